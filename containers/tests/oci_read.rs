@@ -261,6 +261,78 @@ fn upper_layers_hide_and_replace() {
 }
 
 #[test]
+fn a_directory_over_a_link_leaves_what_the_link_led_to() {
+    let below = tar(&[
+        (Symlink, "lib64", "usr/lib64", b""),
+        (Regular, "usr/lib64/ld.so", "", b"1"),
+        (Symlink, "usr/lib64/deep", "../far", b""),
+        (Regular, "usr/far/y", "", b"2"),
+    ]);
+    let above = tar(&[
+        (Regular, "lib64/.wh.ld.so", "", b""),
+        (Directory, "lib64/deep/", "", b""),
+        (Directory, "lib64/", "", b""),
+        (Regular, "lib64/.wh..wh..opq", "", b""),
+        (Regular, "lib64/x", "", b"3"),
+    ]);
+    let expected = [
+        "/lib64 dir",
+        "/lib64/deep dir",
+        "/lib64/x 3",
+        "/usr dir",
+        "/usr/far dir",
+        "/usr/far/y 2",
+        "/usr/lib64 dir",
+        "/usr/lib64/deep -> ../far",
+        "/usr/lib64/ld.so 1",
+    ];
+    assert_eq!(shown(&Made::of(&[below, above]).read(None).unwrap()), expected);
+}
+
+/// A member whose length stands in a PAX record alone, as of those over 8 GiB.
+fn with_pax_size(path: &str, bytes: &[u8]) -> Vec<u8> {
+    let record = format!("{} size={}\n", 9 + bytes.len().to_string().len(), bytes.len());
+    assert_eq!(record.split(' ').next().unwrap(), record.len().to_string());
+    let mut whole = tar(&[(XHeader, "x", "", record.as_bytes()), (Regular, path, "", bytes)]);
+    let header: &mut [u8; 512] = (&mut whole[1024..1536]).try_into().unwrap();
+    let mut changed = Header::from_byte_slice(header).clone();
+    changed.set_size(0);
+    changed.set_cksum();
+    header.copy_from_slice(changed.as_bytes());
+    // Without the two blocks that end it.
+    whole.truncate(whole.len() - 1024);
+    whole
+}
+
+#[test]
+fn lengths_of_pax_records_are_those_of_members() {
+    let made = Made::of(&[tar(&[(Regular, "a", "", b"1")])]);
+    let mut archive = Vec::new();
+    let names = ["oci-layout".to_owned(), "index.json".to_owned()].into_iter();
+    let blobs = fs::read_dir(made.path().join("blobs/sha256")).unwrap();
+    let blobs = blobs.map(|b| format!("blobs/sha256/{}", b.unwrap().file_name().to_str().unwrap()));
+    for name in names.chain(blobs) {
+        archive.extend(with_pax_size(&name, &fs::read(made.path().join(&name)).unwrap()));
+    }
+    archive.extend([0; 1024]);
+    let file = made.dir.path().join("image.tar");
+    fs::write(&file, archive).unwrap();
+    let layout = Layout::open(&file).unwrap();
+    let image = layout.image(None, Arch::Amd64).unwrap();
+    let tree = layout.rootfs(&image, &made.store(), &LIMITS, Parts::Base).unwrap();
+    assert_eq!(shown(&tree), ["/a 1"]);
+
+    // A header is not read into memory however long it says that it is.
+    let mut header = Header::new_gnu();
+    header.set_entry_type(XHeader);
+    header.set_size(5 << 20);
+    header.set_cksum();
+    fs::write(&file, [header.as_bytes().as_slice(), &vec![b'a'; 6 << 20]].concat()).unwrap();
+    let error = Layout::open(&file).map(drop).unwrap_err().to_string();
+    assert!(error.contains("header is over 4 MiB"), "{error}");
+}
+
+#[test]
 fn images_are_found_by_tag_and_platform_through_indexes() {
     let made = Made::new();
     let one = |text: &str| {

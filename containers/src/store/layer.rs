@@ -13,6 +13,16 @@ impl Listing {
     /// [`Error::Conflict`] for a hard link to nothing, or something below a file;
     /// [`Error::Path`] for links in a circle.
     pub fn lay_over(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
+        // A directory replaces a link, so what hides something in it means nothing of what
+        // the link led to. Sorted: a link above is gone before what is below it is looked at.
+        let dirs = self.entries.iter().filter(|entry| entry.kind == Kind::Dir);
+        let mut dirs = dirs.map(|entry| RootPath::new(&entry.path)).collect::<Result<Vec<_>>>()?;
+        dirs.sort_unstable();
+        for path in &dirs {
+            if tree.get(path).is_some_and(|node| matches!(node.what, What::Symlink(_))) {
+                tree.remove(path);
+            }
+        }
         for entry in &self.entries {
             let path = RootPath::new(&entry.path)?;
             match entry.kind {

@@ -1,8 +1,9 @@
 //! Where a layout's files are, and whether they are what their digests say.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,8 @@ use crate::{Error, Result, Sha256};
 const MAX_JSON: u64 = 4 << 20;
 /// Files of an archive at most; an image has some dozens.
 const MAX_FILES: usize = 100_000;
+/// Bytes of one member's headers at most: names and PAX records stand before it.
+const MAX_HEADER: u64 = 4 << 20;
 
 /// The files of a layout.
 #[derive(Debug)]
@@ -191,9 +194,11 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let mut files = BTreeMap::new();
     let mut links = Vec::new();
-    let mut tar = tar::Archive::new(file);
-    // Raw: names of blobs are short, and attributes before them are not needed.
-    for entry in tar.entries_with_seek().map_err(damaged)?.raw(true) {
+    let left = Cell::new(MAX_HEADER);
+    let mut tar = tar::Archive::new(Headers { file, left: &left });
+    // Not raw: the length of a member over 8 GiB stands in a PAX record.
+    for entry in tar.entries_with_seek().map_err(damaged)? {
+        left.set(MAX_HEADER);
         let entry = entry.map_err(damaged)?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         if entry.header().entry_type().is_symlink() && links.len() < MAX_FILES {
@@ -226,6 +231,30 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
         }
     }
     Ok(files)
+}
+
+/// The headers of an archive: what is between them is passed over.
+struct Headers<'a> {
+    file: &'a File,
+    /// Bytes left for the next member's.
+    left: &'a Cell<u64>,
+}
+
+impl Read for Headers<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        match self.left.get().checked_sub(read as u64) {
+            Some(left) => self.left.set(left),
+            None => return Err(io::Error::other("a member's header is over 4 MiB long")),
+        }
+        Ok(read)
+    }
+}
+
+impl Seek for Headers<'_> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
 }
 
 /// One file of an archive.
