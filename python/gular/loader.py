@@ -388,6 +388,11 @@ class DataLoader:
         """How many ranks share each epoch."""
         return int(self._about["world_size"])
 
+    @property
+    def workers(self) -> int:
+        """Threads that decode."""
+        return int(self._about["workers"])
+
     def __repr__(self) -> str:
         source, arguments = self._arguments
         return f"gular.DataLoader({source!r}, {arguments['split']!r}, {arguments['batch_size']})"

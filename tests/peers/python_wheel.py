@@ -221,7 +221,7 @@ def ranks_of_the_environment():
     env = {**os.environ, "PYTHONPATH": os.environ["GULAR_PYTHON"], "RANK": "1", "WORLD_SIZE": "4"}
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     check("RANK and WORLD_SIZE are heard", told.stdout.split() == ["1", "4"], told.stdout + told.stderr)
-    code = "import gular; print(gular.DataLoader('bundle').stats()['workers'])"
+    code = "import gular; print(gular.DataLoader('bundle').workers)"
     told = subprocess.run([sys.executable, "-c", code], env={**env, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
     check("a batch system's cores are heard", told.stdout.split() == ["1"], told.stdout + told.stderr)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29631")

@@ -253,8 +253,9 @@ def killed(host):
     check("a push that was killed ends", code == 0, said)
     check("it was killed", kills >= 2, kills)
     check("no chunk goes twice", len(Front.taken) == len(set(Front.taken)), Front.taken)
-    # Twelve chunks and the end of the layer, and the configuration.
-    check("each chunk goes once", len(Front.taken) == 14, Front.taken)
+    # Twelve chunks and the end of the layer, and the configuration. An upload that was killed before
+    # its place was kept begins again: at most one of each blob for each kill.
+    check("what goes again is little", 14 <= len(Front.taken) <= 14 + 2 * kills, Front.taken)
     pulled = pull(f"docker://{host}/lab/large:v1", "large-back")
     check("what arrived is what was sent", blobs("large-back") == blobs("large"), pulled)
     code, out, said, kills = push_and_kill([*command, f"docker://{host}/lab/direct:v1"], 4)
