@@ -5,7 +5,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
 from _shared import GULAR, check, finish, run, skip
 
@@ -32,7 +31,6 @@ def as_written():
     programs.mkdir()
     (programs / "gular").symlink_to(GULAR)
     (programs / "gular-earth").symlink_to(os.environ["GULAR_EARTH_BIN"])
-    (programs / "python").symlink_to(sys.executable)
     for script in EARTH.glob("*.py"):
         shutil.copy(script, HERE)
     blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```$", (EARTH / "README.md").read_text(), re.M | re.S))
