@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 from _shared import GULAR, check, finish, run, skip
 
