@@ -391,7 +391,13 @@ fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure> {
                 Some("sweep fewer values".to_owned()),
             ));
         }
-        names.push(name.trim().to_owned());
+        let name = name.trim().to_owned();
+        if names.contains(&name) {
+            let message = format!("the parameter `{name}` is swept twice");
+            let hint = format!("write all its values at once, as in `--sweep {name}=1,2,3`");
+            return Err(Failure::new(message, Some(hint)));
+        }
+        names.push(name);
         let with = |row: &Vec<String>, value: &String| {
             [row.as_slice(), std::slice::from_ref(value)].concat()
         };
@@ -504,5 +510,6 @@ mod tests {
         for bad in ["lr", "lr=", "seed=5..1", "seed=1..9999999"] {
             assert!(sweep(&[bad]).is_err(), "{bad}");
         }
+        assert!(sweep(&["lr=1", "lr=2"]).is_err());
     }
 }

@@ -161,10 +161,8 @@ const KNOWN: &[&str] = &[
     "rank",
     "remote_initialdir",
     "remove_kill_sig",
-    "request_cpu",
     "request_cpus",
     "request_disk",
-    "request_gpu",
     "request_gpus",
     "request_memory",
     "require_gpus",
@@ -241,7 +239,7 @@ const KNOWN: &[&str] = &[
 const OPEN: [&str; 7] = ["request_", "ec2_", "gce_", "azure_", "arc_", "boinc_", "require_"];
 
 /// What people write, and mean.
-const MISTAKES: [(&str, &str); 22] = [
+const MISTAKES: [(&str, &str); 24] = [
     ("cpu", "request_cpus"),
     ("cpus", "request_cpus"),
     ("gpus", "request_gpus"),
@@ -249,6 +247,8 @@ const MISTAKES: [(&str, &str); 22] = [
     ("memory", "request_memory"),
     ("mem", "request_memory"),
     ("disk", "request_disk"),
+    ("request_cpu", "request_cpus"),
+    ("request_gpu", "request_gpus"),
     ("request_mem", "request_memory"),
     ("request_ram", "request_memory"),
     ("requests_cpus", "request_cpus"),
@@ -351,7 +351,9 @@ mod tests {
         for known in ["executable", "Request_CPUs", "request_fpgas", "JobBatchName"] {
             assert!(is_known(known), "{known}");
         }
-        for unknown in ["request_mem", "requests_cpus", "foo", "request_memmory"] {
+        for unknown in
+            ["request_cpu", "request_gpu", "request_mem", "requests_cpus", "foo", "request_memmory"]
+        {
             assert!(!is_known(unknown), "{unknown}");
         }
         assert_eq!(nearest_attribute("IsResumable"), Some("is_resumable"));

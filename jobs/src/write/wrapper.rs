@@ -38,7 +38,8 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
     if let Some(data) = stage.data(order).filter(|data| data.fetch == Fetch::Runtime) {
         let _ = write!(
             text,
-            "\n# Resumes an earlier fetch; 75 means that servers are busy, and the job is tried again.\n\
+            "\n# `gular` is in the image, or came as an input.\nPATH=$PWD:$PATH\n\
+             # Resumes an earlier fetch; 75 means that servers are busy, and the job is tried again.\n\
              gular fetch '{}' data || {{\n  code=$?\n  tar -cf results.tar output\n  exit \"$code\"\n}}\n",
             data.url
         );
