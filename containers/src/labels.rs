@@ -26,7 +26,7 @@ impl Labels {
     /// cannot be looked into, as an encrypted one, has none.
     ///
     /// # Errors
-    /// [`Error::Sif`], [`Error::Archive`] and others for what is no image, or a damaged one.
+    /// [`Error::Sif`], [`Error::Archive`] and others for what is not an image, or a damaged one.
     pub fn read(path: &Path) -> Result<Self> {
         if Sif::is_meant(path)? {
             let sif = Sif::open(path)?;

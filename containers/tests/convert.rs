@@ -11,29 +11,11 @@ use gular_containers::sif::Arch;
 use gular_containers::store::Limits;
 use gular_containers::{Error, StoredImage};
 use serde_json::{Value, json};
-use tar::{EntryType, Header};
+use tar::EntryType;
 
-use crate::support::sha256;
+use crate::support::{Member, sha256, tar};
 
 const LIMITS: Limits = Limits { bytes: 1 << 20, entries: 50 };
-
-/// One member of a tar: type, path, link target, bytes.
-type Member<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
-
-fn tar(members: &[Member<'_>]) -> Vec<u8> {
-    let mut tar = tar::Builder::new(Vec::new());
-    for (kind, path, link, bytes) in members {
-        let mut header = Header::new_gnu();
-        header.set_entry_type(*kind);
-        header.set_mode(0o755);
-        header.set_size(bytes.len() as u64);
-        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
-        header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
-        header.set_cksum();
-        tar.append(&header, *bytes).unwrap();
-    }
-    tar.into_inner().unwrap()
-}
 
 use EntryType::{Directory, Regular, Symlink};
 

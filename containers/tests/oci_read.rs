@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
 
+use crate::support::tar;
+
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const LIMITS: Limits = Limits { bytes: 1 << 20, entries: 50 };
@@ -27,25 +29,6 @@ fn path(text: &str) -> RootPath {
 
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// One member: type, path, link target, bytes.
-type Member<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
-
-fn tar(members: &[Member<'_>]) -> Vec<u8> {
-    let mut tar = tar::Builder::new(Vec::new());
-    for (kind, path, link, bytes) in members {
-        let mut header = Header::new_gnu();
-        header.set_entry_type(*kind);
-        header.set_mode(0o755);
-        header.set_size(bytes.len() as u64);
-        // Written as they stand, `..` and all.
-        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
-        header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
-        header.set_cksum();
-        tar.append(&header, *bytes).unwrap();
-    }
-    tar.into_inner().unwrap()
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

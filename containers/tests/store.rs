@@ -7,26 +7,9 @@ use std::path::Path;
 use gular_containers::Error;
 use gular_containers::rootfs::{Layer, Rootfs, Source, What};
 use gular_containers::store::{Limits, Listing, Store, unpack_deb, unpack_tar};
-use tar::{EntryType, Header};
+use tar::EntryType;
 
-/// One member: type, path, link target, bytes.
-type Member<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
-
-fn tar(members: &[Member<'_>]) -> Vec<u8> {
-    let mut tar = tar::Builder::new(Vec::new());
-    for (kind, path, link, bytes) in members {
-        let mut header = Header::new_gnu();
-        header.set_entry_type(*kind);
-        header.set_mode(0o755);
-        header.set_size(bytes.len() as u64);
-        // Written as they stand, `..` and all.
-        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
-        header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
-        header.set_cksum();
-        tar.append(&header, *bytes).unwrap();
-    }
-    tar.into_inner().unwrap()
-}
+use crate::support::tar;
 
 fn unpack(store: &Path, digest: &str, tar: &[u8], whiteouts: bool) -> Result<Listing, Error> {
     let limits = Limits { bytes: 10_000, entries: 20 };

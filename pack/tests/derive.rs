@@ -709,5 +709,5 @@ fn a_table_labels_a_new_version_as_it_labels_a_bundle_packed_anew() {
         table.fields = FieldColumns::All;
     }
     let error = onto(fields, "v4").unwrap_err().to_string();
-    assert!(error.contains("its further columns are no fields"), "{error}");
+    assert!(error.contains("its further columns are not fields"), "{error}");
 }

@@ -7,14 +7,12 @@
 //! data/share/x             below the prefix
 //! ```
 
-use std::fs::File;
-use std::io::{BufReader, Cursor, Read};
+use std::io::{Cursor, Read};
 use std::path::Path;
-
-use zip::ZipArchive;
 
 use crate::rootfs::RootPath;
 use crate::store::{Filling, Limits};
+use crate::wheel::each_file;
 use crate::{Error, Result};
 
 /// Of files beside other packages.
@@ -26,8 +24,6 @@ pub(super) const HEADERS: &str = "headers/";
 /// Of files below the prefix.
 pub(super) const DATA: &str = "data/";
 
-/// Entries looked at; torch 2.11 has 13,000.
-const MAX_ENTRIES: u64 = 1_000_000;
 /// Longest script whose first line is changed.
 const MAX_SCRIPT: u64 = 16 << 20;
 
@@ -44,62 +40,35 @@ pub(super) const SHEBANG: &str = "#!/usr/bin/python3";
 pub fn unpack_whole(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Result<()> {
     let shown = wheel.display().to_string();
     let damaged = |reason: String| Error::Archive { path: shown.clone(), reason };
-    let file = File::open(wheel).map_err(Error::io("open", wheel))?;
-    let mut zip = ZipArchive::new(BufReader::with_capacity(32 << 10, file))
-        .map_err(|e| damaged(format!("it is not a whole wheel: {e}")))?;
     filling.name_archive(&shown);
-    let over = |what: &'static str, found: u64, limit: u64| Error::Limit {
-        path: shown.clone(),
-        what,
-        found,
-        limit,
-    };
-    if zip.len() as u64 > MAX_ENTRIES {
-        return Err(over("entries", zip.len() as u64, MAX_ENTRIES));
-    }
-    // The directory and the headers before the files say the same, each name once.
-    zip.validate_header_consistency().map_err(|e| damaged(e.to_string()))?;
     let mut record = false;
-    for number in 0..zip.len() {
-        let mut entry = zip.by_index(number).map_err(|e| damaged(e.to_string()))?;
-        let name = entry.name().map_err(|e| damaged(e.to_string()))?.into_owned();
-        if entry.is_dir() || is_byte_code(&name) {
-            continue;
-        }
-        if entry.encrypted() {
-            return Err(damaged(format!("`{name}` is encrypted")));
-        }
-        if entry.is_symlink() {
-            return Err(damaged(format!("`{name}` is a link")));
-        }
-        if entry.size() > limits.bytes {
-            return Err(over("bytes", entry.size(), limits.bytes));
-        }
-        let place = place(&name).ok_or_else(|| damaged(format!("`{name}` has no known place")))?;
-        let path = RootPath::new(&place)?;
-        if !path.as_str().contains('/') {
-            return Err(damaged(format!("`{name}` is not a file's path")));
-        }
-        record |= name
-            .split_once('/')
-            .is_some_and(|(top, rest)| rest == "RECORD" && top.ends_with(".dist-info"));
-        let is_script = place.starts_with(SCRIPTS);
-        let started = is_script || entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
-        let mode = if started { 0o755 } else { 0o644 };
-        let added = match is_script && entry.size() <= MAX_SCRIPT {
-            true => {
-                let mut bytes = Vec::new();
-                let read = (&mut entry).take(MAX_SCRIPT + 1).read_to_end(&mut bytes);
-                read.map_err(|e| damaged(format!("`{name}`: {e}")))?;
-                filling.add_file(&path, mode, &mut Cursor::new(script(bytes)), limits)
+    each_file(
+        wheel,
+        limits,
+        |name| !is_byte_code(name),
+        |file| {
+            let name = file.name;
+            let place =
+                place(name).ok_or_else(|| damaged(format!("`{name}` has no known place")))?;
+            let path = RootPath::new(&place)?;
+            if !path.as_str().contains('/') {
+                return Err(damaged(format!("`{name}` is not a file's path")));
             }
-            false => filling.add_file(&path, mode, &mut entry, limits),
-        };
-        added.map_err(|e| match e {
-            Error::Read { path, source } => damaged(format!("{path}: {source}")),
-            other => other,
-        })?;
-    }
+            record |= name
+                .split_once('/')
+                .is_some_and(|(top, rest)| rest == "RECORD" && top.ends_with(".dist-info"));
+            let is_script = place.starts_with(SCRIPTS);
+            let started = is_script || file.mode.is_some_and(|mode| mode & 0o111 != 0);
+            let mode = if started { 0o755 } else { 0o644 };
+            if !is_script || file.len > MAX_SCRIPT {
+                return filling.add_file(&path, mode, file.bytes, limits);
+            }
+            let mut bytes = Vec::new();
+            let read = file.bytes.take(MAX_SCRIPT + 1).read_to_end(&mut bytes);
+            read.map_err(|e| damaged(format!("`{name}`: {e}")))?;
+            filling.add_file(&path, mode, &mut Cursor::new(script(bytes)), limits)
+        },
+    )?;
     record
         .then_some(())
         .ok_or_else(|| damaged("it is not a whole wheel: it has no `RECORD`".to_owned()))

@@ -28,7 +28,7 @@ impl Answer {
             [] => String::from_utf8_lossy(&self.body).lines().next().unwrap_or_default().to_owned(),
             some => some.join("; "),
         };
-        // A page of a proxy is no message.
+        // A page of a proxy is not a message.
         let said = if said.trim_start().starts_with('<') { String::new() } else { said };
         let said: String = said.chars().filter(|c| !c.is_control()).take(200).collect();
         let status = self.status;

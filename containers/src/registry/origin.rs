@@ -36,7 +36,7 @@ impl Origin {
     }
 }
 
-/// Where a `Location` leads from `url`; `None` for what is no place, or less safe than this.
+/// Where a `Location` leads from `url`; `None` for what is not a place, or less safe than this.
 pub(super) fn next(url: &str, location: &str) -> Option<String> {
     let from = Origin::of(url)?;
     let location = location.split('#').next()?.trim();

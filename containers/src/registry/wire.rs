@@ -99,7 +99,7 @@ pub struct Answer {
     pub status: u16,
     /// Names in lower case, in order, repeats kept.
     pub headers: Vec<(String, String)>,
-    /// The body of an answer that is no success, at most 64 KiB of it. That of a success
+    /// The body of an answer that is not a success, at most 64 KiB of it. That of a success
     /// has gone to the sink.
     pub body: Vec<u8>,
     /// How long the server wants to be left alone.

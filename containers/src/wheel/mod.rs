@@ -17,4 +17,5 @@ pub(crate) use self::index::{Offer, machine, offers};
 pub(crate) use self::marker::{Environment, Marker};
 pub(crate) use self::metadata::Metadata;
 pub(crate) use self::requirement::{Requirement, normal};
+pub(crate) use self::unpack::each_file;
 pub use self::unpack::unpack_wheel;

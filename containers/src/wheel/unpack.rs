@@ -1,7 +1,7 @@
 //! Wheels are ZIP archives (PEP 427): into the store.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use zip::ZipArchive;
@@ -23,11 +23,38 @@ const MAX_ENTRIES: u64 = 1_000_000;
 pub fn unpack_wheel(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Result<()> {
     let shown = wheel.display().to_string();
     let damaged = |reason: String| Error::Archive { path: shown.clone(), reason };
+    filling.name_archive(&shown);
+    each_file(wheel, limits, is_wanted, |file| {
+        let path = RootPath::new(file.name).map_err(|e| damaged(e.to_string()))?;
+        filling.add_file(&path, 0o644, file.bytes, limits)
+    })
+}
+
+/// A file in a wheel.
+pub(crate) struct WheelFile<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) mode: Option<u32>,
+    pub(crate) len: u64,
+    pub(crate) bytes: &'a mut dyn Read,
+}
+
+/// Calls `add` with each file of a wheel that `is_wanted` by its name, in the wheel's order.
+///
+/// # Errors
+/// [`Error::Archive`] for a damaged wheel, an encrypted entry, a link, a name that is there
+/// twice; [`Error::Limit`], [`Error::Io`]; those of `add`.
+pub(crate) fn each_file(
+    wheel: &Path,
+    limits: &Limits,
+    is_wanted: impl Fn(&str) -> bool,
+    mut add: impl FnMut(WheelFile<'_>) -> Result<()>,
+) -> Result<()> {
+    let shown = wheel.display().to_string();
+    let damaged = |reason: String| Error::Archive { path: shown.clone(), reason };
     let file = File::open(wheel).map_err(Error::io("open", wheel))?;
-    // Each entry is a jump, after which a buffer fills anew.
+    // Each entry is a jump, after which a buffer is filled again.
     let mut zip = ZipArchive::new(BufReader::with_capacity(32 << 10, file))
         .map_err(|e| damaged(format!("it is not a whole wheel: {e}")))?;
-    filling.name_archive(&shown);
     let over = |what: &'static str, found: u64, limit: u64| Error::Limit {
         path: shown.clone(),
         what,
@@ -54,9 +81,9 @@ pub fn unpack_wheel(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
         if entry.size() > limits.bytes {
             return Err(over("bytes", entry.size(), limits.bytes));
         }
-        let path = RootPath::new(&name).map_err(|e| damaged(e.to_string()))?;
         let mut entry = zip.by_index(number).map_err(|e| damaged(format!("`{name}`: {e}")))?;
-        filling.add_file(&path, 0o644, &mut entry, limits).map_err(|e| match e {
+        let (mode, len) = (entry.unix_mode(), entry.size());
+        add(WheelFile { name: &name, mode, len, bytes: &mut entry }).map_err(|e| match e {
             Error::Read { path, source } => damaged(format!("{path}: {source}")),
             other => other,
         })?;

@@ -1,4 +1,4 @@
-//! A shelf of documents that stands for the network.
+//! A shelf of documents that stands for the network; archives to be read.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use gular_containers::Sha256;
 use gular_containers::fetch::{Fault, Transport};
+use tar::{EntryType, Header};
 
 /// Documents by URL, and what was asked of them.
 #[derive(Default)]
@@ -77,4 +78,23 @@ pub(crate) fn sha256(bytes: &[u8]) -> Sha256 {
     let digest = sha2::Sha256::digest(bytes);
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     hex.parse().unwrap()
+}
+
+/// One member of a tar: type, path, link target, bytes.
+pub(crate) type Member<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
+
+/// A tar of these members; names are written as they are, `..` and all.
+pub(crate) fn tar(members: &[Member<'_>]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (kind, path, link, bytes) in members {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_mode(0o755);
+        header.set_size(bytes.len() as u64);
+        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
+        header.set_cksum();
+        tar.append(&header, *bytes).unwrap();
+    }
+    tar.into_inner().unwrap()
 }

@@ -1,4 +1,4 @@
-//! One request to a server that is no part of a federation, for protocols that this crate
+//! One request to a server that is not part of a federation, for protocols that this crate
 //! does not know: a registry of images. Connections, proxies, certificates, stalls and the
 //! policy of trials are those of all other transfers.
 
@@ -22,7 +22,7 @@ use crate::route::retry_after;
 
 /// Bytes of a body that are handed to the connection at a time.
 const PIECE: usize = 256 << 10;
-/// What is kept of an answer that is no success.
+/// What is kept of an answer that is not a success.
 const MAX_MESSAGE: usize = 64 << 10;
 
 /// A request.
@@ -54,7 +54,7 @@ pub struct Answered {
     pub status: u16,
     /// Names in lower case, in order, repeats kept.
     pub headers: Vec<(String, String)>,
-    /// The body of an answer that is no success, at most 64 KiB of it.
+    /// The body of an answer that is not a success, at most 64 KiB of it.
     pub body: Vec<u8>,
     /// How long the server wants to be left alone.
     pub retry_after: Option<Duration>,

@@ -37,7 +37,7 @@ impl Policy {
     pub(crate) const LOOK: Self = Self { trials: 2, first: Duration::from_secs(1) };
     /// One name, while nothing that lies there is finished.
     pub(crate) const UPLOAD: Self = Self { trials: 4, first: Duration::from_secs(2) };
-    /// A request to a server that is no part of a federation: its name may be mistyped.
+    /// A request to a server that is not part of a federation: its name may be mistyped.
     pub(crate) const EXCHANGE: Self = Self { trials: 4, first: Duration::from_secs(1) };
     /// A director that is busy, or restarting, or behind a broken proxy. The Go client
     /// waits 3, 6, 9, 12 s.

@@ -225,7 +225,7 @@ impl<'a> Brought<'a> {
         }
         let name = base_name(path);
         let texts = self.texts.iter().copied().chain(self.scripts.iter().map(String::as_str));
-        // A bare word, such as `log`, is in many texts and is no file.
+        // A bare word, such as `log`, is in many texts and is not a file.
         (name.contains('.') || path.ends_with('/'))
             && (self.anything || { texts }.any(|text| text.contains(name)))
     }

@@ -311,7 +311,7 @@ fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
         && (tables.fields != FieldColumns::Named(Vec::new()) || tables.separator.is_some())
     {
         return fail(
-            "with a base, a table gives one label per image, and splits: its further columns are no fields",
+            "with a base, a table gives one label per image, and splits: its further columns are not fields",
         );
     }
     Ok(())

@@ -4,14 +4,13 @@ import os
 import pathlib
 import re
 import shutil
-import struct
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[1]))
 
-from _shared import GULAR, check, finish, make_pets, skip
+from _shared import GULAR, check, finish, make_pets, partition, skip
 
 TUTORIALS = HERE.parents[3] / "tutorials"
 # Packages, the files in them, and two images.
@@ -29,23 +28,10 @@ def inside(sif, words, name):
     return result.stdout
 
 
-def partition(sif):
-    """Offset of the root file system, by the SIF's descriptors."""
-    with open(sif, "rb") as file:
-        header = file.read(128)
-        total, table = struct.unpack_from("<q", header, 88)[0], struct.unpack_from("<q", header, 96)[0]
-        for number in range(total):
-            file.seek(table + 585 * number)
-            descriptor = file.read(585)
-            if struct.unpack_from("<i", descriptor)[0] == 0x4004 and descriptor[4]:
-                return struct.unpack_from("<q", descriptor, 17)[0]
-    raise AssertionError("no partition")
-
-
 def main():
     if not shutil.which("uv"):
         return skip("tutorials/images", "uv", "pip install uv")
-    wheels = sorted(HERE.parents[3].glob("target/dist/gular-*.whl"))
+    wheels = sorted(HERE.parents[3].glob("target/dist/gular-*.whl"), key=os.path.getmtime)
     if not wheels:
         return skip("tutorials/images", "the wheel", "cargo xtask dist")
     if shutil.disk_usage(".").free < NEEDED_BYTES:
