@@ -39,7 +39,7 @@ use crate::Error;
 const READERS: usize = 16;
 
 /// Shards that are brought at a time, as `gular fetch` does it.
-const FETCHERS: usize = 4;
+pub(super) const FETCHERS: usize = 4;
 
 /// What the threads that decode have in hand of the samples that come next.
 #[derive(Debug)]
@@ -184,13 +184,14 @@ impl Ahead {
     pub(super) fn need(&self, ticket: &Ticket, shard: ShardIdx) -> Result<InUse<'_>, Error> {
         let of = &*self.shared;
         let Some(brought) = of.shards.brought() else { return Ok(InUse { of, shard: None }) };
+        let at = (ticket.place().0, ticket.position);
         let (mut state, mut waits) = (of.lock(), false);
         let answer = loop {
             let State { shards, walk, closed, .. } = &mut *state;
-            if *closed || !walk.has(ticket.place().0) {
+            if *closed || !walk.has(at.0) {
                 break Err(LoaderError::Stopped.into());
             }
-            match brought.need(shards, walk, shard, !waits) {
+            match brought.need(shards, walk, shard, at, !waits) {
                 Answer::There => break Ok(InUse { of, shard: Some(shard) }),
                 Answer::Failed(error) => break Err(LoaderError::Shard(error).into()),
                 Answer::Wait => {}
@@ -459,15 +460,9 @@ impl Drop for InUse<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::any::Any;
     use std::fs;
-    use std::path::Path;
-    use std::sync::atomic::AtomicBool;
 
-    use gular_bundle::{
-        Backend, Bundle, Dtype, Field, FieldIdx, FieldName, NotBrought, OpenOptions, Room,
-        ShardSource, SingleValues, Split, TakeValue,
-    };
+    use gular_bundle::{Backend, Bundle, Dtype, Field, FieldIdx, FieldName, OpenOptions, Split};
 
     use super::super::batch_slots::{BatchSlots, Waiting};
     use super::super::run::Span;
@@ -475,7 +470,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{Made, Recipe, make, make_fields};
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
-    use crate::{Loader, LoaderOptions, Transform};
+    use crate::{LoaderOptions, Transform};
 
     const BATCH: u64 = 4;
     const SIDE: u32 = 8;
@@ -671,99 +666,6 @@ mod tests {
         assert_eq!(stored.bytes, 13);
         let expected = vec![(FieldIdx(0), vec![5; 12]), (FieldIdx(2), b"5".to_vec())];
         assert_eq!(source.read(&stored).unwrap(), expected);
-    }
-
-    /// Has no shards, and panics when it is to bring one.
-    #[derive(Debug)]
-    struct Broken(Room);
-
-    impl ShardSource for Broken {
-        fn room(&self) -> &Room {
-            &self.0
-        }
-
-        fn hold(
-            &self,
-            _: ShardIdx,
-            _: &AtomicBool,
-        ) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
-            Ok(Box::new(()))
-        }
-
-        fn hold_split(&self, _: Split, _: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>> {
-            None
-        }
-
-        fn bring(
-            &self,
-            shard: ShardIdx,
-            _: &dyn Fn(ShardIdx) -> u64,
-            _: &AtomicBool,
-        ) -> Result<(), NotBrought> {
-            panic!("at shard {}", shard.0)
-        }
-
-        fn is_here(&self, _: ShardIdx) -> bool {
-            false
-        }
-
-        fn read_values(
-            &self,
-            values: &SingleValues<'_>,
-            _: &TakeValue<'_>,
-            _: &AtomicBool,
-        ) -> Result<(), NotBrought> {
-            panic!("at shard {}", values.shard.0)
-        }
-
-        fn waited_for(&self, _: Option<ShardIdx>) {}
-    }
-
-    fn broken(dir: &Path) -> Result<Loader, Error> {
-        let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
-        let bundle = bundle.with_source(Arc::new(Broken(Room::new(1 << 30, 0))));
-        let order = OrderSpec { kind: OrderKind::Window { shards: 1 }, seed: 5, drop_last: false };
-        let transform = Transform::eval(SIDE);
-        let options = LoaderOptions { order, transform, ..LoaderOptions::new(Split::Train) };
-        Loader::new(Arc::new(bundle), options)
-    }
-
-    #[test]
-    fn a_source_of_shards_that_panics_is_an_error_and_not_a_wait_for_ever() {
-        let made = make(&Recipe { train: &SHARDS, ..Recipe::default() });
-        let mut loader = broken(made.dir.path()).unwrap();
-        for epoch in 0..2 {
-            let error = loader.epoch(epoch).last().unwrap().unwrap_err();
-            let Error::Loader(LoaderError::Shard(error)) = error else { panic!("{error}") };
-            assert!(error.reason.contains("panicked: at shard "), "{error}");
-            assert!(error.hint.is_some(), "{error}");
-        }
-    }
-
-    /// What [`where_no_thread_can_bring_shards_there_is_no_loader`] runs.
-    #[test]
-    fn child_without_threads() {
-        let Some(dir) = std::env::var_os("GULAR_TEST_NO_THREADS") else { return };
-        let error = broken(Path::new(&dir)).map(drop).unwrap_err();
-        let Error::Loader(LoaderError::Thread { number: 1, wanted, .. }) = error else {
-            panic!("{error}")
-        };
-        assert_eq!(wanted, FETCHERS);
-    }
-
-    #[test]
-    fn where_no_thread_can_bring_shards_there_is_no_loader() {
-        let made = make(&Recipe { train: &SHARDS, ..Recipe::default() });
-        let name = "loader::ahead::tests::child_without_threads";
-        let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--test-threads", "1"])
-            .env("GULAR_TEST_NO_THREADS", made.dir.path())
-            // More than there are addresses: no thread has a stack.
-            .env("RUST_MIN_STACK", (1_u64 << 47).to_string())
-            .output()
-            .unwrap();
-        let told = String::from_utf8_lossy(&child.stdout);
-        assert!(child.status.success() && told.contains("1 passed"), "{child:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,12 +58,14 @@ pub(super) struct Brought {
 #[derive(Default)]
 pub(super) struct HeldShards {
     shards: HashMap<ShardIdx, Held>,
-    /// Those that threads wait for and no window needs: replacements of broken samples.
+    /// Those that threads wait for and their windows do not need: replacements of broken samples.
     urgent: Vec<ShardIdx>,
     /// All that an order without windows needs, once it was needed.
     pinned: Vec<ShardIdx>,
     /// What holds those, all at once.
     split: Option<Hold>,
+    /// How many threads wait for each shard, held or not.
+    waiting: HashMap<ShardIdx, usize>,
 }
 
 type Hold = Arc<dyn Any + Send + Sync>;
@@ -74,8 +77,6 @@ struct Held {
     planned: Option<(usize, usize)>,
     /// Threads that read it.
     n_readers: usize,
-    /// Threads that wait for it.
-    n_waiting: usize,
     /// Whether a thread was already waiting when its bringing began.
     is_late: bool,
 }
@@ -153,8 +154,8 @@ impl Brought {
     pub(super) fn plan(&self, held: &mut HeldShards, walk: &Walk) {
         let mut room = self.source.room().free().saturating_add(self.promised);
         held.shards.values_mut().for_each(|shard| shard.planned = None);
-        let HeldShards { shards, urgent, pinned, split } = held;
-        urgent.retain(|shard| shards.get(shard).is_some_and(|shard| shard.n_waiting > 0));
+        let HeldShards { shards, urgent, pinned, split, waiting } = held;
+        urgent.retain(|shard| waiting.contains_key(shard));
         let mut windows = walk.windows(&self.bundle, self.split).peekable();
         if pinned.is_empty()
             && let Some(all) = windows.peek()
@@ -181,9 +182,8 @@ impl Brought {
                 entry.planned = Some((number, place));
             }
         }
-        let HeldShards { shards, .. } = held;
         shards.retain(|shard, held| {
-            let is_over = held.planned.is_none() && held.is_idle();
+            let is_over = held.planned.is_none() && held.is_idle() && !urgent.contains(shard);
             if is_over {
                 // Before the hold: a file that is open takes its room after its removal, too.
                 self.bundle.close(*shard);
@@ -214,16 +214,18 @@ impl Brought {
             Ok(hold) => (Some(hold), State::Wanted),
             Err(error) => (None, State::Failed(error)),
         };
-        Held { hold, state, planned: None, n_readers: 0, n_waiting: 0, is_late: false }
+        Held { hold, state, planned: None, n_readers: 0, is_late: false }
     }
 
     /// The shard to be brought next. Those of a window wait until the window before it is there:
     /// together they would make the training wait for both. Nor does any come after one that
     /// failed, unless it is waited for: that one may need their room.
     pub(super) fn next(&self, held: &mut HeldShards) -> Option<ShardIdx> {
-        let is_waited_for = |held: &Held| held.n_waiting > 0 && matches!(held.state, State::Wanted);
-        let any_waits = held.shards.values().any(is_waited_for);
-        let planned = held.shards.iter_mut().filter(|(_, held)| match held.state {
+        let HeldShards { shards, waiting, .. } = held;
+        let any_waits = shards.iter().any(|(shard, held)| {
+            waiting.contains_key(shard) && matches!(held.state, State::Wanted)
+        });
+        let planned = shards.iter_mut().filter(|(_, held)| match held.state {
             State::Wanted | State::Coming => true,
             State::Failed(_) => !any_waits,
             State::There => false,
@@ -238,7 +240,7 @@ impl Brought {
             .find(|(place, _, held)| place.0 == window && matches!(held.state, State::Wanted));
         let (_, shard, held) = next?;
         held.state = State::Coming;
-        held.is_late = held.n_waiting > 0;
+        held.is_late = waiting.contains_key(&shard);
         Some(shard)
     }
 
@@ -264,57 +266,56 @@ impl Brought {
         }
     }
 
-    /// As [`Brought::read`], of a shard that is needed now; `is_first`: asked for the first time.
+    /// As [`Brought::read`], of a shard that is needed now for the sample at a position of a run;
+    /// `is_first`: asked for the first time.
     pub(super) fn need(
         &self,
         held: &mut HeldShards,
         walk: &Walk,
         shard: ShardIdx,
+        at: (u64, u64),
         is_first: bool,
     ) -> Answer {
         if self.read(held, shard) {
             return Answer::There;
         }
-        if held.shards.get(&shard).is_none_or(|held| held.planned.is_none()) {
+        let is_planned = held.shards.get(&shard).is_some_and(|held| held.planned.is_some());
+        // What a later window needs comes with it, once those before it are made: for a thread
+        // that is ahead of the others nothing leaves that they still need.
+        if !is_planned && !walk.needs(at, shard, &self.bundle, self.split) {
             if !held.urgent.contains(&shard) {
                 held.urgent.push(shard);
             }
-            let entry =
-                held.shards.entry(shard).or_insert_with(|| self.hold(shard, held.split.as_ref()));
-            entry.n_waiting += 1;
+            held.shards.entry(shard).or_insert_with(|| self.hold(shard, held.split.as_ref()));
+            held.begin_wait(shard);
             self.plan(held, walk);
-            if let Some(entry) = held.shards.get_mut(&shard) {
-                entry.n_waiting -= 1;
-            }
+            held.end_wait(shard);
         }
+        let is_waited_for = held.waiting.contains_key(&shard);
         match held.shards.get_mut(&shard) {
-            Some(Held { state: State::Failed(error), hold, n_waiting, .. }) => {
-                let error = error.clone();
-                if is_first && *n_waiting == 0 && hold.is_some() {
-                    // It failed before anybody needed it: once more.
-                    if let Some(held) = held.shards.get_mut(&shard) {
-                        held.state = State::Wanted;
-                    }
-                    return Answer::Wait;
+            Some(Held { state, hold, .. }) => match state {
+                // It failed before anybody needed it: once more.
+                State::Failed(_) if is_first && !is_waited_for && hold.is_some() => {
+                    *state = State::Wanted;
+                    Answer::Wait
                 }
-                Answer::Failed(error)
-            }
-            _ => Answer::Wait,
+                State::Failed(error) => Answer::Failed(error.clone()),
+                _ => Answer::Wait,
+            },
+            None => Answer::Wait,
         }
     }
 
     /// A thread waits for a shard, or no more.
     pub(super) fn wait(&self, held: &mut HeldShards, shard: ShardIdx, begins: bool) {
-        let Some(entry) = held.shards.get_mut(&shard) else { return };
         if begins {
-            entry.n_waiting += 1;
-        } else {
-            entry.n_waiting = entry.n_waiting.saturating_sub(1);
-        }
-        if begins {
+            held.begin_wait(shard);
             self.source.waited_for(Some(shard));
-        } else if held.shards.values().all(|held| held.n_waiting == 0) {
-            self.source.waited_for(None);
+        } else {
+            held.end_wait(shard);
+            if held.waiting.is_empty() {
+                self.source.waited_for(None);
+            }
         }
     }
 
@@ -338,11 +339,12 @@ impl Brought {
         shard: ShardIdx,
         brought: Result<(), NotBrought>,
     ) {
+        let is_waited_for = held.waiting.contains_key(&shard);
         if let Some(held) = held.shards.get_mut(&shard) {
             held.state = match brought {
                 Ok(()) => State::There,
                 // It failed before anybody needed it: once more.
-                Err(_) if held.n_waiting > 0 && !held.is_late => State::Wanted,
+                Err(_) if is_waited_for && !held.is_late => State::Wanted,
                 Err(error) => State::Failed(error),
             };
         }
@@ -355,12 +357,206 @@ impl HeldShards {
     pub(super) fn forgive(&mut self) {
         self.shards.retain(|_, held| !matches!(held.state, State::Failed(_)) || !held.is_idle());
     }
+
+    fn begin_wait(&mut self, shard: ShardIdx) {
+        *self.waiting.entry(shard).or_default() += 1;
+    }
+
+    fn end_wait(&mut self, shard: ShardIdx) {
+        if let Entry::Occupied(mut waiting) = self.waiting.entry(shard) {
+            *waiting.get_mut() -= 1;
+            if *waiting.get() == 0 {
+                waiting.remove();
+            }
+        }
+    }
 }
 
 impl Held {
-    /// Whether nobody is at it.
+    /// Whether nobody reads it or brings it.
     fn is_idle(&self) -> bool {
-        let coming = matches!(self.state, State::Coming);
-        self.n_readers == 0 && self.n_waiting == 0 && !coming
+        self.n_readers == 0 && !matches!(self.state, State::Coming)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::{Mutex, mpsc};
+    use std::thread;
+
+    use gular_bundle::{OpenOptions, Room, SingleValues, TakeValue};
+
+    use super::super::ahead::{Ahead, FETCHERS};
+    use super::super::batch_slots::{BatchSlots, Waiting};
+    use super::super::run::{Run, Span};
+    use super::super::source::Source;
+    use super::super::stats::Meters;
+    use super::*;
+    use crate::fixtures::{Made, Recipe, make};
+    use crate::order::{EpochOrder, OrderSpec};
+    use crate::{Loader, LoaderOptions, Transform};
+
+    const SHARDS: [usize; 3] = [4; 3];
+    const SIDE: u32 = 8;
+
+    fn made() -> Made {
+        make(&Recipe { train: &SHARDS, ..Recipe::default() })
+    }
+
+    /// Brings shards as `bring` does, and says which are waited for.
+    struct Script {
+        room: Room,
+        bring: Box<dyn Fn(ShardIdx) + Send + Sync>,
+        waited_for: Box<dyn Fn(Option<ShardIdx>) + Send + Sync>,
+    }
+
+    impl fmt::Debug for Script {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.room.fmt(f)
+        }
+    }
+
+    impl ShardSource for Script {
+        fn room(&self) -> &Room {
+            &self.room
+        }
+
+        fn hold(
+            &self,
+            _: ShardIdx,
+            _: &AtomicBool,
+        ) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
+            Ok(Box::new(()))
+        }
+
+        fn hold_split(&self, _: Split, _: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>> {
+            None
+        }
+
+        fn bring(
+            &self,
+            shard: ShardIdx,
+            _: &dyn Fn(ShardIdx) -> u64,
+            _: &AtomicBool,
+        ) -> Result<(), NotBrought> {
+            (self.bring)(shard);
+            Ok(())
+        }
+
+        fn is_here(&self, _: ShardIdx) -> bool {
+            false
+        }
+
+        fn read_values(
+            &self,
+            values: &SingleValues<'_>,
+            _: &TakeValue<'_>,
+            _: &AtomicBool,
+        ) -> Result<(), NotBrought> {
+            panic!("at shard {}", values.shard.0)
+        }
+
+        fn waited_for(&self, shard: Option<ShardIdx>) {
+            (self.waited_for)(shard);
+        }
+    }
+
+    /// The bundle in `dir` with shards from there, and options of windows of one shard.
+    fn open(dir: &Path, script: Script) -> (Arc<Bundle>, LoaderOptions) {
+        let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
+        let order = OrderSpec { kind: OrderKind::Window { shards: 1 }, seed: 5, drop_last: false };
+        let transform = Transform::eval(SIDE);
+        let options = LoaderOptions { order, transform, ..LoaderOptions::new(Split::Train) };
+        (Arc::new(bundle.with_source(Arc::new(script))), options)
+    }
+
+    #[test]
+    fn a_thread_that_needs_the_next_window_leaves_the_others_their_shard() {
+        let made = made();
+        let bytes = made.bundle.manifest().shards.iter().map(|shard| shard.file.bytes);
+        let room = Room::new(bytes.max().unwrap(), 0);
+        let brought = Arc::new(Mutex::new(Vec::new()));
+        let (tell, told) = mpsc::channel();
+        let noted = Arc::clone(&brought);
+        let bring = Box::new(move |shard| noted.lock().unwrap().push(shard));
+        let waited_for = Box::new(move |shard| tell.send(shard).unwrap());
+        let (bundle, options) = open(made.dir.path(), Script { room, bring, waited_for });
+        let shards = Shards::new(&bundle, Split::Train, options.order.kind).unwrap();
+        let source = Arc::new(Source::new(bundle, &options).unwrap());
+        let row_bytes = (SIDE * SIDE * 3) as usize;
+        let ring = BatchSlots::new(1, 12, &[Some(row_bytes)], Waiting::default()).unwrap();
+        ring.read_ahead(Ahead::new(Arc::clone(&source), 0, shards).unwrap());
+        let ahead = ring.ahead().unwrap();
+        let order = EpochOrder::new(&options.order, &SHARDS.map(|n| n as u64), 0, 1);
+        let (chosen, span) = (Arc::default(), Span::new(0, 12, 12, false));
+        ring.start(Run { order, chosen, epoch: 0, span, rank: 0, world_size: 1 });
+
+        let meters = Meters::default();
+        let take = || {
+            let ticket = ring.take(&meters).unwrap();
+            let shard = source.shard_of(ticket.sample).unwrap();
+            (ticket, shard)
+        };
+        for _ in 0..3 {
+            let (ticket, shard) = take();
+            ahead.need(&ticket, shard).map(drop).unwrap();
+            ring.put(ticket, Ok(None), &meters);
+        }
+        let ((last, first_shard), (next, second_shard)) = (take(), take());
+        assert_ne!(first_shard, second_shard);
+        thread::scope(|scope| {
+            let overtakes = scope.spawn(|| ahead.need(&next, second_shard).map(drop));
+            while told.recv().unwrap() != Some(second_shard) {}
+            ahead.need(&last, first_shard).map(drop).unwrap();
+            ring.put(last, Ok(None), &meters);
+            overtakes.join().unwrap().unwrap();
+        });
+        assert_eq!(*brought.lock().unwrap(), [first_shard, second_shard]);
+    }
+
+    fn broken(dir: &Path) -> Result<Loader, Error> {
+        let (room, waited_for) = (Room::new(1 << 30, 0), Box::new(|_| ()));
+        let bring = Box::new(|shard: ShardIdx| panic!("at shard {}", shard.0));
+        let (bundle, options) = open(dir, Script { room, bring, waited_for });
+        Loader::new(bundle, options)
+    }
+
+    #[test]
+    fn a_source_of_shards_that_panics_is_an_error_and_not_a_wait_for_ever() {
+        let made = made();
+        let mut loader = broken(made.dir.path()).unwrap();
+        for epoch in 0..2 {
+            let error = loader.epoch(epoch).last().unwrap().unwrap_err();
+            let Error::Loader(LoaderError::Shard(error)) = error else { panic!("{error}") };
+            assert!(error.reason.contains("panicked: at shard "), "{error}");
+            assert!(error.hint.is_some(), "{error}");
+        }
+    }
+
+    /// What [`where_no_thread_can_bring_shards_there_is_no_loader`] runs.
+    #[test]
+    fn child_without_threads() {
+        let Some(dir) = std::env::var_os("GULAR_TEST_NO_THREADS") else { return };
+        let error = broken(Path::new(&dir)).map(drop).unwrap_err();
+        let Error::Loader(LoaderError::Thread { number: 1, wanted, .. }) = error else {
+            panic!("{error}")
+        };
+        assert_eq!(wanted, FETCHERS);
+    }
+
+    #[test]
+    fn where_no_thread_can_bring_shards_there_is_no_loader() {
+        let made = made();
+        let name = "loader::shards::tests::child_without_threads";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--test-threads", "1"])
+            .env("GULAR_TEST_NO_THREADS", made.dir.path())
+            // More than there are addresses: no thread has a stack.
+            .env("RUST_MIN_STACK", (1_u64 << 47).to_string())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && told.contains("1 passed"), "{child:?}");
     }
 }

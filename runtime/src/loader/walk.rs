@@ -107,6 +107,20 @@ impl Walk {
         true
     }
 
+    /// Whether the window of a run's position needs this shard.
+    pub(super) fn needs(
+        &self,
+        (number, position): (u64, u64),
+        shard: ShardIdx,
+        bundle: &Bundle,
+        split: Split,
+    ) -> bool {
+        let run = self.runs.iter().find(|(run, _)| *run == number);
+        run.is_some_and(|(_, run)| {
+            shards_of(run, run.order.window_at(position), bundle, split).contains(&shard)
+        })
+    }
+
     /// The windows that are not made yet, in order, each with the shards that it needs.
     pub(super) fn windows<'a>(
         &'a self,
