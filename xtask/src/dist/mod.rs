@@ -187,6 +187,7 @@ impl Build<'_> {
                 "`{}` needs glibc {needed}, which {TAG} does not promise",
                 file.display()
             );
+            self.names_no_folder(file)?;
         }
 
         let bare = work.join("venv");
@@ -222,7 +223,45 @@ impl Build<'_> {
         first.push(":");
         first.push(path);
         made.env("PATH", first);
+        made.env("RUSTFLAGS", self.without_paths());
         made
+    }
+
+    /// The caller's flags for rustc, and those by which panics name a crate's files and not the
+    /// folders of this machine.
+    fn without_paths(&self) -> OsString {
+        let mut flags = env::var_os("RUSTFLAGS").unwrap_or_default();
+        for (folder, name) in self.folders() {
+            flags.push(" --remap-path-prefix=");
+            flags.push(folder);
+            flags.push("=");
+            flags.push(name);
+        }
+        flags
+    }
+
+    /// The folders of this machine that hold sources, and what stands for each.
+    fn folders(&self) -> Vec<(PathBuf, &'static str)> {
+        let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+        let cargo = env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
+        let ours = (self.workspace.root.clone(), "/gular");
+        // rustc takes the last one that fits.
+        cargo.map(|cargo| (cargo, "/cargo")).into_iter().chain([ours]).collect()
+    }
+
+    /// Compares that a result names none of the folders.
+    fn names_no_folder(&self, file: &Path) -> Result<()> {
+        let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        for (folder, _) in self.folders() {
+            let name = folder.as_os_str().as_encoded_bytes();
+            ensure!(
+                !bytes.windows(name.len()).any(|found| found == name),
+                "`{}` names `{}`, a folder of this machine: rustc was not given `RUSTFLAGS`",
+                file.display(),
+                folder.display()
+            );
+        }
+        Ok(())
     }
 }
 
