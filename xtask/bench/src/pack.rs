@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
 use super::{machine, median};
@@ -70,9 +70,10 @@ pub(crate) fn run(
 /// What `pack_rates` measures.
 pub(crate) const RATES: [&str; 4] = ["raw", "archives", "tiles", "index"];
 
-/// Tiles of 256 pixels, cut from scenes of 4096 in blocks of 256; their rate on one thread.
+/// Tiles of 256 pixels, cut from scenes of 4096 in blocks of 256; their rates on one thread, read
+/// alone, and written to a file, which is on the disk before the clock stops.
 const SCENES: &str = "
-import pathlib, sys, time
+import os, pathlib, sys, time
 import numpy as np, rasterio
 from rasterio.windows import Window
 folder, rounds = pathlib.Path(sys.argv[2]), int(sys.argv[3])
@@ -85,17 +86,27 @@ if sys.argv[1] == 'make':
             for band in range(1, 5):
                 file.write((hills + random.integers(0, 200, hills.shape) + 1000 * band).astype('uint16'), band)
 else:
-    rates = []
-    for _ in range(rounds + 1):
+    def rate(take, done):
         start, n = time.perf_counter(), 0
         for path in sorted(folder.glob('*.tif')):
             with rasterio.open(path) as file:
                 for y in range(0, 4096, 256):
                     for x in range(0, 4096, 256):
-                        file.read(window=Window(x, y, 256, 256))
+                        take(file.read(window=Window(x, y, 256, 256)))
                         n += 1
-        rates.append(n / (time.perf_counter() - start))
-    print(sorted(rates[1:])[len(rates[1:]) // 2])
+        done()
+        return n / (time.perf_counter() - start)
+    def written():
+        with open(folder / 'tiles.bin', 'wb') as out:
+            def take(tile):
+                out.write(np.ascontiguousarray(tile.transpose(1, 2, 0)))
+            def done():
+                out.flush()
+                os.fsync(out.fileno())
+            return rate(take, done)
+    for measure in (lambda: rate(lambda tile: None, lambda: None), written):
+        rates = [measure() for _ in range(rounds + 1)][1:]
+        print(sorted(rates)[len(rates) // 2])
 ";
 
 /// What [`rates`] starts.
@@ -150,10 +161,14 @@ pub(crate) fn rates(
         command.arg(name).arg(source).arg(work).arg(rounds.to_string());
         let mut record: serde_json::Value = serde_json::from_str(&said(&mut command)?)?;
         if *name == "tiles" {
-            let peer: f64 = said(&mut python("read"))?.trim().parse()?;
+            let said = said(&mut python("read"))?;
+            let peers = said.lines().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+            let [reads, writes] = peers.as_slice() else { bail!("two rates, not `{said}`") };
             let ours = record["median"].as_f64().unwrap_or_default();
-            record["rasterio_per_core"] = json!(peer);
-            record["tiles_over_rasterio"] = json!(ours / peer);
+            record["rasterio_reads_per_core"] = json!(reads);
+            record["rasterio_writes_per_core"] = json!(writes);
+            record["tiles_over_rasterio_that_reads"] = json!(ours / reads);
+            record["tiles_over_rasterio_that_writes"] = json!(ours / writes);
             record["wanted"] = json!(1.0);
         }
         record["bench"] = json!(format!("pack {name}"));
