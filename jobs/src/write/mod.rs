@@ -11,6 +11,7 @@
 //! With [`Stages`] also `NAME.dag`, and a submit file and a wrapper for each stage; for Slurm a
 //! batch script for each, and `submit.sh`.
 
+mod accept;
 mod condor;
 mod dag;
 mod readme;
@@ -20,7 +21,6 @@ mod slurm;
 mod wheels;
 mod wrapper;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 pub use site::Site;
@@ -231,7 +231,7 @@ fn refuse(what: impl Into<String>, fix: &str) -> Refusal {
 /// # Errors
 /// [`Refusal`] for what the site cannot do, or texts that cannot be passed on.
 pub fn write(order: &Order) -> Result<Folder, Refusal> {
-    accept(order)?;
+    accept::accept(order)?;
     let slurm = order.site.is_slurm();
     let mut files = Vec::new();
     let mut file = |name: &str, text: String, executable: bool| {
@@ -338,160 +338,6 @@ impl<'a> Stage<'a> {
     fn in_dag(order: &Order) -> bool {
         !order.stages.is_empty()
     }
-}
-
-fn accept(order: &Order) -> Result<(), Refusal> {
-    let plain = |text: &str| {
-        !text.is_empty()
-            && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
-    };
-    if !plain(&order.name) || order.name.len() > 64 {
-        return Err(refuse(
-            format!("`{}` cannot be a job's name", order.name),
-            "use letters, digits, `-` and `_`",
-        ));
-    }
-    if order.command.is_empty() {
-        return Err(refuse(
-            "there is no command",
-            "give the program and its arguments behind `--`",
-        ));
-    }
-    let texts = Stage::of(order)
-        .into_iter()
-        .flat_map(|stage| stage.command)
-        .chain(order.inputs.iter().map(|(name, _)| name))
-        .chain(&order.checkpoint);
-    let image = order.image.iter().map(|image| &image.source);
-    let odd = |text: &&String| text.chars().any(|c| c.is_control() || c == '\'');
-    if let Some(text) = texts.chain(image).chain(&order.account).chain(&order.partition).find(odd) {
-        return Err(refuse(
-            format!("`{}` has a quote or a line end", text.escape_debug()),
-            "put it into a script of yours, and name that",
-        ));
-    }
-    let names = order.inputs.iter().map(|(name, _)| name).chain(&order.checkpoint);
-    if let Some(name) = names.clone().find(|name| name.contains([',', ' ', '/', '$'])) {
-        return Err(refuse(
-            format!("`{name}` cannot be listed"),
-            "batch systems part lists at commas and spaces: rename it",
-        ));
-    }
-    let mut seen = BTreeSet::new();
-    if let Some(name) = order.inputs.iter().map(|(name, _)| name.as_str()).find(|name| {
-        !seen.insert(*name)
-            || matches!(
-                *name,
-                "run.sh" | "evaluate.sh" | "merge.sh" | "select.py" | "submit.sh" | "output"
-            )
-    }) {
-        return Err(refuse(
-            format!("two files are named `{name}`"),
-            "inputs lie in one folder: rename one",
-        ));
-    }
-    if let Some(parameters) = &order.parameters {
-        let value = |text: &&String| {
-            text.is_empty()
-                || text.chars().any(|c| !c.is_ascii_alphanumeric() && !"._+-/:=".contains(c))
-        };
-        if let Some(text) = parameters.rows.iter().flatten().find(value) {
-            return Err(refuse(
-                format!("the value `{text}` of a parameter cannot be passed on"),
-                "use letters, digits and `. _ + - / : =`",
-            ));
-        }
-        let name = |text: &&String| {
-            !text.starts_with(|c: char| c.is_ascii_alphabetic())
-                || text.chars().any(|c| !c.is_ascii_alphanumeric() && c != '_')
-        };
-        if let Some(text) = parameters.names.iter().find(name) {
-            return Err(refuse(
-                format!("`{text}` cannot be a parameter's name"),
-                "begin with a letter; use letters, digits and `_`",
-            ));
-        }
-        let unused = parameters
-            .names
-            .iter()
-            .find(|name| !order.command.iter().any(|word| word.contains(&format!("{{{name}}}"))));
-        if let Some(name) = unused {
-            return Err(refuse(
-                format!("the command does not use the parameter `{name}`"),
-                &format!("write `{{{name}}}` where its value goes"),
-            ));
-        }
-    }
-    let shares = order.data.as_ref().filter(|data| data.shares.is_some());
-    if let Some(data) = shares {
-        if order.site.is_slurm() || data.fetch == Fetch::Runtime {
-            return Err(refuse(
-                "shards by part are what HTCondor brings, and here it brings no data",
-                "leave out `--shards-by` or `--fetch job`, or make more parts",
-            ));
-        }
-        let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
-        if names.into_iter().any(|name| name.eq_ignore_ascii_case(SHARDS)) {
-            return Err(refuse(
-                format!("`{SHARDS}` cannot be a parameter's name beside `--shards-by`"),
-                "take another one",
-            ));
-        }
-    }
-    let service = order
-        .credentials
-        .as_deref()
-        .filter(|service| order.site.is_slurm() || !plain(service) || service.len() > 64);
-    if let Some(service) = service {
-        return Err(refuse(
-            format!("`{service}` is not a service whose tokens the jobs can have"),
-            "name the pool's service for HTCondor; on Slurm fetch the data before, on a login node",
-        ));
-    }
-    if let Some(word) = open_word(order) {
-        return Err(refuse(
-            format!(
-                "`{word}` has a parameter and `$`, a backtick, `\"` or `\\`: the job's shell would read them"
-            ),
-            "rename what has them, or put them into a script of yours, and name that",
-        ));
-    }
-    dag::accept(order)?;
-    if order.stay && order.site == Site::Ospool {
-        return Err(refuse(
-            "jobs of the OSPool run anywhere: data cannot stay on campus",
-            "take a site whose machines are your own: `--site chtc`, `jsc`, `generic`",
-        ));
-    }
-    if order.nodes * order.tasks > 1 && !order.site.is_slurm() {
-        return Err(refuse(
-            "HTCondor starts one process for each job",
-            "ask for several GPUs in one, `--gpus 2`, or use `--site jsc` or `slurm`",
-        ));
-    }
-    let commands = Stage::of(order).into_iter().flat_map(|stage| stage.command);
-    if order.data.is_none() && commands.into_iter().any(|word| word.contains("{data}")) {
-        return Err(refuse(
-            "the command has `{data}`, and there is none",
-            "name the bundle's URL with `--data`",
-        ));
-    }
-    site::accept(order)
-}
-
-/// A word that would be double-quoted for what is filled in, with a character that a shell reads
-/// inside double quotes.
-fn open_word(order: &Order) -> Option<&str> {
-    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
-    let mut filled: Vec<String> = names.map(|name| format!("{{{name}}}")).collect();
-    if order.site.is_slurm() {
-        filled.extend(["{data}", "{trained}", "{each}"].map(str::to_owned));
-    }
-    let mut words = Stage::of(order).into_iter().flat_map(|stage| stage.command);
-    let is_open = |word: &&String| {
-        word.contains(['$', '`', '"', '\\']) && filled.iter().any(|place| word.contains(place))
-    };
-    words.find(is_open).map(String::as_str)
 }
 
 /// A command as a shell reads it, with the places of data and results, and parameters. A place
