@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::disk::{Disk, base_name, below, folder_of};
 use crate::finding::{Edit, Finding, Report};
-use crate::script::shell::Script;
+use crate::script::shell::{Script, is_bringer};
 use crate::script::{Job, python, shell};
 use crate::units::{slurm_bytes, slurm_seconds};
 
@@ -147,6 +147,9 @@ const SHORT: [(char, &str); 28] = [
     ('w', "nodelist"),
     ('x', "exclude"),
 ];
+
+/// Minutes that were probably meant as hours.
+const LIKE_HOURS: [u64; 13] = [1, 2, 3, 4, 6, 8, 12, 24, 36, 48, 72, 96, 168];
 
 /// One option of a `#SBATCH` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -400,6 +403,26 @@ fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, repo
                         ],
                     );
                 }
+                Some(seconds)
+                    if value.chars().all(|c| c.is_ascii_digit())
+                        && LIKE_HOURS.contains(&(seconds / 60)) =>
+                {
+                    let minutes = seconds / 60;
+                    let what = format!("`--time={value}` is {value} minutes");
+                    report.warning(
+                        "unit",
+                        *line,
+                        [
+                            &what,
+                            "the job is stopped then",
+                            &format!(
+                                "write `{value}:00:00` for hours, for minutes `{:02}:{:02}:00`",
+                                minutes / 60,
+                                minutes % 60
+                            ),
+                        ],
+                    );
+                }
                 Some(_) => {}
             },
             "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "gpus-per-node" => {
@@ -621,7 +644,12 @@ fn programs(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let moved = script.commands.iter().any(|command| matches!(command.program(), "cd" | "pushd"));
+    let linked = linked(script);
     let folder = folder_of(file);
+    let is_missing = |name: &str, path: &str| match &linked {
+        Some(linked) => !linked.contains(&base_name(name)) && !disk.exists(path),
+        None => !moved && !script.brings_files() && !disk.exists(path),
+    };
     for (line, name) in script.scripts() {
         if name.contains('$') || name.starts_with('/') {
             continue;
@@ -633,7 +661,7 @@ fn programs(
                 python::check(&text, job, &mut own);
                 findings.append(&mut own.findings);
             }
-            None if !moved && !script.brings_files() && !disk.exists(&path) => {
+            None if is_missing(name, &path) => {
                 let what = format!("`{name}` does not exist");
                 report.error(
                     "missing-file",
@@ -673,6 +701,21 @@ fn programs(
     findings
 }
 
+/// What is in the folder that the script makes, links files into and enters; `None` where it does
+/// not, or where other files may be.
+fn linked(script: &Script) -> Option<Vec<&str>> {
+    let all = |program: &'static str| {
+        script.commands.iter().filter(move |command| command.program() == program)
+    };
+    let entered = all("cd").map(|command| command.call().get(1)).collect::<Option<Vec<_>>>()?;
+    let [entered] = entered.as_slice() else { return None };
+    let made = all("mkdir").any(|command| command.call().contains(entered));
+    let brings = script.commands.iter().any(|c| c.program() != "cd" && is_bringer(c.program()));
+    let links = all("ln").filter_map(|command| command.call().iter().rev().nth(1));
+    let linked: Vec<&str> = links.map(|source| base_name(source)).collect();
+    (made && !brings && !linked.is_empty()).then_some(linked)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -698,6 +741,9 @@ mod tests {
         check("#SBATCH --mem=16\ntrue\n", &[("unit", 3)]);
         check("#SBATCH --mem=16 GB\ntrue\n", &[("sbatch-option", 3), ("unit", 3)]);
         check("#SBATCH --time=lots\ntrue\n", &[("unit", 3)]);
+        check("#SBATCH --time=24\ntrue\n", &[("unit", 3)]);
+        check("#SBATCH --time=30\ntrue\n", &[]);
+        check("#SBATCH --time=24:00:00\ntrue\n", &[]);
         check("#SBATCH --output=$HOME/x\ntrue\n", &[("sbatch-variable", 3)]);
         check("#SBATCH --output=none/x\ntrue\n", &[("missing-folder", 3)]);
         check("#SBATCH --output=logs/%j\ntrue\n", &[]);
@@ -715,6 +761,11 @@ mod tests {
         );
         check("#SBATCH --cpus-per-task=8\nsrun python t.py\n", &[("srun-cpus", 4)]);
         check("python none.py\n", &[("missing-file", 3)]);
+        let in_its_folder = |script: &str| {
+            format!("mkdir -p \"o/$X\"\ncd \"o/$X\"\nln -sf \"$S/t.py\" .\nsrun python {script}\n")
+        };
+        check(&in_its_folder("t.py"), &[]);
+        check(&in_its_folder("tt.py"), &[("missing-file", 6)]);
         check("srun apptainer exec --nv x.sif true\n", &[("missing-file", 3)]);
         assert_eq!(rules("#!/bin/bash\n#SBATCH -n 1\ntrue"), [("no-request", 2)]);
     }

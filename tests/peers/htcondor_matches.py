@@ -103,4 +103,31 @@ pathlib.Path("bad.sub").write_text("executable = /bin/true\nrequests_cpus = 4\nr
 job = next(iter(htcondor.Submit(pathlib.Path("bad.sub").read_text()).procs(count=0, clusterid=1, procid=0, qdate=1, owner="me")))
 found = (str(job.get("RequestCpus")), str(job.get("RequestMemory")), job.get("RequestGPUs"))
 check("HTCondor ignores what lint calls ignored", found == ("1", "16", None), found)
+
+# What lint calls refused HTCondor refuses, and the other way round.
+pathlib.Path("run.sh").write_text("#!/bin/sh\ntrue\n")
+for line, accepted in {
+    "requirements = (A = 8)": False,
+    "requirements = A == 8 and B": False,
+    "rank = (Memory": False,
+    'requirements = (A == "8)': False,
+    'requirements = Memory >= 8 && OpSys =!= "a=b ("': True,
+    "on_exit_remove = (ExitCode =?= 0)": True,
+    "arguments = \"it's\"": False,
+    'arguments = --name "a b"': False,
+    'arguments = "a" b "c"': False,
+    "arguments = it's": True,
+    "arguments = \"a 'b c' d\"": True,
+    'environment = X="a b"': True,
+}.items():
+    text = f"executable = run.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n{line}\nlog = x\nqueue\n"
+    pathlib.Path("line.sub").write_text(text)
+    try:
+        taken = bool(list(htcondor.Submit(text).procs(count=0, clusterid=1, procid=0, qdate=1, owner="me")))
+    except Exception:  # condor_submit's own words
+        taken = False
+    lint = subprocess.run([GULAR, "job", "lint", "--strict", "line.sub"], capture_output=True, text=True)
+    check(f"lint and HTCondor on {line}", (taken, lint.returncode == 0) == (accepted, accepted), f"{taken} {lint.stdout}")
+job = next(iter(htcondor.Submit('executable = run.sh\nenvironment = "A=1;B=2"\nlog = x\nqueue\n').procs(count=0, clusterid=1, procid=0, qdate=1, owner="me")))
+check("in quotes a `;` is part of a value", str(job.get("Environment")) == "A=1;B=2", job.get("Environment"))
 finish()

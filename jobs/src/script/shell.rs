@@ -155,10 +155,15 @@ impl Script {
 
     /// Whether files may have come that nobody named, or the folder is another one.
     pub(crate) fn brings_files(&self) -> bool {
-        self.commands.iter().any(|c| {
-            BRINGERS.contains(&c.program()) || c.program() == "cd" || c.program() == "pushd"
-        })
+        self.commands
+            .iter()
+            .any(|c| is_bringer(c.program()) || matches!(c.program(), "cd" | "pushd"))
     }
+}
+
+/// Whether files may be there after it that nobody named.
+pub(crate) fn is_bringer(program: &str) -> bool {
+    BRINGERS.contains(&program)
 }
 
 /// Reads commands. What is not closed ends with the text.

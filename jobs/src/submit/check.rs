@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::commands::{is_known, nearest, nearest_attribute};
 use super::expand::{Expanded, Variables, expand};
 use super::parse::{Set, Submit};
-use super::{files, programs, values};
+use super::{expressions, files, programs, quotes, values};
 use crate::disk::{Disk, folder_of};
 use crate::finding::{Edit, Finding, Report};
 use crate::lines::spaces_after_backslash;
@@ -137,6 +137,8 @@ pub(crate) fn check(
     names(&context, given.nodes > 0, &mut report);
     statements(&context, given, &mut report);
     values::check(&context, &mut report);
+    quotes::check(&context, &mut report);
+    expressions::check(&context, &mut report);
     files::check(&context, &mut report);
     let mut findings = programs::check(&context, &mut report, seen);
     report.findings.sort_by_key(|finding| finding.line);

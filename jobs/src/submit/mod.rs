@@ -11,10 +11,12 @@ mod brought;
 mod check;
 mod commands;
 mod expand;
+mod expressions;
 mod files;
 mod parse;
 mod programs;
 mod queue;
+mod quotes;
 mod values;
 
 pub(crate) use brought::{brought_back, writers};

@@ -149,8 +149,10 @@ fn not_brought(
         .value("executable")
         .map(|(_, value)| base_name(value.text.trim()).to_owned())
         .unwrap_or_default();
+    let at = folder(context).unwrap_or_else(|| context.folder.clone());
     let folders = inputs(context).iter().any(|input| {
-        !base_name(&input.text).contains('.')
+        let is_file = || context.disk.len(&below(&at, &input.text)).is_some();
+        (!base_name(&input.text).contains('.') && !is_file())
             || input.text.ends_with('/')
             || input.text.contains('$')
     });
@@ -170,6 +172,21 @@ fn not_brought(
         let image = context.submit.any(&["container_image", "docker_image"]).is_some();
         let path = below(&context.folder, name);
         if image && context.disk.len(&path).is_none() {
+            // The image may have it, but not where an input has almost this name.
+            let Some(near) = names.iter().find(|input| is_near(input, here)) else { continue };
+            let what = format!("`{name}` is not in `transfer_input_files`, and `{near}` is");
+            let right = wrapper.text.lines().nth(line - 1).unwrap_or_default();
+            let right = right.replacen(here, near, 1);
+            own.error(
+                "not-brought",
+                line,
+                [
+                    &what,
+                    "the job runs in an empty folder with its inputs alone: the script is not there",
+                    &format!("write `{near}`"),
+                ],
+            )
+            .edit = Some(Edit { line, count: 1, lines: vec![right] });
             continue;
         }
         let what = format!("`{name}` is not in `transfer_input_files`");
@@ -183,6 +200,16 @@ fn not_brought(
             ],
         );
     }
+}
+
+/// Whether two scripts of one kind differ by a slip of the fingers.
+fn is_near(one: &str, other: &str) -> bool {
+    let end = |name: &str| name.rsplit_once('.').map(|(_, end)| end.to_owned());
+    // `part1.py` and `part2.py` are two files.
+    let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
+    end(one) == end(other)
+        && digits(one) == digits(other)
+        && strsim::damerau_levenshtein(one, other) == 1
 }
 
 /// A wrapper that runs another script than the one that checkpoints.
@@ -275,5 +302,31 @@ fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut
                 "list what the program writes, by its name in the job's folder",
             ],
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::tests::Files;
+    use crate::lint::lint;
+
+    #[test]
+    fn a_script_with_a_slip_in_its_name_is_found_beside_an_image() {
+        let said = |script: &str, inputs: &str| {
+            let submit = format!(
+                "universe = container\ncontainer_image = osdf:///lab/a-v1.sif\nexecutable = run.sh\ntransfer_input_files = {inputs}\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 9 GB\nqueue\n"
+            );
+            let run = format!("#!/bin/sh\npython3 {script}\n");
+            let files =
+                [("x.sub", submit.as_str()), ("run.sh", &run), ("train.py", "1\n"), ("tool", "")];
+            let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
+            found.into_iter().map(|finding| (finding.rule, finding.line)).collect::<Vec<_>>()
+        };
+        assert_eq!(said("train.py", "train.py"), []);
+        assert_eq!(said("trian.py", "train.py"), [("not-brought", 2)]);
+        // A program among the inputs is not a folder, in which anything may be.
+        assert_eq!(said("trian.py", "train.py, tool"), [("not-brought", 2)]);
+        // The image may have these.
+        assert_eq!((said("eval.py", "train.py"), said("train2.py", "train.py")), (vec![], vec![]));
     }
 }

@@ -12,7 +12,6 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     gpus(context, report);
     words(context, report);
     images(context, report);
-    quotes(context, report);
     attributes(context, report);
     transfer(context, report);
 }
@@ -357,42 +356,6 @@ fn images(context: &Context<'_>, report: &mut Report) {
                 "set `executable`",
             ],
         );
-    }
-}
-
-fn quotes(context: &Context<'_>, report: &mut Report) {
-    for name in ["arguments", "args", "environment", "env", "transfer_output_remaps"] {
-        let Some(set) = context.submit.get(name) else { continue };
-        if set.value.matches('"').count() % 2 == 1 {
-            let what = format!("a quote in `{name}` is not closed");
-            report.error(
-                "open-quote",
-                set.line,
-                [
-                    &what,
-                    "condor_submit refuses the file, or the program gets other words",
-                    "close it; a quote inside quotes is written twice",
-                ],
-            );
-        }
-    }
-    let environment = context.submit.any(&["environment", "env"]);
-    if let Some(set) = environment.filter(|set| !set.value.starts_with('"')) {
-        let pairs = set.value.split_whitespace().filter(|word| word.contains('=')).count();
-        if pairs > 1 && !set.value.contains(';') {
-            report
-                .error(
-                    "environment-quotes",
-                    set.line,
-                    [
-                        "`environment` has several variables and no quotes",
-                        "all but the first become part of the first one's value",
-                        "put the whole in double quotes",
-                    ],
-                )
-                .edit = (!set.value.contains('"'))
-                .then(|| context.with_value(set, &format!("\"{}\"", set.value)));
-        }
     }
 }
 
