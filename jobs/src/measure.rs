@@ -49,6 +49,7 @@ pub fn measure(
 ) -> io::Result<Measured> {
     let cgroup = Cgroup::create();
     let before = Before::look(folder);
+    let disk = || written(folder, before.newest).bytes;
     let start = Instant::now();
     let mut child = start_in(cgroup.as_ref(), program, arguments)?;
     let mut processes = Processes::of(child.id());
@@ -74,8 +75,7 @@ pub fn measure(
         measured.saw(memory, shm, cgroup.as_ref().and_then(Cgroup::bytes));
         if slow_at.elapsed() >= slow_pause {
             let began = Instant::now();
-            measured.disk_bytes =
-                measured.disk_bytes.max(folder_bytes(folder).saturating_sub(before.disk));
+            measured.disk_bytes = measured.disk_bytes.max(disk());
             let gpus = gpu_bytes();
             let grown = gpus
                 .iter()
@@ -99,7 +99,7 @@ pub fn measure(
     };
     measured.seconds = start.elapsed().as_secs_f64();
     measured.cpu_seconds = (processes::children_seconds() - before.cpu_seconds).max(0.0);
-    measured.disk_bytes = measured.disk_bytes.max(folder_bytes(folder).saturating_sub(before.disk));
+    measured.disk_bytes = measured.disk_bytes.max(disk());
     measured.exit_code = code(status);
     Ok(measured)
 }
@@ -130,7 +130,8 @@ fn start_in(
 /// What was there before.
 struct Before {
     shm: u64,
-    disk: u64,
+    /// The last change below the folder.
+    newest: Changed,
     gpus: Vec<u64>,
     cpu_seconds: f64,
 }
@@ -141,7 +142,7 @@ impl Before {
         let gpus = gpu_bytes();
         Self {
             shm: shm_used(),
-            disk: folder_bytes(folder),
+            newest: written(folder, Changed::default()).newest,
             gpus,
             cpu_seconds: processes::children_seconds(),
         }
@@ -153,24 +154,40 @@ fn shm_used() -> u64 {
     found.map_or(0, |shm| shm.f_blocks.saturating_sub(shm.f_bfree).saturating_mul(shm.f_frsize))
 }
 
-/// What the files below `folder` take on disk.
-fn folder_bytes(folder: &Path) -> u64 {
-    let (mut folders, mut bytes, mut left): (Vec<PathBuf>, u64, usize) =
-        (vec![folder.to_owned()], 0, MAX_FILES);
+/// When a file was changed last, by the clock of its file system: seconds and nanoseconds.
+type Changed = (i64, i64);
+
+/// Files that were made or changed.
+struct Written {
+    /// What they take on disk.
+    bytes: u64,
+    /// The last change.
+    newest: Changed,
+}
+
+/// Files below `folder` that were made or changed after `since`. What a command writes again
+/// counts, as in a job, which begins in an empty folder.
+fn written(folder: &Path, since: Changed) -> Written {
+    let mut written = Written { bytes: 0, newest: since };
+    let (mut folders, mut left): (Vec<PathBuf>, usize) = (vec![folder.to_owned()], MAX_FILES);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(about) = entry.metadata() else { continue };
             if about.is_dir() {
                 folders.push(entry.path());
             }
-            bytes = bytes.saturating_add(about.blocks().saturating_mul(512));
+            let changed = (about.ctime(), about.ctime_nsec());
+            if changed > since {
+                written.bytes = written.bytes.saturating_add(about.blocks().saturating_mul(512));
+                written.newest = written.newest.max(changed);
+            }
             left = left.saturating_sub(1);
             if left == 0 {
-                return bytes;
+                return written;
             }
         }
     }
-    bytes
+    written
 }
 
 /// Memory used on each GPU; none where there is no nvidia-smi.

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::units::words;
+
 /// One item's needs, and how jobs may be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
@@ -75,6 +77,8 @@ const SMALL_HOURS: f64 = 4.0;
 const LONG_HOURS: f64 = 20.0;
 /// Access points take fewer at a time.
 const MANY_JOBS: u64 = 10_000;
+/// Disk to ask for, of what items and model take.
+const SPARE_FACTOR: f64 = 1.25;
 
 /// Cuts the work into jobs.
 #[must_use]
@@ -142,8 +146,8 @@ fn kind(
 ) -> JobKind {
     let per_item = work.in_bytes.saturating_add(work.out_bytes);
     let by_time = (work.job_hours * 3600.0 / seconds.max(1e-9)).floor().clamp(1.0, 9e15) as u64;
-    let by_disk =
-        work.disk_bytes.saturating_sub(model_bytes).checked_div(per_item).unwrap_or(u64::MAX);
+    let holds = (work.disk_bytes as f64 / SPARE_FACTOR) as u64;
+    let by_disk = holds.saturating_sub(model_bytes).checked_div(per_item).unwrap_or(u64::MAX);
     let items_per_job = by_time.min(by_disk).min(work.items).max(1);
     let moved = per_item as f64 * items_per_job as f64 + model_bytes as f64;
     let transfer = moved / work.bytes_per_second.max(1.0);
@@ -155,7 +159,7 @@ fn kind(
         cores,
         gpus,
         hours: computes / 3600.0,
-        disk_bytes: (moved * 1.25) as u64,
+        disk_bytes: (moved * SPARE_FACTOR) as u64,
         transfer_share: transfer / (transfer + computes).max(1e-9),
     }
 }
@@ -189,6 +193,18 @@ fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut Plan) {
             format!(
                 "{} jobs spend {share:.0} % of their time moving data: bring the work to the data, or send less of it",
                 job.kind
+            ),
+            &mut notes,
+        );
+    }
+    // A byte more may be by rounding alone.
+    let most = work.disk_bytes.saturating_add(1 << 20);
+    let largest = plan.jobs.iter().map(|job| job.disk_bytes).max().unwrap_or(0);
+    if largest > most {
+        let needed = words(largest);
+        not(
+            format!(
+                "one item with its model needs {needed} of disk, which is more than a job may ask for: raise the limit, `--disk`, or make items smaller"
             ),
             &mut notes,
         );
@@ -264,12 +280,17 @@ mod tests {
         check(Work { items: 100, ..work() }, "on one machine");
         check(Work { gpu_seconds: 100_000.0, ..work() }, "exit code 85");
         check(Work { in_bytes: 10_000_000_000, ..work() }, "moving data");
+        check(Work { disk_bytes: 1_000_000, ..work() }, "needs 9.3 GB of disk");
     }
 
     #[test]
     fn the_disk_bounds_a_job_and_extremes_do_not_panic() {
-        let small = plan(&Work { disk_bytes: 9_000_000_000, cpu_seconds: 5.0, ..work() });
+        let small = plan(&Work { disk_bytes: 11_250_000_000, cpu_seconds: 5.0, ..work() });
         assert_eq!((small.jobs[0].kind, small.jobs[0].items_per_job), ("both", 200));
+        for disk_bytes in [11_250_000_001, 11_253_000_000, 30_000_000_000] {
+            let plan = plan(&Work { disk_bytes, ..work() });
+            assert!(plan.jobs.iter().all(|job| job.disk_bytes <= disk_bytes), "{:?}", plan.jobs);
+        }
         for items in [0, 1, u64::MAX] {
             for bytes in [0, u64::MAX] {
                 for seconds in [0.0, f64::MAX] {

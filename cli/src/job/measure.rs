@@ -16,7 +16,8 @@ use crate::stop::Stop;
 /// Run a command and say what a job of it should ask for
 ///
 /// The most memory at one moment, of the command and all that it starts, with shared memory
-/// counted once; memory of GPUs where there is nvidia-smi; what its folder grew by; its time.
+/// counted once; memory of GPUs where there is nvidia-smi; disk of the files that it made or
+/// changed; its time.
 /// Run something short that is like the whole: two epochs, a hundred items.
 ///
 /// Memory is summed by the kernel in a cgroup where this user may make one, else from /proc; what

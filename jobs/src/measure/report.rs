@@ -26,7 +26,7 @@ pub struct Measured {
     pub shared_bytes: u64,
     /// The most processes at one moment.
     pub processes: u64,
-    /// The most that its folder grew.
+    /// The most that files in its folder took which it made or changed.
     pub disk_bytes: u64,
     /// The most memory that a GPU was filled with; `None` without nvidia-smi.
     pub gpu_bytes: Option<u64>,

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use gular_tests::{Outcome, finish, gular};
+use gular_tests::{Outcome, finish, gular, put};
 use serde_json::Value;
 
 fn measure(dir: &Path, script: &str) -> (Outcome, Value) {
@@ -57,6 +57,18 @@ fn disk_time_and_exit_code_are_those_of_the_command() {
     let missing =
         Command::new(gular()).args(["job", "measure", "--", "/no/such/program"]).output().unwrap();
     assert!(matches!(missing.status.code(), Some(126 | 127)), "{missing:?}");
+}
+
+#[test]
+fn what_is_written_again_counts_and_what_is_only_read_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "data", &vec![7; 20_000_000]);
+    let script = "head -c 10000000 data > weights";
+    for run in 1..=2 {
+        let (outcome, report) = measure(dir.path(), script);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert!((9..12).contains(&mib(&report, "disk_bytes")), "run {run}: {report}");
+    }
 }
 
 /// A stand-in for nvidia-smi, since here is no GPU: what we make of its numbers.
