@@ -17,6 +17,23 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     })
 }
 
+/// A size with its unit: of a job nobody means bytes by a bare number.
+pub(crate) fn with_unit(text: &str) -> Result<u64, String> {
+    if text.ends_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("`{text}` has no unit; write it, such as `{text}GB`"));
+    }
+    size(text).ok_or_else(|| {
+        format!("`{text}` is not a size; expected a number above 0 with KB, MB, GB or TB, such as `16GB`")
+    })
+}
+
+/// A size with its unit, as HTCondor and Slurm count: 1 GB is 2^30 bytes.
+pub(crate) fn request(text: &str) -> Result<u64, String> {
+    // `16G` is binary, and `16GB` is not.
+    let letter = text.strip_suffix('B').filter(|text| text.ends_with(['K', 'M', 'G', 'T']));
+    with_unit(letter.unwrap_or(text))
+}
+
 /// Bytes per second: a size, with `/s` or without.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     size(text.strip_suffix("/s").unwrap_or(text)).ok_or_else(|| {
@@ -145,6 +162,19 @@ mod tests {
         assert_eq!(delay("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(rate("50MB/s"), Ok(50_000_000));
         assert_eq!(jobs("3").unwrap().get(), 3);
+    }
+
+    #[test]
+    fn sizes_of_jobs_have_units_and_are_counted_as_batch_systems_do() {
+        assert_eq!(request("16GB"), Ok(16 << 30));
+        assert_eq!((request("16GiB"), request("16G")), (request("16GB"), request("16GB")));
+        assert_eq!((request("3696MB"), with_unit("1.5MB")), (Ok(3696 << 20), Ok(1_500_000)));
+        for parse in [request, with_unit] {
+            assert!(parse("16").unwrap_err().contains("`16` has no unit"));
+            for bad in ["", "GB", "16XB", "0GB", "B"] {
+                assert!(parse(bad).unwrap_err().contains("such as `16GB`"), "{bad}");
+            }
+        }
     }
 
     #[test]

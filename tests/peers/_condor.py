@@ -1,11 +1,13 @@
 """A starter for tests: runs jobs as HTCondor would, from the ads that HTCondor's own code makes.
 
     submit file ─ htcondor.Submit ▶ ad ─▶ sandbox: inputs ─▶ run ─▶ outputs by list and remaps
-                                              ▲                │ 85: checkpoint files to the spool
-                                              └── same or new ─┘
+                                              ▲                │ 85: checkpoint files to the spool,
+                                              │                │ and again in the same sandbox
+                                              └── new: evicted ┘
 
-`Pool.harm` decides what happens to a run: SIGTERM or SIGKILL after some seconds, and whether the next one
-begins in a new sandbox, where inputs and the last checkpoint are all there is. `run_dag` walks a DAG file as
+`Pool.harm` decides what happens to a run: SIGTERM or SIGKILL after some seconds. It is then evicted: whatever it
+ends with, nothing is sent (`when_to_transfer_output = ON_EXIT`), and the next run begins in a new sandbox, where
+inputs and the last checkpoint in the spool are all there is. `run_dag` walks a DAG file as
 DAGMan does: order, VARS, PRE and POST scripts, RETRY, rescue files. Images are not run: jobs start on this machine.
 """
 
@@ -35,9 +37,8 @@ import htcondor  # noqa: E402
 # From SIGTERM to SIGKILL, as `MachineMaxVacateTime` has it, but for programs of tests.
 VACATE_SECONDS = 30
 RUN_SECONDS = 300
-# What happens to the runs of a job, one after the other. HTCondor starts a job that saved in the same sandbox
-# or, when the machine is taken from it, in a new one; one that was killed always in a new one.
-HARMS = [(signal.SIGTERM, "new"), (signal.SIGKILL, "new"), (signal.SIGTERM, "same")]
+# What happens to the runs of a job, one after the other: machines are taken from it, or fail.
+HARMS = [signal.SIGTERM, signal.SIGKILL]
 
 
 class Held(Exception):
@@ -50,17 +51,19 @@ class Harm:
 
     after_seconds: float
     signal: int
-    sandbox: str  # the next one: "same" or "new"
+    # Instead of some seconds: when this file is there.
+    when: pathlib.Path | None = None
 
 
 class Pool:
     """A submit folder and the machines behind it."""
 
-    def __init__(self, folder, seed=None, n_harms=0, harm_seconds=(0.3, 2.5), first_cluster=1):
+    def __init__(self, folder, seed=None, n_harms=0, harm_seconds=(0.3, 1.5), harm_when=None, first_cluster=1):
         self.folder = pathlib.Path(folder).resolve()
         self.random = random.Random(seed)
         self.n_harms = n_harms
         self.harm_seconds = harm_seconds
+        self.harm_when = harm_when
         self.cluster = first_cluster
         self.lock = threading.Lock()
         # What happened, for tests: (job, what)
@@ -70,12 +73,13 @@ class Pool:
         with self.lock:
             self.events.append((job, what))
 
-    def harm(self, n_before):
-        if n_before >= self.n_harms:
+    def harm(self, n_before, n_saves):
+        """The first run is harmed before it saved, the next ones after one more checkpoint each: a job gets on."""
+        if n_before >= self.n_harms or n_before > n_saves:
             return None
         with self.lock:
             after = self.random.uniform(*self.harm_seconds)
-        return Harm(after, *HARMS[n_before % len(HARMS)])
+        return Harm(after, HARMS[n_before % len(HARMS)], self.harm_when)
 
     def ads(self, file, macros=()):
         """The ads of all jobs of a submit file, as condor_submit sends them."""
@@ -108,24 +112,24 @@ class Pool:
         """One job until it leaves the queue; its exit code."""
         job = f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}"
         spool = tempfile.TemporaryDirectory(prefix="spool-")
-        sandbox, n_harms, completions = None, 0, 0
+        sandbox, n_harms, n_saves, completions = None, 0, 0, 0
         while True:
             if sandbox is None:
                 sandbox = tempfile.TemporaryDirectory(prefix="dir_")
                 stage(ad, pathlib.Path(sandbox.name), self.folder)
                 shutil.copytree(spool.name, sandbox.name, dirs_exist_ok=True)
             here = pathlib.Path(sandbox.name)
-            harm = self.harm(n_harms)
+            harm = self.harm(n_harms, n_saves)
             code, harmed = start(ad, here, harm)
             saved = code == ad.eval("SuccessCheckpointExitCode") if "SuccessCheckpointExitCode" in ad else False
-            self.say(job, f"ended with {code}" + (f" after {signal.Signals(harm.signal).name}, {harm.sandbox} sandbox next" if harmed else ""))
-            if saved:
-                keep_checkpoint(ad, here, pathlib.Path(spool.name))
+            self.say(job, f"ended with {code}" + (f" after {signal.Signals(harm.signal).name}" if harmed else ""))
             if harmed:
                 n_harms += 1
-            if harmed or saved:
-                if harmed and not (saved and harm.sandbox == "same"):
-                    sandbox = None
+                sandbox = None
+                continue
+            if saved:
+                n_saves += 1
+                keep_checkpoint(ad, here, pathlib.Path(spool.name))
                 continue
             logs(ad, here, self.folder)
             completions += 1
@@ -206,7 +210,10 @@ def start(ad, sandbox, harm):
                                  stdout=out, stderr=err, start_new_session=True)
         harmed = False
         try:
-            child.wait(harm.after_seconds if harm else RUN_SECONDS)
+            if harm and harm.when:
+                while child.poll() is None and not harm.when.exists():
+                    time.sleep(0.02)
+            child.wait(RUN_SECONDS if not harm else 0 if harm.when else harm.after_seconds)
         except subprocess.TimeoutExpired:
             harmed = True
             if harm and harm.signal == signal.SIGTERM:

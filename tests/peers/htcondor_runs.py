@@ -42,11 +42,33 @@ def trained(name, url, digest, pool):
     train = ["./gular-train", "train", "{data}", "--digest", digest, "--seed", "{seed}", "--checkpoint-dir", "output", "--epochs", "100",
              "--size", "24", "--batch-size", "8", "--device", "cpu", "--torch-threads", "1", "--jobs", "1", "--checkpoint-every", "20"]
     evaluate = f"./gular-train eval {{data}} --digest {digest} --weights {{trained}}/weights.safetensors --device cpu --torch-threads 1 --json"
-    folder = new(name, "--data", url, "--checkpoint", "output", "--sweep", "seed=1..2", "--evaluate", evaluate, "--select", "min:loss", command=train)
+    folder = new(name, "--data", url, "--checkpoint", "output", "--every", "2s", "--sweep", "seed=1..2", "--evaluate", evaluate, "--select", "min:loss", command=train)
     pool = pool(folder)
     failed = condor.run_dag(pool, f"{name}.dag")
     check(f"{name} ends well", not failed, f"{failed} {pool.events}")
     return folder, pool
+
+
+def evicted():
+    """A job goes back to its last exit with 85, and not to what the program saves while it is evicted."""
+    script = """#!/bin/sh
+trap 'echo evicted > ckpt/state; exit 85' TERM
+if [ ! -e ckpt/state ]; then echo hourly > ckpt/state; exit 85; fi
+if [ -e "$1" ]; then cp ckpt/state output/state; exit 0; fi
+touch "$1"
+while :; do sleep 0.1; done
+"""
+    pathlib.Path("save.sh").write_text(script)
+    marker = HERE / "evict-me"
+    folder = new("evicted", "--checkpoint", "ckpt", command=["sh", "save.sh", str(marker)])
+    pool = condor.Pool(folder, n_harms=1, harm_when=marker)
+    codes = pool.submit("evicted.sub")
+    [result] = (folder / "results").iterdir()
+    with tarfile.open(result) as tar:
+        state = tar.extractfile("output/state").read()
+    ended = [what for _, what in pool.events]
+    check("an evicted job goes back to its last exit with 85", (codes, state) == ([0], b"hourly\n"), f"{codes} {state} {ended}")
+    check("it was evicted while it ran", ended == ["ended with 85", "ended with 85 after SIGTERM", "ended with 0"], ended)
 
 
 def killed_at_random(url, digest):
@@ -164,6 +186,7 @@ def holds():
 
 def main():
     holds()
+    evicted()
     a_failed_node_is_rescued()
     the_choice()
     a_wheel_travels()

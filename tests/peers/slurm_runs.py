@@ -128,6 +128,28 @@ while :; do sleep 0.1; done
     check("a job that saved goes on after its requeue", done == ["1\n"], f"{done} {logs(folder)}")
 
 
+def ranks_save():
+    """A process that saved at once does not end the one that takes longer: both go on where they were."""
+    script = """#!/bin/sh
+own="ckpt/$SLURM_PROCID"
+trap 'sleep "$SLURM_PROCID"; echo saved > "$own"; exit 85' TERM
+if [ -e "$own" ]; then cp "$own" "output/done$SLURM_PROCID"; exit 0; fi
+touch "output/started$SLURM_PROCID"
+while :; do sleep 0.1; done
+"""
+    pathlib.Path("save.sh").write_text(script)
+    folder = new("both", "--tasks", "2", "--checkpoint", "ckpt", command=["sh", "save.sh"])
+    job = submit(folder)
+    for _ in range(WAIT_SECONDS * 4):
+        if len(list((folder / "output").glob("*/output/started*"))) == 2:
+            break
+        time.sleep(0.25)
+    run("scancel", "-s", "TERM", job)
+    wait(job)
+    done = sorted(path.name for path in (folder / "output").glob("*/output/done*"))
+    check("processes that save wait for each other", done == ["done0", "done1"], f"{done} {logs(folder)}")
+
+
 # Small, and the same bits wherever it runs. A whole training takes seconds.
 TRAIN = [os.environ.get("GULAR_TRAIN_BIN", ""), "train", HERE / "bundle", "--size", "24", "--device", "cpu", "--torch-threads", "1", "--jobs", "1",
          "--log-every", "0"]
@@ -237,7 +259,7 @@ os.environ["PATH"] = f"{pathlib.Path(GULAR).parent}:{os.environ['PATH']}"
 state = HERE / "slurm"
 try:
     os.environ["SLURM_CONF"] = run(LOCAL, "up", state, 2, 2, 2).strip()
-    for test in [lists_of_nodes, what_lint_says_of_options, array, ensemble, ranks, checkpoint, training_resumes, fewer_ranks, packs]:
+    for test in [lists_of_nodes, what_lint_says_of_options, array, ensemble, ranks, checkpoint, ranks_save, training_resumes, fewer_ranks, packs]:
         try:
             test()
         except Exception as error:  # whatever a tool says is the finding

@@ -82,7 +82,8 @@ impl DataFolder {
         answer
     }
 
-    fn known(&self) -> Option<usize> {
+    /// Which of the folders, once one is known.
+    pub(crate) fn known(&self) -> Option<usize> {
         self.known.load(Ordering::Relaxed).checked_sub(1)
     }
 }

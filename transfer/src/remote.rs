@@ -130,6 +130,18 @@ impl RemoteBundle {
         &self.published
     }
 
+    /// The folder with its data, found by its first file: one of [`Published::folders`].
+    ///
+    /// # Errors
+    /// Those of [`Client::stat`].
+    pub fn data_folder(&self, client: &Client, cancel: &AtomicBool) -> Result<Url, Error> {
+        if let Some(file) = self.manifest.files().next() {
+            self.data.seek(&self.published, file, |url| client.stat(url, cancel))?;
+        }
+        let known = self.data.known().and_then(|known| self.published.folders().get(known));
+        Ok(known.unwrap_or(self.published.data()).clone())
+    }
+
     /// The shards of `splits`, of all when there are none.
     ///
     /// # Errors

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::Path;
 
 use clap::ValueEnum;
 use gular_bundle::{FileEntry, Manifest, ShardEntry, Split};
-use gular_jobs::write::{Data, Fetch, Parameters, Shares, Site};
-use gular_transfer::{BundleUrl, Published, RemoteBundle};
+use gular_jobs::write::{Data, Fetch, Local, Parameters, Shares, Site};
+use gular_pelican::{Scheme, Url};
+use gular_transfer::{BundleUrl, Error, RemoteBundle};
 
 use crate::exit::Failure;
 use crate::network::{self, Access};
@@ -40,16 +42,21 @@ pub(super) struct Wanted<'a> {
 /// Reads the manifest: which files there are, and how much they are.
 pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data, Failure> {
     let stop = Stop::install()?;
-    let url: BundleUrl = url.parse()?;
+    let url: BundleUrl = of_folder(url).as_deref().unwrap_or(url).parse()?;
     let client = network::client(access)?;
-    let bundle = RemoteBundle::open(&client, &url, &stop.flag)
-        .map_err(|error| network::ended(error, &stop))?;
-    let (published, manifest) = (bundle.published(), bundle.manifest());
-    let of_manifest = bundle.manifest_bytes().len() as u64;
-    let mut files = vec![osdf(&published.manifest().to_string())];
-    let mut bytes = of_manifest;
+    let ended = |error| network::ended(error, &stop);
+    let bundle = RemoteBundle::open(&client, &url, &stop.flag).map_err(ended)?;
+    let manifest = bundle.manifest();
+    let places = Places {
+        site: wanted.site,
+        manifest: bundle.published().manifest().clone(),
+        of_manifest: bundle.manifest_bytes().len() as u64,
+        folder: bundle.data_folder(&client, &stop.flag).map_err(ended)?,
+    };
+    let mut files = vec![places.listed(&places.manifest)];
+    let mut bytes = places.of_manifest;
     for file in manifest.files() {
-        files.push(name_of(published, file)?);
+        files.push(places.of(file)?);
         bytes = bytes.saturating_add(file.bytes);
     }
     let shares = match wanted.parts {
@@ -57,7 +64,7 @@ pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data
         Some((name, parameters)) => {
             let parts = parts(name, parameters, wanted.command)?;
             let batch_size = batch_size(wanted.command)?;
-            Some(shares(published, manifest, of_manifest, &parts, batch_size)?)
+            Some(shares(&places, manifest, &parts, batch_size)?)
         }
     };
     let (n, of_job) = match &shares {
@@ -70,25 +77,62 @@ pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data
     let fits = n <= MAX_LISTED
         && of_job.saturating_add(wanted.scratch_bytes) <= MAX_DISK_BYTES
         && !wanted.site.is_slurm();
+    let is_local = url.url.scheme() == Scheme::File;
     let fetch = match wanted.fetch {
         Some(FetchArg::Batch) => Fetch::Batch,
         Some(FetchArg::Job) => Fetch::Runtime,
-        None if fits => Fetch::Batch,
+        None if fits || is_local => Fetch::Batch,
         None => Fetch::Runtime,
     };
+    let local = is_local.then(|| Local {
+        folder: url.url.path().to_owned(),
+        largest_bytes: manifest.files().map(|file| file.bytes).max().unwrap_or(0),
+    });
     let url = BundleUrl { url: url.url, digest: Some(bundle.digest()) };
     let digest = bundle.digest().to_string();
-    Ok(Data { url: url.to_string(), digest, files, bytes, fetch, shares })
+    Ok(Data { url: url.to_string(), digest, files, bytes, fetch, shares, local })
 }
 
-fn name_of(published: &Published, file: &FileEntry) -> Result<String, Failure> {
-    Ok(osdf(&published.url_of(file)?.to_string()))
+/// The URL of a folder of this machine, with its digest where one is given.
+fn of_folder(text: &str) -> Option<String> {
+    let (folder, digest) = text.split_once('#').unwrap_or((text, ""));
+    let path = Path::new(folder).is_dir().then(|| std::path::absolute(folder).ok())??;
+    let url = Url::parse("file:///").ok()?.join(path.to_str()?.trim_matches('/'))?;
+    let mark = if digest.is_empty() { "" } else { "#" };
+    Some(format!("{url}{mark}{digest}"))
 }
 
-/// More machines have the plug-in under this name.
-fn osdf(url: &str) -> String {
-    url.strip_prefix("pelican://osg-htc.org/")
-        .map_or_else(|| url.to_owned(), |path| format!("osdf:///{path}"))
+/// Where the bundle's files are, as a submit file lists them.
+struct Places {
+    site: Site,
+    manifest: Url,
+    of_manifest: u64,
+    /// With the shards and indexes.
+    folder: Url,
+}
+
+impl Places {
+    fn of(&self, file: &FileEntry) -> Result<String, Failure> {
+        let name = file.name.as_str();
+        let url = self.folder.join(name);
+        let url = url.ok_or_else(|| Error::ObjectName { name: name.to_owned() })?;
+        Ok(self.listed(&url))
+    }
+
+    fn listed(&self, url: &Url) -> String {
+        if url.scheme() == Scheme::File {
+            let path = url.path();
+            // Machines of CHTC read there themselves; elsewhere the access point sends the file.
+            let is_shared = self.site == Site::Chtc && path.starts_with("/staging/");
+            return if is_shared { format!("file://{path}") } else { path.to_owned() };
+        }
+        let url = url.to_string();
+        // More machines have the plug-in under this name.
+        match url.strip_prefix("pelican://osg-htc.org/") {
+            Some(path) => format!("osdf:///{path}"),
+            None => url,
+        }
+    }
 }
 
 /// The part of each job, from 0, and how many there are.
@@ -154,18 +198,17 @@ fn batch_size(command: &[String]) -> Result<u64, Failure> {
 
 /// The shards of each job's part, and what all jobs need.
 fn shares(
-    published: &Published,
+    places: &Places,
     manifest: &Manifest,
-    of_manifest: u64,
     parts: &Parts,
     batch_size: u64,
 ) -> Result<Shares, Failure> {
-    let mut common = vec![osdf(&published.manifest().to_string())];
-    let mut common_bytes = of_manifest;
+    let mut common = vec![places.listed(&places.manifest)];
+    let mut common_bytes = places.of_manifest;
     let mut seen = HashSet::new();
     for listing in manifest.shards.iter().flat_map(ShardEntry::listings) {
         if seen.insert(&listing.name) {
-            common.push(name_of(published, listing)?);
+            common.push(places.of(listing)?);
             common_bytes = common_bytes.saturating_add(listing.bytes);
         }
     }
@@ -180,7 +223,7 @@ fn shares(
                 end = end.saturating_add(shard.samples);
                 // A shard of two splits is listed by both.
                 if start < range.end && end > range.start && seen.insert(&shard.file.name) {
-                    names.push(name_of(published, &shard.file)?);
+                    names.push(places.of(&shard.file)?);
                     bytes = bytes.saturating_add(shard.file.bytes);
                 }
             }

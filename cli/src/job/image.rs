@@ -46,7 +46,11 @@ impl Asked {
     fn of_file(image: &str, site: Site) -> Result<Self, Failure> {
         let failed = |e| Failure::from(gular_files::Error::new("read", image, e));
         let path = fs::canonicalize(image).map_err(failed)?;
-        let labels = Labels::read(&path)?;
+        let labels = Labels::read(&path).map_err(|error| {
+            let what = format!("`{image}` is not a container image that can be read: {error}");
+            let hint = "name a .sif, an OCI layout or archive, or a URL such as `docker://pytorch/pytorch:2.11.0`";
+            Failure::new(what, Some(hint.to_owned()))
+        })?;
         let text = path.to_string_lossy();
         let source = match (labels.is_sif, site.is_slurm()) {
             (true, _) => text.into_owned(),

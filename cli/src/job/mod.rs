@@ -1,6 +1,7 @@
 //! `gular job`.
 
 mod data;
+mod folder;
 mod hosts;
 mod image;
 mod lint;
@@ -9,6 +10,8 @@ mod new;
 mod overlay;
 mod pack;
 mod plan;
+mod sources;
+mod sweep;
 
 use clap::{Args, Subcommand};
 

@@ -1,21 +1,20 @@
 //! `gular job new`.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gular_jobs::write::{Folder, Order, Parameters, Select, Site, Stages, Written, write};
-use serde_json::json;
+use gular_jobs::write::{Order, Site, Stages, write};
 
 use super::data::{self, FetchArg};
+use super::folder::finish;
 use super::image::Asked;
 use super::plan::seconds;
+use super::sources::{Source, imports_gular, sources};
+use super::sweep::{parameters, select, words};
 use crate::exit::{Exit, Failure};
 use crate::network::Access;
 use crate::shared::Output;
-use crate::{show, units};
+use crate::units;
 
 /// Write a job's folder: submit file or batch script, wrapper, README
 ///
@@ -49,16 +48,16 @@ pub(super) struct NewArgs {
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// The image's size, where it cannot be seen here
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::request, requires = "image", hide_short_help = true)]
     image_size: Option<u64>,
     /// What the image needs, a file of `gular image export facts`: size, capability, CUDA
     #[arg(long, value_name = "FILE", requires = "image", hide_short_help = true)]
     facts: Option<PathBuf>,
-    /// The bundle, as `gular publish` prints it: URL#blake3=…
+    /// The bundle, as `gular publish` prints it: URL#blake3=…; or its folder here
     #[arg(long, value_name = "URL")]
     data: Option<String>,
     /// Who brings the data: `batch` (HTCondor) or `job` [default: batch, if it fits]
-    #[arg(long, value_enum, value_name = "WHO", hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "WHO", requires = "data", hide_short_help = true)]
     fetch: Option<FetchArg>,
     /// The parameter that counts parts of the data from 1: a job gets the shards of its part alone
     ///
@@ -78,8 +77,18 @@ pub(super) struct NewArgs {
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     input: Vec<PathBuf>,
     /// Told to stop, the program saves to DIR and ends with 85
+    ///
+    /// It gets SIGTERM to be told. On HTCondor that is every hour (`--every`): DIR is then copied to
+    /// the access point, and the program starts again. A job that is evicted goes back to the last
+    /// copy. On Slurm it is before the end of `--time`: DIR stays where it is, and the job is queued
+    /// again.
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<String>,
+    /// How long the program runs on HTCondor until it has to save to DIR [default: 1h]
+    ///
+    /// An eviction loses what it did since. Each time costs a start of the program.
+    #[arg(long, value_name = "TIME", requires = "checkpoint", value_parser = seconds, hide_short_help = true)]
+    every: Option<f64>,
     /// A job for each value: `lr=1e-3,3e-4` or `seed=1..8`
     ///
     /// May be repeated: one job for each combination. `{NAME}` in the command is the value.
@@ -90,6 +99,9 @@ pub(super) struct NewArgs {
     /// The last line that it prints is a JSON object of numbers. Writes a DAG.
     #[arg(long, value_name = "COMMAND", requires = "sweep", hide_short_help = true)]
     evaluate: Option<String>,
+    /// GPUs of each evaluation [default: 0]
+    #[arg(long, value_name = "N", requires = "evaluate", hide_short_help = true, value_parser = clap::value_parser!(u64).range(0..=64))]
+    evaluate_gpus: Option<u64>,
     /// Pick the job with the best evaluation: `accuracy`, or `min:loss` for the lowest
     #[arg(long, value_name = "METRIC", requires = "evaluate", hide_short_help = true)]
     select: Option<String>,
@@ -101,18 +113,18 @@ pub(super) struct NewArgs {
     /// Cores of each process
     #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
-    /// Memory
-    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = units::bytes)]
+    /// Memory of the job; on Slurm of each node, for all of its processes. 1GB is 1024MB
+    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = units::request)]
     memory: u64,
     /// What the program keeps in /dev/shm, which counts as memory
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::request, hide_short_help = true)]
     shm: Option<u64>,
     /// What the program writes to disk
     #[arg(
         long,
         value_name = "SIZE",
         default_value = "2GB",
-        value_parser = units::bytes,
+        value_parser = units::request,
         hide_short_help = true
     )]
     disk: u64,
@@ -120,7 +132,7 @@ pub(super) struct NewArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=64))]
     gpus: u64,
     /// Memory that a GPU must have
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::request, hide_short_help = true)]
     gpu_memory: Option<u64>,
     /// Compute capability that a GPU must have, such as 8.0
     #[arg(long, value_name = "X.Y", value_parser = version, hide_short_help = true)]
@@ -184,107 +196,22 @@ impl From<SiteArg> for Site {
     }
 }
 
-/// Commands of the stages, in words.
-struct Later {
-    evaluate: Option<Vec<String>>,
-    merge: Option<Vec<String>>,
-}
-
-impl Later {
-    fn of(args: &NewArgs) -> Result<Self, Failure> {
-        Ok(Self {
-            evaluate: args.evaluate.as_deref().map(words).transpose()?,
-            merge: args.merge.as_deref().map(words).transpose()?,
-        })
-    }
-}
-
-/// Splits a command as a shell does.
-fn words(command: &str) -> Result<Vec<String>, Failure> {
-    shlex::split(command).ok_or_else(|| {
-        let message = format!("`{command}` has a quote that does not end, or ends with `\\`");
-        Failure::new(message, Some("quote it as for a shell".to_owned()))
-    })
-}
-
 pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
-    let later = Later::of(args)?;
-    let sources = sources(args, &later)?;
-    let order = order(args, &later, &sources)?;
+    let evaluate = args.evaluate.as_deref().map(words).transpose()?;
+    let merge = args.merge.as_deref().map(words).transpose()?;
+    let commands = [Some(&args.command), evaluate.as_ref(), merge.as_ref()];
+    let commands: Vec<&[String]> = commands.into_iter().flatten().map(Vec::as_slice).collect();
+    let sources = sources(&args.input, &commands)?;
+    let stages = Stages { evaluate, select: args.select.as_deref().map(select), merge };
+    let order = order(args, stages, &sources)?;
     let folder =
         write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
     finish(&args.dir, &folder, &sources, args.dry_run, output)
 }
 
-/// Writes the folder, or shows what would be in it.
-pub(super) fn finish(
-    dir: &Path,
-    folder: &Folder,
-    sources: &[Source],
-    dry_run: bool,
-    output: &Output,
-) -> Result<Exit, Failure> {
-    if !dry_run {
-        make(dir, folder, sources)?;
-    }
-    if output.json {
-        let files: Vec<_> = folder
-            .files
-            .iter()
-            .map(|file| json!({ "name": file.name, "text": file.text }))
-            .collect();
-        show::json(
-            &json!({ "dir": dir, "files": files, "notes": folder.notes, "dry_run": dry_run }),
-        )?;
-    } else if dry_run {
-        show::text(&shown(folder))?;
-    } else if !output.quiet {
-        show::text(&made(dir, folder))?;
-    }
-    Ok(Exit::Done)
-}
-
-/// A file that travels: where it is, its name in the job, its length.
-pub(super) struct Source {
-    pub(super) path: PathBuf,
-    pub(super) name: String,
-    pub(super) bytes: u64,
-}
-
-/// Files that are named with `--input`, and those of the command that are here.
-fn sources(args: &NewArgs, later: &Later) -> Result<Vec<Source>, Failure> {
-    let mut found: Vec<Source> = Vec::new();
-    let named = args.input.iter().map(|path| (path.clone(), true));
-    let later = [&later.evaluate, &later.merge].into_iter().flatten().flatten();
-    let words = args.command.iter().chain(later).map(|word| (PathBuf::from(word), false));
-    for (path, wanted) in named.chain(words) {
-        let length = match fs::metadata(&path) {
-            Ok(about) if about.is_file() => about.len(),
-            Ok(_) if wanted => {
-                let hint = "pack it with tar, or publish it";
-                return Err(Failure::new(
-                    format!("`{}` is a folder", path.display()),
-                    Some(hint.to_owned()),
-                ));
-            }
-            Err(error) if wanted => {
-                return Err(gular_files::Error::new("read", &path, error).into());
-            }
-            _ => continue,
-        };
-        let name =
-            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        // A program of the system, by its path, is not a file of the user.
-        if (!wanted && path.is_absolute()) || found.iter().any(|source| source.path == path) {
-            continue;
-        }
-        found.push(Source { path, name, bytes: length });
-    }
-    Ok(found)
-}
-
-fn order(args: &NewArgs, later: &Later, sources: &[Source]) -> Result<Order, Failure> {
+fn order(args: &NewArgs, stages: Stages, sources: &[Source]) -> Result<Order, Failure> {
     let site = Site::from(args.site);
+    without_effect(args, site)?;
     let name =
         args.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let image = args
@@ -324,17 +251,19 @@ fn order(args: &NewArgs, later: &Later, sources: &[Source]) -> Result<Order, Fai
         data,
         inputs: inputs.collect(),
         checkpoint: args.checkpoint.clone(),
+        checkpoint_hours: args.every.unwrap_or(3600.0) / 3600.0,
         parameters,
         stages: Stages {
-            evaluate: later.evaluate.as_deref().map(all),
-            select: args.select.as_deref().map(select),
-            merge: later.merge.as_deref().map(all),
+            evaluate: stages.evaluate.as_deref().map(all),
+            merge: stages.merge.as_deref().map(all),
+            ..stages
         },
         cpus: args.cpus,
         memory_bytes: args.memory,
         shm_bytes: args.shm.unwrap_or(0),
         scratch_bytes: args.disk,
         gpus: args.gpus,
+        evaluate_gpus: args.evaluate_gpus.unwrap_or(0),
         gpu_memory_bytes: args.gpu_memory,
         capability: args.capability.clone().or(capability),
         cuda: args.cuda.clone().or(cuda),
@@ -350,129 +279,39 @@ fn order(args: &NewArgs, later: &Later, sources: &[Source]) -> Result<Order, Fai
     })
 }
 
-/// Whether a file is a Python program with a line that imports the package.
-fn imports_gular(source: &Source) -> bool {
-    const MAX_BYTES: u64 = 1 << 20;
-    let is_program = source.name.ends_with(".py") && source.bytes <= MAX_BYTES;
-    let text = is_program.then(|| fs::read_to_string(&source.path).ok()).flatten();
-    let imports = |line: &str| {
-        let line = line.trim_start();
-        ["import gular", "from gular "].iter().any(|start| line.starts_with(start))
-    };
-    text.is_some_and(|text| text.lines().any(imports))
-}
-
-/// All combinations of `name=a,b` and `name=1..8`.
-fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure> {
-    let wrong = |text: &str| {
-        let hint = "write `--sweep lr=1e-3,3e-4` or `--sweep seed=1..8`";
-        Failure::new(format!("`{text}` is not a parameter with values"), Some(hint.to_owned()))
-    };
-    let mut names = Vec::new();
-    let mut rows: Vec<Vec<String>> = vec![Vec::new()];
-    for text in sweep {
-        let (name, values) = text
-            .split_once('=')
-            .filter(|(_, values)| !values.is_empty())
-            .ok_or_else(|| wrong(text))?;
-        let range = values
-            .split_once("..")
-            .and_then(|(from, to)| Some((from.parse::<i64>().ok()?, to.parse::<i64>().ok()?)));
-        let values: Vec<String> = match range {
-            Some((from, to)) if from <= to && to - from < 100_000 => {
-                (from..=to).map(|n| n.to_string()).collect()
+/// Refuses options that would be taken and change nothing.
+fn without_effect(args: &NewArgs, site: Site) -> Result<(), Failure> {
+    let has_gpus = args.gpus > 0 || args.evaluate_gpus.unwrap_or(0) > 0;
+    let of_gpus = [
+        ("--gpu-memory", args.gpu_memory.is_some()),
+        ("--capability", args.capability.is_some()),
+        ("--cuda", args.cuda.is_some()),
+    ];
+    let of_condor = [
+        ("--every", args.every.is_some()),
+        ("--fetch", args.fetch.is_some()),
+        ("--image-size", args.image_size.is_some()),
+        ("--facts", args.facts.is_some()),
+    ];
+    let given = |(option, given): &(&'static str, bool)| given.then_some(*option);
+    let gpus: Vec<&str> = of_gpus.iter().filter_map(given).collect();
+    let condor = of_condor.iter().filter_map(given);
+    let (option, why, hint) = if site.is_slurm() {
+        let Some(option) = condor.chain(gpus).next() else { return Ok(()) };
+        let hint = match option {
+            "--every" => {
+                "leave it out: on Slurm the program may save as often as it likes, and its folder stays"
             }
-            Some(_) => return Err(wrong(text)),
-            None => values.split(',').map(|value| value.trim().to_owned()).collect(),
+            "--fetch" => "leave it out: on Slurm the data is fetched once, before",
+            "--image-size" | "--facts" => "leave it out: Slurm does not count the image as disk",
+            _ => "choose the GPU by the partition: `--partition NAME`",
         };
-        if rows.len().saturating_mul(values.len()) > 100_000 {
-            return Err(Failure::new(
-                "more than 100000 jobs",
-                Some("sweep fewer values".to_owned()),
-            ));
-        }
-        let name = name.trim().to_owned();
-        if names.contains(&name) {
-            let message = format!("the parameter `{name}` is swept twice");
-            let hint = format!("write all its values at once, as in `--sweep {name}=1,2,3`");
-            return Err(Failure::new(message, Some(hint)));
-        }
-        names.push(name);
-        let with = |row: &Vec<String>, value: &String| {
-            [row.as_slice(), std::slice::from_ref(value)].concat()
-        };
-        rows =
-            rows.iter().flat_map(|row| values.iter().map(move |value| with(row, value))).collect();
-    }
-    Ok((!names.is_empty()).then_some(Parameters { names, rows }))
-}
-
-/// `accuracy`, `max:accuracy`, `min:loss`
-fn select(text: &str) -> Select {
-    let (lowest, metric) = match text.split_once(':') {
-        Some(("min", metric)) => (true, metric),
-        Some(("max", metric)) => (false, metric),
-        _ => (false, text),
+        (option, "on Slurm", hint)
+    } else {
+        let Some(option) = gpus.first().filter(|_| !has_gpus) else { return Ok(()) };
+        (*option, "without a GPU", "ask for one: `--gpus 1`")
     };
-    Select { metric: metric.to_owned(), lowest }
-}
-
-/// Writes the folder, which must not be there.
-fn make(dir: &Path, folder: &Folder, sources: &[Source]) -> Result<(), Failure> {
-    let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
-    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs::create_dir_all(parent).map_err(|e| failed("create", parent, e))?;
-    }
-    fs::create_dir(dir).map_err(|e| {
-        let mut failure = failed("create", dir, e);
-        if dir.exists() {
-            let hint = "nothing is overwritten: name a new folder";
-            failure =
-                Failure::new(format!("`{}` exists already", dir.display()), Some(hint.to_owned()));
-        }
-        failure
-    })?;
-    for name in &folder.folders {
-        let path = dir.join(name);
-        fs::create_dir(&path).map_err(|e| failed("create", &path, e))?;
-    }
-    for source in sources {
-        let to = dir.join(&source.name);
-        fs::copy(&source.path, &to).map_err(|e| failed("copy to", &to, e))?;
-    }
-    for Written { name, text, executable } in &folder.files {
-        let path = dir.join(name);
-        let mode = if *executable { 0o755 } else { 0o644 };
-        let mut temp = gular_files::temp_with_mode(dir, mode)?;
-        temp.write_all(text.as_bytes()).map_err(|e| failed("write", &path, e))?;
-        gular_files::persist(temp, &path)?;
-    }
-    Ok(())
-}
-
-fn shown(folder: &Folder) -> String {
-    let mut text = String::new();
-    for file in &folder.files {
-        let _ = write!(text, "== {}\n{}\n", file.name, file.text);
-    }
-    text
-}
-
-fn made(dir: &Path, folder: &Folder) -> String {
-    let mut text = String::new();
-    for note in &folder.notes {
-        let _ = writeln!(text, "note: {note}");
-    }
-    let first = folder.files.first().map_or("", |file| file.name.as_str());
-    let has = |name: &str| folder.files.iter().any(|file| file.name == name);
-    let (lint, submit) = match first.rsplit_once('.').map_or("", |(_, end)| end) {
-        "sub" => (first, format!("condor_submit {first}")),
-        "dag" => (first, format!("condor_submit_dag {first}")),
-        _ if has("submit.sh") => ("*.sbatch", "sh submit.sh".to_owned()),
-        _ => (first, format!("sbatch {first}")),
-    };
-    let _ = writeln!(text, "next: cd {} && gular job lint {lint} && {submit}", dir.display());
-    text
+    Err(Failure::new(format!("`{option}` has no effect {why}"), Some(hint.to_owned())))
 }
 
 /// `8.0`
@@ -482,34 +321,4 @@ fn version(text: &str) -> Result<String, String> {
             !part.is_empty() && part.len() < 4 && part.chars().all(|c| c.is_ascii_digit())
         });
     if right { Ok(text.to_owned()) } else { Err(format!("`{text}` is not a version such as 8.0")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_split_as_a_shell_does() {
-        assert_eq!(
-            words("python3 'my eval.py' --title \"a b\"").unwrap(),
-            ["python3", "my eval.py", "--title", "a b"]
-        );
-        assert!(words("python3 'eval.py").is_err());
-    }
-
-    #[test]
-    fn a_sweep_has_every_combination() {
-        let sweep = |texts: &[&str]| {
-            parameters(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
-        };
-        let found = sweep(&["lr=1e-3,3e-4", "seed=1..2"]).unwrap().unwrap();
-        assert_eq!(found.names, ["lr", "seed"]);
-        let rows: Vec<String> = found.rows.iter().map(|row| row.join(" ")).collect();
-        assert_eq!(rows, ["1e-3 1", "1e-3 2", "3e-4 1", "3e-4 2"]);
-        assert!(sweep(&[]).unwrap().is_none());
-        for bad in ["lr", "lr=", "seed=5..1", "seed=1..9999999"] {
-            assert!(sweep(&[bad]).is_err(), "{bad}");
-        }
-        assert!(sweep(&["lr=1", "lr=2"]).is_err());
-    }
 }

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gular_jobs::write::{Order, Parameters, Site, Stages, write};
 
-use super::new::{SiteArg, Source, finish};
+use super::folder::finish;
+use super::new::SiteArg;
 use super::plan::seconds;
+use super::sources::Source;
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::units;
@@ -44,7 +46,7 @@ pub(super) struct PackArgs {
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
     /// Memory of each job
-    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = units::bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = units::request)]
     memory: u64,
     /// How long one job may take
     #[arg(long, value_name = "TIME", default_value = "10h", value_parser = seconds)]
@@ -63,8 +65,9 @@ pub(super) struct PackArgs {
 pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let site = Site::from(args.site);
     let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
-    let src = text(&fs::canonicalize(&args.src).map_err(|e| failed("read", &args.src, e))?)?;
-    // It may not be there yet.
+    fs::metadata(&args.src).map_err(|e| failed("read", &args.src, e))?;
+    // By the names that all machines know: of a link they need not see the target.
+    let src = text(&std::path::absolute(&args.src).map_err(|e| failed("find", &args.src, e))?)?;
     let out = text(&std::path::absolute(&args.out).map_err(|e| failed("find", &args.out, e))?)?;
     // HTCondor brings this very program; on Slurm PATH is that of the shell that submits.
     let (sources, program) = if site.is_slurm() {
@@ -81,6 +84,9 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     command.extend(["--jobs".to_owned(), args.cpus.to_string()]);
     command.extend(options(&args.options)?);
     check(&command)?;
+    if site == Site::Chtc {
+        shared_at_chtc(&command)?;
+    }
     let mut merge = vec![program.to_owned(), "pack".to_owned(), "--merge".to_owned()];
     merge.extend((1..=of).map(|part| place(&format!("part-{part}"))));
     merge.push(place("bundle"));
@@ -93,6 +99,7 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         data: None,
         inputs: sources.iter().map(|source| (source.name.clone(), source.bytes)).collect(),
         checkpoint: None,
+        checkpoint_hours: 1.0,
         parameters: Some(Parameters {
             names: vec!["part".to_owned()],
             rows: (1..=of).map(|part| vec![part.to_string()]).collect(),
@@ -103,6 +110,7 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         shm_bytes: 0,
         scratch_bytes: 0,
         gpus: 0,
+        evaluate_gpus: 0,
         gpu_memory_bytes: None,
         capability: None,
         cuda: None,
@@ -168,6 +176,18 @@ fn check(command: &[String]) -> Result<(), Failure> {
     let message = format!("`gular pack` does not take these options: {first}");
     let hint = "`gular pack --help` lists them; SRC, OUT, `--part` and `--jobs` are set here";
     Err(Failure::new(message, Some(hint.to_owned())))
+}
+
+/// Machines of CHTC share `/staging` and `/projects`, and not the folders of users.
+fn shared_at_chtc(command: &[String]) -> Result<(), Failure> {
+    let shared = |path: &str| ["/staging/", "/projects/"].iter().any(|at| path.starts_with(at));
+    let paths = command.iter().map(|word| word.rsplit('=').next().unwrap_or_default());
+    let Some(path) = paths.into_iter().find(|path| path.starts_with('/') && !shared(path)) else {
+        return Ok(());
+    };
+    let hint = "copy it there, or name a site whose machines share this folder: `--site generic`";
+    let what = format!("machines of CHTC share `/staging` and `/projects`, and not `{path}`");
+    Err(Failure::new(what, Some(hint.to_owned())))
 }
 
 /// A path that the files of a job can hold.

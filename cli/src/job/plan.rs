@@ -22,10 +22,10 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     items: u64,
     /// Bytes that one item reads
-    #[arg(long = "in", value_name = "SIZE", value_parser = units::bytes)]
+    #[arg(long = "in", value_name = "SIZE", value_parser = units::with_unit)]
     input: Option<u64>,
     /// Bytes that one item writes
-    #[arg(long = "out", value_name = "SIZE", value_parser = units::bytes)]
+    #[arg(long = "out", value_name = "SIZE", value_parser = units::with_unit)]
     output: Option<u64>,
     /// Time on a GPU for one item, such as 5s
     #[arg(long, value_name = "TIME", value_parser = seconds)]
@@ -34,7 +34,7 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     cpu: Option<f64>,
     /// Bytes that each job reads once, such as a model's weights
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = units::with_unit)]
     model: Option<u64>,
     /// How long a job should run
     #[arg(long, value_name = "TIME", default_value = "4h", value_parser = seconds)]
@@ -43,10 +43,10 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u64).range(1..=4096))]
     cores: u64,
     /// Disk that one job may ask for
-    #[arg(long, value_name = "SIZE", default_value = "30GB", value_parser = units::bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "30GB", value_parser = units::with_unit)]
     disk: u64,
     /// How fast one job reads from a cache
-    #[arg(long, value_name = "RATE", default_value = "50MB/s", value_parser = units::rate)]
+    #[arg(long, value_name = "RATE", default_value = "50MB/s", value_parser = rate)]
     rate: u64,
 }
 
@@ -127,6 +127,11 @@ fn count(text: &str) -> Result<u64, String> {
     }
 }
 
+/// `50MB/s`
+fn rate(text: &str) -> Result<u64, String> {
+    units::with_unit(text.strip_suffix("/s").unwrap_or(text))
+}
+
 /// `5s`, `5min`, `1.5h`, `2d`.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -136,6 +141,7 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
         "m" | "min" => 60.0,
         "h" => 3600.0,
         "d" => 86400.0,
+        "" => return Err(format!("`{text}` has no unit; write it, such as `{text}h`")),
         other => {
             return Err(format!("`{other}` is not a unit of time; expected ms, s, min, h or d"));
         }

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{Fetch, Order, Refusal, SHARDS, Site, Stage, dag, refuse, site};
+use crate::script::shell::{Command, Next};
 
 /// Refuses an order that no files can be written for.
 pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     names(order)?;
     inputs(order)?;
+    programs(order)?;
     parameters(order)?;
     shares(order)?;
     credentials(order)?;
@@ -84,6 +86,33 @@ fn inputs(order: &Order) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Scripts that nobody brings: jobs begin in a folder with their inputs alone.
+fn programs(order: &Order) -> Result<(), Refusal> {
+    let brought = |path: &str| {
+        let name = path.strip_prefix("./").unwrap_or(path);
+        order.inputs.iter().any(|(input, _)| input == name)
+    };
+    for stage in Stage::of(order) {
+        let command = Command { line: 1, words: stage.command.to_vec(), next: Next::Then };
+        let program = stage.command.first().map(String::as_str).filter(|word| word.contains('/'));
+        let missing = |path: &&str| {
+            // A program by its name alone may be in the image.
+            let on_path = order.image.is_some()
+                && !path.contains('/')
+                && stage.command.first().is_some_and(|first| first == path);
+            let is_here = !path.starts_with('/') && !path.contains(['{', ' ', '$']);
+            is_here && !on_path && !brought(path)
+        };
+        if let Some(path) = [program, command.script()].into_iter().flatten().find(missing) {
+            return Err(refuse(
+                format!("there is no file `{path}` here, so it does not travel with the job"),
+                "name a script by its path from this folder, and one of the image by its whole path, such as `/opt/train.py`",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The sweep.
 fn parameters(order: &Order) -> Result<(), Refusal> {
     let Some(parameters) = &order.parameters else { return Ok(()) };
@@ -107,9 +136,8 @@ fn parameters(order: &Order) -> Result<(), Refusal> {
             "begin with a letter; use letters, digits and `_`",
         ));
     }
-    let is_unused = |name: &&String| {
-        !order.command.iter().any(|word| word.contains(&format!("{{{name}}}")))
-    };
+    let is_unused =
+        |name: &&String| !order.command.iter().any(|word| word.contains(&format!("{{{name}}}")));
     match parameters.names.iter().find(is_unused) {
         Some(name) => Err(refuse(
             format!("the command does not use the parameter `{name}`"),
@@ -141,8 +169,7 @@ fn shares(order: &Order) -> Result<(), Refusal> {
 }
 
 fn credentials(order: &Order) -> Result<(), Refusal> {
-    let is_bad =
-        |service: &&str| order.site.is_slurm() || !is_plain(service) || service.len() > 64;
+    let is_bad = |service: &&str| order.site.is_slurm() || !is_plain(service) || service.len() > 64;
     match order.credentials.as_deref().filter(is_bad) {
         Some(service) => Err(refuse(
             format!("`{service}` is not a service whose tokens the jobs can have"),
@@ -165,6 +192,30 @@ fn place(order: &Order) -> Result<(), Refusal> {
             "HTCondor starts one process for each job",
             "ask for several GPUs in one, `--gpus 2`, or use `--site jsc` or `slurm`",
         ));
+    }
+    let of_slurm = [("--account", &order.account), ("--partition", &order.partition)];
+    let given = of_slurm.into_iter().find(|(_, value)| value.is_some() && !order.site.is_slurm());
+    if let Some((option, _)) = given {
+        return Err(refuse(
+            format!("`{option}` has no effect on HTCondor"),
+            "leave it out, or name a site with Slurm: `--site jsc` or `slurm`",
+        ));
+    }
+    let local = order.data.iter().filter_map(|data| Some((data, data.local.as_ref()?))).next();
+    if let Some((data, local)) = local {
+        if !order.site.is_slurm() && data.fetch == Fetch::Runtime {
+            return Err(refuse(
+                format!("jobs cannot fetch `{}`, a folder of this machine", local.folder),
+                "publish it with `gular publish`, and name its URL",
+            ));
+        }
+        if data.files.iter().chain([&local.folder]).any(|path| path.contains([',', ' ', '$', '\'']))
+        {
+            return Err(refuse(
+                format!("files in `{}` cannot be listed", local.folder),
+                "batch systems part lists at commas and spaces: rename it",
+            ));
+        }
     }
     let commands = Stage::of(order).into_iter().flat_map(|stage| stage.command);
     if order.data.is_none() && commands.into_iter().any(|word| word.contains("{data}")) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, Runs, SHARDS, Site, Stage, dag, shell_command};
+use super::{Data, Fetch, Order, Runs, SHARDS, Site, Stage, dag, shell_command};
 use crate::units::request;
 
 /// For an image of unknown size.
@@ -35,10 +35,11 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
         line("arguments", &words.join(" "));
     }
     line("request_cpus", &order.cpus.to_string());
-    line("request_memory", &request(order.memory_bytes.saturating_add(order.shm_bytes)));
+    line("request_memory", &request(stage.memory_bytes(order)));
     line("request_disk", &request(disk(order, stage)));
-    if order.gpus > 0 {
-        line("request_gpus", &order.gpus.to_string());
+    let gpus = stage.gpus(order);
+    if gpus > 0 {
+        line("request_gpus", &gpus.to_string());
         if let Some(capability) = &order.capability {
             line("gpus_minimum_capability", capability);
         }
@@ -123,7 +124,7 @@ fn site(order: &Order, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
             line("+JobDurationCategory", length);
         }
         Site::Chtc => {
-            if order.gpus > 0 {
+            if stage.gpus(order) > 0 {
                 line("+WantGPULab", "true");
                 let length = if order.hours <= 12.0 {
                     "\"short\""
@@ -137,7 +138,7 @@ fn site(order: &Order, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
             if order.checkpoint.is_some() && stage.runs == Runs::Jobs {
                 line("+is_resumable", "true");
             }
-            if order.shared {
+            if order.shared || stage.data(order).is_some_and(Data::is_on_staging) {
                 line("requirements", "(TARGET.HasCHTCStaging == true)");
             }
             if order.stay {
@@ -181,15 +182,6 @@ pub(super) fn command(order: &Order, stage: &Stage<'_>) -> String {
         Some(data) if data.fetch == Fetch::Batch => ".",
         Some(_) => "data",
     };
-    let each = |word: &String| match word.contains("{each}") {
-        true => (0..dag::n_jobs(order))
-            .map(|i| word.replace("{each}", &format!("all/job{i}/output")))
-            .collect(),
-        false => vec![word.clone()],
-    };
-    let command: Vec<String> = match stage.runs {
-        Runs::Merge => stage.command.iter().flat_map(each).collect(),
-        _ => stage.command.to_vec(),
-    };
+    let command = stage.words(order, |i| format!("all/job{i}/output"));
     shell_command(order, &command, &[("{data}", data), ("{trained}", "trained/output")])
 }

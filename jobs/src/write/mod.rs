@@ -18,6 +18,7 @@ mod readme;
 mod select;
 mod site;
 mod slurm;
+mod start;
 mod wheels;
 mod wrapper;
 
@@ -42,13 +43,15 @@ pub struct Order {
     pub inputs: Vec<(String, u64)>,
     /// The folder with checkpoints, for programs that end with 85 when they saved.
     pub checkpoint: Option<String>,
+    /// How long the program runs until it has to save, for HTCondor.
+    pub checkpoint_hours: f64,
     /// The sweep: names, and values of each job.
     pub parameters: Option<Parameters>,
     /// What follows the jobs.
     pub stages: Stages,
     /// Cores of each process.
     pub cpus: u64,
-    /// Memory of the job, /dev/shm not included.
+    /// Memory of the job, for Slurm on each node, /dev/shm not included.
     pub memory_bytes: u64,
     /// What it keeps in /dev/shm, which counts as memory.
     pub shm_bytes: u64,
@@ -56,6 +59,8 @@ pub struct Order {
     pub scratch_bytes: u64,
     /// GPUs on each node.
     pub gpus: u64,
+    /// GPUs of each evaluation.
+    pub evaluate_gpus: u64,
     /// Memory that a GPU must have.
     pub gpu_memory_bytes: Option<u64>,
     /// Compute capability that a GPU must have, such as `8.0`.
@@ -82,6 +87,18 @@ pub struct Order {
     pub shared: bool,
 }
 
+/// One second: `timeout` takes 0 for no limit.
+const SHORTEST_RUN_HOURS: f64 = 1.0 / 3600.0;
+
+impl Order {
+    /// How long the program runs on HTCondor until it is told to save: its interval, and a tenth
+    /// before the end of the job, at most half an hour.
+    fn run_hours(&self) -> f64 {
+        let before_end = self.hours - (self.hours / 10.0).min(0.5);
+        self.checkpoint_hours.min(before_end).max(SHORTEST_RUN_HOURS)
+    }
+}
+
 /// A container image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
@@ -98,7 +115,7 @@ pub struct Data {
     pub url: String,
     /// Its digest, `blake3:…`.
     pub digest: String,
-    /// URLs of manifest, shards and indexes.
+    /// URLs of manifest, shards and indexes; paths of files that the access point sends.
     pub files: Vec<String>,
     /// All of their bytes.
     pub bytes: u64,
@@ -106,6 +123,17 @@ pub struct Data {
     pub fetch: Fetch,
     /// Where each job needs some of the shards alone.
     pub shares: Option<Shares>,
+    /// Where it is a folder of this machine.
+    pub local: Option<Local>,
+}
+
+/// A bundle that was not published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Local {
+    /// Its path from the root.
+    pub folder: String,
+    /// The longest of its files.
+    pub largest_bytes: u64,
 }
 
 /// What of a bundle each job of a sweep needs.
@@ -126,6 +154,11 @@ impl Data {
             Some(shares) => (&shares.common, shares.bytes),
             None => (&self.files, self.bytes),
         }
+    }
+
+    /// Whether machines of CHTC read it from a folder that they share.
+    fn is_on_staging(&self) -> bool {
+        self.local.is_some() && self.files.iter().all(|file| file.starts_with("file://"))
     }
 
     /// The macro that has the shards of job `i`, as DAGMan's VARS take it.
@@ -203,6 +236,10 @@ pub struct Folder {
     pub folders: Vec<&'static str>,
     /// What to look out for at this site.
     pub notes: Vec<String>,
+    /// Commands that bring what the jobs need, run in the folder once.
+    pub once: Vec<String>,
+    /// Commands that check and submit it, run in the folder.
+    pub start: Vec<String>,
 }
 
 /// Why no files can be written for an order.
@@ -275,7 +312,7 @@ pub fn write(order: &Order) -> Result<Folder, Refusal> {
     file("README.md", readme::page(order, &notes), false);
     let results = !slurm || order.stages.evaluate.is_some();
     let folders = if results { vec!["logs", "results"] } else { vec!["logs"] };
-    Ok(Folder { files, folders, notes })
+    Ok(Folder { files, folders, notes, once: start::once(order), start: start::start(order) })
 }
 
 /// What the batch system is given.
@@ -325,6 +362,39 @@ impl<'a> Stage<'a> {
         let needs =
             self.runs == Runs::Jobs || self.command.iter().any(|word| word.contains("{data}"));
         order.data.as_ref().filter(|_| needs)
+    }
+
+    fn gpus(&self, order: &Order) -> u64 {
+        match self.runs {
+            Runs::Jobs => order.gpus,
+            Runs::Evaluate => order.evaluate_gpus,
+            Runs::Merge => 0,
+        }
+    }
+
+    /// What follows the jobs is one process, and gets the share of one.
+    fn memory_bytes(&self, order: &Order) -> u64 {
+        let of_job = order.memory_bytes.saturating_add(order.shm_bytes);
+        match self.runs {
+            Runs::Jobs => of_job,
+            _ => of_job.div_ceil(order.tasks.max(1)),
+        }
+    }
+
+    /// Its command, where a word with `{each}` stands once for each job: `place` says where the
+    /// output of a job is. A program that travels is found in the job's folder.
+    fn words(&self, order: &Order, place: impl Fn(usize) -> String) -> Vec<String> {
+        let each = |word: &String| match self.runs == Runs::Merge && word.contains("{each}") {
+            true => (0..dag::n_jobs(order)).map(|i| word.replace("{each}", &place(i))).collect(),
+            false => vec![word.clone()],
+        };
+        let mut words: Vec<String> = self.command.iter().flat_map(each).collect();
+        if let Some(first) = words.first_mut()
+            && order.inputs.iter().any(|(name, _)| name == first)
+        {
+            first.insert_str(0, "./");
+        }
+        words
     }
 
     fn wrapper(&self) -> String {

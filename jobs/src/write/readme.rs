@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, Stage, job_file};
+use super::{Fetch, Order, Stage, job_file, start};
 
 pub(super) fn page(order: &Order, notes: &[String]) -> String {
     let file = job_file(order);
@@ -12,44 +12,39 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         order.command.join(" ")
     );
     let jobs = order.parameters.as_ref().map_or(1, |parameters| parameters.rows.len());
+    let (once, start) = (start::once(order).join("\n"), start::start(order).join("\n"));
+    if !once.is_empty() {
+        let _ = write!(
+            text,
+            "## Once, before the first start\n\nOn a login node, in this folder: compute nodes may have no network.\n\n```sh\n{once}\n```\n\n"
+        );
+    }
+    let look = if order.site.is_slurm() { "squeue --me" } else { "condor_watch_q" };
+    let _ = write!(text, "## Start\n\n```sh\n{start}\n{look}\n```\n\n");
     if order.site.is_slurm() {
-        text.push_str("## Start\n\n```sh\n");
-        if let Some(data) = &order.data {
-            let _ = writeln!(text, "gular fetch '{}' data      # once, on a login node", data.url);
-        }
-        let _ = match order.stages.merge {
-            _ if Stage::in_dag(order) && !order.shared => {
-                write!(text, "gular job lint *.sbatch\nsh submit.sh\nsqueue --me\n```\n\n")
-            }
-            Some(_) => write!(
-                text,
-                "gular job lint {file} merge.sbatch\njob=$(sbatch --parsable {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\nsqueue --me\n```\n\n## If a part fails\n\nThe merge then never starts (`DependencyNeverSatisfied` in `squeue`). When the other parts have ended, cancel it, and submit the failed part and the merge again. `PART` is the last number in the name of its log, `MERGE` the merge's job:\n\n```sh\nscancel MERGE\njob=$(sbatch --parsable --array=PART {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\n```\n\nSeveral parts: `--array=3,7`.\n\n"
-            ),
-            None => {
-                write!(text, "gular job lint {file}\nsbatch {file}\nsqueue --me\n```\n\n")
-            }
-        };
         if jobs > 1 {
             text.push_str(
                 "The number of a job in the array is its line in `parameters.txt`, counted from 1. ",
             );
         }
         text.push_str("Each job works in a folder of its own below `output/`; what it prints is in `logs/`.\n");
+        if order.shared && order.stages.merge.is_some() {
+            let _ = write!(
+                text,
+                "\n## If a part fails\n\nThe merge then never starts (`DependencyNeverSatisfied` in `squeue`). When the other parts have ended, cancel it, and submit the failed part and the merge again. `PART` is the last number in the name of its log, `MERGE` the merge's job:\n\n```sh\nscancel MERGE\njob=$(sbatch --parsable --array=PART {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\n```\n\nSeveral parts: `--array=3,7`.\n"
+            );
+        }
         if Stage::in_dag(order) && !order.shared {
             stages_of_slurm(order, &mut text);
         }
     } else {
-        let submit = if Stage::in_dag(order) { "condor_submit_dag" } else { "condor_submit" };
-        let _ = write!(
-            text,
-            "## Start\n\n```sh\ngular job lint {file}\n{submit} {file}\ncondor_watch_q\n```\n\n"
-        );
         if Stage::in_dag(order) {
             stages(order, jobs, &mut text);
         } else {
+            let each = if jobs == 1 { "The job".to_owned() } else { format!("{jobs} jobs. Each") };
             let _ = writeln!(
                 text,
-                "{jobs} jobs. Each brings back `results/{}-CLUSTER-PROCESS.tar` with all that the program wrote to `output/`; what it prints is in `logs/`.",
+                "{each} brings back `results/{}-CLUSTER-PROCESS.tar` with all that the program wrote to `output/`; what it prints is in `logs/`.",
                 order.name
             );
         }
@@ -67,11 +62,7 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         }
     }
     if let Some(folder) = &order.checkpoint {
-        let _ = write!(
-            text,
-            "\n## Checkpoints\n\nOn SIGTERM the program has to save to `{folder}/` and to end with 85; when it starts it has to look there first. It is told so in time before the limit of {} hours, and then started again, in the same folder or in a new one with its inputs and `{folder}/` alone.\n",
-            order.hours
-        );
+        checkpoints(order, folder, &mut text);
     }
     if !notes.is_empty() {
         text.push_str("\n## Before you submit\n\n");
@@ -80,6 +71,37 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         }
     }
     text
+}
+
+/// What the program must do, and what is kept.
+fn checkpoints(order: &Order, folder: &str, text: &mut String) {
+    let _ = write!(
+        text,
+        "\n## Checkpoints\n\nOn SIGTERM the program has to save to `{folder}/` and to end with 85; when it starts it has to look there first. "
+    );
+    let _ = if order.site.is_slurm() {
+        writeln!(
+            text,
+            "It gets SIGTERM before the limit of {}; the job is then queued again, and the program starts again in the same folder. Other ends of the job, such as a node that fails, leave the folder as it is.",
+            span(order.hours)
+        )
+    } else {
+        writeln!(
+            text,
+            "It gets SIGTERM {} after each start. HTCondor then copies `{folder}/` and `output/` to the access point, and starts the program again in the same folder.\n\nWhen a machine evicts the job, HTCondor does not copy them again: the program starts on another machine with its inputs and what was copied last, and what it did since is lost. `--every` of `gular job new` says how often they are copied.",
+            span(order.run_hours())
+        )
+    };
+}
+
+/// Hours in words.
+fn span(hours: f64) -> String {
+    let seconds = hours * 3600.0;
+    match seconds {
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{} h", (hours * 100.0).round() / 100.0),
+    }
 }
 
 /// The same on Slurm.

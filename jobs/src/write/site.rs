@@ -127,12 +127,16 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
         ));
     }
     let most = order.site.max_input_bytes();
-    if let Some((name, bytes)) = order.inputs.iter().find(|(_, bytes)| *bytes > most) {
+    let inputs = order.inputs.iter().map(|(name, bytes)| (name, *bytes));
+    let data = order.data.iter().filter(|data| !data.is_on_staging());
+    let data = data.filter_map(|data| data.local.as_ref());
+    let data = data.map(|local| (&local.folder, local.largest_bytes));
+    if let Some((name, bytes)) = inputs.chain(data).find(|(_, bytes)| *bytes > most) {
         let what = format!(
-            "`{name}` has {}: the access point must not send so much for each job",
-            words(*bytes)
+            "`{name}` has a file of {}: the access point must not send so much for each job",
+            words(bytes)
         );
-        return Err(refuse(what, "publish it, and name it by `osdf:///`"));
+        return Err(refuse(what, "publish it with `gular publish`, and name it by `osdf:///`"));
     }
     Ok(())
 }
@@ -167,14 +171,18 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
                 "the image's size is not known: 10 GB of disk were taken for it; say it with `--image-size`",
             );
         }
-        if order.site.is_slurm() && image.source.contains("://") {
-            note("compute nodes may have no network: pull the image before, on a login node");
-        }
+    } else if !order.site.is_slurm() && !order.shared {
+        note(
+            "there is no image: the program runs with the Python and the libraries that each machine happens to have; `--image` brings its own",
+        );
     }
     if let Some(data) = &order.data {
-        if order.site.is_slurm() {
-            note("fetch the data before, on a login node; the README says how");
-        } else if data.fetch == Fetch::Runtime {
+        let slurm = order.site.is_slurm();
+        if data.local.is_some() && !slurm && !data.is_on_staging() {
+            note(
+                "the data is sent from this machine to each job: `gular publish` puts it where caches near the jobs keep it",
+            );
+        } else if data.fetch == Fetch::Runtime && !slurm {
             note(
                 "the job fetches the data itself: the image needs the program `gular`, or add it with `--input`",
             );
@@ -209,7 +217,7 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
     if order.shared {
         note("all machines must see the folders that the command names, by these paths");
     }
-    if order.gpus > 0 && order.capability.is_none() {
+    if order.gpus > 0 && order.capability.is_none() && !order.site.is_slurm() {
         note(
             "no compute capability is asked for: the job may get a GPU that the image has no code for; `gular image export facts` says which it has, and `--facts` takes it from there",
         );

@@ -7,7 +7,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Order, Runs, Site, Stage, dag, shell_command, wheels};
+use super::{Image, Order, Runs, Site, Stage, shell_command, wheels};
+use crate::disk::base_name;
 use crate::units::request;
 
 /// The batch script of a stage.
@@ -15,6 +16,7 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
     let mut text = options(order, stage);
     let checkpoint = order.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
     text.push_str("set -uo pipefail\n");
+    text.push_str(&needed(order, stage));
     if stage.runs != Runs::Merge
         && let Some(parameters) = &order.parameters
     {
@@ -48,7 +50,7 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
     if stage.runs == Runs::Evaluate {
         text.push_str("# None of an earlier run.\nresult=\"$submitted/results/evaluate$((SLURM_ARRAY_TASK_ID - 1)).json\"\nrm -f \"$result\"\n");
     }
-    let _ = writeln!(text, "\n{}\ncode=$?", step(order, &command(order, stage)));
+    text.push_str(&step(order, stage));
     if stage.runs == Runs::Evaluate {
         text.push_str("cat output/evaluation.txt\n# Its last line is a JSON object.\n[ \"$code\" -eq 0 ] && tail -n 1 output/evaluation.txt > \"$result.part\" && mv \"$result.part\" \"$result\"\n");
     }
@@ -77,13 +79,10 @@ fn options(order: &Order, stage: &Stage<'_>) -> String {
     option("nodes", &nodes.to_string());
     option("ntasks-per-node", &tasks.to_string());
     option("cpus-per-task", &order.cpus.to_string());
-    if order.gpus > 0 {
-        option("gres", &format!("gpu:{}", order.gpus));
+    if stage.gpus(order) > 0 {
+        option("gres", &format!("gpu:{}", stage.gpus(order)));
     }
-    option(
-        "mem",
-        &request(order.memory_bytes.saturating_add(order.shm_bytes)).replace([' ', 'B'], ""),
-    );
+    option("mem", &request(stage.memory_bytes(order)).replace([' ', 'B'], ""));
     option("time", &time(order.hours));
     let array = order.parameters.as_ref().map(|parameters| parameters.rows.len().max(1));
     let array = array.filter(|_| stage.runs != Runs::Merge);
@@ -123,18 +122,10 @@ fn folder(order: &Order, runs: Runs) -> String {
 
 fn command(order: &Order, stage: &Stage<'_>) -> String {
     let trained = format!("$submitted/{}/output", folder(order, Runs::Jobs));
-    let each = |word: &String| match word.contains("{each}") {
-        true => (0..dag::n_jobs(order))
-            .map(|i| word.replace("{each}", &format!("{{submitted}}/output/job{i}/output")))
-            .collect(),
-        false => vec![word.clone()],
-    };
-    let words: Vec<String> = match stage.runs {
-        Runs::Merge => stage.command.iter().flat_map(each).collect(),
-        _ => stage.command.to_vec(),
-    };
-    let places =
-        [("{data}", "$submitted/data"), ("{trained}", &trained), ("{submitted}", "$submitted")];
+    let words = stage.words(order, |i| format!("{{submitted}}/output/job{i}/output"));
+    let local = order.data.as_ref().and_then(|data| data.local.as_ref());
+    let data = local.map_or("$submitted/data", |local| local.folder.as_str());
+    let places = [("{data}", data), ("{trained}", &trained), ("{submitted}", "$submitted")];
     let command = shell_command(order, &words, &places);
     match stage.runs {
         Runs::Evaluate => format!("{command} > output/evaluation.txt"),
@@ -142,24 +133,64 @@ fn command(order: &Order, stage: &Stage<'_>) -> String {
     }
 }
 
-/// The step that runs `command`, in the image where there is one.
-fn step(order: &Order, command: &str) -> String {
-    let bind = if order.data.is_some() || !order.inputs.is_empty() || !order.stages.is_empty() {
-        " --bind \"$submitted\""
+/// Ends the job where what it needs was not made or fetched before.
+fn needed(order: &Order, stage: &Stage<'_>) -> String {
+    let image = made_image(order).map(|(path, _)| path);
+    let data = stage.data(order).filter(|data| data.local.is_none());
+    let needed: Vec<String> = image.into_iter().chain(data.map(|_| "data".to_owned())).collect();
+    if needed.is_empty() {
+        return String::new();
+    }
+    format!(
+        "for needed in {}; do\n  if [ ! -e \"$needed\" ]; then\n    echo \"$needed is missing: README.md has the command that brings it, once for all jobs\" >&2\n    exit 2\n  fi\ndone\n",
+        needed.join(" ")
+    )
+}
+
+/// Where a file is made of an image that is not one, and the command: each process would fetch or
+/// unpack it again.
+pub(super) fn made_image(order: &Order) -> Option<(String, String)> {
+    let source = &order.image.as_ref()?.source;
+    let is = |schemes: &[&str]| schemes.iter().any(|scheme| source.starts_with(scheme));
+    let file = "image.sif".to_owned();
+    if is(&["osdf://", "pelican://", "stash://"]) {
+        // An object keeps its name, in a folder.
+        let place = format!("image/{}", base_name(source));
+        Some((place, format!("gular fetch '{source}' image")))
+    } else if source.contains("://") {
+        Some((file, format!("apptainer pull image.sif '{source}'")))
+    } else if is(&["oci:", "oci-archive:"]) {
+        Some((file, format!("apptainer build image.sif '{source}'")))
     } else {
-        ""
+        None
+    }
+}
+
+/// The step that runs the command, in the image where there is one, and its exit code.
+fn step(order: &Order, stage: &Stage<'_>) -> String {
+    let data = stage.data(order);
+    let reads = data.is_some() || !order.inputs.is_empty() || !order.stages.is_empty();
+    let mut binds = if reads { " --bind \"$submitted\"".to_owned() } else { String::new() };
+    if let Some(local) = data.and_then(|data| data.local.as_ref()) {
+        let _ = write!(binds, " --bind '{}'", local.folder);
+    }
+    let nv = if stage.gpus(order) > 0 { " --nv" } else { "" };
+    let image = |image: &Image| match made_image(order) {
+        Some((path, _)) => format!("\"$submitted/{path}\""),
+        None if image.source.starts_with('/') => image.source.clone(),
+        None => format!("\"$submitted/{}\"", image.source),
     };
-    let nv = if order.gpus > 0 { " --nv" } else { "" };
-    let run = match &order.image {
-        Some(image) if image.source.starts_with('/') || image.source.contains(':') => {
-            format!("apptainer exec{nv}{bind} {} {command}", image.source)
-        }
-        Some(image) => {
-            format!("apptainer exec{nv}{bind} \"$submitted/{}\" {command}", image.source)
-        }
-        None => command.to_owned(),
-    };
-    format!("srun --kill-on-bad-exit=1 {run}")
+    let image = order.image.as_ref().map(image);
+    let image = image.map_or(String::new(), |image| format!("apptainer exec{nv}{binds} {image} "));
+    let run = format!("{image}{}", command(order, stage));
+    // One process that ends with another code than 0 ends all: so with 85 it waits for the others.
+    let saves = order.checkpoint.is_some() && stage.runs == Runs::Jobs;
+    if saves && order.nodes * order.tasks > 1 {
+        return format!(
+            "\n# A process that saved is done: it must not end those that still save.\nrm -f saved\nsrun --kill-on-bad-exit=1 sh -c 'trap : TERM; \"$@\"; code=$?; if [ \"$code\" -eq 85 ]; then : > saved; code=0; fi; exit \"$code\"' rank {run}\ncode=$?\n[ \"$code\" -eq 0 ] && [ -e saved ] && code=85\n"
+        );
+    }
+    format!("\nsrun --kill-on-bad-exit=1 {run}\ncode=$?\n")
 }
 
 /// The job that picks the best one.

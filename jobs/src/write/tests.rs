@@ -23,9 +23,11 @@ fn order(site: Site) -> Order {
             bytes: 3 << 30,
             fetch: Fetch::Batch,
             shares: None,
+            local: None,
         }),
         inputs: vec![("train.py".to_owned(), 1000)],
         checkpoint: Some("ckpt".to_owned()),
+        checkpoint_hours: 1.0,
         parameters: None,
         stages: Stages::default(),
         cpus: 4,
@@ -33,6 +35,7 @@ fn order(site: Site) -> Order {
         shm_bytes: 2 << 30,
         scratch_bytes: 1 << 30,
         gpus: 1,
+        evaluate_gpus: 0,
         gpu_memory_bytes: Some(10 << 30),
         capability: Some("7.5".to_owned()),
         cuda: Some("12.4".to_owned()),
@@ -64,6 +67,7 @@ fn findings(order: &Order) -> Vec<String> {
         ("logs/x", ""),
         ("results/x", ""),
         ("train.sif", ""),
+        ("a", ""),
         ("gular-0.1.0-cp39-abi3-manylinux_2_28_x86_64.whl", ""),
     ]);
     for file in &folder.files {
@@ -105,17 +109,21 @@ fn what_is_written_has_no_trap() {
     let ranks = Order { nodes: 2, tasks: 4, gpus: 4, ..order(Site::Jsc) };
     assert_eq!(findings(&ranks), [""; 0]);
     // It would be found.
-    let missing = Order { inputs: vec![("gone.py".to_owned(), 1)], ..order(Site::Chtc) };
+    let mut missing = order(Site::Chtc);
+    missing.inputs.push(("gone.py".to_owned(), 1));
     assert!(findings(&missing).iter().any(|finding| finding.starts_with("missing-file pets.sub")));
     let bare = Order {
         image: None,
         data: None,
-        inputs: Vec::new(),
+        inputs: vec![("a".to_owned(), 1)],
         command: vec!["./a".to_owned()],
         checkpoint: None,
         ..order(Site::Generic)
     };
     assert_eq!(findings(&bare), [""; 0]);
+    // By its name alone a shell would not find it.
+    let named = Order { command: vec!["a".to_owned()], ..bare };
+    assert!(text_of(&named, "run.sh").contains("\n./a\ncode=$?\n"));
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -291,6 +299,8 @@ fn parts_of_a_pack_are_jobs_and_their_merge_follows() {
     );
     let page = text_of(&pack(Site::Slurm), "README.md");
     assert!(page.contains("scancel MERGE\njob=$(sbatch --parsable --array=PART pack.sbatch)\n"));
+    let start = write(&pack(Site::Slurm)).map(|folder| folder.start).unwrap_or_default();
+    assert!(start.iter().any(|command| command.ends_with(":\"$job\" merge.sbatch")), "{start:?}");
     let merge = text_of(&pack(Site::Slurm), "merge.sbatch");
     assert!(merge.contains("gular pack --merge /data/out/part-1 ") && !merge.contains("--array"));
     assert!(text_of(&pack(Site::Chtc), "merge.sub").contains("HasCHTCStaging"));
@@ -363,6 +373,122 @@ fn requests_follow_from_image_data_and_program() {
 }
 
 #[test]
+fn a_checkpoint_is_due_every_hour_on_htcondor_and_at_the_end_on_slurm() {
+    let run = |order: &Order| text_of(order, "run.sh");
+    assert!(run(&order(Site::Chtc)).contains(" --kill-after=300 3600 python3 "));
+    let quarter = Order { checkpoint_hours: 0.25, ..order(Site::Chtc) };
+    assert!(run(&quarter).contains(" --kill-after=300 900 python3 "));
+    // Before the end of a short job: a tenth of it is left.
+    let short = Order { hours: 0.5, ..order(Site::Chtc) };
+    assert!(run(&short).contains(" --kill-after=300 1620 python3 "), "{}", run(&short));
+    // `timeout` would take 0 for no limit.
+    let none = Order { hours: 0.0, ..order(Site::Chtc) };
+    assert!(run(&none).contains(" --kill-after=300 1 python3 "));
+    let page = text_of(&quarter, "README.md");
+    assert!(page.contains("It gets SIGTERM 15 min after each start."), "{page}");
+    assert!(page.contains("what it did since is lost"), "{page}");
+    let page = text_of(&order(Site::Slurm), "README.md");
+    assert!(page.contains("before the limit of 10 h; the job is then queued again"), "{page}");
+}
+
+/// A process that ends with 85 must not end the others, which still save.
+#[test]
+fn ranks_that_save_wait_for_each_other() {
+    let ranks = text_of(&Order { tasks: 4, ..order(Site::Slurm) }, "pets.sbatch");
+    let step = "srun --kill-on-bad-exit=1 sh -c 'trap : TERM; \"$@\"; code=$?; if [ \"$code\" -eq 85 ]; then : > saved; code=0; fi; exit \"$code\"' rank apptainer exec ";
+    assert!(ranks.contains(step), "{ranks}");
+    assert!(ranks.contains("\n[ \"$code\" -eq 0 ] && [ -e saved ] && code=85\n"), "{ranks}");
+    let one = text_of(&order(Site::Slurm), "pets.sbatch");
+    assert!(one.contains("srun --kill-on-bad-exit=1 apptainer exec "), "{one}");
+}
+
+#[test]
+fn what_slurm_cannot_start_is_made_once_before() {
+    let steps = |source: &str| {
+        let image = Image { source: source.to_owned(), bytes: None };
+        let order = Order {
+            image: Some(image),
+            data: None,
+            command: words("python3 train.py"),
+            ..order(Site::Slurm)
+        };
+        assert_eq!(findings(&order), [""; 0]);
+        let folder = write(&order).unwrap_or_else(|refusal| unreachable!("{refusal}"));
+        let page = text_of(&order, "README.md");
+        assert!(folder.once.iter().all(|command| page.contains(command.as_str())), "{page}");
+        (folder.once, text_of(&order, "pets.sbatch"))
+    };
+    let check = |source: &str, command: &str, path: &str| {
+        let (once, script) = steps(source);
+        assert_eq!(once, [command], "{source}");
+        assert!(script.contains(&format!("for needed in {path}; do\n")), "{script}");
+        assert!(script.contains(&format!(" \"$submitted/{path}\" python3 ")), "{script}");
+    };
+    check("docker://a/b:1", "apptainer pull image.sif 'docker://a/b:1'", "image.sif");
+    check("oci:/lab/b", "apptainer build image.sif 'oci:/lab/b'", "image.sif");
+    check("osdf:///lab/b-v1.sif", "gular fetch 'osdf:///lab/b-v1.sif' image", "image/b-v1.sif");
+    let (once, script) = steps("/lab/b.sif");
+    assert!(
+        once.is_empty() && !script.contains("needed") && script.contains(" /lab/b.sif python3 ")
+    );
+}
+
+#[test]
+fn a_folder_here_is_sent_or_read_where_it_is() {
+    let local = |site, folder: &str, files: &[&str], largest_bytes| {
+        let mut order = order(site);
+        order.data.iter_mut().for_each(|data| {
+            data.files = files.iter().map(|&file| file.to_owned()).collect();
+            data.local = Some(Local { folder: folder.to_owned(), largest_bytes });
+        });
+        order
+    };
+    let files = ["/home/me/b/manifest.json", "/home/me/b/data/train-0123.safetensors"];
+    let sent = local(Site::Generic, "/home/me/b", &files, 1);
+    let submit = text_of(&sent, "pets.sub");
+    let inputs = format!("transfer_input_files = train.py, {}\n", files.join(", "));
+    assert!(submit.contains(&inputs), "{submit}");
+    assert!(write(&sent).is_ok_and(|folder| {
+        folder.notes.iter().any(|note| note.contains("is sent from this machine"))
+    }));
+    let large = local(Site::Ospool, "/home/me/b", &files, 2 << 30);
+    assert!(write(&large).is_err_and(|refusal| refusal.what.contains("must not send so much")));
+    let urls = ["file:///staging/me/manifest.json"];
+    let staging = text_of(&local(Site::Chtc, "/staging/me", &urls, 2 << 30), "pets.sub");
+    assert!(staging.contains("HasCHTCStaging") && staging.contains(urls[0]), "{staging}");
+    let mut fetched = sent;
+    fetched.data.iter_mut().for_each(|data| data.fetch = Fetch::Runtime);
+    assert!(write(&fetched).is_err_and(|refusal| refusal.what.contains("cannot fetch")));
+    let slurm = local(Site::Slurm, "/home/me/b", &files, 2 << 30);
+    let script = text_of(&slurm, "pets.sbatch");
+    assert!(
+        script.contains(" --bind '/home/me/b' ") && script.contains(" --data /home/me/b "),
+        "{script}"
+    );
+    assert!(!text_of(&slurm, "README.md").contains("gular fetch 'osdf:///lab/pets/"));
+    let odd = local(Site::Generic, "/home/me/a b", &["/home/me/a b/manifest.json"], 1);
+    assert!(write(&odd).is_err_and(|refusal| refusal.what.contains("cannot be listed")));
+}
+
+#[test]
+fn what_follows_the_jobs_asks_for_its_own_needs() {
+    let gpus = |order: &Order, name: &str| text_of(order, name).contains("request_gpus = 1\n");
+    let none = ensemble(Site::Chtc);
+    let each = ["pets.sub", "evaluate.sub", "merge.sub"];
+    assert_eq!(each.map(|name| gpus(&none, name)), [true, false, false]);
+    assert!(!text_of(&none, "evaluate.sub").contains("gpus_minimum"));
+    assert!(!text_of(&none, "evaluate.sub").contains("WantGPULab"));
+    let one = Order { evaluate_gpus: 1, ..none };
+    assert_eq!(each.map(|name| gpus(&one, name)), [true, true, false]);
+    assert_eq!(findings(&one), [""; 0]);
+    // Memory is that of a node: one process gets the share of one.
+    let slurm = Order { tasks: 4, memory_bytes: 30 << 30, ..ensemble(Site::Slurm) };
+    assert!(text_of(&slurm, "pets.sbatch").contains("#SBATCH --mem=32G\n"));
+    assert!(text_of(&slurm, "evaluate.sbatch").contains("#SBATCH --mem=8G\n"));
+    assert!(!text_of(&slurm, "evaluate.sbatch").contains("gres"));
+}
+
+#[test]
 fn ranks_meet_on_the_first_node() {
     let ranks = Order { nodes: 2, tasks: 4, ..order(Site::Jsc) };
     let text = write(&ranks).map(|folder| folder.files[0].text.clone()).unwrap_or_default();
@@ -391,13 +517,23 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     check(Order { command: vec!["it's".to_owned()], ..base() }, "quote");
     check(Order { command: Vec::new(), ..base() }, "no command");
     check(Order { data: None, ..base() }, "{data}");
+    check(Order { account: Some("a".to_owned()), ..base() }, "`--account` has no effect");
+    check(Order { inputs: Vec::new(), ..base() }, "no file `train.py` here");
+    check(Order { command: vec!["bin/tool".to_owned()], ..base() }, "no file `bin/tool` here");
+    let on_path = Order { command: words("tool.py x"), ..base() };
+    assert!(write(&on_path).is_ok());
+    check(Order { image: None, ..on_path }, "no file `tool.py` here");
+    let image = ["python3", "/opt/x.py", "{data}/x.py"].map(str::to_owned).to_vec();
+    assert!(write(&Order { command: image, ..base() }).is_ok());
     let token =
         |site, service: &str| Order { credentials: Some(service.to_owned()), ..order(site) };
     check(token(Site::Slurm, "igwn"), "tokens");
     check(token(Site::Chtc, "a, b"), "tokens");
     assert!(text_of(&token(Site::Chtc, "igwn"), "pets.sub").contains("use_oauth_services = igwn"));
     check(Order { inputs: vec![("a b".to_owned(), 1)], ..base() }, "listed");
-    check(Order { inputs: vec![("x.bin".to_owned(), 2 << 30)], ..base() }, "access point");
+    let mut large = base();
+    large.inputs.push(("x.bin".to_owned(), 2 << 30));
+    check(large, "access point");
     check(Order { parameters: Some(sweep()), ..base() }, "does not use");
     let stages = |change: fn(&mut Order)| {
         let mut order = ensemble(Site::Generic);

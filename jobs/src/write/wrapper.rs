@@ -55,10 +55,11 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
             "{command} > output/evaluation.txt\ncode=$?\ncat output/evaluation.txt\n# Its last line is a JSON object.\ntail -n 1 output/evaluation.txt > evaluation.json\n"
         );
     } else if checkpoint.is_some() {
-        let stop = stop_seconds(order);
+        let stop = (order.run_hours() * 3600.0).round();
         let _ = write!(
             text,
-            "# Before the limit, and when the job is evicted, the program is told to save; it ends with 85.\n\
+            "# HTCondor keeps a checkpoint when the program ends with 85, and not when it evicts the job: so it\n\
+             # is told to save after this many seconds.\n\
              timeout --signal=TERM --preserve-status --kill-after=300 {stop} {command} &\n\
              program=$!\n\
              told=\n\
@@ -66,17 +67,12 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
              wait \"$program\"\n\
              code=$?\n\
              # The signal ended `wait` while the program still saves.\n\
-             if [ -n \"$told\" ]; then\n  wait \"$program\"\n  code=$?\nfi\n"
+             if [ -n \"$told\" ]; then\n  wait \"$program\"\n  code=$?\nfi\n\
+             if [ \"$code\" -eq 143 ]; then\n  echo \"SIGTERM ended the program before it saved: it has to hear it, save and end with 85\" >&2\nfi\n"
         );
     } else {
         let _ = write!(text, "{command}\ncode=$?\n");
     }
     text.push_str("\n# One file that always exists: a listed output that is missing would put the job on hold.\ntar -cf results.tar output\nexit \"$code\"\n");
     text
-}
-
-/// When the program is told to stop: a tenth before the end, at most half an hour.
-pub(super) fn stop_seconds(order: &Order) -> u64 {
-    let seconds = order.hours * 3600.0;
-    (seconds - (seconds / 10.0).min(1800.0)).max(60.0) as u64
 }

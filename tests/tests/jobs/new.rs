@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use gular_tests::{Outcome, files, finish, gular, put};
+use gular_tests::{Outcome, files, finish, gular, jpeg, put};
 use serde_json::Value;
 
 fn job(dir: &Path, args: &[&str]) -> Outcome {
@@ -60,6 +60,74 @@ fn an_evicted_program_is_told_to_save_and_its_exit_code_is_kept() {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert_eq!(wrapper.wait().unwrap().code(), Some(85));
     assert!(run.join("ckpt/saved").exists() && run.join("results.tar").exists());
+}
+
+/// HTCondor copies a checkpoint only when the program ends with 85.
+#[test]
+fn a_program_is_told_to_save_when_its_interval_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["new", "a", "--checkpoint", "ckpt", "--every", "1s", "--", "sleep", "60"];
+    assert_eq!(job(dir.path(), &args).code, Some(0));
+    let run = dir.path().join("a");
+    let outcome = finish(Command::new("./run.sh").current_dir(&run));
+    // Of SIGTERM, which this program does not hear.
+    assert_eq!(outcome.code, Some(128 + 15), "{outcome:?}");
+    assert!(run.join("results.tar").exists());
+}
+
+#[test]
+fn what_would_change_nothing_or_fail_later_is_refused_with_a_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "train.py", b"print('output')\n");
+    let check = |options: &[&str], command: &[&str], what: &str| {
+        let outcome =
+            job(dir.path(), &[&["new", "a", "--dry-run"], options, &["--"], command].concat());
+        assert_eq!(outcome.code, Some(2), "{what}: {outcome:?}");
+        assert!(outcome.stderr.contains(what), "{what}: {outcome:?}");
+        let clap = outcome.stderr.contains("For more information");
+        assert!(clap || outcome.stderr.contains("hint: "), "{outcome:?}");
+    };
+    let python = ["python3", "train.py"];
+    check(&["--memory", "16"], &python, "`16` has no unit; write it, such as `16GB`");
+    check(&["--time", "10"], &python, "`10` has no unit; write it, such as `10h`");
+    check(&["--capability", "8.0"], &python, "`--capability` has no effect without a GPU");
+    check(&["--account", "a"], &python, "`--account` has no effect on HTCondor");
+    let slurm = ["--site", "slurm", "--gpus", "1", "--cuda", "12.4"];
+    check(&slurm, &python, "`--cuda` has no effect on Slurm");
+    let every = ["--site", "slurm", "--checkpoint", "c", "--every", "1h"];
+    check(&every, &python, "`--every` has no effect on Slurm");
+    check(&["--image", "train.py"], &python, "`train.py` is not a container image");
+    check(&[], &["python3", "trian.py"], "there is no file `trian.py` here");
+    check(&[], &["./train.py"], "`./train.py` is not executable");
+    let chtc = ["pack", "p", ".", "out", "--parts", "2", "--site", "chtc", "--dry-run"];
+    let outcome = job(dir.path(), &chtc);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.stderr.contains("machines of CHTC share `/staging`"), "{outcome:?}");
+}
+
+#[test]
+fn a_bundle_in_a_folder_is_listed_by_the_paths_of_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "photos/cat/1.jpg", &jpeg(0));
+    let pack =
+        Command::new(gular()).args(["pack", "photos", "bundle"]).current_dir(dir.path()).output();
+    assert!(pack.unwrap().status.success());
+    let bundle = dir.path().join("bundle");
+    let listed = |data: &str| {
+        let shown = job(dir.path(), &["new", "a", "--dry-run", "--data", data, "--", "hostname"]);
+        let line =
+            shown.stdout.lines().find_map(|line| line.strip_prefix("transfer_input_files = "));
+        line.unwrap_or_else(|| panic!("{shown:?}")).to_owned()
+    };
+    let files = listed("bundle");
+    assert_eq!(files, listed(&format!("file://{}", bundle.display())));
+    let paths: Vec<&str> = files.split(", ").collect();
+    assert!(paths.len() >= 3 && paths.iter().all(|path| Path::new(path).is_file()), "{files}");
+    let slurm =
+        ["new", "a", "--dry-run", "--site", "slurm", "--data", "bundle", "--", "ls", "{data}"];
+    let slurm = job(dir.path(), &slurm);
+    assert!(slurm.stdout.contains(&format!(" ls {}\n", bundle.display())), "{slurm:?}");
+    assert!(!slurm.stdout.contains("gular fetch"), "{slurm:?}");
 }
 
 #[test]
