@@ -216,7 +216,10 @@ impl Words<'_> {
                 let others: Vec<&str> = others.collect();
                 let equals = match others.len() {
                     0 => String::new(),
-                    _ => format!("; not to be told apart from it: {}", others.join(", ")),
+                    _ => format!(
+                        "; as fast, within the differences of rounds: {}",
+                        others.join(", ")
+                    ),
                 };
                 format!("The fastest envelope is {}{equals} ({range} over all).", fastest.0)
             }

@@ -49,7 +49,7 @@ pub fn page(report: &Report) -> String {
     );
     pick(&mut out, report);
     out.push_str(
-        "<h2>Samples a second</h2>\n<p class=\"soft\">Median of all rounds; the line \
+        "<h2>Samples per second</h2>\n<p class=\"soft\">Median of all rounds; the line \
          reaches from the slowest round to the fastest. Grey: for comparison. Bold: the \
          recommended row.</p>\n",
     );
@@ -110,7 +110,7 @@ fn bar(row: &Row, picked: Option<&Row>) -> Bar {
 fn stored(out: &mut String, report: &Report) {
     out.push_str(
         "<h2>On the disk</h2>\n<table>\n<tr><th>payload, format</th><th>bytes</th>\
-         <th>a sample</th><th>files</th></tr>\n",
+         <th>per sample</th><th>files</th></tr>\n",
     );
     for stored in &report.stored {
         let format = stored.envelope.map_or("plain files", |envelope| envelope.name());
@@ -142,7 +142,7 @@ fn how(out: &mut String, report: &Report) {
             size(data.bytes as f64)
         ),
         format!(
-            "{} rounds of {length} a row. A round takes every row once, each time begun elsewhere and every other time backwards, so that a slow minute hits all alike.",
+            "{} rounds of {length} per row. Each round runs every row once, from a different start and in alternating direction, so that a slow minute affects all rows alike.",
             method.rounds
         ),
         format!(

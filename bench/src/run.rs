@@ -145,7 +145,7 @@ fn check(options: &BenchOptions) -> Result<(), Error> {
         ("samples per batch", options.batch_size),
     ];
     if let Some((name, _)) = lists.iter().find(|(_, n)| *n == 0) {
-        return fail(&format!("there are no {name}; at least one is needed"));
+        return fail(&format!("no {name} given; at least one is needed"));
     }
     if options.threads.contains(&0) {
         return fail("a number of threads is 0, at least 1 is needed");
@@ -292,7 +292,7 @@ impl<'a> Run<'a> {
         progress(Progress::Measuring(total, total));
         if left < 0.95 {
             self.notes.push(format!(
-                "memory did not hold all files: as little as {:.0} % of a row's were in it when warm rows began; set a smaller limit",
+                "the page cache did not hold all files: as little as {:.0} % of a row's bytes were in it when warm rows began; set a smaller limit",
                 left * 100.0
             ));
         }
@@ -352,13 +352,13 @@ impl<'a> Run<'a> {
         let rows: Vec<Row> = self.cells.iter().map(row).collect();
         let mut notes = self.notes;
         if self.options.caches.contains(&CacheState::Cold) {
-            notes.push("cold: before each repetition the files of its row are written back and given to posix_fadvise(DONTNEED); what a disk or server caches itself stays there".into());
+            notes.push("cold: before each repetition the files of its row are written back and given to posix_fadvise(DONTNEED); what the disk or file server caches stays cached".into());
         }
         let others = rows.iter().map(|row| row.numbers.other_cores).collect::<Vec<_>>();
         let others = Spread::of(&others);
         if others.median > 0.3 {
             notes.push(format!(
-                "other programs kept {:.1} cores busy during half of the rows: small differences mean nothing, and a quiet machine says more",
+                "other programs kept {:.1} cores busy during half of the rows: small differences mean nothing; run it again on a quiet machine",
                 others.median
             ));
         }

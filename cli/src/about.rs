@@ -14,9 +14,9 @@ use crate::exit::Failure;
 pub(crate) struct AboutArgs {
     /// A TOML file of name, description, licence, citation and source
     ///
-    /// Each is a text, and each is optional. `licence` is an SPDX expression, such as
-    /// "CC-BY-4.0" or "LicenseRef-internal"; `source` says where the data is from, such as a URL.
-    /// The options below win over the file.
+    /// All are optional strings. `licence` is an SPDX expression, such as "CC-BY-4.0" or
+    /// "LicenseRef-internal"; `source` says where the data is from, such as a URL. The options
+    /// below override the file.
     #[arg(long, value_name = "TOML", hide_short_help = true)]
     about: Option<PathBuf>,
     /// The dataset's name
@@ -72,7 +72,7 @@ impl AboutArgs {
 fn parse(path: &Path, text: &str) -> Result<AboutFile, Failure> {
     let shown = path.display();
     let file: AboutFile = toml::from_str(text).map_err(|e| {
-        let hint = "it may have name, description, licence, citation and source, each a text";
+        let hint = "it may have name, description, licence, citation and source, each a string";
         Failure::new(format!("`{shown}`: {}", e.to_string().trim_end()), Some(hint.to_owned()))
     })?;
     if let Some(licence) = file.licence.as_deref().filter(|licence| !is_spdx(licence)) {

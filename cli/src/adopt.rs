@@ -48,8 +48,8 @@ pub(crate) struct AdoptArgs {
     pub(crate) unknown_labels: UnknownLabels,
     /// The column of keys, or `none`
     ///
-    /// `none` makes keys from file names and rows. [default: `key`, `__key__`, `filename` and
-    /// similar names, if all their values differ]
+    /// `none` makes keys from file names and row numbers. [default: `key`, `__key__`, `filename`
+    /// and similar names, if all their values differ]
     #[arg(long, value_name = "NAME")]
     pub(crate) key: Option<String>,
     /// The split of all files: train, val, test or `folder`
@@ -63,7 +63,7 @@ pub(crate) struct AdoptArgs {
     /// Memory for comparing keys; larger lists are sorted on disk
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) memory: u64,
-    /// Only show what there is: fields, unused columns, samples
+    /// Only show fields, unused columns and samples
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -126,7 +126,7 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
         Some(digest) if report.already_done => {
             let _ = writeln!(
                 text,
-                "nothing to do: these files were adopted before, and have not changed since\n{digest}\nnext: gular verify {}",
+                "nothing to do: these files were already adopted, and have not changed since\n{digest}\nnext: gular verify {}",
                 show::quoted(&args.out.display().to_string())
             );
         }

@@ -15,7 +15,7 @@ use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
 use crate::{show, units};
 
-/// Write a bundle again in another envelope, or as plain files
+/// Rewrite a bundle in another envelope, or as plain files
 ///
 /// Samples, their order, shards and splits stay the same, and each sample is compared with its
 /// digest, so converting back gives the first bundle with the same digest. `directory` writes
@@ -28,7 +28,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) bundle: PathBuf,
     /// The new folder
     ///
-    /// It must not exist, be empty, or hold the same conversion, interrupted or finished.
+    /// It must be new or empty, or hold the same conversion, interrupted or finished.
     pub(crate) out: PathBuf,
     /// shards, arrow, parquet, hdf5, tar, squashfs, or directory
     #[arg(long, value_name = "FORMAT", value_parser = convert_to)]

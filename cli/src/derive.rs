@@ -14,7 +14,7 @@ use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
 
-/// Make a bundle of another one's samples: a part, other labels or splits, several as one
+/// Make a bundle from samples of others: a part, new labels or splits, several merged
 ///
 /// The shards are not copied: OUT has links to them, a new manifest, and for each shard a few
 /// hundred bytes that say which samples count (FORMAT.md, "View"). No image is read. Published
@@ -24,8 +24,8 @@ use crate::stop::Stop;
 /// The order is: --where, --keys and --remove choose samples, --labels gives them labels, --limit
 /// takes some of those, --fractions makes splits.
 ///
-/// Links are hard links where the file system allows it, so that OUT stays when the other bundle
-/// is removed. The output says when they are symbolic.
+/// Links are hard links where the file system allows it, so that OUT stays usable when the other
+/// bundle is removed. The output says when they are symbolic.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  gular derive imagenet/ one-percent/ --limit 1% --stratified",
@@ -44,7 +44,7 @@ pub(crate) struct DeriveArgs {
     pub(crate) bundles: Vec<PathBuf>,
     /// The new folder
     ///
-    /// It must not exist, be empty, or hold the same result, interrupted or finished.
+    /// It must be new or empty, or hold the same result, interrupted or finished.
     pub(crate) out: PathBuf,
     /// Only samples that fit a condition, such as `class = cat,dog and bytes > 5000`
     ///
@@ -57,13 +57,13 @@ pub(crate) struct DeriveArgs {
     /// Only samples whose keys are in this file, one per line; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) keys: Vec<PathBuf>,
-    /// No samples whose keys are in this file, one per line; may be repeated
+    /// Leave out samples whose keys are in this file, one per line; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) remove: Vec<PathBuf>,
-    /// Only so many samples: a number, or a share such as `1%`
+    /// Take only this many samples: a number, or a share such as `1%`
     ///
-    /// They are chosen by hashing --seed and key: the same ones each time, and a larger limit takes
-    /// those of a smaller one too, unless it is --stratified. Takes 32 bytes of memory per sample.
+    /// They are chosen by hashing --seed and key: the same ones each time. Without --stratified, a
+    /// larger limit includes the samples of a smaller one. Takes 32 bytes of memory per sample.
     #[arg(long, value_name = "N|P%", value_parser = limit)]
     pub(crate) limit: Option<Limit>,
     /// With --limit, each class keeps its share of each split
@@ -71,9 +71,9 @@ pub(crate) struct DeriveArgs {
     pub(crate) stratified: bool,
     /// A table of labels (.csv, .tsv, .jsonl, .parquet), as for `gular pack`
     ///
-    /// Names in the table match keys as they match files in `gular pack`. Classes in words that the
-    /// bundle does not have are added behind its own; numbers are taken as they are. Only changed
-    /// labels take room: 8 bytes each.
+    /// Names in the table match keys as they match files in `gular pack`. New class names are added
+    /// after the bundle's own; numbers are taken as they are. Only changed labels take space: 8
+    /// bytes each.
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Vec<PathBuf>,
     /// The table's column of file names

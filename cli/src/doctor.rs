@@ -20,11 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Slower than this, a server is worth a remark.
 const SLOW_BYTES_PER_SECOND: f64 = 1e6;
 
-/// Ask every server of a bundle or object, and say which does what
+/// Check every server of a bundle or object, and report what works
 ///
-/// Discovery, director, each cache and the origin: name resolution, connection (TCP and TLS),
-/// first byte, speed over some megabytes, the age of a cache's copy, and what speaks against the
-/// token. Exit code 1: something is wrong, and below it is said what to do; other servers may
+/// Checks discovery, director, each cache and the origin: name resolution, connection (TCP and
+/// TLS), first byte, speed over some megabytes, the age of a cache's copy, and what is wrong with
+/// the token. Exit code 1: something is wrong, and the output says what to do; other servers may
 /// still serve the data.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -102,7 +102,7 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
     if !quiet {
         let verdict = match (checkup.is_well(), checkup.is_readable()) {
             (true, _) => "every server answers; `gular verify` compares the bytes",
-            (false, true) => "it can be read, and something is wrong: see `do:` above",
+            (false, true) => "it can be read, but something is wrong: see `do:` above",
             (false, false) => "it cannot be read",
         };
         let _ = writeln!(text, "{}: {verdict}", checkup.asked);
@@ -113,15 +113,14 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
 /// What is said of a token that nobody can judge but its server, when that refuses it.
 const NO_JWT: &str = "it is not a JSON Web Token, as federations use them";
 const NO_JWT_ADVICE: &str =
-    "look what is in that file or variable: it should hold a token alone, three parts with dots";
+    "check that file or variable: it should hold only a token, three parts with dots between";
 
 /// Whether what was taken for a token is none, as far as the servers say.
 fn is_refused(token: &TokenFacts, checkup: &Checkup) -> bool {
     token.opaque && !checkup.is_readable()
 }
 
-const ANOTHER_ADVICE: &str = "check the version in the URL, and that the digest is all of the one \
-     that `gular publish` printed for it: a published version never changes";
+const ANOTHER_ADVICE: &str = "check the version in the URL, and that the digest is complete, as `gular publish` printed it: a published version never changes";
 
 /// What was asked for and what is there, when these are two bundles.
 fn another_bundle(checkup: &Checkup, url: &BundleUrl) -> Option<String> {
@@ -167,7 +166,7 @@ fn rate(probe: &Probe) -> Option<f64> {
 fn lasts(token: &TokenFacts) -> String {
     let Some(end) = token.expires else {
         let opaque = "it is not a JSON Web Token; the servers take it";
-        let said = if token.opaque { opaque } else { "it does not say when it ends" };
+        let said = if token.opaque { opaque } else { "it does not say when it expires" };
         return said.to_owned();
     };
     let left = end.duration_since(SystemTime::now()).unwrap_or_default();
@@ -183,7 +182,7 @@ fn fault(fault: &ProbeFault) -> String {
         ProbeFault::Denied { status, diagnosis } => format!("{status}: {diagnosis}"),
         ProbeFault::Missing(words) => format!("there is no such object{}", and(words)),
         ProbeFault::Answer { status, said } => format!("answers {status}{}", and(said)),
-        ProbeFault::NoneNamed(reason) => format!("the director names none: {reason}"),
+        ProbeFault::NoneNamed(reason) => format!("the director names no server: {reason}"),
         _ => "unknown".to_owned(),
     }
 }
@@ -202,12 +201,10 @@ fn advice(probe: &Probe, asked: &Url) -> Option<String> {
     let text = match fault {
         ProbeFault::Name(_) => "check the host in the URL and this machine's name servers",
         ProbeFault::Connection(_) if probe.role == Role::Cache => {
-            "the cache is down or a firewall is between; the others serve meanwhile. Tell its \
-             operators if it stays so"
+            "the cache is down, or a firewall blocks it; the other caches serve meanwhile. Tell its operators if this persists"
         }
         ProbeFault::Connection(_) => {
-            "the server is down or a firewall is between: ask its operators; behind a firewall \
-             that wants it set HTTPS_PROXY"
+            "the server is down, or a firewall blocks it: ask its operators; if this machine needs a proxy, set HTTPS_PROXY"
         }
         ProbeFault::Tls(_) => {
             "if it is the server that you mean, name the certificate of its authority in \
@@ -217,8 +214,7 @@ fn advice(probe: &Probe, asked: &Url) -> Option<String> {
             return Some(hints::token(diagnosis, false, &asked.to_string()));
         }
         ProbeFault::Missing(_) if probe.role == Role::Director => {
-            "check the path with `gular ls`; what was published within the last minute may not \
-             be known there yet"
+            "check the path with `gular ls`; an object published within the last minute may not be known there yet"
         }
         ProbeFault::Missing(_) if probe.role == Role::Cache => {
             "the cache cannot get it from its origin: see the origin's line"
@@ -227,17 +223,14 @@ fn advice(probe: &Probe, asked: &Url) -> Option<String> {
         ProbeFault::Answer { status: 429 | 502..=504, .. } if holds => {
             "it is overloaded or waits for the origin: try again later"
         }
-        ProbeFault::Answer { .. } => "tell its operators, with this line",
+        ProbeFault::Answer { .. } => "send this line to its operators",
         ProbeFault::NoneNamed(_) if probe.role == Role::Director => {
-            "check the namespace in the URL; when it is right, its origin is down: `gular fetch` \
-             and `gular verify` read what caches hold, with the bundle's digest in the URL, where \
-             the namespace was read before or PELICAN_CLIENT_PREFERREDCACHES names a cache"
+            "check the namespace in the URL; if it is right, its origin is down. `gular fetch` and `gular verify` can still read from caches: put the bundle's digest into the URL, and if this machine never read the namespace, name a cache in PELICAN_CLIENT_PREFERREDCACHES"
         }
         ProbeFault::NoneNamed(_) => {
-            "what caches hold can be read; nothing can be written or listed until the origin is \
-             back: ask the namespace's owner"
+            "caches still serve what they hold; nothing can be written or listed until the origin is back: ask the namespace's owner"
         }
-        _ => "try again; if it stays so, tell its operators, with this line",
+        _ => "try again; if this persists, send this line to its operators",
     };
     Some(text.to_owned())
 }

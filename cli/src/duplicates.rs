@@ -18,8 +18,8 @@ use crate::stop::Stop;
 pub(crate) struct DuplicatesArgs {
     /// Write all duplicate images to a CSV: digest, bundle, split, key, label
     ///
-    /// Images with the same bytes, in two splits or twice in one, are counted and the first are
-    /// named in any case.
+    /// Duplicates have the same bytes, in two splits or twice in one. With and without this option
+    /// they are counted, and the first ones are named.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) duplicates_out: Option<PathBuf>,
 }

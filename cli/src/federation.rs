@@ -13,7 +13,7 @@ use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{hints, show, units};
 
-/// Run a federation on this machine, for development and lessons
+/// Run a federation on this machine, for development and tutorials
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct FederationArgs {
@@ -29,11 +29,11 @@ pub(crate) enum FederationVerb {
 
 /// Serve discovery, director, origin and cache from one process until it is stopped
 ///
-/// For development only: it listens on 127.0.0.1 and nowhere else. When it is ready it prints its
-/// URL on stdout, and on stderr what to paste into another shell. Objects are files below
-/// DIR/origin. With --latency and --rate it is as slow as one far away. When it is stopped it says
-/// how many requests it answered; while it runs, https://localhost:PORT/.well-known/gular-counts
-/// says so.
+/// For development only: it listens only on 127.0.0.1. When it is ready it prints its URL on
+/// stdout, and on stderr what to paste into another shell. Objects are files below DIR/origin. With
+/// --latency and --rate it is as slow as a distant one. When it is stopped, it prints how many
+/// requests it answered; while it runs, https://localhost:PORT/.well-known/gular-counts has these
+/// numbers.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct ServeArgs {
@@ -50,13 +50,13 @@ pub(crate) struct ServeArgs {
     pub(crate) public_read: bool,
     /// Delay each answer by this time, such as `20ms`
     ///
-    /// As a distant federation does. A request that the cache has no copy for waits twice, since the
-    /// cache asks the origin.
+    /// This imitates a distant federation. A request for an object that is not in the cache waits
+    /// twice, since the cache asks the origin.
     #[arg(long, value_name = "TIME", value_parser = units::delay)]
     pub(crate) latency: Option<Duration>,
     /// The most bytes per second, such as `100MB/s`
     ///
-    /// Of what clients send and are sent, all connections together; what the cache fetches from the
+    /// Counts what clients send and receive, over all connections; what the cache fetches from the
     /// origin is not limited. [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub(crate) rate: Option<u64>,
@@ -164,8 +164,8 @@ fn banner(args: &ServeArgs, federation: &Federation) -> String {
     let dir = federation.ca_file().parent().map(quoted).unwrap_or_default();
     let url = federation.url();
     let mut text = String::from(
-        "a federation for development only: it listens on 127.0.0.1 and nowhere else,\n\
-         its tokens live for an hour at most, and nobody keeps its data for you.\n",
+        "a federation for development only: it listens only on 127.0.0.1,\n\
+         its tokens are valid for an hour at most, and its data is not backed up.\n",
     );
     let _ = writeln!(text, "Keys, objects and copies are in {dir}. In another shell:");
     let read = if args.public_read { "" } else { " --read /" };

@@ -25,10 +25,10 @@ use crate::{folder, hints, network, show, units};
 /// it is there and the URL has a digest, no server is asked. An object that is not a bundle is
 /// stored in DIR under its own name; an incomplete one is kept if the URL has a digest. Without a
 /// digest it is compared with the checksum that its server reports; where there is none, the output
-/// says that it was not checked. With -r each object below a collection is fetched in this way, to
-/// the file of its name below DIR. Files that exist are compared and never overwritten; an object
-/// that fails is named, and the others are still fetched. Exit code 1: the bytes do not match their
-/// digest.
+/// says that it was not checked. With -r, each object below a collection is fetched in this way, to
+/// a file of the same name below DIR. Files that exist are compared and never overwritten; an
+/// object that fails is named, and the others are still fetched. Exit code 1: the bytes do not
+/// match their digest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again later
@@ -52,9 +52,9 @@ pub(crate) struct FetchArgs {
     pub(crate) splits: Vec<Split>,
     /// Only the samples whose keys are in this file, one per line; may be repeated
     ///
-    /// DIR, which must be new or empty, becomes a bundle of these samples alone. Only their bytes
-    /// are asked for, besides the indexes, and each sample is compared with its digest. An
-    /// interrupted run begins again.
+    /// DIR, which must be new or empty, becomes a bundle of only these samples. Only their bytes
+    /// and the indexes are requested, and each sample is checked against its digest. An interrupted
+    /// run starts again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["recursive"])]
     pub(crate) keys: Vec<PathBuf>,
     /// Read from the origin instead of from caches
@@ -157,8 +157,7 @@ fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
         Some(digest) => {
             let asked = report.bytes_asked as f64 / report.bytes_wanted.max(1) as f64;
             format!(
-                "fetched {samples} of {} to `{dir}`: {}; asked for {:.2} times as much in {}, and {} \
-                 of indexes\n{digest}\n",
+                "fetched {samples} of {} to `{dir}`: {}; requested {:.2} times as many bytes in {}, and {} of indexes\n{digest}\n",
                 report.samples_of,
                 show::size(report.bytes_wanted),
                 asked,
@@ -176,7 +175,7 @@ fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
         let keys = show::count(report.unknown_keys, "key");
         let first: Vec<String> =
             report.unknown.iter().map(|key| format!("`{}`", show::printable(key))).collect();
-        text.push_str(&format!("no sample has {keys} of the list: {}\n", first.join(", ")));
+        text.push_str(&format!("no sample matches {keys} of the list: {}\n", first.join(", ")));
     }
     text
 }
@@ -226,8 +225,7 @@ fn failure(error: Error, url: &BundleUrl, args: &FetchArgs, stop: &Stop) -> Fail
     match copy.filter(|_| out_of_reach && url.digest.is_none()) {
         None => failure,
         Some(copy) => failure.with_hint(format!(
-            "only with a digest in the URL can a copy be judged without the federation; `{}` \
-             holds {}: if that is the bundle you mean, fetch {}#blake3={}",
+            "without the federation, a copy can only be checked against a digest in the URL; `{}` holds {}: if that is the bundle you mean, fetch {}#blake3={}",
             args.dir.display(),
             copy.digest(),
             url.url,
@@ -246,8 +244,8 @@ fn text(report: &FetchReport, had_digest: bool, offline: bool, asked: &str) -> S
     }
     if report.bytes_fetched == 0 && report.bytes > 0 {
         let there = match report.dry_run {
-            true => "is there by its length",
-            false => "is there, every byte right",
+            true => "is there, judged by length",
+            false => "is there, every byte checked",
         };
         text.push_str(&format!(
             "nothing to fetch: all of `{}` {there}: {} in {}, {:.2} s{}\n",
@@ -266,7 +264,7 @@ fn text(report: &FetchReport, had_digest: bool, offline: bool, asked: &str) -> S
     } else {
         let kept = match report.bytes_kept {
             0 => String::new(),
-            n => format!(", {} was there already, every byte right", show::size(n)),
+            n => format!(", {} was already there, every byte checked", show::size(n)),
         };
         text.push_str(&format!(
             "fetched {moved} to `{}`{kept}: {}{}\n",
@@ -283,13 +281,13 @@ fn text(report: &FetchReport, had_digest: bool, offline: bool, asked: &str) -> S
         let (hex, how) = (digest.hex(), report.checked_how.as_deref().unwrap_or_default());
         if report.checked == Checked::Nothing && !report.dry_run {
             text.push_str(&format!(
-                "not checked: {how}; the digest is that of the bytes that came, right or wrong\n"
+                "not checked: {how}; the digest is that of the received bytes, right or wrong\n"
             ));
         } else if !had_digest {
             if report.checked == Checked::Checksum {
                 text.push_str(&format!("it has the checksum {how}\n"));
             }
-            text.push_str(&format!("no digest was asked for; next time: {asked}#blake3={hex}\n"));
+            text.push_str(&format!("the URL had no digest; next time: {asked}#blake3={hex}\n"));
         }
     }
     text

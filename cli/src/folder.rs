@@ -14,7 +14,7 @@ pub(crate) fn no_digest(url: &BundleUrl) -> Result<(), Failure> {
         None => Ok(()),
         Some(_) => {
             let message = format!("`{url}` has a digest, and a folder has none");
-            let hint = "leave `#…` out; of a bundle, leave `--recursive` out";
+            let hint = "leave `#…` out; to fetch a bundle, leave `--recursive` out";
             Err(Failure::new(message, Some(hint.to_owned())))
         }
     }
@@ -70,7 +70,7 @@ pub(crate) fn failures(failed: &[Failed], not_tried: usize) {
     }
     if not_tried > 0 {
         let n = show::count(not_tried as u64, "object");
-        show::message("note", &format!("{n} not tried, since one after another failed"));
+        show::message("note", &format!("{n} not tried, after several failures in a row"));
     }
     if let Some(hint) = failed.iter().find_map(|failed| hint(&failed.error)) {
         show::message("hint", &hint);
@@ -81,9 +81,7 @@ fn hint(error: &gular_transfer::Error) -> Option<String> {
     use gular_pelican::Error::Taken;
     match error {
         gular_transfer::Error::Pelican(Taken { .. }) => {
-            let hint = "names are written once, since caches never learn of a change: publish below \
-                        another URL. If an upload that was cut off left it, have it removed at the \
-                        origin";
+            let hint = "names are written once, since caches never learn of a change: publish below another URL. If an interrupted upload left it, ask the origin's operators to remove it";
             Some(hint.to_owned())
         }
         other => hints::transfer(other),
@@ -112,7 +110,7 @@ pub(crate) fn text(done: &FolderReport<FolderFetch>) -> String {
         ),
         (false, 0) if !done.failed.is_empty() => {
             let kept = show::count(report.kept as u64, "file");
-            format!("fetched nothing; there already: {kept}\n")
+            format!("fetched nothing; already there: {kept}\n")
         }
         (false, 0) => format!(
             "nothing to fetch: {files}, {} already in `{}`, {:.2} s\n",
@@ -123,7 +121,7 @@ pub(crate) fn text(done: &FolderReport<FolderFetch>) -> String {
         (false, n) => {
             let kept = match report.kept {
                 0 => String::new(),
-                kept => format!(", {kept} were there already"),
+                kept => format!(", {kept} were already there"),
             };
             let pace = show::pace(report.bytes_fetched, report.seconds);
             let fetched = show::count(n as u64, "file");
@@ -132,7 +130,7 @@ pub(crate) fn text(done: &FolderReport<FolderFetch>) -> String {
     };
     if report.by_length > 0 && !report.dry_run {
         let n = show::count(report.by_length as u64, "file");
-        text.push_str(&format!("{n} checked by length alone: no server tells a checksum\n"));
+        text.push_str(&format!("{n} checked only by length: no server reports a checksum\n"));
     }
     for line in hints::wrong_copies(&report.wrong_copies) {
         text.push_str(&format!("{line}\n"));

@@ -33,10 +33,10 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
 pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
     match error {
         gular_pelican::Error::NotFound { .. } => {
-            Some("look with `gular ls` at the collection above it".to_owned())
+            Some("list the collection above it with `gular ls`".to_owned())
         }
         gular_pelican::Error::NoOrigin { .. } => {
-            let hint = "look with `gular ls` whether the namespace is right; when its origin is down, run the same command again later. What caches hold can be read meanwhile: with `#blake3=…` of the bundle at the end of the URL, where the namespace was read before, or by a cache that PELICAN_CLIENT_PREFERREDCACHES names";
+            let hint = "check the namespace with `gular ls`; if its origin is down, run the same command again later. Caches can still be read meanwhile: put `#blake3=…` of the bundle at the end of the URL, and if this machine never read the namespace, name a cache in PELICAN_CLIENT_PREFERREDCACHES";
             Some(hint.to_owned())
         }
         gular_pelican::Error::Denied { diagnosis, action, url, .. } => {
@@ -71,11 +71,11 @@ pub(crate) fn token(diagnosis: &Diagnosis, write: bool, url: &str) -> String {
         }
         (true, Some(_)) if matches!(diagnosis, D::Withheld { .. }) => {
             let another = login(write, url);
-            format!("{another}; to send this one all the same, name its file with `--token`")
+            format!("{another}; to send this one anyway, name its file with `--token`")
         }
         (true, Some(_)) => login(write, url),
         (_, _) if matches!(diagnosis, D::Withheld { .. }) => {
-            "get a token from an issuer that the namespace trusts, or send this one all the same: name its file with `--token`".to_owned()
+            "get a token from an issuer that the namespace trusts, or send this one anyway: name its file with `--token`".to_owned()
         }
         (_, _) => diagnosis.hint().to_owned(),
     }
@@ -93,8 +93,7 @@ fn login(write: bool, url: &str) -> String {
              token get`; name it with `--token writes`, beside one that reads"
         ),
         false => format!(
-            "`gular login {collection}` gets one by `pelican credentials token get`, and keeps \
-             it where it is looked for"
+            "`gular login {collection}` gets one by `pelican credentials token get`, and saves it where the other commands look for it"
         ),
     }
 }
@@ -105,7 +104,7 @@ pub(crate) fn wrong_copies(copies: &[WrongCopy]) -> Vec<String> {
         let objects = crate::show::count(copy.objects, "object");
         format!(
             "`{}` gave wrong bytes of {objects}, such as `{}`; another server gave the right \
-             ones. Tell whoever runs it",
+             ones. Tell its operators",
             copy.server, copy.such_as
         )
     };
@@ -124,13 +123,12 @@ pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
     use gular_pelican::Error as P;
     match error {
         gular_transfer::Error::Pelican(P::Corrupt { attempts, .. }) if !attempts.origin_asked => {
-            let hint = "tell whoever runs this cache; `gular prestage` with another `--cache` fills \
-                        that one, and `gular fetch` reads around wrong copies by itself";
+            let hint = "tell the cache's operators; use another cache with `--cache` meanwhile. `gular fetch` avoids damaged copies by itself";
             Some(hint.to_owned())
         }
         gular_transfer::Error::Pelican(P::Failed { .. }) => {
             let hint = "run the same command again later, or name another cache with `--cache`; \
-                        `gular doctor` says which of them answer";
+                        `gular doctor` says which ones answer";
             Some(hint.to_owned())
         }
         other => transfer(other),
@@ -363,10 +361,10 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
         E::NotCollection { .. } => "fetch it without `-r`, or name the collection that holds it",
         E::NoBundleUrl { .. } => "give the URL that `gular publish` printed",
         E::AnotherBundle { .. } => {
-            "check the version in the URL, and that the digest is all of the one that `gular publish` printed for it: a published version never changes"
+            "check the version in the URL, and that the digest is complete, as `gular publish` printed it: a published version never changes"
         }
         E::NoneAccepted { .. } => {
-            "look with a token that may read: `gular verify` says whether all of it is there"
+            "`gular verify` with a token that may read says whether it is complete"
         }
         other => return other.hint(),
     };
@@ -488,7 +486,7 @@ mod tests {
             &["`gular login osdf:///lab/birds/v1`", "pelican credentials token get"],
         );
         check(osdf, true, &["`gular login --write --to writes osdf:///lab/birds/v1`", "--token"]);
-        check("https://h/birds/v1/manifest.json", false, &["from who runs the server"]);
+        check("https://h/birds/v1/manifest.json", false, &["from the server's operators"]);
         let from = "`BEARER_TOKEN`".to_owned();
         let withheld = Diagnosis::Withheld { from, issuer: None, trusted: Vec::new() };
         assert!(token(&withheld, false, osdf).contains("`--token`"));

@@ -18,13 +18,13 @@ use crate::{network, show, units};
 /// No token comes near; what is longer is something else.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
-/// Get a token for a collection, by the site's `pelican` program
+/// Get a token for a collection, with the `pelican` program
 ///
 /// Runs `pelican credentials token get`, which asks you to approve the request in a browser, and
 /// keeps the token where the other verbs look for it, in a file that only you may read:
-/// $XDG_RUNTIME_DIR/bt_u<uid>, else /tmp/bt_u<uid>. A token that is there already is replaced.
-/// With --write the token is for creating objects and cannot read them: keep it beside the other
-/// with --to FILE, and name it with --token FILE.
+/// $XDG_RUNTIME_DIR/bt_u<uid>, else /tmp/bt_u<uid>. An existing token is replaced. With --write the
+/// token is for creating objects and cannot read them: keep it beside the other with --to FILE, and
+/// name it with --token FILE.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -45,12 +45,12 @@ pub(crate) fn run(args: &LoginArgs, output: &Output) -> Result<Exit, Failure> {
     let url = network::url(args.url.split('#').next().unwrap_or_default())?;
     if url.scheme() != Scheme::Pelican {
         let hint = "give a URL such as pelican://HOST/NAME/VERSION or osdf:///NAME/VERSION";
-        let message = format!("`{url}` is not in a federation, so there is nobody to ask");
+        let message = format!("`{url}` is not in a federation, so there is no issuer to ask");
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
     let printed = ask(&url, args.write, &stop)?;
     let Some(token) = last_token(&printed) else {
-        let message = "`pelican credentials token get` ended well and printed no token";
+        let message = "`pelican credentials token get` succeeded, but printed no token";
         return Err(Failure::new(message, Some(by_hand(&url, args.write))));
     };
     let path = args.to.clone().unwrap_or_else(|| usual_token_file(&Env::process()));

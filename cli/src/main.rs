@@ -48,10 +48,9 @@ use crate::shared::Output;
 
 /// Packs images into hashed bundles that training jobs read fast.
 ///
-/// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage
-/// errors too), 75 not now (servers are busy, down or out of reach: the same
-/// command may work later), 130 and 143 stopped by a signal. `stage` and
-/// `job measure` end with their command's code.
+/// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage errors too), 75 not
+/// now (servers are busy, down or out of reach: the same command may work later), 130 and 143
+/// stopped by a signal. `stage` and `job measure` exit with their command's code.
 #[derive(Debug, Parser)]
 #[command(name = "gular", version, disable_version_flag = true, max_term_width = 100, after_help = EXAMPLE, after_long_help = EXAMPLES)]
 pub(crate) struct Cli {

@@ -19,10 +19,10 @@ use crate::stop::Stop;
 pub(crate) struct MergeArgs {
     /// Make one bundle of finished parts: PART… OUT
     ///
-    /// The folders that --part packed, in any order, and last the new bundle's. It has the bytes
-    /// and digest that one machine would have made. On one file system the parts' files get a
-    /// second name; otherwise they are copied and compared with their digests. Parts that are
-    /// missing, doubled, or of another source or other options are errors, by name. Options that
+    /// Name the folders that --part packed, in any order, then the new bundle's folder. It gets the
+    /// bytes and the digest that one machine would have made. On one file system the parts' files
+    /// are hard-linked; otherwise they are copied and checked against their digests. Missing and
+    /// repeated parts, and parts of another source or with other options, are errors. Options that
     /// choose the content belong to the parts.
     #[arg(long, value_name = "PART", num_args = 2.., hide_short_help = true)]
     pub(crate) merge: Vec<PathBuf>,
@@ -92,7 +92,7 @@ pub(crate) fn run(
     }
     if report.empty_tiles > 0 {
         let tiles = show::count(report.empty_tiles, "tile");
-        let _ = writeln!(text, "left out: {tiles} with too few values (--min-valid)");
+        let _ = writeln!(text, "left out: {tiles} with too few valid pixels (--min-valid)");
     }
     let digest = report.digest;
     text.push_str(&match (report.dry_run, report.already_done) {

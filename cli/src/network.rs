@@ -17,15 +17,14 @@ use crate::{show, units};
 pub(crate) struct Access {
     /// A file with a bearer token; may be repeated, each is sent where it fits
     ///
-    /// Tokens that are found by themselves (BEARER_TOKEN, BEARER_TOKEN_FILE, and the other places
-    /// that HTCondor and WLCG define) are sent only to a federation whose namespace trusts their
-    /// issuer. For any other server, such as an `https://` one, name the token's file.
+    /// Tokens that are found automatically (in BEARER_TOKEN, BEARER_TOKEN_FILE, and the other
+    /// places that HTCondor and WLCG define) are sent only to a federation whose namespace trusts
+    /// their issuer. For any other server, such as an `https://` one, name the token's file.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Vec<PathBuf>,
     /// The most bytes per second, all threads together, such as `50MB/s`
     ///
-    /// For login nodes and other machines whose network many people use.
-    /// [default: no limit]
+    /// For login nodes and other machines whose network is shared. [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub(crate) limit_rate: Option<u64>,
 }

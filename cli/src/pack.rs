@@ -56,22 +56,22 @@ pub(crate) struct PackArgs {
     /// A .csv or .tsv file has a row of pixels per image, such as `label,pixel1,…,pixel784` (see
     /// `--as pixels`).
     ///
-    /// The collection at a URL, such as pelican://HOST/folder, is fetched first (see --cache), and
-    /// gives the same bundle as the folder would.
+    /// A URL, such as pelican://HOST/folder, names a collection that is fetched first (see
+    /// --cache); it gives the same bundle as the folder would.
     ///
     /// Archives are packed without being unpacked, and give the same bundle as the folder would. If
     /// all images are below one folder of the archive that is not a split or class, that folder is
-    /// packed; `--layout class` says that it is a class. Only a compressed tar is unpacked once,
-    /// into a temporary file in OUT (with --dry-run in TMPDIR). Archives inside a folder or an
-    /// archive are not opened.
+    /// packed; `--layout class` says that it is a class. A compressed tar is unpacked once, into a
+    /// temporary file in OUT (with --dry-run in TMPDIR). Archives inside a folder or an archive are
+    /// not opened.
     #[arg(required_unless_present = "merge")]
     pub(crate) src: Option<PathBuf>,
     /// The new bundle's folder
     ///
-    /// It must not exist, be empty, or hold the same pack, interrupted or finished.
+    /// It must be new or empty, or hold the same pack, interrupted or finished.
     #[arg(required_unless_present = "merge")]
     pub(crate) out: Option<PathBuf>,
-    /// What top folders are: `split`, `class` or `auto`
+    /// What the top-level folders are: `split`, `class` or `auto`
     ///
     /// `split`: split/class/file. `class`: class/file. `auto`: splits if all are named like
     /// splits, otherwise classes.
@@ -87,14 +87,13 @@ pub(crate) struct PackArgs {
     /// repeat the option. Labels in words become classes in sorted order; numbers are taken as they
     /// are. A list of classes, in JSON or by --label-separator, becomes the field `labels`, u8 of
     /// shape `[classes]`, with 1 for each class. Boxes: a COCO .json (instances) or a folder of
-    /// YOLO's .txt files becomes the fields `boxes` and `box_labels`, arrays of as many rows as the
-    /// image has boxes.
+    /// YOLO's .txt files becomes the fields `boxes` and `box_labels`, arrays with one row per box.
     #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels)]
     pub(crate) labels: Vec<LabelsArg>,
-    /// Labels are in the file names: such as `^(cat|dog)`
+    /// Labels from file names, by a regular expression: `^(cat|dog)`
     ///
-    /// The regular expression is searched in each path below SRC, or below the folder of the split;
-    /// the class is group `label`, else the first group, else the whole match.
+    /// It is searched in each path below SRC, or below the split's folder. The class is the group
+    /// `label`, otherwise the first group, otherwise the whole match.
     #[arg(long, value_name = "REGEX", value_parser = NamePattern::parse, conflicts_with = "labels")]
     pub(crate) label_from: Option<NamePattern>,
     /// The table's column of file names
@@ -116,8 +115,8 @@ pub(crate) struct PackArgs {
     pub(crate) label_separator: Option<String>,
     /// Which further columns of the table become fields: `all`, `none`, or names
     ///
-    /// Integers become i64, other numbers f64 (a missing one is NaN), truth values u8, texts
-    /// text/plain, lists of numbers of one length i64 or f64. `all` says which it had to leave out.
+    /// Integers become i64, other numbers f64 (a missing one is NaN), booleans u8, text text/plain,
+    /// lists of numbers of one length i64 or f64. `all` reports those that it had to leave out.
     #[arg(
         long,
         value_name = "NAMES",
@@ -130,14 +129,14 @@ pub(crate) struct PackArgs {
     ///
     /// DIR is a folder or an archive. Masks are PNG files of one channel or of a palette, TIFF of
     /// one band, or .npy files of integers, `[height, width]`, each of its image's size. They
-    /// become the field `mask`, and loaders move them with the image. With `--payload raw` they
-    /// are brought to the images' size; their values are never mixed.
+    /// become the field `mask`, which loaders crop and flip with the image. With `--payload raw`
+    /// they are resized like the images, without mixing values.
     #[arg(long, value_name = "DIR")]
     pub(crate) mask: Option<PathBuf>,
-    /// What names of masks have after the image's, such as `_mask`
+    /// What a mask's name has after the image's name, such as `_mask`
     #[arg(long, value_name = "TEXT", requires = "mask", hide_short_help = true)]
     pub(crate) mask_suffix: Option<String>,
-    /// Another field, from files as those of --mask: such as `depth=depths/`
+    /// Another field, from files named like those of --mask, such as `depth=depths/`
     ///
     /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
     /// be repeated.
@@ -169,9 +168,9 @@ pub(crate) struct PackArgs {
     /// Pixels that neighbouring tiles share
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tile", hide_short_help = true)]
     pub(crate) overlap: u32,
-    /// Leave out tiles with a smaller part of pixels that have a value: 0 to 1
+    /// Leave out tiles whose share of valid pixels is below this: 0 to 1
     ///
-    /// A pixel has none if all its bands are nodata or NaN.
+    /// A pixel is not valid if all its bands are nodata or NaN.
     #[arg(
         long,
         value_name = "PART",
@@ -217,19 +216,19 @@ pub(crate) struct PackArgs {
     /// (`tar`), a mounted file system (`squashfs`).
     #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = units::envelope)]
     pub(crate) envelope: Envelope,
-    /// `header`, `full` (finds cut files) or `none`
+    /// `header`, `full` (finds truncated files) or `none`
     ///
     /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full`
-    /// decodes every image, which takes several times as long as packing it. It refuses what Pillow
-    /// and torchvision cannot decode, and counts damaged images that they can.
+    /// decodes every image, which takes several times as long as packing it. It refuses images that
+    /// Pillow and torchvision cannot decode, and counts damaged ones that they can decode.
     #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true)]
     pub(crate) check_images: CheckArg,
-    /// Refuse damaged images also where Pillow and torchvision decode them
+    /// Also refuse damaged images that Pillow and torchvision can decode
     ///
-    /// Such as JPEG files with stray bytes or a damaged EXIF segment. Every pixel is decoded.
+    /// For example JPEG files with stray bytes or a damaged EXIF segment. Every pixel is decoded.
     #[arg(long, conflicts_with = "check_images", hide_short_help = true)]
     pub(crate) strict: bool,
-    /// On a bad image
+    /// If an image is bad
     ///
     /// `skip` leaves it out and lists it in OUT/skipped.jsonl.
     #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT")]
@@ -259,11 +258,10 @@ pub(crate) struct PackArgs {
     pub(crate) part: Option<Part>,
     /// Make a new version of this bundle: pack only what is new or changed
     ///
-    /// Images whose files have the bytes that the bundle in BASE has under their key stay in its
-    /// shards, which OUT gets links to; those that SRC does not have are left out, and new classes
-    /// are added behind its own. Published beside BASE, only new shards are sent. Reads all of SRC
-    /// to compare. For payload `encoded`. A table of labels, with `--columns none`, labels what
-    /// stays again.
+    /// Unchanged images stay in the shards of BASE, and OUT gets links to those. Images that SRC no
+    /// longer has are left out, and new classes are added after the old ones. When OUT is published
+    /// beside BASE, only new shards are sent. All of SRC is read to compare. Needs payload
+    /// `encoded`. A table of labels, with `--columns none`, also relabels unchanged images.
     #[arg(long, value_name = "BASE", hide_short_help = true)]
     pub(crate) base: Option<PathBuf>,
     #[command(flatten)]
@@ -523,7 +521,7 @@ fn label_source(args: &PackArgs) -> Result<Labels, Failure> {
             ("--columns", args.columns != ["all"]),
         ];
         if let Some((flag, _)) = of_table.iter().find(|(_, given)| *given) {
-            let text = format!("`{flag}` is about a table of labels, and there is none");
+            let text = format!("`{flag}` needs a table of labels, and there is none");
             return Err(Failure::new(text, Some("name one: `--labels labels.csv`".to_owned())));
         }
         return match (&args.label_from, args.labels.as_slice()) {
@@ -560,8 +558,8 @@ pub(crate) fn label_column(text: Option<&str>) -> LabelColumn {
 }
 
 fn several_sources() -> Failure {
-    let text = "labels come from one place: folders, nowhere, or tables";
-    Failure::new(text, Some("repeat `--labels` for tables alone".to_owned()))
+    let text = "labels come from folders, from tables, or from nowhere";
+    Failure::new(text, Some("repeat `--labels` only for tables".to_owned()))
 }
 
 impl LabelsArg {

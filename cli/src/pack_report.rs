@@ -58,7 +58,7 @@ pub(crate) fn table(report: &Report, out: &Path) -> String {
     text.push_str(&flaws(report.skipped, &list, Some(&report.tolerated)));
     if report.empty_tiles > 0 {
         let tiles = show::count(report.empty_tiles, "tile");
-        let _ = writeln!(text, "left out: {tiles} with too few values (--min-valid)");
+        let _ = writeln!(text, "left out: {tiles} with too few valid pixels (--min-valid)");
     }
     if report.checked == "header" && !report.dry_run && !report.already_done {
         text.push_str("checked: the images' headers; `--check-images full` decodes every image\n");
@@ -88,7 +88,7 @@ pub(crate) fn table(report: &Report, out: &Path) -> String {
         Some(digest) if report.already_done => {
             let _ = writeln!(
                 text,
-                "nothing to do: {} of the same names and sizes were packed before\n\
+                "nothing to do: {} with the same names and sizes were packed before\n\
                  their bytes were not compared: if an image changed, pack into a new folder\n\
                  {digest}\nnext: gular verify {}",
                 show::count(report.samples, "sample"),

@@ -21,9 +21,9 @@ use crate::{folder, network, show, units};
 pub(crate) struct UrlArgs {
     /// Keep the fetched files in this folder, which holds nothing else
     ///
-    /// Files that are there are compared and not fetched again. Without it they go to a temporary
-    /// folder beside OUT, which is removed when OUT is packed; an interrupted run leaves it, and the
-    /// same command resumes there.
+    /// Files that are already there are compared, and not fetched again. Without it they go to a
+    /// temporary folder beside OUT, which is removed when OUT is packed; an interrupted run leaves
+    /// it, and the same command resumes there.
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) cache: Option<PathBuf>,
     /// A file with a bearer token; may be repeated, each is sent where it fits
@@ -82,8 +82,7 @@ pub(crate) fn fetch(
         return match given {
             false => Ok(None),
             true => {
-                let message =
-                    "`--cache`, `--token` and `--limit-rate` are about a SRC that is a URL";
+                let message = "`--cache`, `--token` and `--limit-rate` need a SRC that is a URL";
                 Err(Failure::new(message, Some("leave them out for a local folder".to_owned())))
             }
         };

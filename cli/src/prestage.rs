@@ -14,9 +14,10 @@ use crate::{hints, network, show, units};
 
 /// Bring a published bundle into a cache before many jobs read it
 ///
-/// Every byte is read from that cache and checked, and none is stored here; so afterwards the
-/// cache has the whole bundle. The cache is the nearest one, as the director says; run it where
-/// the jobs will run, or name their cache. Exit code 1: the cache has other bytes.
+/// Every byte is read through one cache and checked, and nothing is stored here: afterwards the
+/// cache has the whole bundle. By default this is the nearest cache, chosen by the director: run
+/// the command where the jobs will run, or name their cache. Exit code 1: the cache has other
+/// bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 1 the cache has other bytes, 2 error, 75 try again later
@@ -75,7 +76,7 @@ fn nearest(args: &PrestageArgs, url: &BundleUrl, stop: &Stop) -> Result<String, 
     let caches =
         client.caches(&manifest, &stop.flag).map_err(|error| network::ended(error, stop))?;
     caches.into_iter().next().ok_or_else(|| {
-        let hint = "jobs read it from its origin; name a cache with `--cache` if you know one";
+        let hint = "jobs will read from its origin; name a cache with `--cache` if you know one";
         Failure::new(format!("no cache serves `{}`", url.url), Some(hint.to_owned()))
     })
 }

@@ -25,18 +25,18 @@ use crate::{folder, hints, network, show, units};
 
 /// Publish a bundle, one file, or any folder, to a Pelican federation
 ///
-/// A bundle's URL names its version: NAME/VERSION. Its files go to NAME/data, which versions
-/// share, and the manifest goes to NAME/VERSION last. The length and digest of each object at the
-/// origin are compared with the local file. Objects that are already there are not sent again, so
-/// the same command resumes, and two publishers do not disturb each other. Nothing is ever
-/// overwritten. The token needs storage.create, and storage.read to compare; a token for each may
-/// be named (--token twice). Without storage.read objects are stored and not read back: verify the
-/// URL afterwards with a token that may read. With -r each file of any folder becomes the object of
-/// its name below URL, hidden files and what links lead to included; one that fails is named, and the
-/// others are still sent.
+/// A bundle's URL names its version: NAME/VERSION. Its files go to NAME/data, which versions share,
+/// and the manifest goes to NAME/VERSION last. The length and digest of each object at the origin
+/// are compared with the local file. Objects that are already there are not sent again, so the same
+/// command resumes, and two publishers do not disturb each other. Nothing is ever overwritten. The
+/// token needs storage.create, and storage.read to compare; you may name one token for each
+/// (--token twice). Without storage.read objects are stored and not read back: verify the URL
+/// afterwards with a token that may read. With -r, each file of any folder becomes an object of the
+/// same name below URL, including hidden files and the targets of links. A file that fails is
+/// named, and the others are still sent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 done, 1 the bundle is not sound, 2 error, 75 try again later
+Exit codes: 0 done, 1 the bundle is damaged, 2 error, 75 try again later
 
 Example:
   gular publish bundle/ pelican://osg-htc.org/mylab/birds/v1")]
@@ -57,19 +57,18 @@ pub(crate) struct PublishArgs {
     /// Only show what would be sent
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// What of each object at the origin is compared: size, digest or bytes
+    /// What to compare of each object at the origin: size, digest or bytes
     ///
-    /// `size` its length. `digest` its length and the digest that the origin tells; where it
-    /// tells none, its length. `bytes` the same, but what has no digest is read back, which
-    /// doubles the traffic for origins that tell none.
+    /// `size`: its length. `digest`: its length, and its digest if the origin reports one. `bytes`:
+    /// the same, but objects without a digest are read back, which doubles the traffic for origins
+    /// that report none.
     #[arg(long, value_name = "WHAT", default_value = "bytes", value_parser = units::check)]
     pub(crate) check: Check,
     #[command(flatten)]
     pub(crate) network: Network,
 }
 
-const URL_HINT: &str = "a bundle's URL ends in its name and a version, such as \
-                        pelican://HOST/NAMESPACE/birds/v1; file:///path and https://HOST/path are taken too";
+const URL_HINT: &str = "a bundle's URL ends in its name and a version, such as pelican://HOST/NAMESPACE/birds/v1; file:///path and https://HOST/path also work";
 
 pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
@@ -196,15 +195,15 @@ fn recursive(
 fn doubts(Doubtful { hidden, links_out }: Doubtful) -> String {
     let hidden_files = show::count(hidden as u64, "hidden file");
     let links = match links_out {
-        1 => "1 link that leads out of the folder".to_owned(),
-        n => format!("{} that lead out of the folder", show::count(n as u64, "link")),
+        1 => "1 link that points out of the folder".to_owned(),
+        n => format!("{} that point out of the folder", show::count(n as u64, "link")),
     };
     let what = match (hidden, links_out) {
         (_, 0) => hidden_files,
         (0, _) => links,
         _ => format!("{hidden_files} and {links}"),
     };
-    format!("this publishes {what}; what is published cannot be taken back")
+    format!("this publishes {what}; what is published cannot be withdrawn")
 }
 
 /// The URL, which has no digest: that is what publishing tells.
@@ -213,7 +212,7 @@ fn target(args: &PublishArgs) -> Result<Url, Failure> {
         return network::url(&args.url).map_err(|failure| failure.with_hint(URL_HINT));
     };
     let url = network::url(plain)?;
-    let message = format!("the URL to publish to, `{url}`, has a part behind `#`");
+    let message = format!("the URL to publish to, `{url}`, has a part after `#`");
     let hint =
         "leave `#…` out: the digest is that of the bundle, and is printed when it is published";
     Err(Failure::new(message, Some(hint.to_owned())))
@@ -253,7 +252,7 @@ fn prove(
     if let Some(fault) = report.faults.first() {
         let dir = dir.display();
         let message =
-            format!("the bundle in `{dir}` is not sound: {}: {}", fault.file, fault.message);
+            format!("the bundle in `{dir}` is damaged: {}: {}", fault.file, fault.message);
         let hint = format!("`gular verify {dir}` lists every fault");
         let mut failure = Failure::new(message, Some(hint));
         failure.exit = Exit::Unsound;
@@ -269,14 +268,13 @@ fn text(report: &PublishReport) -> String {
         let shown = url.to_string();
         let first = shown.rsplit_once('~').map_or(shown.as_str(), |(first, _)| first);
         text.push_str(&format!(
-            "`{first}` holds other bytes, as an upload that was cut off leaves them; stored as \
-             `{shown}` instead, where readers look next\n"
+            "`{first}` holds other bytes, as an interrupted upload leaves them; stored as `{shown}` instead, where readers look next\n"
         ));
     }
     text.push_str(&summary(report));
     if report.by_length > 0 {
         let n = show::count(report.by_length as u64, "object");
-        text.push_str(&format!("{n} compared by length alone\n"));
+        text.push_str(&format!("{n} compared only by length\n"));
     }
     if report.not_read_back > 0 {
         let n = show::count(report.not_read_back as u64, "object");
@@ -284,7 +282,7 @@ fn text(report: &PublishReport) -> String {
     }
     if report.not_compared > 0 {
         let n = show::count(report.not_compared as u64, "object");
-        text.push_str(&format!("{n} were there already, not compared: this token may not read\n"));
+        text.push_str(&format!("{n} already existed, not compared: this token may not read\n"));
     }
     if report.manifest_not_compared {
         text.push_str("the manifest is one of them: another bundle may have this version\n");

@@ -170,9 +170,9 @@ fn text(report: &StageReport) -> String {
         text.push_str(&match report.dry_run {
             true => {
                 let freed = show::size(report.freed);
-                format!("\n{copies} that killed runs had left, {freed}, would be removed first")
+                format!("\n{copies} that killed runs left, {freed}, would be removed first")
             }
-            false => format!("\nremoved {copies} that killed runs had left"),
+            false => format!("\nremoved {copies} that killed runs left"),
         });
     }
     text

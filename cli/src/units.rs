@@ -77,7 +77,7 @@ pub(crate) fn delay(text: &str) -> Result<Duration, String> {
     };
     let delay = millis.filter(|millis| *millis <= 60_000).map(Duration::from_millis);
     delay.ok_or_else(|| {
-        format!("`{text}` is not a delay; expected ms or s, a minute at most, such as `20ms`")
+        format!("`{text}` is not a delay; expected ms or s, at most a minute, such as `20ms`")
     })
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn envelope(text: &str) -> Result<Envelope, String> {
         let names: Vec<&str> = all.iter().map(|e| e.name()).collect();
         let adopted = Envelope::ADOPTED.iter().any(|e| e.name() == text);
         let what =
-            if adopted { "only read, by `gular adopt`, never written" } else { "not an envelope" };
+            if adopted { "read by `gular adopt`, but never written" } else { "not an envelope" };
         format!("`{text}` is {what}; expected one of {}", names.join(", "))
     })
 }

@@ -79,9 +79,9 @@ fn unexpected(verb: &clap::Command, name: &str, given: &str) -> Failure {
     let command = verb.get_arguments().find(|argument| argument.is_last_set());
     let hint = match command {
         Some(_) => format!("put `--` before the command: `{name} … -- {given} …`"),
-        None => format!("`{name} -h` shows what it takes; quote a name that has blanks"),
+        None => format!("`{name} -h` shows its arguments; quote names that have spaces"),
     };
-    Failure::new(format!("`{name}` does not take `{given}` as a further argument"), Some(hint))
+    Failure::new(format!("`{name}` does not take another argument `{given}`"), Some(hint))
 }
 
 /// The verb that `arguments` name, below all others, and how it is called.
@@ -140,7 +140,10 @@ mod tests {
         let serve = ["gular", "federation", "serve", "d", "--threads", "1"];
         check(&serve, &["`gular federation serve` has no option", "`gular federation serve -h`"]);
         check(&["gular", "stage", "b", "python"], &["put `--` before the command"]);
-        check(&["gular", "verify", "a", "b"], &["does not take `b`", "`gular verify -h`"]);
+        check(
+            &["gular", "verify", "a", "b"],
+            &["does not take another argument `b`", "`gular verify -h`"],
+        );
         check(&["gular", "pack", "--spilt", "x"], &["`gular pack` has no option `--spilt`"]);
     }
 

@@ -44,7 +44,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) sample: Option<f64>,
     /// Only these splits, such as `train,val`
     ///
-    /// For folders that hold a part of the bundle.
+    /// For folders that hold only a part of the bundle.
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
     pub(crate) splits: Vec<Split>,
     /// Seed that chooses the samples of --sample
@@ -138,7 +138,7 @@ fn text(report: &Report) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     if !report.only_splits.is_empty() {
-        let gone = "note: whole splits are missing, and nothing else is wrong";
+        let gone = "note: only whole splits are missing";
         let _ = writeln!(text, "{gone}: {}", hints::only_splits(&report.only_splits));
     }
     for line in hints::wrong_copies(&report.wrong_copies) {

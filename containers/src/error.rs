@@ -30,7 +30,7 @@ pub enum Error {
         source: gular_squashfs::write::Error,
     },
     /// A file that is not what it was when it was looked at.
-    #[error("`{path}` has {found} bytes, and had {expected} when it was looked at")]
+    #[error("`{path}` has {found} bytes, and had {expected} when it was first read")]
     Changed {
         /// The file.
         path: String,
@@ -40,19 +40,19 @@ pub enum Error {
         expected: u64,
     },
     /// A file whose bytes are not those it was unpacked with.
-    #[error("`{path}` does not hold the bytes that were unpacked into it")]
+    #[error("`{path}` no longer holds the bytes that were unpacked into it")]
     Damaged {
         /// The file.
         path: String,
     },
     /// Something stands where the image should.
-    #[error("`{path}` is there already")]
+    #[error("`{path}` already exists")]
     Exists {
         /// The file or folder.
         path: String,
     },
     /// Something else has the name that an image's contents give it.
-    #[error("`{path}` is there already, and is not what this name says")]
+    #[error("`{path}` already exists with different contents")]
     Other {
         /// The file or folder.
         path: String,
@@ -132,7 +132,7 @@ pub enum Error {
         reason: String,
     },
     /// A program or library that `ld.so` would refuse.
-    #[error("`{path}` is not a sound ELF file: {reason}")]
+    #[error("`{path}` is not a valid ELF file: {reason}")]
     Elf {
         /// The file.
         path: String,
@@ -180,7 +180,7 @@ pub enum Error {
         path: String,
     },
     /// A lock that can be made with a network only.
-    #[error("what an image takes cannot be found out without a network")]
+    #[error("the packages of the image cannot be resolved without a network")]
     NotOffline,
     /// The image that another begins with is not that of the lock.
     #[error("`{path}`: this image has the digest {found}, the lock says {expected}")]
@@ -273,7 +273,7 @@ pub enum Error {
         expected: Sha256,
     },
     /// A file that is not here, and may not be fetched.
-    #[error("`{name}` is not on this machine, and nothing may be fetched")]
+    #[error("`{name}` is not cached, and fetching is turned off")]
     Offline {
         /// The file's name.
         name: String,
@@ -282,7 +282,7 @@ pub enum Error {
     #[error("stopped")]
     Cancelled,
     /// A folder or archive that is not a whole OCI image.
-    #[error("`{path}` is not a sound OCI image: {reason}")]
+    #[error("`{path}` is not a valid OCI image: {reason}")]
     Oci {
         /// The folder or archive.
         path: String,
@@ -300,7 +300,7 @@ pub enum Error {
         hint: Option<String>,
     },
     /// A file is not a whole SIF.
-    #[error("`{path}` is not a sound SIF: {reason}")]
+    #[error("`{path}` is not a valid SIF: {reason}")]
     Sif {
         /// The file.
         path: String,

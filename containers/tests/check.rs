@@ -287,7 +287,7 @@ fn libraries_of_python_packages_may_come_from_one_another() {
             (Warning, "missing-library", "/usr/local/lib/python3.11/dist-packages/mine/plugin.so"),
         ],
     );
-    assert!(found[1].message.ends_with("; what uses it fails"), "{found:?}");
+    assert!(found[1].message.ends_with("; programs that use it fail"), "{found:?}");
     let arch = image.arch;
     image.add(&at("torch/lib/libother.so.1"), 0o755, What::File(Source::Bytes(elf(arch).into())));
     fires(&image, &[]);

@@ -156,7 +156,7 @@ fn lists_of_another_suite_or_time_are_refused() {
         "{error}"
     );
     let (error, hint) = refused(|_, sources| sources.now = 1_784_419_961);
-    assert!(error.contains("it was valid until Sun, 19 Jul 2026 00:12:41 GMT only"), "{error}");
+    assert!(error.contains("it was valid until Sun, 19 Jul 2026 00:12:41 GMT"), "{error}");
     assert!(hint.contains("clock"), "{hint}");
     let (error, _) = refused(|shelf, _| {
         let url = format!("{DEBIAN}/dists/bookworm-updates/main/binary-amd64/Packages.xz");

@@ -228,7 +228,7 @@ fn what_is_there_stays_and_what_fails_leaves_nothing() {
         write_layout(&tree, config, to)
     });
     let error = failed.unwrap_err().to_string();
-    assert!(error.ends_with("short` has 5 bytes, and had 10 when it was looked at"), "{error}");
+    assert!(error.ends_with("short` has 5 bytes, and had 10 when it was first read"), "{error}");
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }

@@ -284,7 +284,7 @@ fn a_wheel_without_a_record_and_requirements_that_changed_are_refused() {
         return;
     };
     let error = case.build("out", "cache", &[]).unwrap_err().to_string();
-    assert!(error.contains("it is not a whole wheel: it has no `RECORD`"), "{error}");
+    assert!(error.contains("it is not a complete wheel: it has no `RECORD`"), "{error}");
     fs::write(case.dir.path().join("r.txt"), "pure==1.0\n").unwrap();
     let error = case.build("out", "cache", &[]).unwrap_err();
     assert!(matches!(error, Error::Stale { .. }), "{error}");

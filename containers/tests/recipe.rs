@@ -111,5 +111,5 @@ fn values_out_of_range_are_errors_with_their_line() {
         assert_eq!(found, line, "{to}: {reason}");
     }
     let (_, reason, _) = wrong("[image]\nname = \"a\"\n[base]\nscratch = true\n");
-    assert!(reason.starts_with("nothing would be inside"), "{reason}");
+    assert!(reason.starts_with("the image would be empty"), "{reason}");
 }

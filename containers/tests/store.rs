@@ -150,7 +150,7 @@ fn debian_packages_of_every_compression_are_unpacked() {
     for (says, bytes) in [
         ("compressed as `.lz`", deb("data.tar.lz", &plain)),
         ("not a Debian package", b"#!/bin/sh".to_vec()),
-        ("no whole `data.tar`", whole[..100].to_vec()),
+        ("no complete `data.tar`", whole[..100].to_vec()),
         ("x.deb", whole[..whole.len() - 1500].to_vec()),
         ("x.deb", deb("data.tar.xz", b"not xz")),
     ] {

@@ -98,9 +98,9 @@ fn what_no_wheel_should_hold_is_refused_and_nothing_is_left() {
         ("x.whl", renamed(b"b/libx.so", b"a/libx.so", &[0, 1])),
         ("x.whl", renamed(b"b/libx.so", b"a/libx.so", &[1])),
         ("libx.so", damaged),
-        ("not a whole wheel", good[..good.len() - 30].to_vec()),
-        ("not a whole wheel", b"#!/bin/sh".to_vec()),
-        ("not a whole wheel", Vec::new()),
+        ("not a complete wheel", good[..good.len() - 30].to_vec()),
+        ("not a complete wheel", b"#!/bin/sh".to_vec()),
+        ("not a complete wheel", Vec::new()),
     ];
     for (says, bytes) in cases {
         let error = unpack(dir.path(), bytes).unwrap_err().to_string();

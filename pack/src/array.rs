@@ -36,7 +36,7 @@ pub(crate) fn npy(file: &[u8], dtype: Dtype, shape: &[u64]) -> Result<Vec<u8>, F
     let data = usize::try_from(npy.data_at).ok().and_then(|at| file.get(at..)).unwrap_or_default();
     if Some(data.len() as u64) != npy.data_bytes() {
         return fail(format!(
-            "its numbers take {} bytes, its type and shape ask for {}",
+            "its numbers take {} bytes, its type and shape need {}",
             data.len(),
             npy.data_bytes().map_or_else(|| "more than there can be".to_owned(), |n| n.to_string())
         ));
@@ -231,10 +231,10 @@ fn unpacked(file: &[u8]) -> Result<Cow<'_, [u8]>, Fault> {
             // One byte more than it says shows an array that is longer.
             let inflated = flate2::bufread::DeflateDecoder::new(packed);
             let read = inflated.take(size.saturating_add(1)).read_to_end(&mut array);
-            read.map_err(|e| fail(format!("its array does not unpack: {e}"), None))?;
+            read.map_err(|e| fail(format!("its array cannot be decompressed: {e}"), None))?;
         }
         _ => {
-            let reason = "its array is compressed by neither deflate nor nothing";
+            let reason = "its array is compressed by a method other than deflate";
             return Err(fail(reason.to_owned(), None));
         }
     }

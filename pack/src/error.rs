@@ -65,7 +65,7 @@ pub enum Error {
         reason: String,
     },
     /// Images that lie in no class folder.
-    #[error("`{path}` lies in no {} folder, expected `{expected}`", expected.split('/').rev().nth(1).unwrap_or("class"))]
+    #[error("`{path}` is not in a {} folder, expected `{expected}`", expected.split('/').rev().nth(1).unwrap_or("class"))]
     NoClass {
         /// The first such file.
         path: String,
@@ -183,7 +183,7 @@ pub enum Error {
         images: String,
     },
     /// Images of 8 and of 16 bits, where all are to have one type.
-    #[error("`{narrow}` has 8 bits a sample and `{wide}` has 16")]
+    #[error("`{narrow}` has 8 bits per sample and `{wide}` has 16")]
     MixedDepth {
         /// The first image of 8 bits.
         narrow: String,
@@ -206,7 +206,7 @@ pub enum Error {
     #[error("{0}")]
     BadInputs(BadInputs),
     /// The bundle would lie among its own inputs.
-    #[error("the output `{out}` lies inside the source `{source_dir}`")]
+    #[error("the output `{out}` is inside the source `{source_dir}`")]
     Inside {
         /// The output folder.
         out: String,
@@ -237,7 +237,7 @@ pub enum Error {
         keys: String,
     },
     /// A list of keys that no sample has.
-    #[error("no sample has {} of the list: {keys}", counted(*n, "key", "keys"))]
+    #[error("no sample matches {} of the list: {keys}", counted(*n, "key", "keys"))]
     NoSuchKeys {
         /// How many are listed.
         n: u64,
@@ -245,7 +245,7 @@ pub enum Error {
         keys: String,
     },
     /// A bundle without samples.
-    #[error("no sample of {of} is left")]
+    #[error("none of the {of} samples is left")]
     NothingTaken {
         /// Samples there were.
         of: u64,
@@ -262,7 +262,7 @@ pub enum Error {
     },
     /// The file system filled up on the way.
     #[error(
-        "the disk is full: {source}; about {} are still to come, {}{} are free",
+        "the disk is full: {source}; about {} are still needed, {}{} are free",
         Size(*needed), Size(*free), and_files(*files)
     )]
     Full {
@@ -336,7 +336,7 @@ pub enum Error {
         found: String,
     },
     /// A shard that was written again does not hold what the first one did.
-    #[error("`{path}` was written and does not read back as it should: {what} differs")]
+    #[error("`{path}` does not read back as it was written: {what} differs")]
     NotEqual {
         /// The new shard.
         path: String,
@@ -376,13 +376,13 @@ pub enum Error {
         key: String,
     },
     /// A file that would be overwritten.
-    #[error("`{path}` is there already: two samples have files of this name")]
+    #[error("`{path}` already exists: two samples have a file of this name")]
     Exists {
         /// The file.
         path: String,
     },
     /// A new file's name is taken.
-    #[error("`{path}` is there already")]
+    #[error("`{path}` already exists")]
     FileExists {
         /// The file.
         path: String,
@@ -568,7 +568,7 @@ fn some(names: &[String], n: u64) -> String {
 
 fn kept(path: &str, done: usize, total: usize) -> String {
     match total {
-        0 => "no shard was begun".to_owned(),
+        0 => "no shard was started".to_owned(),
         _ => format!("{done} of {total} shards of `{path}` are finished and kept"),
     }
 }

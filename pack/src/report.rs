@@ -118,7 +118,7 @@ pub(crate) fn warnings(
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let kinds = kinds.join(", ");
         warnings.push(format!(
-            "images left out, only JPEG, PNG and WebP are packed as pictures: {kinds}"
+            "files left out, since only JPEG, PNG and WebP are packed as pictures: {kinds}"
         ));
     }
     let files = plan.shards.len() * 2 + 1;

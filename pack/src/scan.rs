@@ -214,7 +214,7 @@ fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
         && table.split.is_some()
     {
         if options.layout == Layout::Split {
-            let text = "splits were asked for from folders and from a column";
+            let text = "splits cannot come both from folders and from a column";
             return Err(Error::Option(text.to_owned()));
         }
         return Ok(false);
@@ -291,7 +291,7 @@ fn beside(source: &Source, fields: &[FieldFiles]) -> Result<Vec<String>, Error> 
     for FieldFiles { name, suffix, .. } in fields.iter().filter(|of| same(&of.files)) {
         if suffix.is_empty() {
             let text = format!(
-                "the files for field `{name}` are among the images, which only a suffix of their names can tell apart"
+                "the files for field `{name}` are in the same folder as the images; only a suffix of their names can tell them apart"
             );
             return Err(Error::Option(text));
         }
@@ -389,7 +389,11 @@ impl Walk<'_> {
         let key = match BundlePath::parse(text) {
             Ok(key) => key,
             Err(e) => {
-                self.bad(path, format!("its name is not a key: {}", e.reason), Some("rename it"));
+                self.bad(
+                    path,
+                    format!("its name cannot be a key: {}", e.reason),
+                    Some("rename it"),
+                );
                 return Ok(());
             }
         };

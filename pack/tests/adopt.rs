@@ -209,7 +209,7 @@ fn what_no_sample_can_be_made_of_is_refused_by_name() {
     };
     refused(
         &[("a.jpg", jpeg(1)), ("b.jpg", jpeg(2)), ("a.cls", b"1".to_vec())],
-        "do not lie together",
+        "are not next to each other",
     );
     refused(&[("a.jpg", jpeg(1)), ("a.jpg", jpeg(2))], "two members `.jpg`");
     refused(&[("a.jpg", jpeg(1)), ("b.cls", b"1".to_vec())], "sample `b.cls`");

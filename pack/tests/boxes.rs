@@ -152,13 +152,13 @@ fn what_a_coco_file_does_not_list_is_counted_and_named() {
     for (error, expected) in [
         (
             fault(&|c| c["annotations"][1]["image_id"] = 77.into()),
-            "1 annotations are of images that it does not list: `77`",
+            "1 annotations refer to images that it does not list: `77`",
         ),
         (
             fault(&|c| c["annotations"][0]["category_id"] = 2.into()),
             "categories that it does not list: `2`",
         ),
-        (fault(&|c| c["images"][1]["id"] = 9.into()), "have one id, 9"),
+        (fault(&|c| c["images"][1]["id"] = 9.into()), "have the same id, 9"),
         (fault(&|c| c["categories"][1]["id"] = 90.into()), "two categories have the id 90"),
         (fault(&|c| c["categories"][1]["name"] = "toothbrush".into()), "the name `toothbrush`"),
         (fault(&|c| c["images"][1]["width"] = 0.into()), "`a.jpg` is 0 x 100 pixels"),

@@ -180,7 +180,7 @@ fn listed_keys_are_taken_or_left_out_and_unknown_ones_named() {
     let none = case.put("none", "a\nb\na\n");
     let none = DeriveOptions { remove: vec![none], ..plain() };
     let error = derived(&[&case.at("base")], &case.at("x"), &none).unwrap_err();
-    assert_eq!(error.to_string(), "no sample has 2 keys of the list: `a`, `b`");
+    assert_eq!(error.to_string(), "no sample matches 2 keys of the list: `a`, `b`");
     let nobody = DeriveOptions { filter: Some("bytes < 1".into()), ..plain() };
     let error = derived(&[&case.at("base")], &case.at("x"), &nobody).unwrap_err();
     assert!(matches!(error, Error::NothingTaken { of: 60 }), "{error}");
@@ -346,7 +346,7 @@ fn options_that_make_no_sense_are_refused_before_anything_is_read() {
     let filter = |text: &str| DeriveOptions { filter: Some(text.into()), ..plain() };
     check(filter("class = bird"), "at character 9, `bird` is not a class");
     check(filter("colour = red"), "expected one of `key`, `split`, `bytes`, `label`, `class`");
-    check(DeriveOptions { limit: Some(Limit::Share(1.5)), ..plain() }, "up to 100 %");
+    check(DeriveOptions { limit: Some(Limit::Share(1.5)), ..plain() }, "at most 100 %");
     check(DeriveOptions { stratified: true, ..plain() }, "none is given");
     check(DeriveOptions { fractions: vec![(Split::Val, 0.5)], ..plain() }, "sum to 0.5");
     let tags = case.table("tags.csv", "file_name,label\na,x y\n");

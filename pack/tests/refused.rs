@@ -48,7 +48,7 @@ fn unusable_sources_are_refused() {
     let default = PlanOptions::default;
     check(&|_| {}, default(), "no JPEG, PNG or WebP image");
     check(&|d| put(d, "a/x.tif", b"II"), default(), "1 tif");
-    check(&|d| put(d, "x.jpg", &jpeg(1)), default(), "lies in no class folder");
+    check(&|d| put(d, "x.jpg", &jpeg(1)), default(), "is not in a class folder");
     check(
         &|d| {
             put(d, "train/a/x.jpg", &jpeg(1));
@@ -97,7 +97,7 @@ fn unusable_sources_are_refused() {
     let fractions = PlanOptions { fractions: vec![(Split::Train, 0.5)], ..default() };
     check(&|d| put(d, "a/x.jpg", &jpeg(1)), fractions, "sum to 0.5");
     let fractions = PlanOptions { fractions: vec![(Split::Train, 1.0)], ..default() };
-    check(&|d| put(d, "train/a/x.jpg", &jpeg(1)), fractions, "which fractions would contradict");
+    check(&|d| put(d, "train/a/x.jpg", &jpeg(1)), fractions, "so fractions cannot make splits");
     let flat = PlanOptions { labels: Labels::None, ..default() };
     check(
         &|d| {
@@ -105,7 +105,7 @@ fn unusable_sources_are_refused() {
             put(d, "x.jpg", &jpeg(1));
         },
         flat,
-        "lies in no split folder",
+        "is not in a split folder",
     );
     let flat = PlanOptions { labels: Labels::None, classes: Some(list.path().into()), ..default() };
     check(&|d| put(d, "x.jpg", &jpeg(1)), flat, "a list of classes");

@@ -32,7 +32,7 @@ class Mix:
         self._drawn()
         for number, loader in enumerate(self.loaders):
             if (loader.rank, loader.world_size) != (self.loaders[0].rank, self.loaders[0].world_size):
-                raise OptionError(f"option `rank`: loader {number} of the mix is of another rank")
+                raise OptionError(f"option `rank`: loader {number} of the mix is for another rank")
             if not len(loader):
                 raise OptionError(f"option `split`: loader {number} of the mix has no steps")
 

@@ -84,8 +84,7 @@ fn no_room(bundle: &Bundle, shard: ShardIdx, needed: u64, limit: u64) -> NotBrou
         shard: shard.map_or_else(String::new, |shard| shard.file.name.to_string()),
         url: bundle.digest().to_string(),
         reason: format!(
-            "with what the loaders and open files of this process need, that takes a cache of {}, \
-             and the limit is {}",
+            "together with the loaders and open files of this process, that needs a cache of {}, and the limit is {}",
             Size(needed),
             Size(limit)
         ),

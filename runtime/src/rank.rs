@@ -83,7 +83,7 @@ impl RankError {
                 "start as many processes as the world size says, with ranks from 0"
             }
             Self::Value { .. } | Self::OutOfRange { .. } | Self::Conflict { .. } => {
-                "give rank and world size as options; they go before the environment"
+                "give rank and world size as options, which take precedence over the environment"
             }
         })
     }

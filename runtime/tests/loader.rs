@@ -306,7 +306,7 @@ fn pixels_of_16_bits_lose_none_unasked() {
     let skip = LoaderOptions { on_error: OnBadSample::Skip, ..good() };
     let mut loader = Loader::new(Arc::clone(&encoded.bundle), skip).unwrap();
     let error = loader.epoch(0).find_map(Result::err).unwrap();
-    let told = "option `depth`: sample `train/0009.img` has pixels of 16 bits";
+    let told = "option `depth`: sample `train/0009.img` has 16-bit pixels";
     assert!(error.to_string().starts_with(told), "{error}");
 
     let words: Vec<u16> = stored(9).chunks(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
@@ -980,7 +980,7 @@ fn options_that_cannot_be_are_named() {
     let transform = Transform::train(u32::MAX);
     check(LoaderOptions { transform, ..good() }, "option `transform`: a batch of 4 x 4294967295");
     let transform = Transform::train(1 << 28);
-    check(LoaderOptions { transform, ..good() }, "no memory for");
+    check(LoaderOptions { transform, ..good() }, "not enough memory for");
 }
 
 #[test]

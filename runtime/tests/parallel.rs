@@ -267,7 +267,7 @@ fn a_loader_of_another_rank_or_place_ends_all_before_the_first_step() {
         assert!(text.contains("`LoaderOptions::for_ranks`"), "{text}");
     }
     for text in said("elsewhere") {
-        let told = "of rank 0 the loader has consumed 0, of rank 1 8";
+        let told = "the loader of rank 0 has consumed 0, that of rank 1 has 8";
         assert!(text.contains(told), "{text}");
     }
 }

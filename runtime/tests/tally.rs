@@ -182,17 +182,21 @@ fn a_sample_left_out_doubled_or_swapped_is_found_and_named() {
         check(&out, &[&here, &format!("sample `{due}` was left out")]);
         let mut twice = good.clone();
         twice.push(good[place]);
-        check(&twice, &[&here, &format!("sample `{due}` came twice")]);
+        check(&twice, &[&here, &format!("sample `{due}` was delivered twice")]);
         // Doubled, in the place of another one.
         let mut other = good.clone();
         other[place].1 = at((position + 5) % N);
         let came = key(at((position + 5) % N));
-        check(&other, &[&here, &format!("sample `{came}` came instead of sample `{due}`")]);
+        check(
+            &other,
+            &[&here, &format!("sample `{came}` was delivered instead of sample `{due}`")],
+        );
     }
     let mut swapped = good.clone();
     (swapped[3].1, swapped[20].1) = (at(20), at(3));
     let (due, came) = (key(at(3)), key(at(20)));
-    let words = format!("sample `{came}` came instead of sample `{due}`, and another position");
+    let words =
+        format!("sample `{came}` was delivered instead of sample `{due}`, and another position");
     check(&swapped, &["at position 3 of 25 ", &words]);
     // A rank whose work nobody has.
     let lost: Vec<_> = good.iter().copied().filter(|(position, _)| position % 4 != 1).collect();

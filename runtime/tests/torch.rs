@@ -158,7 +158,10 @@ fn variables_that_were_moved_are_an_error() {
     store.double();
     net.forward(&Tensor::ones([2, 7], (Kind::Double, Device::Cpu))).sum(Kind::Double).backward();
     let error = adamw.step(0.1).unwrap_err().to_string();
-    assert!(error.contains("`first.bias`") && error.contains("make this one after"), "{error}");
+    assert!(
+        error.contains("`first.bias`") && error.contains("make this optimiser after"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Folder {
             _ if found.is_symlink() => "it is a symbolic link",
             _ if !found.is_dir() => "it is not a folder",
             _ if found.uid() != rustix::process::getuid().as_raw() => "it belongs to another user",
-            _ if found.mode() & 0o077 != 0 => "others may enter it",
+            _ if found.mode() & 0o077 != 0 => "other users may enter it",
             _ => return Ok(true),
         };
         Err(self.foreign(fault))
@@ -167,7 +167,7 @@ impl Folder {
             Ok(entries) => entries.count(),
         };
         if entries > 0 && !path.exists() {
-            return Err(self.foreign("it holds files and no marker of ours"));
+            return Err(self.foreign("it holds files, but no marker of `gular stage`"));
         }
         open(&path, true).map(Some).or_else(gone)
     }

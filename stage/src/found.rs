@@ -59,7 +59,7 @@ pub(super) fn look(
             (true, Some(fault)) => Err(fault.into()),
             (true, None) => Err(Error::Source {
                 path: path.display().to_string(),
-                reason: "it holds shards of a bundle and no `manifest.json`",
+                reason: "it holds shards of a bundle, but no `manifest.json`",
             }),
         };
     }

@@ -64,7 +64,7 @@ impl Source {
         match self {
             Self::Directory(directory) if base.starts_with(&directory.path) => {
                 let path = directory.path.display().to_string();
-                Err(Error::Source { path, reason: "the copy would lie in it" })
+                Err(Error::Source { path, reason: "the copy would be inside it" })
             }
             _ => Ok(()),
         }

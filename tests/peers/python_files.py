@@ -121,7 +121,7 @@ def remote(made):
     train = gular.DataLoader(url, "train", 7, size=32, order="window", window=1, cache="cache", cache_limit=limit)
     check("a file system decides nothing for loaders", train.n_samples > 0)
     with fs.open(f"gular://{url}!/shards/{names[0]}") as one, fs.open(f"gular://{url}!/shards/{names[0]}") as again:
-        check("files share the room of loaders", *refused(gular.Error, "that takes a cache of", lambda: fs.open(f"gular://{url}!/shards/{names[1]}")))
+        check("files share the room of loaders", *refused(gular.Error, "that needs a cache of", lambda: fs.open(f"gular://{url}!/shards/{names[1]}")))
         check("which go on", sum(len(batch["key"]) for batch in train) == train.n_samples and one.read() == again.read())
     wrong = fsspec.filesystem("gular", cache="cache", digest="blake3:" + "0" * 64)
     check("another bundle than wanted", *refused(gular.Error, "0000", lambda: wrong.ls(f"gular://{url}!/shards")))

@@ -769,7 +769,7 @@ def streamed():
     check("each sample of a stream came once", told.endswith("each once"), told)
     both = [sum(len(batch["key"]) for batch in one) for one in (val, ours)]
     check("loaders of one URL share its room", both == [val.n_samples, ours.n_samples] and stored() <= limit, f"{both}, {stored()}")
-    check("and its limit", *refused(gular.OptionError, "share the room", lambda: remote(cache_limit=limit + 1)))
+    check("and its limit", *refused(gular.OptionError, "share the cache", lambda: remote(cache_limit=limit + 1)))
     check("a limit that is not a size", *refused(gular.OptionError, "cache_limit", lambda: remote(cache_limit="much")))
     # A batch keeps its loader's bundle open.
     del ours, val, batch

@@ -186,7 +186,7 @@ def fewer_ranks():
     # 48 samples, 8 to a step: stopped after step 2 of the second epoch.
     once = [[f"epoch {epoch}: 48 samples, each once" in text for epoch in (1, 2, 3)] for text in said]
     check("four ranks become two, each sample once per epoch", once == [[True, False, False], [False, True, True]], said)
-    check("the second job has two ranks", "begun with `--world-size 4`, now it is 2" in said[1], said[1])
+    check("the second job has two ranks", "began with `--world-size 4`, and now it is 2" in said[1], said[1])
 
 
 def packs():

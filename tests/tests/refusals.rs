@@ -82,9 +82,9 @@ fn what_is_there_is_never_written_to() {
     let export = |to: &Path, parts: &[&str]| {
         refused(&["export", bundle, "--tar-zst", text(to)], 2, parts);
     };
-    export(&case.tar, &["is there already", "name a new file"]);
-    export(&case.bundle.join("manifest.json"), &["is there already"]);
-    export(&case.bundle.join("b.tar.zst"), &["lies inside the source", "outside the source"]);
+    export(&case.tar, &["already exists", "name a new file"]);
+    export(&case.bundle.join("manifest.json"), &["already exists"]);
+    export(&case.bundle.join("b.tar.zst"), &["is inside the source", "outside the source"]);
     export(&case.at("no/b.tar.zst"), &["no`: No such file", "hint: "]);
     refused(
         &["adopt", text(&case.tar.join("data")), "--out", bundle],
@@ -102,7 +102,9 @@ fn a_damaged_bundle_goes_nowhere() {
     let mut other = sound.clone();
     *other.last_mut().unwrap() ^= 1;
     let cut = &sound[..sound.len() - 1];
-    for (bytes, reason) in [(other.as_slice(), "not those packed"), (cut, "the manifest says")] {
+    for (bytes, reason) in
+        [(other.as_slice(), "differ from those packed"), (cut, "the manifest says")]
+    {
         fs::remove_file(&path).unwrap();
         fs::write(&path, bytes).unwrap();
         let (bundle, out) = (text(&case.bundle), case.at("out"));

@@ -233,7 +233,7 @@ fn a_copy_never_lies_in_its_source() {
             let args = ["stage", text(&case.images), "--to", text(to)];
             let outcome = run(args.iter().chain(more));
             assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-            assert!(outcome.stderr.contains("the copy would lie in it"), "{}", outcome.stderr);
+            assert!(outcome.stderr.contains("the copy would be inside it"), "{}", outcome.stderr);
         }
     }
     assert_eq!(files(&case.images), before);
@@ -360,7 +360,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     assert_eq!(report["removed"], 1, "{report}");
     assert!(report["freed"].as_u64().unwrap() >= size, "{report}");
     let asked = case.stage(&case.images, &["--dry-run"]);
-    assert!(asked.stderr.contains("1 copy that killed runs had left, "), "{asked:?}");
+    assert!(asked.stderr.contains("1 copy that killed runs left, "), "{asked:?}");
     assert!(path.is_dir());
     // Of another source, so that it is not the same copy.
     let check = |source: &Path, command: &[&str]| {
@@ -515,7 +515,7 @@ fn a_damaged_source_is_refused_and_nothing_is_left() {
     fs::write(&path, manifest.replacen("gular-bundle", "gular-bundlf", 1)).unwrap();
     refused("its format is `gular-bundlf`");
     fs::remove_file(&path).unwrap();
-    refused("it holds shards of a bundle and no `manifest.json`");
+    refused("it holds shards of a bundle, but no `manifest.json`");
     fs::write(&path, &manifest).unwrap();
     assert_eq!(case.stage(&case.bundle, &["--", "true"]).code, Some(0));
 }
@@ -559,9 +559,9 @@ fn a_folder_that_is_not_ours_is_refused_and_left_alone() {
     fs::remove_file(&folder).unwrap();
     put(&folder, "somebody's", b"x");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    check("others may enter it");
+    check("other users may enter it");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-    check("it holds files and no marker of ours");
+    check("it holds files, but no marker of `gular stage`");
     assert_eq!(files(&folder).len(), 1);
     if is_root() {
         fs::remove_dir_all(&folder).unwrap();

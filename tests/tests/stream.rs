@@ -417,7 +417,7 @@ fn a_cache_that_is_too_small_is_an_error_at_the_start() {
     check(*needed, windows(4)).unwrap();
     assert!(check(*needed - 1, windows(4)).is_err());
     assert!(
-        error.to_string().contains("4 of its 10 shards at a time; that takes a cache of "),
+        error.to_string().contains("4 of its 10 shards at a time; that needs a cache of "),
         "{error}"
     );
     // Any other order needs all of a split, and is served where there is room.

@@ -98,7 +98,7 @@ pub enum Error {
         attempts: Box<gular_pelican::Attempts>,
     },
     /// A file that would be replaced by a fetched object.
-    #[error("`{path}` is there already, and is not known to be the object at `{url}`")]
+    #[error("`{path}` already exists, and may not be the object at `{url}`")]
     Occupied {
         /// The file.
         path: String,
@@ -107,7 +107,7 @@ pub enum Error {
     },
     /// The origin took none of the objects, and the token may read none of them.
     #[error(
-        "the origin refused {refused} of {refused} objects of `{url}`, and this token may not read them: they are there already, or it refuses the token"
+        "the origin refused {refused} of {refused} objects of `{url}`, and this token may not read them: they exist already, or it refuses the token"
     )]
     NoneAccepted {
         /// What was published.
@@ -134,7 +134,7 @@ pub enum Error {
         found: Digest,
     },
     /// Others may write to the cache, so its files cannot be trusted.
-    #[error("the cache `{dir}` belongs to somebody else, or others may write to it")]
+    #[error("the cache `{dir}` belongs to another user, or other users may write to it")]
     SharedCache {
         /// The cache's folder.
         dir: String,
@@ -150,7 +150,7 @@ pub enum Error {
         limit: u64,
     },
     /// Other processes hold what the cache has.
-    #[error("no room for {} in `{dir}`, whose limit is {}: other processes hold the shards there", Size(*needed), Size(*limit))]
+    #[error("no room for {} in `{dir}`, whose limit is {}: other processes are using its shards", Size(*needed), Size(*limit))]
     CacheInUse {
         /// The bundle's folder in the cache.
         dir: String,
@@ -160,7 +160,7 @@ pub enum Error {
         needed: u64,
     },
     /// A folder without a file.
-    #[error("`{dir}` holds no file")]
+    #[error("`{dir}` contains no files")]
     NoFiles {
         /// The folder.
         dir: String,
@@ -192,7 +192,7 @@ pub enum Error {
         names: usize,
     },
     /// An object of which no server tells the length.
-    #[error("no server tells the length of `{url}`")]
+    #[error("no server reports the length of `{url}`")]
     NoLength {
         /// The object.
         url: String,
@@ -217,7 +217,7 @@ pub enum Error {
     #[error("the list of keys is empty")]
     NoKeys,
     /// Keys that no sample of the bundle has.
-    #[error("no sample has {} of the list: {}", counted(*n), shown(keys, *n))]
+    #[error("no sample matches {} of the list: {}", counted(*n), shown(keys, *n))]
     NoSuchKeys {
         /// How many are listed.
         n: u64,
@@ -295,13 +295,13 @@ impl Error {
                 Some("add the name of the bundle and its version, such as `/birds/v1`")
             }
             Self::AnotherBundle { .. } => Some(
-                "check the version in the URL, and that the digest is all of the one that was printed for it: a published version never changes",
+                "check the version in the URL, and that the digest is complete: a published version never changes",
             ),
             Self::Occupied { .. } => Some("remove it, or fetch into another folder"),
             Self::NoneAccepted { .. } => {
-                Some("verify it with a token that may read: that says whether all of it is there")
+                Some("verify it with a token that may read, to see whether it is complete")
             }
-            Self::NoSplit { .. } => Some("ask for splits that it has"),
+            Self::NoSplit { .. } => Some("name splits that it has"),
             Self::ObjectDigest { .. } => {
                 Some("read it from its origin; if that differs too, it is another object")
             }
@@ -309,7 +309,7 @@ impl Error {
                 Some("name a folder of your own with GULAR_CACHE, or `chmod go-w` this one")
             }
             Self::CacheLimit { .. } => Some(
-                "raise the cache's limit, or read the bundle in order `window`, which needs some of its shards at a time",
+                "raise the cache's limit, or use order `window`, which needs only some of the shards at a time",
             ),
             Self::CacheInUse { .. } => Some(
                 "raise the cache's limit, or use another cache; trainings in other orders need other shards",
@@ -327,7 +327,7 @@ impl Error {
                 Some("fetch it alone, or name the collection that holds it")
             }
             Self::UnsafeNames { .. } => Some("whoever owns the collection can rename them"),
-            Self::NoLength { .. } => Some("ask whoever runs the server"),
+            Self::NoLength { .. } => Some("ask the server's operators"),
             Self::TooMany { .. } => Some("name a folder in it, or raise the limit"),
             Self::TooDeep { .. } => Some("name a folder in it"),
             Self::NoKeys | Self::NoSuchKeys { .. } => {

@@ -125,7 +125,7 @@ impl Run {
             let found = self.bytes_of(value, bytes).map(Digest::of);
             if found != Some(value.digest) {
                 let key = index.key(value.row).unwrap_or_default();
-                return Err(format!("the bytes of sample `{key}` do not have its digest"));
+                return Err(format!("the bytes of sample `{key}` do not match its digest"));
             }
         }
         Ok(())

@@ -79,7 +79,10 @@ fn a_job_goes_on_and_the_next_one_begins_without_a_director() {
         site.fetch(&site.client(true), &site.url, silent).unwrap();
         let told = std::mem::take(&mut *site.told.lock().unwrap());
         assert_eq!(told.len(), 1, "{trouble:?}: {told:?}");
-        assert!(told[0].starts_with("going on with the servers"), "{told:?}");
+        assert!(
+            told[0].starts_with("using the servers that the director named earlier"),
+            "{told:?}"
+        );
         // Of bytes that nothing checks the director must say where they are.
         let unchecked = BundleUrl { digest: None, ..site.url.clone() };
         assert!(site.fetch(&site.client(true), &unchecked, silent).is_err(), "{trouble:?}");

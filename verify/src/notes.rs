@@ -79,6 +79,6 @@ fn skipped(dir: &Path) -> Option<String> {
         Some(n) => format!(
             "`skipped.jsonl` lists {n} inputs that were left out when the bundle was packed"
         ),
-        None => "`skipped.jsonl` is there and cannot be read".to_owned(),
+        None => "`skipped.jsonl` exists and cannot be read".to_owned(),
     })
 }

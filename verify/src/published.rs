@@ -22,8 +22,8 @@ use crate::shard::WRITTEN_WRONGLY;
 use crate::walk::{always, manifest_fault};
 use crate::{Error, Mode, VerifyOptions};
 
-const ANOTHER_BUNDLE: &str = "check the version in the URL, and that the digest is all of the one that was printed when it was published: a published version never changes";
-const PUBLISH_AGAIN: &str = "no server has it right: publish it again from a sound copy";
+const ANOTHER_BUNDLE: &str = "check the version in the URL, and that the digest is complete: a published version never changes";
+const PUBLISH_AGAIN: &str = "no server has the correct bytes: publish it again from an intact copy";
 
 /// Verifies the bundle published at `url`, a collection NAME/VERSION.
 ///
@@ -197,7 +197,11 @@ impl Check<'_> {
                 return Ok(Some(bytes));
             }
             Err(Transfer::Pelican(Pelican::NotFound { server, .. })) => {
-                self.fault(FaultKind::Missing, file, format!("is not there, says `{server}`"));
+                self.fault(
+                    FaultKind::Missing,
+                    file,
+                    format!("does not exist, according to `{server}`"),
+                );
             }
             Err(Transfer::Pelican(Pelican::Corrupt { attempts, .. })) => {
                 self.fault(FaultKind::Index, file, attempts.to_string());
@@ -234,7 +238,7 @@ impl Check<'_> {
     }
 
     fn missing(&mut self, index: &Index, server: &str) {
-        let message = format!("is not there, says `{server}`");
+        let message = format!("does not exist, according to `{server}`");
         self.fault(FaultKind::Missing, &self.entry.file, message);
         self.name_samples(index, |_| true);
     }
@@ -281,7 +285,7 @@ impl Check<'_> {
         }
         let Some((_, attempts)) = bad.first() else { return Ok(()) };
         let message = format!(
-            "{} of {} blocks have other bytes than were packed, the first: {attempts}",
+            "{} of {} blocks differ from what was packed, the first: {attempts}",
             bad.len(),
             tree.n_blocks()
         );

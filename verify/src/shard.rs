@@ -219,13 +219,13 @@ impl Check<'_> {
             bad.into_iter().partition(|block| touches(&bad_values, *block));
         if !of_samples.is_empty() {
             let n = of_samples.len();
-            let message = format!("{n} of {total} blocks have other bytes than were packed");
+            let message = format!("{n} of {total} blocks differ from what was packed");
             self.fault(FaultKind::Blocks, &entry.file, message).ranges = merged(of_samples);
         }
         if !of_none.is_empty() {
             let n = of_none.len();
             let message = format!(
-                "{n} of {total} blocks have other bytes than were packed; no sample lies in what changed"
+                "{n} of {total} blocks differ from what was packed; the changed bytes belong to no sample"
             );
             let outside = of_none.into_iter().flat_map(|block| without(block, &seen.good));
             self.fault(FaultKind::Blocks, &entry.file, message).ranges = merged(outside.collect());
@@ -240,10 +240,8 @@ impl Check<'_> {
                 continue;
             }
             let n_keys = bad.keys.len() as u64;
-            let message = format!(
-                "{n_keys} {of} have other bytes in field `{}` than were packed",
-                field.name
-            );
+            let message =
+                format!("{n_keys} {of} differ in field `{}` from what was packed", field.name);
             let fault = self.fault(FaultKind::Samples, &self.entry.file, message);
             fault.field = Some(field.name.to_string());
             fault.ranges = bad.ranges;
@@ -292,7 +290,7 @@ impl Check<'_> {
         if found != entry.file.digest {
             let range = ByteRange { start: 0, end: entry.file.bytes };
             let fault = self.other_digest(FaultKind::Blocks, &entry.file, found);
-            fault.message.push_str("; without its index the place is not known");
+            fault.message.push_str("; without its index it is not known where");
             fault.ranges = vec![range];
             return;
         }
@@ -312,8 +310,8 @@ impl Check<'_> {
     }
 }
 
-const INDEX_FROM_SHARD: &str = "the shard is sound and gives this very index again: copy or fetch the index file, or pack again";
-const INDEX_ELSEWHERE: &str = "the shard is sound and does not give this index again: copy or fetch the index file, or pack again";
+const INDEX_FROM_SHARD: &str = "the shard is intact and gives the same index: copy or fetch the index file again, or pack again";
+const INDEX_ELSEWHERE: &str = "the shard is intact and gives another index: copy or fetch the index file again, or pack again";
 
 /// What to do about files that are as they were written.
 pub(crate) const WRITTEN_WRONGLY: &str =

@@ -116,7 +116,7 @@ fn only_splits(manifest: &Manifest, faults: &[Fault]) -> Vec<Split> {
 }
 
 /// For a manifest that is sound by itself.
-const OTHER_MANIFEST: &str = "it is another bundle's, or was changed: check the digest that was asked for and the place of the bundle, or fetch it again";
+const OTHER_MANIFEST: &str = "it belongs to another bundle, or was changed: check the digest and the bundle's location, or fetch it again";
 
 /// The sample that is looked at however small the share.
 pub(crate) fn always(manifest: &Manifest, mode: Mode) -> Option<SampleId> {

@@ -151,11 +151,11 @@ fn a_lost_index_of_a_sound_shard_is_told_apart() {
     flip(&index, 4200);
     let report = full(dir.path());
     assert_eq!(kinds(&report), [FaultKind::Index]);
-    assert!(report.faults[0].advice.contains("shard is sound"), "{report:?}");
+    assert!(report.faults[0].advice.contains("shard is intact"), "{report:?}");
     flip(&shard, 4100);
     let report = full(dir.path());
     assert_eq!(kinds(&report), [FaultKind::Index, FaultKind::Blocks]);
-    assert!(!report.faults[0].advice.contains("shard is sound"));
+    assert!(!report.faults[0].advice.contains("shard is intact"));
 }
 
 #[test]

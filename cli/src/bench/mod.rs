@@ -25,10 +25,10 @@ use crate::{show, units};
 ///
 /// SRC is a folder of images or a bundle. The same samples are written in every envelope, and as
 /// plain files, to a new folder below --scratch, which is removed at the end. Rows are all
-/// combinations of envelope, payload, reader, order, threads and page cache; each round runs
-/// every row once, so that other work on the machine affects all alike. For comparison: plain
-/// files, the HDF5 library's own reads where it is installed, and a hand-written loop that reads
-/// every byte. Batches (--kind load) are decoded, cropped and resized as in a training.
+/// combinations of envelope, payload, reader, order, threads and page cache; each round runs every
+/// row once, so that other work on the machine affects all rows alike. For comparison: plain files,
+/// the HDF5 library's own reads where it is installed, and a hand-written loop that reads every
+/// byte. Batches (--kind load) are decoded, cropped and resized as in a training.
 ///
 /// Cold: the row's files are written back and given to posix_fadvise(DONTNEED) before each
 /// repetition. This needs no root; what a disk or file server caches stays cached.

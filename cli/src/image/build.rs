@@ -163,7 +163,7 @@ fn words(built: &Built) -> String {
         text.push_str(&format!("dry run: {what}; no image was written\n"));
     }
     if built.check.refused() && !built.outputs.is_empty() {
-        text.push_str("written although it has the errors above, because of `--force`\n");
+        text.push_str("written in spite of the errors above, because of `--force`\n");
     }
     for output in &built.outputs {
         let (path, size) = (output.path.display(), show::size(output.bytes));

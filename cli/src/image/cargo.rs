@@ -29,7 +29,7 @@ impl Compile for Cargo {
         let path = programs(&text)
             .into_iter()
             .next()
-            .ok_or_else(|| failed(format!("cargo named no program `{bin}` that it built"), None))?;
+            .ok_or_else(|| failed(format!("cargo did not report a program `{bin}`"), None))?;
         let cargo_lock = lock_file(&text).and_then(|path| std::fs::read_to_string(path).ok());
         Ok(Program { path, cargo_lock })
     }

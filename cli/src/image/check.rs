@@ -22,11 +22,11 @@ use crate::stop::Stop;
 /// Check whether an image will run where it should
 ///
 /// Looks for libraries that are missing or too old, GPUs without code in the CUDA libraries,
-/// drivers that are too old, what Apptainer and HTCondor expect inside, secrets and names
-/// that caches would mix up; with --replay also whether HTCondor's own lines for testing and
-/// starting a job work. GPUs and Apptainer are those of the recipe inside, unless flags say
-/// otherwise. Takes a .sif, an OCI layout or an OCI archive from any tool. Exit code 1: the image
-/// would fail.
+/// drivers that are too old, what Apptainer and HTCondor expect inside, secrets and names that
+/// caches would mix up; with --replay also whether HTCondor's own lines for testing and starting a
+/// job work. The GPUs and the version of Apptainer are those of the recipe inside, unless options
+/// override them. Takes a .sif, an OCI layout or an OCI archive from any tool. Exit code 1: the
+/// image would fail.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image check train-0123456789abcdef.sif --gpus 8.0,9.0")]
 pub(super) struct CheckArgs {
@@ -119,7 +119,9 @@ fn misnamed(image: &StoredImage) -> Option<Finding> {
             severity: Severity::Warning,
             rule: "file-hash",
             subject: stem.to_owned(),
-            message: format!("its name says that its digest begins with {word}, it is {digest}"),
+            message: format!(
+                "its name says that its digest begins with {word}, but the digest is {digest}"
+            ),
             hint: Some(
                 "signed or changed files need another name: caches know them by it".to_owned(),
             ),

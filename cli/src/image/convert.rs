@@ -24,11 +24,10 @@ use crate::stop::Stop;
 
 /// Convert an image from elsewhere to a SIF
 ///
-/// Takes an OCI layout, an OCI archive, what `docker save` wrote, or an image of a registry
-/// (see `gular image pull`). Every blob is checked
-/// against its digests; layers are laid over each other as the OCI specification says, and
-/// nothing is unpacked outside the cache. Needs no root and no daemon. All files belong to root.
-/// Devices, pipes and extended attributes are not kept, and are named.
+/// Takes an OCI layout, an OCI archive, what `docker save` wrote, or an image of a registry (see
+/// `gular image pull`). Every blob is checked against its digests; layers are applied as the OCI
+/// specification says, and nothing is unpacked outside the cache. Needs no root and no daemon. All
+/// files belong to root. Devices, pipes and extended attributes are left out and listed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -91,7 +90,7 @@ fn pulled(
 ) -> Result<Result<Converted, Error>, Failure> {
     let reference = reference(&args.from)?;
     if args.place.offline {
-        let message = format!("`{}` is in a registry, and `--offline` asks nobody", args.from);
+        let message = format!("`{}` is in a registry, which `--offline` does not ask", args.from);
         let hint = "`gular image pull` it before, and convert the layout";
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
@@ -122,7 +121,7 @@ fn order(
             let name = to.file_name().and_then(|name| name.to_str());
             let name = name.filter(|name| name.ends_with(".sif")).ok_or_else(|| {
                 let message = format!("`{}` does not end in `.sif`", to.display());
-                let hint = "HTCondor and OSPool know a SIF by that; leave it out for NAME-HASH.sif";
+                let hint = "HTCondor and OSPool recognise a SIF by it; leave the name out to get NAME-HASH.sif";
                 Failure::new(message, Some(hint.to_owned()))
             })?;
             (gular_files::folder_of(to).to_owned(), Some(name.to_owned()))

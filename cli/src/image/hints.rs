@@ -25,28 +25,28 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
             "read it with a newer release"
         }
         Error::Lock { .. } | Error::LockVersion { .. } => "make it again with `gular image lock`",
-        Error::BaseChanged { .. } => "it changed: `gular image lock` takes it as it is now",
+        Error::BaseChanged { .. } => "the image changed: `gular image lock` locks its new digest",
         Error::ByteCode { .. } => {
-            "build on a machine with the image's processor, or set `bytecode = false` in `[python]`"
+            "build on a machine with the image's CPU architecture, or set `bytecode = false` in `[python]`"
         }
         Error::Stale { .. } => {
             "make it again with `gular image lock`, or undo the change to the recipe"
         }
         Error::Untrusted { expired: true, .. } => {
-            "is this machine's clock right? newer keys come with `--keyring FILE`"
+            "is this machine's clock right? name newer keys with `--keyring FILE`"
         }
         Error::Untrusted { .. } => {
             "for another archive or a newer release name its keys with `--keyring FILE`"
         }
         Error::NotInIndex { .. } => "name another with `--index`",
         Error::Offline { .. } => "fetch once without `--offline`",
-        Error::Digest { .. } => "remove it and fetch it again; another mirror may be right",
+        Error::Digest { .. } => "remove it and fetch it again, or try another mirror",
         Error::Exists { .. } => "remove it, or name another",
         Error::Other { .. } => {
-            "if it was cut or damaged, remove it; if it was signed, give it another name, or build with another `--out`"
+            "if it was truncated or damaged, remove it; if it was signed, rename it, or build with another `--out`"
         }
-        Error::Changed { .. } => "build again while nothing writes to it",
-        Error::Damaged { .. } => "remove its folder: the archive is unpacked again",
+        Error::Changed { .. } => "build again when nothing writes to it",
+        Error::Damaged { .. } => "remove its folder: the next build unpacks the archive again",
         Error::Limit { what: "bytes", .. } => "if you trust it, raise `--max-unpacked`",
         Error::Debian { .. } | Error::Archive { .. } => "fetch it again; is the mirror complete?",
         Error::Sif { .. } | Error::Oci { .. } | Error::Elf { .. } => {

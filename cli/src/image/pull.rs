@@ -23,12 +23,12 @@ use crate::stop::Stop;
 /// Fetch an image from a registry or a federation
 ///
 /// `docker://` names an image, which becomes the folder of an OCI layout; `oras://` names a SIF
-/// that was pushed as one. Blobs come in ranges, several at a time, and are hashed as they arrive;
-/// a stopped pull goes on where it was. Credentials are those of docker, podman and skopeo
-/// (`docker login`, `podman login`), their helpers included; they go to the registry and the token
-/// server that it names, and never along with a redirect to another host. A SIF that
-/// `gular publish` stored is fetched by its `pelican://` or `osdf://` URL, and checked by the
-/// digest in its name.
+/// that was pushed as one. Blobs are fetched in ranges, several at a time, and hashed as they
+/// arrive; a stopped pull resumes where it was. Credentials are those of docker, podman and skopeo
+/// (`docker login`, `podman login`), including their helpers. They are sent only to the registry
+/// and the token server that it names, never to another host after a redirect. A SIF that `gular
+/// publish` stored is fetched by its `pelican://` or `osdf://` URL, and checked by the digest in
+/// its name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -109,7 +109,7 @@ fn words(report: &Report) -> String {
     let Pulled { pinned, bytes, kept, blobs, .. } = &report.pulled;
     let kept = match kept {
         0 => String::new(),
-        n => format!(", {n} of them were here already"),
+        n => format!(", {n} of them were already here"),
     };
     let blobs = show::count(*blobs as u64, "blob");
     let path = report.path.display();

@@ -41,9 +41,8 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
     }
     let expected = match (&url.digest, hash_in(url.url.name())) {
         (None, None) => {
-            let message = format!("`{}` says nothing of the image's digest", url.url);
-            let hint = "take a URL as `gular publish x.sif URL/` prints it, or put `#blake3=…` \
-                        behind it; `gular fetch` takes any object";
+            let message = format!("the name in `{}` does not have the image's digest", url.url);
+            let hint = "give a URL as `gular publish x.sif URL/` prints it, or add `#blake3=…` to it; `gular fetch` takes any object";
             return Err(Failure::new(message, Some(hint.to_owned())));
         }
         (_, name) => name,
@@ -58,7 +57,7 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
         let url = &url.url;
         let message =
             format!("`{url}` has the BLAKE3 {found}, its name says that it begins with {expected}");
-        let hint = "it was damaged or changed on its way: nothing was kept";
+        let hint = "it was damaged or changed on the way: nothing was kept";
         let mut failure = Failure::new(message, Some(hint.to_owned()));
         failure.exit = Exit::Unsound;
         return Err(failure);
@@ -81,9 +80,9 @@ fn fetch(
     stop: &Stop,
 ) -> Result<(FetchReport, PathBuf), Failure> {
     let stat = client.stat(&url.url, &stop.flag).map_err(|error| network::ended(error, stop))?;
-    let len = stat
-        .len_bytes
-        .ok_or_else(|| Failure::new(format!("no server says how long `{}` is", url.url), None))?;
+    let len = stat.len_bytes.ok_or_else(|| {
+        Failure::new(format!("no server reports the length of `{}`", url.url), None)
+    })?;
     let bar = bytes_bar("fetch", len, output);
     let progress = |done: u64, total: u64| {
         bar.set_length(total);

@@ -28,9 +28,9 @@ use crate::stop::Stop;
 /// Send an image to a registry
 ///
 /// An OCI layout or archive, or what `docker save` wrote, becomes an image; a .sif becomes an
-/// artifact, as `apptainer push` makes it, for `apptainer pull oras://…`. Blobs that are there
-/// are not sent; the others go in chunks, and a push that was killed goes on after the last one
-/// that the registry has. Credentials are found as by `gular image pull`.
+/// artifact, as `apptainer push` makes it, for `apptainer pull oras://…`. Blobs that the registry
+/// already has are not sent. The others are sent in chunks, and a killed push resumes after the
+/// last chunk that arrived. Credentials are found as for `gular image pull`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +47,7 @@ pub(super) struct PushArgs {
     /// Which image of several to send: linux/amd64 or linux/arm64
     #[arg(long, value_name = "PLATFORM", default_value = "linux/amd64", value_parser = Platform::parse)]
     pub(super) platform: Platform,
-    /// Send NVIDIA's libraries to a registry of others, under NVIDIA's terms
+    /// Send NVIDIA's libraries to a registry on another machine, under NVIDIA's terms
     #[arg(long)]
     pub(super) accept_nvidia_eula: bool,
     /// Blobs sent at a time
@@ -125,7 +125,8 @@ fn allowed(nvidia: bool, to: &Reference, accepted: bool) -> Result<(), Failure> 
     for line in NVIDIA_TERMS.lines() {
         show::message("note", line);
     }
-    let message = format!("`{to}` is not on this machine, and the image holds NVIDIA's libraries");
+    let message =
+        format!("`{to}` is on another machine, and the image contains NVIDIA's libraries");
     let hint = "`--accept-nvidia-eula` says that you have read the terms and may pass them on";
     Err(Failure::new(message, Some(hint.to_owned())))
 }

@@ -96,12 +96,12 @@ impl Watch for Bars<'_> {
             }
             Note::Brought(library) => {
                 let library = library.display();
-                format!("`{library}` of this machine goes in: the program names its folder")
+                format!("`{library}` of this machine is added: the program names its folder")
             }
             Note::Waiting(dir) => {
                 format!("waiting for another process that fetches to `{}`", dir.display())
             }
-            Note::NotCached(why) => format!("the next build will compress all again: {why}"),
+            Note::NotCached(why) => format!("the next build will compress everything again: {why}"),
             _ => return,
         };
         show::message("note", &text);

@@ -28,7 +28,7 @@ pub(crate) struct InspectArgs {
     /// By the digests in both indexes; no image is read.
     #[arg(long, value_name = "BUNDLE")]
     pub(crate) against: Option<PathBuf>,
-    /// Find copies that were encoded again: the same pixels in other bytes
+    /// Find re-encoded copies: the same pixels in other bytes
     ///
     /// Every image is decoded. With --against, between the two bundles.
     #[arg(long)]

@@ -56,7 +56,10 @@ pub(super) fn bundle(
         value["candidates"] = json!(looks);
     } else if args.pairs.is_some() {
         let hint = "`--pixels`, `--near` or both".to_owned();
-        return Err(Failure::new("`--pairs` shows what is looked for, and nothing is", Some(hint)));
+        return Err(Failure::new(
+            "`--pairs` shows what `--pixels` or `--near` find, and neither is given",
+            Some(hint),
+        ));
     }
     if args.samples > 0 {
         let rows = samples::rows(bundle, &here, args.samples)?;

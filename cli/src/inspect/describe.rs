@@ -141,7 +141,8 @@ fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>)
     text.push_str(&class_table::classes(&splits, manifest.classes.len(), rows));
     if counts.is_none() {
         let limit = show::size(COUNTED_INDEX_BYTES);
-        let _ = writeln!(text, "(counts need every index, and are made up to {limit} of them)");
+        let _ =
+            writeln!(text, "(counting needs every index, and is done for up to {limit} of them)");
     }
 }
 

@@ -59,7 +59,7 @@ impl Here {
                 }
                 (n, all) => {
                     only_whole_splits = false;
-                    let _ = writeln!(text, "not here, or cut: {n} of {all} files of {split}");
+                    let _ = writeln!(text, "not here, or truncated: {n} of {all} files of {split}");
                 }
             }
         }

@@ -35,7 +35,7 @@ fn add_here(tree: &mut Rootfs, inside: &RootPath, here: &Path, depth: usize) -> 
     if !meta.is_dir() {
         let mode = meta.permissions().mode();
         if mode & 0o044 == 0 {
-            let reason = "only its owner may read it, and everybody could in the image: keep it out, or `chmod a+r` it";
+            let reason = "only its owner may read it, but in the image everybody could: leave it out, or `chmod a+r` it";
             let path = here.display().to_string();
             return Err(Error::Conflict { path, reason: reason.to_owned() });
         }
@@ -44,7 +44,7 @@ fn add_here(tree: &mut Rootfs, inside: &RootPath, here: &Path, depth: usize) -> 
         return tree.add(Layer::App, inside, mode, What::File(Source::of(here)?));
     }
     if depth == MAX_DEPTH {
-        let reason = format!("over {MAX_DEPTH} folders deep; do links lead round in a circle?");
+        let reason = format!("over {MAX_DEPTH} folders deep; do links form a loop?");
         return Err(Error::Conflict { path: here.display().to_string(), reason });
     }
     tree.add_dir(Layer::App, inside)?;

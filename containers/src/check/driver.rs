@@ -85,7 +85,7 @@ pub(super) fn check(
                 "libcudart",
                 format!("CUDA of several versions: {text}"),
             )
-            .hint("take all of CUDA from the wheels of one torch"),
+            .hint("take all CUDA libraries from the wheels of one version of torch"),
         );
     }
     let known = inventory.about.cuda.map(|(major, minor)| CudaRuntime {
@@ -112,7 +112,7 @@ pub(super) fn check(
         findings.push(Finding::warning(
             "cuda-runtime",
             "libcudart",
-            "there is GPU code, and no file says of which CUDA: the oldest driver is unknown",
+            "there is GPU code, but no file says for which CUDA version: the oldest driver is unknown",
         ));
     }
     cuda

@@ -124,7 +124,7 @@ pub(super) fn check(
     }
     if table.libraries.is_empty() {
         if let Some(gpu) = target.gpus.first() {
-            let message = format!("GPUs such as {gpu} are asked for, and no library has GPU code");
+            let message = format!("GPUs such as {gpu} are requested, but no library has GPU code");
             findings.push(
                 Finding::error("gpu-code", "target.gpus", message)
                     .hint("add `[cuda]` with `torch`, or leave `gpus` out"),
@@ -168,9 +168,8 @@ fn optional(target: &Target, table: &GpuTable, library: &GpuLibrary) -> Option<F
     let gpus: Vec<_> = target.gpus.iter().filter(lacks).copied().collect();
     (!gpus.is_empty()).then(|| {
         let (gpus, has) = (list(&gpus), list(&library.code.cubin));
-        let message = format!(
-            "it has no code for {gpus}, only for {has}: what few programs use of it fails there"
-        );
+        let message =
+            format!("it has no code for {gpus}, only for {has}: programs that use it fail there");
         Finding::new(Severity::Note, "gpu-optional", &library.path, message)
     })
 }

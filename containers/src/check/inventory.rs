@@ -42,7 +42,7 @@ impl<'a> Inventory<'a> {
                 Ok(Some(facts)) => inventory.elves.push(Elf { path, node, source, facts }),
                 Ok(None) => {}
                 Err(Error::Elf { reason, .. }) if ours(node) => findings.push(
-                    Finding::error("elf", path, format!("it is not a sound ELF file: {reason}"))
+                    Finding::error("elf", path, format!("it is not a valid ELF file: {reason}"))
                         .hint("copy or fetch it again"),
                 ),
                 // Test data and such of a distribution.

@@ -52,7 +52,7 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
             Ok(found) => found,
             // Said already, of the file itself.
             Err(Error::Elf { path, reason }) => {
-                let reason = format!("`{path}`, which it loads, is not a sound ELF file: {reason}");
+                let reason = format!("`{path}`, which it loads, is not a valid ELF file: {reason}");
                 findings.push(Finding::error("elf", elf.path, reason));
                 continue;
             }
@@ -98,7 +98,7 @@ fn softened(path: &RootPath, finding: Finding) -> Finding {
     });
     // NVIDIA's wheels bring ways over InfiniBand and MPI that no other library asks for.
     let severity = if of_nvidia { Severity::Note } else { Severity::Warning };
-    let message = format!("{}; what uses it fails", finding.message);
+    let message = format!("{}; programs that use it fail", finding.message);
     Finding { severity, message, ..finding }
 }
 
@@ -118,7 +118,7 @@ fn fault(fault: &Fault) -> Finding {
     match fault {
         Fault::Missing { library, by, searched } => {
             let folders = searched.join(" ");
-            let message = format!("it needs `{library}`, which is in none of {folders}");
+            let message = format!("it needs `{library}`, which none of {folders} has");
             Finding::error("missing-library", by, message)
                 .hint("name the Debian package that has it in `base.packages`, beside `default` (packages.debian.org finds it), or the file in `app.files`")
         }
@@ -158,7 +158,7 @@ fn opened(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>)
             matches(name, path.name()) && near(path) && inventory.tree.follow(path).is_some()
         });
         if !is_there {
-            let message = format!("it opens `{name}` when it runs, which is not beside it");
+            let message = format!("it opens `{name}` at run time, which is not beside it");
             findings.push(
                 Finding::error("opened-library", elf.path, message)
                     .hint("take it from the same wheel, or the one of the same CUDA version"),
@@ -200,13 +200,13 @@ fn shipped(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         if from_host(name) {
-            let message = "it belongs to the host's driver, and would stand before the host's own";
+            let message = "it belongs to the driver, and would hide the host's own copy";
             findings.push(
                 Finding::error("driver-library", path, message)
                     .hint("leave it out: `--nv` brings the host's"),
             );
         } else if path.as_str().split('/').rev().skip(1).any(|folder| folder == "stubs") {
-            let message = "it is a stub to link with, and does nothing when it runs";
+            let message = "it is a stub for linking, and does nothing at run time";
             findings.push(Finding::error("stub", path, message).hint("leave out `stubs` folders"));
         }
     }

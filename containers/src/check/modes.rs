@@ -36,14 +36,14 @@ fn special(path: &RootPath, node: &Node) -> Option<Finding> {
     let mode = node.mode;
     if node.what == What::Dir {
         return (mode & OTHERS_WRITE != 0 && mode & STICKY == 0).then(|| {
-            let message = format!("mode {mode:04o} lets everybody remove everybody's files");
+            let message = format!("mode {mode:04o} lets every user remove the files of others");
             Finding::warning("world-writable", path, message).hint("give it mode 1777 or 0755")
         });
     }
     if mode & (SETUID | SETGID) == 0 {
         return None;
     }
-    let message = format!("mode {mode:04o} gives its owner's rights to whoever runs it");
+    let message = format!("mode {mode:04o} gives its owner's rights to anyone who runs it");
     let hint = "remove the bit: runtimes ignore it, and other machines may not";
     Some(if ours(node) {
         Finding::error("setuid", path, message).hint(hint)
@@ -64,7 +64,7 @@ fn closed(path: &RootPath, node: &Node) -> Option<Finding> {
     };
     (!is_open).then(|| {
         let message =
-            format!("mode {:04o} lets only root read it, and jobs run as a plain user", node.mode);
+            format!("mode {:04o} lets only root read it, and jobs do not run as root", node.mode);
         Finding::error("unreadable", path, message)
             .hint("give files mode 0644, programs and folders 0755")
     })
@@ -76,15 +76,15 @@ fn link(inventory: &Inventory<'_>, path: &RootPath, target: &str) -> Option<Find
         false => path.parent().unwrap_or(RootPath::ROOT),
     };
     let Some(place) = text(&place, target) else {
-        let message = format!("it leads to `{target}`, above the image's root");
+        let message = format!("it points to `{target}`, above the image's root");
         return Some(Finding::warning("link", path, message));
     };
     let mounted = |folder: &&str| place == **folder || place.starts_with(&format!("{folder}/"));
     if MOUNTED.iter().any(mounted) || inventory.tree.follow(path).is_some() {
         return None;
     }
-    let message = format!("it leads to `{target}`, where nothing stands");
-    Some(Finding::warning("link", path, message).hint("add what it names, or leave it out"))
+    let message = format!("it points to `{target}`, which does not exist");
+    Some(Finding::warning("link", path, message).hint("add its target, or leave it out"))
 }
 
 /// `target` from the folder `place` on, by its text alone; `None` above the root.

@@ -69,7 +69,7 @@ fn htcondor(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
         Some((path, node)) => runnable(inventory, "test", &path, node, findings)?,
     }
     if node(inventory, BASE)?.is_none() {
-        let message = "there is none: Apptainer then drops every `APPTAINERENV_` variable, by which HTCondor hands a job its environment";
+        let message = "there is none: Apptainer then drops all `APPTAINERENV_` variables, with which HTCondor passes a job its environment";
         findings.push(
             Finding::error("base-environment", &format!("/{BASE}"), message)
                 .hint("build the image with this tool"),
@@ -84,7 +84,7 @@ fn program(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()>
     match inventory.tree.follow(path) {
         Some((real, node)) => runnable(inventory, "program", &real, node, findings),
         None => {
-            findings.push(Finding::error("program", path, "no program stands there"));
+            findings.push(Finding::error("program", path, "there is no program"));
             Ok(())
         }
     }
@@ -103,13 +103,13 @@ fn runnable(
         return Ok(());
     };
     if node.mode & 0o001 == 0 {
-        let message = format!("mode {:04o} lets a plain user not run it", node.mode);
+        let message = format!("mode {:04o} does not let ordinary users run it", node.mode);
         findings.push(Finding::error(rule, path, message).hint("give it mode 0755"));
     }
     if let Some(interpreter) = shebang(source)?
         && !stands(inventory, &interpreter)
     {
-        let message = format!("it is a script of `{interpreter}`, which is not there");
+        let message = format!("it is a script for `{interpreter}`, which is not in the image");
         findings.push(Finding::error("interpreter", path, message));
     }
     Ok(())
@@ -139,7 +139,7 @@ fn compression(form: Form, target: &Target, findings: &mut Vec<Finding>) {
     if zstd && target.apptainer < ZSTD_SINCE {
         let Runtime(major, minor) = target.apptainer;
         let message = format!(
-            "Apptainer {major}.{minor} is to run it, and zstd is read from {}.{} on",
+            "it must run under Apptainer {major}.{minor}, which cannot read zstd; {}.{} and newer can",
             ZSTD_SINCE.0, ZSTD_SINCE.1
         );
         findings.push(
@@ -157,7 +157,7 @@ fn file(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
     if let Some(name) = inventory.about.file_name {
         let stem = name.strip_suffix(".sif");
         if stem.is_none() {
-            let message = "HTCondor takes it for no image: the name does not end with `.sif`";
+            let message = "HTCondor does not take it for an image: its name does not end in `.sif`";
             findings.push(Finding::error("file-name", name, message));
         }
         let words = stem.unwrap_or(name).split(|c: char| !c.is_ascii_alphanumeric());
@@ -168,7 +168,8 @@ fn file(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
                 && (word.len() > MIN_HASH || word.bytes().any(|b| b.is_ascii_lowercase()))
         };
         if !words.into_iter().any(is_hash) {
-            let message = "caches know it by its name, and give out the old file when another takes its place";
+            let message =
+                "caches know it by its name, and keep serving the old file after it was replaced";
             findings.push(
                 Finding::warning("file-hash", name, message)
                     .hint("put part of the content's digest into the name"),

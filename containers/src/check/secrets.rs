@@ -84,10 +84,10 @@ pub(super) fn check(about: &About<'_>, tree: &Rootfs, findings: &mut Vec<Finding
         if matches!(&node.what, What::File(source) if !source.is_empty())
             && SECRET_FILES.iter().any(is_secret)
         {
-            let message = "programs keep there what somebody signs in with";
+            let message = "programs keep credentials there";
             findings.push(Finding::error("secret", path, message).hint(HINT));
         } else if node.layer == Layer::App && holds_key(&node.what) {
-            let message = "it holds a private key, which everybody who has the image can read";
+            let message = "it is a private key, and anyone who has the image can read it";
             findings.push(Finding::error("secret", path, message).hint(HINT));
         }
     }
@@ -109,7 +109,7 @@ fn holds_key(what: &What) -> bool {
 }
 
 const HINT: &str =
-    "leave it out, give it to the job instead, and withdraw it if the image was passed on";
+    "leave it out, give it to the job instead, and revoke it if the image was passed on";
 
 /// A setting whose name says that it is secret.
 fn named(subject: &str, name: &str, value: &str) -> Option<Finding> {
@@ -118,7 +118,8 @@ fn named(subject: &str, name: &str, value: &str) -> Option<Finding> {
     // A file's path, a switch or nothing at all is not a secret.
     let harmless = value.len() < 8 || value.starts_with('/');
     (!harmless).then(|| {
-        let message = format!("its name has `{part}`, and its value would be in every copy");
+        let message =
+            format!("its name has `{part}`, and every copy of the image would hold its value");
         Finding::error("secret", subject, message).hint(HINT)
     })
 }

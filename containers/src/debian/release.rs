@@ -79,9 +79,8 @@ impl Release {
         if let Some(until) = field_date(&text, "Valid-Until", &url)?
             && until <= now
         {
-            let reason = format!("it was valid until {} only", shown(until));
-            let hint =
-                "the mirror is no longer brought up to date, or this machine's clock is wrong";
+            let reason = format!("it was valid until {}", shown(until));
+            let hint = "the mirror is no longer updated, or this machine's clock is wrong";
             return Err(Error::Release { url, reason, hint: Some(hint.to_owned()) });
         }
         Ok(release)
@@ -159,8 +158,7 @@ impl Release {
         let found = Sha256::of(&compressed);
         if found != *digest {
             let reason = format!("it has SHA-256 {found}, the Release file says {digest}");
-            let hint =
-                "the mirror is just being brought up to date, or broken: try again, or another";
+            let hint = "the mirror is being updated, or broken: try again, or use another";
             return Err(Error::Release { url, reason, hint: Some(hint.to_owned()) });
         }
         archive.add(&unpack(&compressed, &url)?, &url, &self.root)

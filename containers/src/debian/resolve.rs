@@ -98,7 +98,7 @@ pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a Pa
             let near = near.min().filter(|(distance, _)| *distance <= 2);
             return Err(Error::Package {
                 name: name.clone(),
-                reason: "the archive has no package of this name".to_owned(),
+                reason: "the archive has no such package".to_owned(),
                 hint: near.map(|(_, key)| format!("did you mean `{key}`?")),
             });
         };

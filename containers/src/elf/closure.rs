@@ -104,7 +104,7 @@ struct Open {
 impl Walk<'_> {
     fn root(&mut self, root: &RootPath) -> Result<()> {
         let Some((path, facts)) = self.facts(root)? else {
-            let reason = "no program stands there".to_owned();
+            let reason = "there is no program".to_owned();
             return Err(Error::Conflict { path: root.to_string(), reason });
         };
         // A library is loaded once by its name, whoever asks first.

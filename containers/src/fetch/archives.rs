@@ -103,7 +103,7 @@ impl Archives {
             }
         }
         if said.is_empty() {
-            said.push("nothing says where it is".to_owned());
+            said.push("it has no URL".to_owned());
         }
         Err(Error::Fetch { name: file_name, reason: said.join("; "), hint })
     }
@@ -198,7 +198,7 @@ impl Part {
             if from == 0 {
                 let expected = package.sha256;
                 let reason = format!("{url} has SHA-256 {found}, expected {expected}");
-                let hint = "its bytes changed since the lock was made, or on the way: lock again, or name another mirror";
+                let hint = "its bytes changed after the lock was made, or on the way: lock again, or name another mirror";
                 return Err(Fill::Next(reason, Some(hint.to_owned())));
             }
         }
@@ -234,7 +234,7 @@ impl Part {
                 }
                 done += bytes.len() as u64;
                 if done > package.bytes {
-                    let reason = format!("more than {} bytes came", package.bytes);
+                    let reason = format!("more than {} bytes arrived", package.bytes);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
                 }
                 hasher.update(bytes);

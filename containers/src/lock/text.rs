@@ -157,7 +157,7 @@ impl ImageLock {
                 return wrong(format!("`{name}` is not a package's name"));
             }
             if !names.insert((kind, name)) {
-                return wrong(format!("{kind} `{name}` is there twice"));
+                return wrong(format!("{kind} `{name}` is listed twice"));
             }
             match (kind, &package.arch, &package.license) {
                 ("deb", Some(_), None) | ("wheel", None, _) => {}
@@ -171,13 +171,13 @@ impl ImageLock {
                 // Beside the recipe, as only a wheel can be.
                 let here = kind == "wheel" && url.starts_with("./");
                 if !(scheme || here) || file_name(url).is_none() {
-                    return Err((url.clone(), format!("`{url}` is not a file's address")));
+                    return Err((url.clone(), format!("`{url}` is not the URL of a file")));
                 }
             }
             match urls.first().and_then(|url| file_name(url)) {
-                None => return wrong(format!("nothing says where `{name}` is")),
+                None => return wrong(format!("`{name}` has no URL")),
                 Some(file) if !files.insert(file.clone()) => {
-                    return wrong(format!("`{file}` is there twice"));
+                    return wrong(format!("`{file}` is listed twice"));
                 }
                 Some(_) => {}
             }
@@ -276,16 +276,16 @@ mod tests {
             ("time = ", "tme = ", 4, "unknown field `tme`"),
             ("linux/amd64", "linux/sparc", 6, "platform `linux/sparc`"),
             ("\"libc6\"", "\"../x\"", 27, "`../x` is not a package's name"),
-            ("\"libc6\"", "\"bash\"", 19, "deb `bash` is there twice"),
+            ("\"libc6\"", "\"bash\"", 19, "deb `bash` is listed twice"),
             ("sha256 = \"01", "sha256 = \"g1", 23, "is not a SHA-256"),
             ("digest = \"sha256:", "digest = \"sha512:", 16, "expected `sha256:` and 64"),
             (
                 "https://deb.debian.org/debian/pool/bash_2",
                 "ftp://x/bash",
                 24,
-                "is not a file's address",
+                "is not the URL of a file",
             ),
-            ("pool/libc6_2", "pool/bash_2", 27, "`bash_2_amd64.deb` is there twice"),
+            ("pool/libc6_2", "pool/bash_2", 27, "`bash_2_amd64.deb` is listed twice"),
             ("bytes = 77", "bytes = -77", 22, "-77"),
             ("arch = \"amd64\"\n", "", 19, "deb `bash` has no `arch`"),
             ("license = ", "arch = ", 35, "wheel `torch` has an `arch`"),

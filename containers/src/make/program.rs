@@ -40,7 +40,7 @@ pub(super) fn program(order: &Order<'_>, project: &Project) -> Result<Option<Pro
     match (&app.package, order.compile) {
         (Some(package), Some(cargo)) => cargo.compile(app, package, &project.dir).map(Some),
         (Some(package), None) => Err(Error::Program {
-            reason: format!("nothing here can build the package `{package}`"),
+            reason: format!("this program cannot build the package `{package}`"),
             hint: Some("name a built program: `path = \"…\"` in `[app]`".to_owned()),
         }),
         (None, _) => Ok(None),

@@ -38,13 +38,13 @@ enum Numbers {
 /// Why a signature is not a key's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("it is not one of a document")]
+    #[error("it does not sign a document")]
     Kind,
     #[error("digest algorithm {0} is too weak or unknown, expected SHA-256, SHA-384 or SHA-512")]
     Hash(u8),
-    #[error("it has a critical part that this build does not know")]
+    #[error("it has a critical part that this build does not support")]
     Critical,
-    #[error("it was made before its key")]
+    #[error("it is older than its key")]
     Time,
     #[error("the text is not the one that was signed")]
     Wrong,

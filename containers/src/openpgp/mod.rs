@@ -45,7 +45,7 @@ pub(crate) enum Malformed {
     #[error("damaged packet at byte {0}")]
     Packet(usize),
     /// A packet that has no place here, by its type ID.
-    #[error("a packet of type {0} where none may be")]
+    #[error("an unexpected packet of type {0}")]
     Misplaced(u8),
     /// A signature that is cut, or whose lengths disagree.
     #[error("a damaged signature packet")]

@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
             listed.extend(one(wheel).map_err(|reason| wrong(reason, None))?);
         }
         if listed.is_empty() {
-            let hint = "images take wheels alone: build one (`uv build --wheel`), and name it in `wheels` of `[python]`";
+            let hint = "images take only wheels: build one (`uv build --wheel`), and name it in `wheels` of `[python]`";
             return Err(wrong("it has no wheel".to_owned(), Some(hint)));
         }
         let known = entry.version.as_deref().and_then(|version| version.parse().ok());
@@ -100,7 +100,10 @@ fn one(wheel: &Wheel) -> Result<Option<Listed>, String> {
         (None, None) => return Err("a wheel has neither `url` nor `path`".to_owned()),
     };
     if url.contains("://") && names_a_user(&url) {
-        return Err("an address has a user name or password before the host, and `image.lock` would show it to everybody".to_owned());
+        return Err(
+            "a URL has a user name or password before the host, and `image.lock` would reveal it"
+                .to_owned(),
+        );
     }
     let named = wheel.name.clone().filter(|name| is_file_name(name));
     let Some(file) = named.or_else(|| file_name(&url)) else {

@@ -34,7 +34,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Requirements> {
         };
         // A line without an address may begin with `NAME @`.
         if words.contains("://") && names_a_user(&words) {
-            let reason = "its address has a user name or password before the host, and `image.lock` would show it to everybody";
+            let reason = "its URL has a user name or password before the host, and `image.lock` would reveal it";
             let hint = "name the wheel's file here in `wheels` of `[python]`";
             return Err(wrong(reason.to_owned(), Some(hint)));
         }
@@ -103,13 +103,13 @@ fn at_address(name: &str, address: &str, mut hashes: Vec<Sha256>, from: String) 
     };
     let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
     if names_a_user(url) {
-        return One::Wrong("its address has a user name or password before the host".to_owned());
+        return One::Wrong("its URL has a user name or password before the host".to_owned());
     }
     let inside = fragment.split('&').find_map(|part| part.strip_prefix("sha256="));
     hashes.extend(inside.and_then(|text| text.parse::<Sha256>().ok()));
     let file = file_name(url).unwrap_or_default();
     let Some(wheel) = super::tags::WheelName::parse(&file) else {
-        return One::Wrong(format!("`{url}` is not a wheel's address"));
+        return One::Wrong(format!("`{url}` is not the URL of a wheel"));
     };
     let Some(sha256) = hashes.first().copied() else { return One::Unpinned };
     let name = normal(name.split_once('[').map_or(name, |(name, _)| name));
@@ -254,7 +254,7 @@ mod tests {
             ("a b c", "`a b c` is not a requirement"),
             ("a==1 --hash=sha256:12", "`12` is not a SHA-256"),
             ("a==1 --global-option=x", "`--global-option=x` is not read"),
-            ("a @ git+https://x.example/a", "is not a wheel's address"),
+            ("a @ git+https://x.example/a", "is not the URL of a wheel"),
             ("a @ https://x/a-1-py3-none-any.whl ; nonsense", "`nonsense` is not a marker"),
         ] {
             let error = parse(&format!("\n{text}\n"), "r.txt").unwrap_err().to_string();

@@ -71,7 +71,7 @@ pub fn unpack_whole(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
     )?;
     record
         .then_some(())
-        .ok_or_else(|| damaged("it is not a whole wheel: it has no `RECORD`".to_owned()))
+        .ok_or_else(|| damaged("it is not a complete wheel: it has no `RECORD`".to_owned()))
 }
 
 /// A script whose first line names the image's Python.

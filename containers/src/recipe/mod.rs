@@ -130,12 +130,12 @@ impl Recipe {
         if *scratch && self.app.is_none() {
             return Err((
                 "image",
-                "nothing would be inside: `[app]` or a base is missing".to_owned(),
+                "the image would be empty: `[app]` or a base is missing".to_owned(),
             ));
         }
         if let Some(python) = &self.python {
             if *scratch || oci.is_some() {
-                let reason = "`[python]` needs a Debian base, whose Python it is for";
+                let reason = "`[python]` needs a Debian base, whose Python it uses";
                 return Err(("python", reason.to_owned()));
             }
             if python.lock.is_some() && python.requirements.is_some() {

@@ -152,7 +152,7 @@ fn of_platform(
         let repository = reference.repository();
         document = manifest::get(registry, repository, &digest.to_string(), Some(digest))?;
     }
-    Err(bad(reference, format!("its indexes are over {MAX_DEPTH} deep")))
+    Err(bad(reference, format!("its indexes are nested more than {MAX_DEPTH} deep")))
 }
 
 /// Bytes of all; a manifest may say any number.

@@ -114,7 +114,7 @@ pub(super) fn push(
     let digest = OciDigest(crate::Sha256::of(manifest));
     let name = to.tag().map_or_else(|| digest.to_string(), str::to_owned);
     if let Some(expected) = to.digest().filter(|expected| *expected != digest) {
-        let reason = format!("what is pushed has the digest {digest}, the name says {expected}");
+        let reason = format!("the image to push has the digest {digest}, the name says {expected}");
         return Err(Error::Oci { path: to.to_string(), reason });
     }
     manifest::put(registry, to.repository(), &name, media_type, manifest)?;

@@ -145,9 +145,7 @@ impl Ranges<'_> {
             let (reason, asked) = match answer {
                 Ok(answer) => match answer.status {
                     206 if begins(&answer, at) && bytes.len() == room => return Ok(bytes),
-                    206 if begins(&answer, at) => {
-                        ("it sent less than was asked for".to_owned(), None)
-                    }
+                    206 if begins(&answer, at) => ("it sent less than requested".to_owned(), None),
                     200 if is_whole && before == 0 && bytes.len() == room => return Ok(bytes),
                     200 | 206 | 416 => return Err(Lost::NoRanges),
                     _ if answer.passes() => (answer.said(), answer.retry_after),
@@ -223,7 +221,7 @@ fn hand_on(
         match got {
             // All is asked for at once then: nothing may have been handed on.
             Err(Lost::NoRanges) if wanted > 0 => {
-                let message = "the registry sends ranges at times only".to_owned();
+                let message = "the registry sends ranges only sometimes".to_owned();
                 return Err(Lost::Fault(Fault::Failed { message, hint: None }));
             }
             got => drop(early.insert(piece, got?)),

@@ -151,7 +151,8 @@ impl<'a> Registry<'a> {
                     redirects += 1;
                     let to = answer.header("location").and_then(|to| next(&request.url, to));
                     let Some(to) = to.filter(|_| redirects <= MAX_REDIRECTS) else {
-                        let reason = "it redirects in a circle, to no URL, or to a less safe one";
+                        let reason =
+                            "it redirects in a loop, to an invalid URL, or to one without TLS";
                         return Err(Halt::Fatal(self.failed(&request.url, reason.to_owned())));
                     };
                     request.url = to;
@@ -208,7 +209,7 @@ impl<'a> Registry<'a> {
     ) -> Result<(Secret, Duration)> {
         let safe = Origin::of(realm).is_some_and(|origin| origin.keeps_secrets());
         if !safe && (self.login.is_some() || Origin::of(realm).is_none()) {
-            let reason = format!("it wants a token of `{realm}`, which takes it without TLS");
+            let reason = format!("it asks for a token from `{realm}`, which does not use TLS");
             return Err(self.failed(&self.base, reason));
         }
         let mut fields: Vec<(&str, &str)> = vec![];
@@ -280,7 +281,7 @@ impl<'a> Registry<'a> {
             let host = &self.host;
             match &self.login {
                 Some(login) => {
-                    reason.push_str(&format!("; shown were the credentials of `{}`", login.from));
+                    reason.push_str(&format!("; it was sent the credentials of `{}`", login.from));
                 }
                 None => reason.push_str("; no credentials for it were found"),
             }

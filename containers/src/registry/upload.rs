@@ -281,7 +281,7 @@ impl Uploads<'_> {
     fn location(&self, url: &str, answer: &Answer) -> Result<String> {
         let location = answer.header("location").and_then(|location| next(url, location));
         location.ok_or_else(|| {
-            self.registry.failed(url, "it does not say where the upload goes on".to_owned())
+            self.registry.failed(url, "it does not say where the upload continues".to_owned())
         })
     }
 

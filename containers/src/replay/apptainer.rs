@@ -35,7 +35,7 @@ pub fn with_apptainer(sif: &Path, means: &Means<'_>) -> Result<Vec<Replay>> {
     let (mut script, _) = run("job script", &mut line("-s", "exec", &[job.into()]), means)?;
     if script.outcome == Outcome::Ok && !temp.path().join("written").exists() {
         script.outcome = Outcome::Failed;
-        script.why = Some("what the job wrote is not there afterwards".to_owned());
+        script.why = Some("the file that the job wrote is missing afterwards".to_owned());
     }
     Ok(vec![test, exec, script])
 }

@@ -84,7 +84,7 @@ pub fn in_namespace(
     };
     if script.outcome == Outcome::Ok && !job.join("written").exists() {
         script.outcome = Outcome::Failed;
-        script.why = Some("what the job wrote is not there afterwards".to_owned());
+        script.why = Some("the file that the job wrote is missing afterwards".to_owned());
     }
     let mut replays = vec![test, exec, script];
     if let Some(program) = program {

@@ -38,7 +38,7 @@ impl RootPath {
             path.push_str(segment);
         }
         if path.contains('\0') {
-            return bad("it holds a zero byte");
+            return bad("it contains a zero byte");
         }
         if path.len() > MAX_PATH {
             return bad("it is over 4095 bytes long");

@@ -320,7 +320,7 @@ impl Rootfs {
                 links += 1;
                 if links > MAX_LINKS {
                     let path = path.to_string();
-                    return Err(Error::Path { path, reason: "symbolic links lead in a circle" });
+                    return Err(Error::Path { path, reason: "symbolic links form a loop" });
                 }
                 if target.starts_with('/') {
                     real = RootPath::ROOT;
@@ -337,7 +337,7 @@ impl Rootfs {
         match self.nodes.get(path) {
             Some(Node { what: What::Dir, .. }) => Ok(()),
             Some(node) => {
-                let reason = format!("{} stands where a directory should", node.what.noun());
+                let reason = format!("{} is where a directory should be", node.what.noun());
                 Err(self.conflict(path, &reason))
             }
             None => {

@@ -78,7 +78,7 @@ impl Read for Metered<'_> {
             return Err(io::Error::other("a member's header is over 4 MiB long"));
         }
         if self.left == 0 {
-            return Err(io::Error::other("its headers take more than its limits explain"));
+            return Err(io::Error::other("its headers take more bytes than its limits allow"));
         }
         let most = usize::try_from(self.header.get().min(self.left)).unwrap_or(usize::MAX);
         let most = most.min(buffer.len());
@@ -118,7 +118,7 @@ fn member<R: Read>(
             ".wh..opq" => filling.add(&parent, mode, Kind::Opaque, limits),
             // What aufs keeps for itself.
             _ if hidden.starts_with(".wh.") => Ok(()),
-            "" | "." | ".." => Err(damaged(format!("whiteout {path} hides nothing"))),
+            "" | "." | ".." => Err(damaged(format!("whiteout {path} has nothing to hide"))),
             _ => filling.add(&parent.join(hidden), mode, Kind::Whiteout, limits),
         };
     }
@@ -271,7 +271,7 @@ fn with_member<T>(
         let mut header = [0; AR_HEADER];
         reader
             .read_exact(&mut header)
-            .map_err(|_| damaged(format!("it has no whole `{wanted}`")))?;
+            .map_err(|_| damaged(format!("it has no complete `{wanted}`")))?;
         let member = String::from_utf8_lossy(&header[..16]);
         let member = member.trim_end().trim_end_matches('/');
         let size = String::from_utf8_lossy(&header[48..58]).trim().parse::<u64>();

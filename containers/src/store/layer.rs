@@ -74,7 +74,7 @@ impl Listing {
 fn linked(tree: &Rootfs, path: &RootPath, first: &str) -> Result<What> {
     let first = RootPath::new(first)?;
     let nothing = || {
-        let reason = format!("a hard link to {first}, where no file stands");
+        let reason = format!("a hard link to {first}, which is not a file");
         Error::Conflict { path: path.to_string(), reason }
     };
     let node = tree.get(&first).ok_or_else(nothing)?;

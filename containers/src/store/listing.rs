@@ -306,7 +306,7 @@ impl Listing {
                 Kind::Hardlink(first) => {
                     let first = RootPath::new(first)?;
                     let Some((real, _)) = tree.follow(&first) else {
-                        let reason = format!("a hard link to {first}, which is not there");
+                        let reason = format!("a hard link to {first}, which does not exist");
                         return Err(Error::Conflict { path: path.to_string(), reason });
                     };
                     What::Hardlink(real)
@@ -357,7 +357,7 @@ impl Listing {
             | Kind::Opaque
             | Kind::Special(_)
             | Kind::Attribute(_) => {
-                let reason = "it stands for another file".to_owned();
+                let reason = "it is listed for another file".to_owned();
                 Err(Error::Conflict { path: entry.path.clone(), reason })
             }
         }

@@ -121,7 +121,7 @@ impl Read for Remote {
             let skip = usize::try_from(self.at.checked_sub(piece.from)?).ok()?;
             piece.bytes.get(skip..).filter(|rest| !rest.is_empty())
         });
-        let here = here.ok_or_else(|| io::Error::other("a part that was not fetched is needed"))?;
+        let here = here.ok_or_else(|| io::Error::other("it needs a part that was not fetched"))?;
         let count = here.len().min(buffer.len());
         let (to, from) = (buffer.get_mut(..count), here.get(..count));
         to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());

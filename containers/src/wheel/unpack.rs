@@ -54,7 +54,7 @@ pub(crate) fn each_file(
     let file = File::open(wheel).map_err(Error::io("open", wheel))?;
     // Each entry is a jump, after which a buffer is filled again.
     let mut zip = ZipArchive::new(BufReader::with_capacity(32 << 10, file))
-        .map_err(|e| damaged(format!("it is not a whole wheel: {e}")))?;
+        .map_err(|e| damaged(format!("it is not a complete wheel: {e}")))?;
     let over = |what: &'static str, found: u64, limit: u64| Error::Limit {
         path: shown.clone(),
         what,

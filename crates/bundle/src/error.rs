@@ -88,7 +88,7 @@ pub enum Error {
         found: Digest,
     },
     /// A block of a shard has other bytes than were packed.
-    #[error("bytes {start}..{end} of `{path}` are not those packed")]
+    #[error("bytes {start}..{end} of `{path}` differ from those packed")]
     Block {
         /// The file.
         path: String,
@@ -101,7 +101,7 @@ pub enum Error {
     #[error(transparent)]
     SampleDigest(Box<SampleFault>),
     /// A sample number past the end.
-    #[error("sample {index} of `{what}` was asked for, it has {n_samples}")]
+    #[error("`{what}` has {n_samples} samples, and sample {index} was requested")]
     OutOfRange {
         /// The split or shard.
         what: String,
@@ -151,7 +151,7 @@ pub enum Error {
         envelope: Envelope,
     },
     /// A file of an envelope whose structure this build does not know.
-    #[error("`{path}`: the structure of envelope `{envelope}` is not known to this build")]
+    #[error("`{path}`: this build cannot read the structure of envelope `{envelope}`")]
     Unwalked {
         /// The file.
         path: String,
@@ -247,13 +247,13 @@ impl Error {
                 Some("it may be cut short or not part of a bundle; copy or fetch it again")
             }
             Self::OutOfRange { .. } | Self::NoField { .. } => {
-                Some("the bundle's manifest has its fields and counts")
+                Some("the bundle's manifest lists its fields and counts")
             }
             Self::NotInPlace { .. } => {
                 Some("unpack it to a folder of files and pack that, or write it again uncompressed")
             }
             Self::Unfit { .. } | Self::Unwritable { .. } => {
-                Some("use envelope `shards`, which holds all that a bundle may")
+                Some("use envelope `shards`, which can hold any bundle")
             }
             Self::Value { .. } | Self::Unwalked { .. } | Self::Path(_) | Self::Stopped { .. } => {
                 None

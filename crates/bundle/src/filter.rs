@@ -85,7 +85,7 @@ impl Filter {
         let root = parser.any()?;
         match parser.peek() {
             None => Ok(Self { root }),
-            Some(_) => Err(parser.wrong("expected `and`, `or` or the end")),
+            Some(_) => Err(parser.wrong("expected `and`, `or` or the end of the condition")),
         }
     }
 
@@ -338,8 +338,8 @@ impl<'a> Parser<'a> {
                 };
                 Node::Compared(subject, wanted, number)
             }
-            _ if is_number => return Err(self.wrong(&format!("`{name}` is a number, not a text"))),
-            _ => return Err(self.wrong(&format!("`{name}` is a text, which has no order"))),
+            _ if is_number => return Err(self.wrong(&format!("`{name}` is a number, not text"))),
+            _ => return Err(self.wrong(&format!("`{name}` is text, which has no order"))),
         };
         Ok(match operator {
             Operator::IsNot | Operator::NotLike => Node::Not(Box::new(node)),

@@ -527,7 +527,7 @@ impl Manifest {
                 // One file may stand in several lines, such as a shard of two splits.
                 if files.insert(&file.name, file).is_some_and(|other| other != file) {
                     return Some(format!(
-                        "`{}` is two files, of unlike lengths or digests",
+                        "`{}` is listed twice, with different lengths or digests",
                         file.name
                     ));
                 }
@@ -686,7 +686,11 @@ pub(crate) mod tests {
         };
         check("\"version\":2", "\"version\":1", "version 1 has no views");
         check("\"bytes\":1234", "\"bytes\":9000000000000", "the view of shard 1");
-        check("train-0123456789abcdef.view", "train-0123456789abcde1.safetensors", "is two files");
+        check(
+            "train-0123456789abcdef.view",
+            "train-0123456789abcde1.safetensors",
+            "is listed twice",
+        );
         check("\"view\":{", "\"view\":{\"name\":\"x\",", "duplicate");
     }
 
@@ -709,7 +713,7 @@ pub(crate) mod tests {
             ("\"name\":\"val-", "\"name\":\"../val-", "not a safe relative path"),
             ("\"name\":\"val-", "\"name\":\".gular-tmp-fetch-val-", "a temporary file"),
             // Two shards of one name whose digests are unlike.
-            ("abcde2.safetensors", "abcde1.safetensors", "is two files"),
+            ("abcde2.safetensors", "abcde1.safetensors", "is listed twice"),
             ("\"split\":\"val\"", "\"split\":\"val\",\"split\":\"val\"", "duplicate"),
             ("{\"split\":\"train\"", "{\"split\":\"val\"", "comes after"),
         ] {

@@ -151,7 +151,7 @@ impl Header {
         }
         let start = declared.saturating_add(8);
         if start > file_len {
-            let reason = format!("its header ends at byte {start}, the file at {file_len}");
+            let reason = format!("its header ends at byte {start}, and the file at {file_len}");
             return Err(Error::malformed(path, reason));
         }
         Ok(start)
@@ -187,7 +187,10 @@ impl Header {
                 (Some(dtype), _) => dtype,
                 (None, Unknown::LeftOut) => continue,
                 (None, Unknown::Refused) => {
-                    return Err(wrong(format!("has dtype `{}`, which no bundle holds", t.dtype)));
+                    return Err(wrong(format!(
+                        "has dtype `{}`, which bundles do not support",
+                        t.dtype
+                    )));
                 }
             };
             let [start, end] = t.data_offsets;
@@ -209,14 +212,14 @@ impl Header {
     fn check_layout(&self, path: &str, data_start: u64, file_len: u64) -> Result<(), Error> {
         if !data_start.is_multiple_of(HEADER_STEP) {
             let reason =
-                format!("its data starts at byte {data_start}, no multiple of {HEADER_STEP}");
+                format!("its data starts at byte {data_start}, not a multiple of {HEADER_STEP}");
             return Err(Error::malformed(path, reason));
         }
         let mut position = data_start;
         for t in &self.tensors {
             if !t.name.starts_with("_pad.") && !t.start.is_multiple_of(ALIGN) {
                 let reason = format!(
-                    "tensor `{}` starts at byte {}, no multiple of {ALIGN}",
+                    "tensor `{}` starts at byte {}, not a multiple of {ALIGN}",
                     t.name, t.start
                 );
                 return Err(Error::malformed(path, reason));

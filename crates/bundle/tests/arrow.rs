@@ -119,7 +119,7 @@ fn every_kind_is_found_in_several_batches() {
     let wide = rows().map(|row| (row != 3).then_some(i64::from(row))).collect();
     assert_eq!(found.column("wide").unwrap().values, Values::Integers(wide));
     let Values::NotStored(reason) = &found.column("words").unwrap().values else { unreachable!() };
-    assert!(reason.contains("other things than numbers"), "{reason}");
+    assert!(reason.contains("values that are not numbers"), "{reason}");
     for column in ["image.bytes", "bytes", "views"] {
         let Values::Bytes(runs) = &found.column(column).unwrap().values else { unreachable!() };
         let value = |run: &Option<gular_bundle::Run>| {

@@ -268,10 +268,10 @@ fn what_is_no_stored_run_is_refused_with_what_repacks_it() {
     check(zstd, "compressed with zstd");
     let mut tails = stored();
     tails.fragments = Fragments::Tails;
-    check(tails, "its end apart");
+    check(tails, "its end in a fragment");
     let mut holes = stored();
     holes.zeros = Zeros::Holes;
-    check(holes, "1 of its 2 images are not stored runs: `c/z.jpg` has blocks of zeros");
+    check(holes, "1 of its 2 images are not stored in one piece: `c/z.jpg` has blocks of zeros");
     let none = foreign(stored(), &[("a.txt", b"x".to_vec())]).unwrap_err();
     assert!(none.to_string().contains("no images"), "{none}");
 }

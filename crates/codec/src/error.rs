@@ -43,7 +43,7 @@ pub enum Error {
         detail: String,
     },
     /// A valid file of a kind that is not read.
-    #[error("{format} of a kind that is not supported: {detail}")]
+    #[error("{format} of an unsupported kind: {detail}")]
     Unsupported {
         /// The file's format.
         format: Format,
@@ -51,7 +51,7 @@ pub enum Error {
         detail: String,
     },
     /// The region is empty or leaves the image.
-    #[error("region {region} does not lie within the image of {width} x {height}")]
+    #[error("region {region} is not within the image of {width} x {height}")]
     BadRegion {
         /// The region asked for.
         region: Rect,
@@ -83,7 +83,7 @@ pub enum Error {
         height: u32,
     },
     /// The allocator refused.
-    #[error("no memory for {bytes} bytes of pixels")]
+    #[error("not enough memory for {bytes} bytes of pixels")]
     Memory {
         /// Bytes asked for.
         bytes: usize,

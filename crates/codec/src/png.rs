@@ -205,7 +205,7 @@ fn open<'a>(
     let reader = decoder.read_info().map_err(|cause| error(cause, None, header))?;
     let info = reader.info();
     if (info.width, info.height) != (header.width, header.height) {
-        return Err(Error::corrupt(Format::Png, "its headers can be read in two ways"));
+        return Err(Error::corrupt(Format::Png, "its headers are ambiguous"));
     }
     Ok(reader)
 }

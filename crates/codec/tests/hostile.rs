@@ -125,7 +125,7 @@ fn kinds_not_read_are_named() {
         let mut bytes = bytes.clone();
         bytes[frame + at] = value;
         let error = decode_error(&bytes);
-        assert_eq!(error.to_string(), format!("JPEG of a kind that is not supported: {kind}"));
+        assert_eq!(error.to_string(), format!("JPEG of an unsupported kind: {kind}"));
         assert!(error.hint().is_some());
     };
     check(1, 0xc9, "arithmetic-coded");

@@ -362,7 +362,7 @@ fn declared_sizes_are_checked_before_memory_is_asked_for() {
         let error = read(&file, None).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
-    check(&[(256, 1_000_000_000), (257, 1_000_000_000)], "places of 3906250000000000 tiles");
+    check(&[(256, 1_000_000_000), (257, 1_000_000_000)], "lengths for 3906250000000000 tiles");
     check(&[(322, 1_000_000_000), (323, 1_000_000_000)], "pixels, the limit is 1048576");
     check(&[(256, 0)], "it has no width");
     check(&[(277, 60_000)], "number of bands");

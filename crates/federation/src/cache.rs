@@ -59,7 +59,7 @@ impl Cache {
 
     async fn dispatch(&self, parts: &Parts) -> Result<Answer, Answer> {
         if !matches!(parts.method.as_str(), "GET" | "HEAD" | "PROPFIND") {
-            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "a cache is only read")
+            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "a cache is read-only")
                 .with("allow", "GET, HEAD, PROPFIND"));
         }
         let name = Name::parse(parts.uri.path())

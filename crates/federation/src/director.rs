@@ -91,7 +91,7 @@ impl Director {
         let direct = match method {
             "GET" | "HEAD" => asks_origin || has(query, "directread"),
             "PUT" | "DELETE" | "PROPFIND" | "COPY" => true,
-            _ => return fail(StatusCode::METHOD_NOT_ALLOWED, "no source does this"),
+            _ => return fail(StatusCode::METHOD_NOT_ALLOWED, "no source supports this"),
         };
         if has(query, "directread") && has(query, "prefercached") {
             return fail(

@@ -41,13 +41,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// Copies are to be forgotten, and what has their name is not known to be copies.
-    #[error("`{path}` exists, and no federation was served there before: it is not removed")]
+    #[error("`{path}` exists and was not made by a federation, so it is not removed")]
     NotOurs {
         /// The folder of copies.
         path: PathBuf,
     },
     /// A process has begun to serve this folder, and does not serve yet.
-    #[error("the federation in `{path}` is only starting")]
+    #[error("the federation in `{path}` is still starting")]
     Starting {
         /// The folder.
         path: PathBuf,
@@ -80,7 +80,7 @@ pub enum Error {
     #[error("the token would allow nothing")]
     NoScope,
     /// A lifetime of nothing, or too long.
-    #[error("a token cannot live for {} s: 1 s to {} s are possible", lifetime.as_secs_f64(), limit.as_secs())]
+    #[error("a token cannot be valid for {} s, expected 1 s to {} s", lifetime.as_secs_f64(), limit.as_secs())]
     Lifetime {
         /// As asked for.
         lifetime: Duration,

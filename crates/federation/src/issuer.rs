@@ -81,12 +81,12 @@ impl Issuer {
         }
         let claims = Claims::decode(token).ok_or("the token is not a JSON Web Token")?;
         if claims.issuer.as_deref() != Some(self.url.as_str()) {
-            return Err("the token is of another issuer");
+            return Err("the token is from another issuer");
         }
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key());
         decode(signature)
             .and_then(|signature| key.verify(signed.as_bytes(), &signature).ok())
-            .ok_or("the token's signature is not of this issuer")?;
+            .ok_or("the token is not signed by this issuer")?;
         if claims.expires.is_none_or(|end| end <= now) {
             return Err("the token has expired");
         }
@@ -154,7 +154,7 @@ mod tests {
         check(json!({"exp": null}), 150, Err("the token has expired"));
         check(json!({}), 99, Err("the token is not valid yet"));
         check(json!({"aud": "x"}), 150, Err("the token is for another audience"));
-        check(json!({"iss": "https://localhost:2"}), 150, Err("the token is of another issuer"));
+        check(json!({"iss": "https://localhost:2"}), 150, Err("the token is from another issuer"));
     }
 
     #[test]
@@ -176,9 +176,9 @@ mod tests {
         let mut parts: Vec<_> = token.secret().split('.').map(str::to_owned).collect();
         parts[1] = URL_SAFE_NO_PAD.encode(claims().to_string().replace("read:/", "read:/x"));
         for (forged, reason) in [
-            (of_another_key.secret(), "the token's signature is not of this issuer"),
+            (of_another_key.secret(), "the token is not signed by this issuer"),
             (&unsigned, "the token is not signed with ES256"),
-            (&parts.join("."), "the token's signature is not of this issuer"),
+            (&parts.join("."), "the token is not signed by this issuer"),
             ("garbage", "the token is not a JSON Web Token"),
             ("a.b.c", "the token is not a JSON Web Token"),
         ] {

@@ -64,7 +64,7 @@ pub fn mint(dir: &Path, request: &TokenRequest) -> Result<Token, Error> {
         .map_err(|_| failed("the clock is before 1970"))?
         .as_secs();
     let mut id = [0_u8; 16];
-    SystemRandom::new().fill(&mut id).map_err(|_| failed("there is no randomness"))?;
+    SystemRandom::new().fill(&mut id).map_err(|_| failed("the system gave no random numbers"))?;
     let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     Issuer::open(&folder, state.issuer.clone())?.sign(&json!({
         "wlcg.ver": "1.0", "iss": state.issuer, "sub": "development", "aud": AUDIENCE,

@@ -117,10 +117,12 @@ pub(super) fn fault_answer(fault: &Fault) -> Answer {
     use std::io::ErrorKind;
     match fault {
         Fault::Absent => refuse(StatusCode::NOT_FOUND, "no such object"),
-        Fault::Exists => refuse(StatusCode::CONFLICT, "there is something under that name"),
+        Fault::Exists => {
+            refuse(StatusCode::CONFLICT, "an object or collection of that name exists")
+        }
         Fault::Kind => refuse(
             StatusCode::CONFLICT,
-            "a collection stands where an object would be, or the reverse",
+            "a collection exists where an object is expected, or the reverse",
         ),
         Fault::NotEmpty => refuse(StatusCode::CONFLICT, "the collection is not empty"),
         Fault::Odd => refuse(StatusCode::FORBIDDEN, "links and devices are not served"),

@@ -96,7 +96,7 @@ impl Origin {
     ) -> Result<Answer, Answer> {
         admitted.demand(&[Action::Create, Action::Modify])?;
         if parts.headers.contains_key("content-range") {
-            return Err(refuse(StatusCode::BAD_REQUEST, "an object is written whole"));
+            return Err(refuse(StatusCode::BAD_REQUEST, "an object must be written as a whole"));
         }
         if name.collection || name.depth(&self.guard.namespace) == 0 {
             return Err(fault_answer(&Fault::Kind));
@@ -156,7 +156,7 @@ impl Origin {
     async fn delete(&self, name: Name, admitted: &Admitted<'_>) -> Result<Answer, Answer> {
         admitted.demand(&[Action::Modify])?;
         if name.depth(&self.guard.namespace) == 0 {
-            return Err(refuse(StatusCode::FORBIDDEN, "the namespace itself stays"));
+            return Err(refuse(StatusCode::FORBIDDEN, "the namespace itself cannot be deleted"));
         }
         let store = self.store.clone();
         let removed = blocking(move || store.remove(&name)).await;
@@ -169,9 +169,10 @@ impl Origin {
         match blocking(move || store.make_collection(&name)).await {
             Ok(()) => Ok(done(StatusCode::CREATED)),
             // RFC 4918, section 9.3.1.
-            Err(Fault::Exists) => {
-                Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "there is something under that name"))
-            }
+            Err(Fault::Exists) => Err(refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "an object or collection of that name exists",
+            )),
             Err(fault) => Err(fault_answer(&fault)),
         }
     }

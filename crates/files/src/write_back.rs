@@ -48,7 +48,7 @@ impl WriteBack {
         self.wake = None;
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(done)) => done,
-            Some(Err(_)) => Err(io::Error::other("the thread that writes back ended by a panic")),
+            Some(Err(_)) => Err(io::Error::other("the thread that writes back panicked")),
             None => Ok(()),
         }
     }

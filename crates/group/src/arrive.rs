@@ -64,7 +64,7 @@ impl Visitor<'_> {
         let limit = wait.saturating_add(GRACE);
         match self.hear(&mut link, limit) {
             Ok(Message::Next { key, ring }) => Ok((link, Invitation { key, ring })),
-            Ok(_) => Err(self.gone("it sent what no rank sends")),
+            Ok(_) => Err(self.gone("it sent bytes that no rank sends")),
             Err(Miss::Again(reason)) => Err(self.gone(&reason)),
             Err(Miss::End(error)) => Err(error),
         }
@@ -121,9 +121,9 @@ impl Visitor<'_> {
             Message::TellAbout => {
                 link.queue(&Message::About(self.about.to_owned()));
                 self.hear(&mut link, limit)?;
-                Err(Miss::Again("rank 0 said nothing of the difference".into()))
+                Err(Miss::Again("rank 0 did not say what differs".into()))
             }
-            _ => Err(Miss::Again("it sent what no rank sends".into())),
+            _ => Err(Miss::Again("it sent bytes that no rank sends".into())),
         }
     }
 
@@ -134,11 +134,11 @@ impl Visitor<'_> {
             match link.take_answer() {
                 Greeting::Known(()) => return Ok(()),
                 Greeting::Stranger => {
-                    return Err(Miss::Again("what listens there is no rank 0".into()));
+                    return Err(Miss::Again("the process that listens there is not rank 0".into()));
                 }
                 Greeting::Version(version) => {
                     let reason = format!(
-                        "rank 0 ({}) speaks version {version} of how ranks meet, rank {} version {VERSION}",
+                        "rank 0 ({}) uses version {version} of the rendezvous protocol, rank {} version {VERSION}",
                         self.place, self.rank
                     );
                     return Err(Miss::End(Error::Different { reason }));
@@ -156,7 +156,7 @@ impl Visitor<'_> {
                 Ok(Some(Message::Verdict(error))) => return Err(Miss::End(error)),
                 Ok(Some(message)) => return Ok(message),
                 Ok(None) => self.turn(link, begun, limit)?,
-                Err(_) => return Err(Miss::Again("it sent what no rank sends".into())),
+                Err(_) => return Err(Miss::Again("it sent bytes that no rank sends".into())),
             }
         }
     }

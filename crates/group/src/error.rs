@@ -67,7 +67,7 @@ pub enum Error {
         reason: String,
     },
     /// Some ranks never came.
-    #[error("rank {ranks} of world size {world_size} did not come to rank 0 within {waited:?}")]
+    #[error("rank {ranks} of world size {world_size} did not reach rank 0 within {waited:?}")]
     Missing {
         /// Which ones, folded: `3, 7-15`.
         ranks: String,
@@ -77,7 +77,7 @@ pub enum Error {
         waited: Duration,
     },
     /// Ranks that do not belong to one training.
-    #[error("the ranks are not of one training: {reason}")]
+    #[error("the ranks do not belong to one training: {reason}")]
     Different {
         /// Who said what.
         reason: String,
@@ -86,7 +86,7 @@ pub enum Error {
     #[error("stopped while the ranks were meeting")]
     Cancelled,
     /// A rank's process, machine or network is gone.
-    #[error("rank {rank} ({address}) went away: {reason}")]
+    #[error("rank {rank} ({address}) was lost: {reason}")]
     Lost {
         /// Which one.
         rank: u64,
@@ -106,7 +106,7 @@ pub enum Error {
         reason: String,
     },
     /// Two ranks live but cannot exchange data.
-    #[error("rank {rank} has no connection to rank {other}, though both live: {reason}")]
+    #[error("rank {rank} has no connection to rank {other}, although both are running: {reason}")]
     Broken {
         /// Who noticed.
         rank: u64,
@@ -116,7 +116,7 @@ pub enum Error {
         reason: String,
     },
     /// Nothing moved, though all ranks live.
-    #[error("nothing moved for {waited:?} in {operation}: {waiting}")]
+    #[error("no progress for {waited:?} in {operation}: {waiting}")]
     Stalled {
         /// The operation's number, from 1.
         number: u64,
@@ -129,7 +129,7 @@ pub enum Error {
     },
     /// A rank was asked to stop, and the others did not come to what it waited in.
     #[error(
-        "rank {rank} was asked to stop, and nothing moved for {waited:?} in {operation}: {waiting}"
+        "rank {rank} was asked to stop, and there was no progress for {waited:?} in {operation}: {waiting}"
     )]
     Stopped {
         /// Which one.
@@ -142,7 +142,7 @@ pub enum Error {
         waiting: String,
     },
     /// Two ranks do different things.
-    #[error("the ranks do different things: {reason}")]
+    #[error("the ranks run different operations: {reason}")]
     Mismatch {
         /// Which ranks, and what.
         reason: String,
@@ -165,7 +165,7 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Place { .. } => {
-                Some("give the port that rank 0 is to wait at, the same to all ranks")
+                Some("give the port that rank 0 listens on, the same to all ranks")
             }
             Self::NoPlace { .. } => Some(
                 "give host and port of rank 0 as options, or set them; in a Slurm job: `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))` before `srun`; torchrun sets both",
@@ -174,10 +174,10 @@ impl Error {
                 "set MASTER_PORT to a free port on all ranks, or raise the limit of open files (`ulimit -n`) for many ranks",
             ),
             Self::Unreachable { .. } => Some(
-                "check that rank 0 runs, that MASTER_ADDR names its machine from here, and that no firewall is between; a process that is one too many gets this too",
+                "check that rank 0 is running, that MASTER_ADDR names its machine, and that no firewall is in between; a surplus process gets this error too",
             ),
             Self::Missing { .. } => Some(
-                "look for errors of those ranks, and whether as many processes were started as the world size says",
+                "look for errors of those ranks, and check that the number of processes started is the world size",
             ),
             Self::Different { .. } => {
                 Some("start all ranks with the same program, data, options and world size")
@@ -186,14 +186,14 @@ impl Error {
                 "look at that rank's own output and its machine (memory, time limit); resume from the last checkpoint",
             ),
             Self::Broken { .. } => Some(
-                "each rank must reach each other one at any port; choose the network with the interface option",
+                "every rank must be able to reach every other rank on any port; choose the network with the interface option",
             ),
             Self::Stalled { .. } | Self::Mismatch { .. } => {
                 Some("all ranks must take the same number of steps with the same model")
             }
-            Self::TooLong { .. } => Some("raise the limit, if so much is meant to be sent"),
+            Self::TooLong { .. } => Some("raise the limit if this much is to be sent"),
             Self::OutOfRange { .. } => Some("give each process another rank, from 0 on"),
-            Self::Thread { .. } => Some("allow more processes (`ulimit -u`)"),
+            Self::Thread { .. } => Some("raise the limit of processes (`ulimit -u`)"),
             Self::Stopped { .. } => {
                 Some("run the same command again; the rank that is waited for may hang")
             }

@@ -426,7 +426,7 @@ fn check(about: &str, options: &GroupOptions) -> Result<(), Error> {
         return refuse("lost_after", "less than a second");
     }
     if options.rendezvous_timeout.is_zero() || options.operation_timeout.is_zero() {
-        return refuse("rendezvous_timeout, operation_timeout", "no time at all");
+        return refuse("rendezvous_timeout, operation_timeout", "it must be longer than zero");
     }
     if options.interface.is_some_and(|ip| ip.is_unspecified()) {
         return refuse("interface", "it is not an address of one machine");

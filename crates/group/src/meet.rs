@@ -157,7 +157,7 @@ fn step(
                 guest.link.queue_bytes(&answer());
                 guest.stage = Stage::Wrong;
                 let reason = format!(
-                    "a rank at {} speaks version {version} of how ranks meet, rank 0 version {VERSION}",
+                    "a rank at {} uses version {version} of the rendezvous protocol, rank 0 version {VERSION}",
                     guest.address
                 );
                 return Step::Contradicts(Error::Different { reason }, guest);

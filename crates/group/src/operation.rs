@@ -110,7 +110,7 @@ mod tests {
         let check = |theirs: [u8; HEADER_BYTES], expected: &str| {
             let error = OURS.agree(1, 0, &theirs).unwrap_err();
             let ours =
-                "the ranks do different things: rank 1 is in operation 7, all-reduce of 5 f32";
+                "the ranks run different operations: rank 1 is in operation 7, all-reduce of 5 f32";
             assert_eq!(error.to_string(), format!("{ours}, rank 0 in {expected}"));
         };
         check(Operation { len: 6, ..OURS }.encode(), "operation 7, all-reduce of 6 f32");

@@ -262,7 +262,7 @@ impl Watch {
                 Ok(Some(Message::Verdict(error))) if self.rank != 0 => return Err(error),
                 Ok(Some(Message::Goodbye)) if self.rank == 0 => life.goodbye = true,
                 Ok(Some(Message::Goodbye)) if self.leaving => return Ok(true),
-                Ok(Some(_)) | Err(_) => return Err(life.lost("it sent what no rank sends")),
+                Ok(Some(_)) | Err(_) => return Err(life.lost("it sent bytes that no rank sends")),
             }
         }
         let gone = life.member.link.ended().then(|| life.lost(CLOSED));

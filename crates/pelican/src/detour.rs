@@ -45,9 +45,9 @@ impl Inner {
                 if self.last_good.note(url, true) {
                     let why = error
                         .map_or(format!("no answer in {} s", haste.as_secs()), |e| e.to_string());
-                    self.options.tell.say(&format!(
-                        "going on with the servers that the director named before: {why}"
-                    ));
+                    self.options
+                        .tell
+                        .say(&format!("using the servers that the director named earlier: {why}"));
                 }
                 Ok(last)
             }

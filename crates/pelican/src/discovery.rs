@@ -88,7 +88,8 @@ impl Inner {
                 return Err(Useless::lasting(reason));
             }
             status @ 300..400 => {
-                let reason = format!("`{target}` answers {status} and leads nowhere over https");
+                let reason =
+                    format!("`{target}` answers {status} and does not redirect to an https URL");
                 return Err(Useless::lasting(reason));
             }
             status => return Err(Useless::lasting(format!("`{target}` answers {status}"))),

@@ -104,7 +104,7 @@ pub enum Error {
         passes: bool,
     },
     /// There is no such object or collection.
-    #[error("`{url}` does not exist, says `{server}`{said}")]
+    #[error("`{server}` says that `{url}` does not exist{said}")]
     NotFound {
         /// The object.
         url: String,
@@ -115,7 +115,7 @@ pub enum Error {
     },
     /// The director knows of no origin for the namespace, and so names no server: the origin
     /// has left, or the path is in no namespace.
-    #[error("`{director}` knows of no origin for `{url}`{said}")]
+    #[error("`{director}` knows no origin for `{url}`{said}")]
     NoOrigin {
         /// The object.
         url: String,
@@ -125,7 +125,7 @@ pub enum Error {
         said: String,
     },
     /// A server wants another token.
-    #[error("`{server}` does not let us {action} `{url}` ({status}): {diagnosis}")]
+    #[error("`{server}` refused to {action} `{url}` ({status}): {diagnosis}")]
     Denied {
         /// `read`, `write`, `list`.
         action: &'static str,
@@ -161,7 +161,7 @@ pub enum Error {
         elapsed: Duration,
     },
     /// Every server that answers has other bytes than those expected.
-    #[error("`{url}` is not what it should be: {attempts}")]
+    #[error("`{url}` does not have the expected bytes: {attempts}")]
     Corrupt {
         /// The object.
         url: String,
@@ -179,7 +179,7 @@ pub enum Error {
         limit: u64,
     },
     /// An object of that name holds something else, and names are written once.
-    #[error("`{url}` exists already and holds something else ({found})")]
+    #[error("`{url}` already exists with different contents ({found})")]
     Taken {
         /// The object.
         url: String,
@@ -187,7 +187,9 @@ pub enum Error {
         found: String,
     },
     /// All the names an upload may take are burned.
-    #[error("`{url}` and the {tried} names after it are taken by other bytes, the last: {found}")]
+    #[error(
+        "`{url}` and the {tried} names after it already exist with different contents, the last: {found}"
+    )]
     Burned {
         /// The object.
         url: String,
@@ -262,7 +264,7 @@ impl Error {
             Self::Setting { .. } => "correct it, or unset it",
             Self::Token(error) => error.hint(),
             Self::Discovery { passes: true, .. } => {
-                "run the same command again later, or look whether the name is right"
+                "run the same command again later, or check the name"
             }
             Self::Discovery { .. } => {
                 "pelican:// needs the federation's host, such as pelican://osg-htc.org/…; a test \
@@ -271,10 +273,7 @@ impl Error {
             }
             Self::NotFound { .. } => "list the collection above it",
             Self::NoOrigin { .. } => {
-                "compare the path with the federation's namespaces; when its origin is down, run \
-                 the same command again later. What caches hold can be read meanwhile: with the \
-                 bundle's digest in the URL, where the namespace was read before, or by a cache \
-                 that PELICAN_CLIENT_PREFERREDCACHES names"
+                "compare the path with the federation's namespaces; if its origin is down, run the same command again later. Caches can still be read meanwhile: put the bundle's digest into the URL, and if this machine never read the namespace, name a cache in PELICAN_CLIENT_PREFERREDCACHES"
             }
             Self::Denied { diagnosis, action, url, .. } => {
                 return Some(diagnosis.hint_for(action, url));
@@ -285,31 +284,30 @@ impl Error {
                  SSL_CERT_FILE"
             }
             Self::Failed { attempts, .. } if attempts.list.iter().any(is_proxy) => {
-                "neither the proxy nor a direct connection leads there: set another proxy in \
-                 HTTPS_PROXY, or name servers to be reached without it in NO_PROXY"
+                "neither the proxy nor a direct connection works: set another proxy in HTTPS_PROXY, or name servers to reach without it in NO_PROXY"
             }
             Self::Failed { attempts, .. } if attempts.list.iter().all(|a| !a.passes) => {
-                "the server will answer the same again: show the message to whoever runs it"
+                "trying again will not help: show this message to the server's operators"
             }
             Self::Failed { .. } => {
                 "run the same command again later: what was transferred is kept; behind a firewall \
                  set HTTPS_PROXY"
             }
             Self::Corrupt { attempts, .. } if attempts.origin_asked => {
-                "the copies are damaged, the origin's too: publish it again from a sound copy"
+                "all copies are damaged, the origin's too: publish it again from an intact copy"
             }
             Self::Corrupt { .. } => {
                 "the caches' copies are damaged, and the origin was not asked: try again without \
-                 preferred caches, or tell whoever runs the servers named above"
+                 preferred caches, or tell the operators of the servers named above"
             }
-            Self::TooLarge { .. } => "this is probably another object than the one meant",
+            Self::TooLarge { .. } => "this is probably not the object you meant",
             Self::Taken { .. } => {
                 "names are written once, since caches never learn of a change: publish under \
                  another version"
             }
             Self::Burned { .. } => "remove the broken objects at the origin, then publish again",
             Self::Changed { .. } => "publish a folder that nobody writes to",
-            Self::Cancelled => "run the same command again: it goes on with what is there",
+            Self::Cancelled => "run the same command again: it resumes with what is already there",
             Self::Io { .. } | Self::Sink { .. } => return None,
         };
         Some(text.to_owned())

@@ -204,7 +204,7 @@ fn request_of(exchange: &Exchange<'_>) -> Result<Request, ExchangeFault> {
     }
     if let Some(authorization) = exchange.authorization {
         if !server.keeps_secrets() {
-            let reason = "it wants a password or a token, which are sent over TLS alone";
+            let reason = "it asks for a password or a token, which are sent over TLS only";
             return Err(lasting(reason.to_owned()));
         }
         request = request.header(AUTHORIZATION, authorization);

@@ -130,11 +130,15 @@ impl Inner {
         doubts: &mut Attempts,
     ) -> Result<Sum, Error> {
         let Ok(route) = self.route(url, Verb::Read).await else {
-            return Ok(Sum::None("no server is named that tells a checksum".to_owned()));
+            return Ok(Sum::None(
+                "the director names no server that reports a checksum".to_owned(),
+            ));
         };
         let gave = |place: &&crate::route::Place| Some(&place.server) == take.server.as_ref();
         let Some(place) = route.places.iter().find(gave).or(route.places.first()) else {
-            return Ok(Sum::None("no server is named that tells a checksum".to_owned()));
+            return Ok(Sum::None(
+                "the director names no server that reports a checksum".to_owned(),
+            ));
         };
         let token = self.read_token(url, route.namespace.as_ref()).await?;
         let request = |place: &crate::route::Place, ours: bool| {
@@ -164,12 +168,15 @@ impl Inner {
             Some((Some(theirs), true)) => match take.sum_like(&theirs) {
                 Some(ours) if ours == theirs => Sum::Same(format!("{theirs} of `{server}`")),
                 Some(ours) => {
-                    doubts.add(server, format!("{ours} came, it tells {theirs}"));
+                    doubts.add(
+                        server,
+                        format!("the received bytes have {ours}, it reports {theirs}"),
+                    );
                     Sum::Other
                 }
-                None => Sum::None(format!("`{server}` tells a checksum of no use")),
+                None => Sum::None(format!("`{server}` reports a checksum that cannot be used")),
             },
-            _ => Sum::None(format!("`{server}` tells no checksum")),
+            _ => Sum::None(format!("`{server}` reports no checksum")),
         })
     }
 }
@@ -297,7 +304,7 @@ impl Take for Plain<'_> {
     fn take(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         let end = self.position.saturating_add(bytes.len() as u64);
         if self.len.is_some_and(|len| end > len) {
-            return Err(Stop::Refused("it is longer than it should be".to_owned()));
+            return Err(Stop::Refused("it is longer than expected".to_owned()));
         }
         self.sums.iter_mut().for_each(|sum| sum.update(bytes));
         let url = self.url;

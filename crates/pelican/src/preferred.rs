@@ -39,7 +39,7 @@ impl Preferred {
                 Ok(server) => preferred.servers.push(server),
                 Err(why) => {
                     let word = crate::url::redact(word);
-                    warnings.push(format!("`{word}` in `{NAME}` is not used: {why}"));
+                    warnings.push(format!("`{word}` in `{NAME}` is ignored: {why}"));
                 }
             }
         }

@@ -35,7 +35,7 @@ use crate::{Error, Scheme, Token, Url, local};
 
 /// Why nobody can connect to some origins.
 const BROKERED: &str =
-    " (the director says that its origin is reached by servers alone, through a broker)";
+    " (the director says that only servers can reach its origin, through a broker)";
 
 impl Client {
     /// Reads blocks `from_block` to the end of an object, each accepted before

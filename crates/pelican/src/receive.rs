@@ -75,7 +75,7 @@ impl Inner {
             self.servers.measured(server, per_second(received, whole));
         }
         if announced.is_some_and(|announced| announced != received) {
-            let why = format!("{received} of {} bytes came", announced.unwrap_or_default());
+            let why = format!("{received} of {} bytes arrived", announced.unwrap_or_default());
             return Err(Broken::Fault(Fault::Lost(why)));
         }
         if let Some(goal) = goal.filter(|goal| take.position() < *goal) {
@@ -102,7 +102,7 @@ fn check_head(response: &Response, wanted: &Wanted, take: &dyn Take) -> Result<u
     let Range { start, end } = wanted.range;
     if !wanted.ranged || response.status == 200 {
         if response.status != 200 {
-            return Err(refused(format!("{} to a request for the whole", response.status)));
+            return Err(refused(format!("{} to a request for the whole object", response.status)));
         }
         match (take.len(), announced) {
             (Some(expected), Some(found)) if found != expected => {

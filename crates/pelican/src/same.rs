@@ -103,7 +103,7 @@ impl Client {
         let ours = local.checksum(&theirs, cancel)?;
         Ok(match ours == theirs {
             true => Same::Checksum(format!("{theirs} of `{server}`")),
-            false => Same::Other(format!("{theirs}, not {ours}, says `{server}`")),
+            false => Same::Other(format!("`{server}` reports {theirs}, expected {ours}")),
         })
     }
 }

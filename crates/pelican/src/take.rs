@@ -116,7 +116,7 @@ impl Take for Blocks<'_> {
             let size = usize::try_from(left).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
             let room = size.saturating_sub(self.block.len());
             if room == 0 {
-                return Err(Stop::Refused("it is longer than it should be".to_owned()));
+                return Err(Stop::Refused("it is longer than expected".to_owned()));
             }
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.block.extend_from_slice(now);

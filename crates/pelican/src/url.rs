@@ -81,7 +81,11 @@ impl Url {
             "https" => Scheme::Https,
             "http" => Scheme::Http,
             "file" => Scheme::File,
-            _ => return Err(fail("its scheme is none of pelican, osdf, stash, https, http, file")),
+            _ => {
+                return Err(fail(
+                    "its scheme is not one of pelican, osdf, stash, https, http, file",
+                ));
+            }
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = match place.find('/') {
@@ -97,7 +101,7 @@ impl Url {
             "file" if authority.is_empty() || authority == "localhost" => {
                 (String::new(), path.to_owned())
             }
-            "file" => return Err(fail("a file URL names no host: file:///path")),
+            "file" => return Err(fail("a file URL has no host: file:///path")),
             _ if authority.is_empty() => return Err(fail("it names no host")),
             _ => (authority.to_ascii_lowercase(), path.to_owned()),
         };

@@ -65,7 +65,7 @@ fn arguments() -> Result<(PathBuf, PathBuf, Options)> {
                     "none" => Fragments::None,
                     "small" => Fragments::SmallFiles,
                     "tails" => Fragments::Tails,
-                    other => return Err(format!("no fragments are `{other}`").into()),
+                    other => return Err(format!("unknown kind of fragments `{other}`").into()),
                 };
             }
             "--keep-zeros" => options.zeros = Zeros::Keep,

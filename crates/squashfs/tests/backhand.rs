@@ -325,7 +325,7 @@ fn what_no_image_can_hold_is_refused() {
         tree.add("a/b", META, Node::File(data)).unwrap();
         tree.add("a/b", META, Node::Fifo).unwrap();
     });
-    assert_eq!(twice.to_string(), "`a/b` is there twice");
+    assert_eq!(twice.to_string(), "`a/b` is listed twice");
     let below_a_file = finished(&|tree, data| {
         tree.add("a", META, Node::File(data)).unwrap();
         tree.add("a/b", META, Node::Fifo).unwrap();

@@ -240,7 +240,7 @@ fn folders_in_a_circle_are_found_out() {
     let entry: Vec<u8> = image[a - 8..a - 6].to_vec();
     image[b - 8..b - 6].copy_from_slice(&entry);
     let error = walked(&image).unwrap_err().to_string();
-    assert!(error.contains("`aaaa/bbbb` is in another place too"), "{error}");
+    assert!(error.contains("`aaaa/bbbb` is listed in two places"), "{error}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Found {
                 Some((_, known)) => {
                     *known = match kind {
                         Kind::Unusable(reason) => Kind::Unusable(format!("in `{path}` {reason}")),
-                        _ => Kind::Unusable(format!("in `{path}` it is of another kind")),
+                        _ => Kind::Unusable(format!("it has another type in `{path}`")),
                     };
                 }
             }
@@ -198,7 +198,9 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         }
     };
     if let Some(name) = key.as_ref().filter(|n| found.kind(n) != Some(&Kind::Texts)) {
-        return Err(Error::Option(format!("column `{name}` holds no texts, which keys are")));
+        return Err(Error::Option(format!(
+            "column `{name}` does not hold text, which keys must be"
+        )));
     }
     let mut roles = Roles {
         fields: Vec::new(),
@@ -278,7 +280,8 @@ impl Roles {
             Some(Kind::Texts) => {
                 let words = found.words.get(column).cloned().unwrap_or_default();
                 if words.is_empty() || words.len() > MOST_CLASSES {
-                    self.left_out.insert(column.to_owned(), "its texts are not classes".to_owned());
+                    self.left_out
+                        .insert(column.to_owned(), "its values are not class names".to_owned());
                     return Ok(());
                 }
                 self.classes = words.into_iter().collect();
@@ -314,7 +317,7 @@ impl Roles {
             }
             Kind::Fixed(..) => "not every file has it",
             Kind::Integers => "its integers are not stored values of one type",
-            Kind::Texts => "texts are not fields",
+            Kind::Texts => "text cannot become a field",
             Kind::Unusable(reason) => reason,
         };
         self.left_out.insert(column.to_owned(), reason.to_owned());

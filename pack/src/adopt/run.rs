@@ -323,7 +323,7 @@ impl Adopt<'_> {
             && usize::try_from(class).is_ok_and(|class| class >= roles.classes.len())
         {
             let n = roles.classes.len();
-            let text = format!("unknown labels are to be {class}, and there are {n} classes");
+            let text = format!("unknown labels cannot become class {class}: there are {n} classes");
             return Err(Error::Option(text));
         }
         for number in 0..self.sources.len() {
@@ -508,7 +508,7 @@ impl Adopt<'_> {
                 *media_types = media.list(column);
                 if field.is_image() && media.unknown > 0 {
                     let text = format!(
-                        "{} values of `{column}` are not images that a loader knows",
+                        "{} values of `{column}` are not images in a supported format",
                         media.unknown
                     );
                     report.warnings.push(text);
@@ -624,7 +624,7 @@ impl Adopt<'_> {
                 if there != source.path {
                     // The same bytes under two names.
                     return Err(Error::Option(format!(
-                        "`{}` and `{}` hold the same bytes",
+                        "`{}` and `{}` have the same bytes",
                         there.display(),
                         source.path.display()
                     )));
@@ -646,7 +646,7 @@ impl Adopt<'_> {
                 Ok(_) => {}
                 Err(gular_bundle::Error::Label { label, n_classes, .. }) => {
                     return Err(Error::Option(format!(
-                        "there are labels such as {label}, the files name {n_classes} classes"
+                        "there are labels such as {label}, but the files name {n_classes} classes"
                     )));
                 }
                 Err(error) => return Err(error.into()),
@@ -659,7 +659,7 @@ impl Adopt<'_> {
 /// What is to be known of samples of unknown class.
 fn unknown_warning(unknown: &Unknown, choice: UnknownLabels) -> Option<String> {
     let what = match choice {
-        UnknownLabels::Keep => "have label -1, with which no training can be done".to_owned(),
+        UnknownLabels::Keep => "have label -1, which cannot be trained on".to_owned(),
         UnknownLabels::Drop => "were left out".to_owned(),
         UnknownLabels::Class(class) => format!("were given class {class}"),
         UnknownLabels::Refuse => return None,

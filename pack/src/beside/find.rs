@@ -132,13 +132,13 @@ fn check(options: &PlanOptions) -> Result<(), Error> {
             return fail(format!("field `{name}` says where images are, and comes from them"));
         }
         if name == "mask" && options.inputs == Inputs::Bytes {
-            return fail("a mask is moved with its image, and no images are packed".to_owned());
+            return fail("masks belong to images, and no images are packed".to_owned());
         }
         if let PayloadOptions::Reencoded(reencode) = options.payload
             && name == "mask"
             && reencode.max_side.is_some()
         {
-            let text = "a mask would keep its size where its image is made smaller; the payload `raw` resizes both";
+            let text = "a mask would keep its size when its image is made smaller; the payload `raw` resizes both";
             return fail(text.to_owned());
         }
     }
@@ -159,8 +159,7 @@ impl Finding {
             return Err(Fault::new(reason, Some("keep one of them")));
         }
         let Some(found) = found.pop() else {
-            let reason =
-                format!("`{}` has no `{stem}` with any extension for `{name}`", self.shown());
+            let reason = format!("`{}` has no file `{stem}.*` for field `{name}`", self.shown());
             return Err(Fault::new(reason, Some("add the file")));
         };
         self.look(key, &found)?;

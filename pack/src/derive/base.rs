@@ -275,7 +275,9 @@ fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
     let encoded =
         options.plan.payload == PayloadOptions::Encoded && options.plan.inputs != Inputs::Arrays;
     if manifest.payload != Payload::Encoded || !encoded {
-        return fail("a base needs payload `encoded`: only there can files and values be compared");
+        return fail(
+            "a base needs payload `encoded`: only then can files be compared with stored values",
+        );
     }
     let (old, new) = (manifest.envelope, options.plan.envelope);
     if old != new {
@@ -298,7 +300,7 @@ fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
     let other = options.plan.tile.is_some() || !options.plan.fields.is_empty();
     if other || manifest.fields.len() > 1 + usize::from(manifest.has_labels()) {
         return fail(
-            "a base whose samples have more fields than image and label, or are tiles, cannot be compared with files",
+            "a base cannot be compared with files if its samples have more fields than image and label, or are tiles",
         );
     }
     if options.part.is_some() {
@@ -405,7 +407,7 @@ fn of_table(tables: &TableOptions, base: &Bundle) -> Result<Vec<String>, Error> 
         );
     }
     if table.labelled() != base.manifest().has_labels() {
-        return fail("one of the base and the table has labels, and the other has none");
+        return fail("only one of the base and the table has labels");
     }
     Ok(if table.by_name() { table.classes } else { Vec::new() })
 }

@@ -140,17 +140,17 @@ fn check(bases: &[PathBuf], options: &DeriveOptions) -> Result<(), Error> {
     if let Some(Limit::Share(share)) = options.limit
         && !(share > 0.0 && share <= 1.0)
     {
-        return fail("the share of samples is above 0 and up to 100 %");
+        return fail("the share of samples must be above 0 and at most 100 %");
     }
     if options.limit == Some(Limit::Samples(0)) {
-        return fail("at least one sample is taken");
+        return fail("the number of samples must be at least 1");
     }
     if options.stratified && options.limit.is_none() {
-        return fail("classes keep their shares under a limit, and none is given");
+        return fail("keeping the shares of classes needs a limit, and none is given");
     }
     let by_table = options.labels.as_ref().is_some_and(|table| table.split.is_some());
     if by_table && !options.fractions.is_empty() {
-        return fail("a column of splits was given, which fractions would contradict");
+        return fail("a column of splits and fractions exclude each other");
     }
     check_fractions(&options.fractions)
 }

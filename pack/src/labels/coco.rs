@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
     images.sort_by_key(|image| image.id);
     if let Some(pair) = images.windows(2).find(|pair| pair[0].id == pair[1].id) {
         let (a, b) = (&pair[0].file_name, &pair[1].file_name);
-        let reason = format!("images `{a}` and `{b}` have one id, {}", pair[0].id);
+        let reason = format!("images `{a}` and `{b}` have the same id, {}", pair[0].id);
         return Err(fault(path, None, reason));
     }
     let (mut no_image, mut no_category) = (Names::default(), Names::default());
@@ -75,7 +75,7 @@ pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
     for (what, found) in [("images", no_image), ("categories", no_category)] {
         if found.n > 0 {
             let reason =
-                format!("{} annotations are of {what} that it does not list: {found}", found.n);
+                format!("{} annotations refer to {what} that it does not list: {found}", found.n);
             return Err(fault(path, None, reason));
         }
     }

@@ -182,12 +182,14 @@ impl Seen {
         match families.map(|n| n > 0) {
             [false, false, false, false] => unusable("it is empty"),
             [true, false, false, false] if self.whole(rows) => Kind::Bools,
-            [true, false, false, false] => unusable("it holds truth values, and some are missing"),
+            [true, false, false, false] => {
+                unusable("it holds true/false values, and some are missing")
+            }
             [false, false, true, false] => Kind::Texts,
             [false, true, true, false] if self.written => Kind::Texts,
             [false, true, false, false] if self.floats == 0 && self.whole(rows) => Kind::Integers,
             [false, true, false, false] if self.large => {
-                unusable("it holds integers of more than 53 bits beside fractions or missing cells")
+                unusable("it mixes integers of more than 53 bits with fractions or missing cells")
             }
             [false, true, false, false] => Kind::Floats,
             [false, false, false, true] => self.list(rows),
@@ -200,18 +202,20 @@ impl Seen {
         if *of_rows > 0 {
             return match self.list.row_len() {
                 _ if *others + *texts > 0 => {
-                    Kind::Unusable("its lists hold more than lists of numbers".into())
+                    Kind::Unusable("its lists hold other things than lists of numbers".into())
                 }
-                None => Kind::Unusable("the lists in its lists are not all of one length".into()),
+                None => Kind::Unusable("its inner lists differ in length".into()),
                 row if self.whole(rows) => Kind::Arrays { row, integers: *floats == 0 },
                 _ => Kind::Unusable("it holds lists of lists, and some are missing".into()),
             };
         }
         let one = lens.first().copied().filter(|len| lens.len() == 1 && *len > 0);
         match (integers + floats > 0, *texts > 0) {
-            _ if *others > 0 => Kind::Unusable("its lists hold more than numbers or texts".into()),
+            _ if *others > 0 => {
+                Kind::Unusable("its lists hold other things than numbers or text".into())
+            }
             (true, true) if self.written && *floats == 0 => Kind::Lists { integers: false },
-            (true, true) => Kind::Unusable("its lists hold numbers and texts".into()),
+            (true, true) => Kind::Unusable("its lists mix numbers and text".into()),
             (true, false) if one.is_some() && self.whole(rows) => {
                 let len = one.unwrap_or(0) as u64;
                 Kind::Numbers { len, integers: *floats == 0 }
@@ -296,7 +300,7 @@ pub(super) fn field(column: &str, kind: &Kind) -> Result<Field, String> {
         Kind::Lists { integers: true } | Kind::Arrays { .. } => {
             Field::bytes(name, vec![NPY.to_owned()])
         }
-        Kind::Lists { .. } => return Err("it holds lists of texts".to_owned()),
+        Kind::Lists { .. } => return Err("it holds lists of text".to_owned()),
         Kind::Unusable(reason) => return Err(reason.clone()),
     })
 }

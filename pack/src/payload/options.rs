@@ -79,9 +79,9 @@ impl PayloadOptions {
         let fail = |text: String| Err(Error::Option(text));
         match *self {
             Self::Encoded => Ok(()),
-            Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => {
-                fail("the longest side is outside 1 to 65535, the sizes a JPEG may have".to_owned())
-            }
+            Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => fail(
+                "the longest side is outside 1 to 65535, the sizes that a JPEG can have".to_owned(),
+            ),
             Self::Reencoded(ReencodeOptions { quality, .. }) if !(1..=100).contains(&quality) => {
                 fail(format!("the quality is {quality}, expected 1 to 100"))
             }

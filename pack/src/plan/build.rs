@@ -152,7 +152,7 @@ impl PlanBuilder {
         let Self { dir, options, mut by_name, depths, table, mut beside, scenes, labelled } = self;
         let mut recipe = Recipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
-            let text = "the top-level folders are splits, which fractions would contradict; with the layout `class` they are classes";
+            let text = "the top-level folders are splits, so fractions cannot make splits; with the layout `class` the folders are classes";
             return Err(Error::Option(text.to_owned()));
         }
         let io = |e| Error::io("sort in", &dir, e);
@@ -417,18 +417,18 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
         return Err(Error::Option(text.to_owned()));
     }
     if of_rows && !options.fields.is_empty() {
-        let text = "rows of pixels have no files beside them, such as masks";
+        let text = "rows of pixels cannot have files beside them, such as masks";
         return Err(Error::Option(text.to_owned()));
     }
     if options.labels == Labels::None && options.classes.is_some() {
-        let text = "a list of classes was given, and that there are no labels";
+        let text = "a list of classes was given, and labels were turned off";
         return Err(Error::Option(text.to_owned()));
     }
     if let Labels::Table(table) = &options.labels
         && table.split.is_some()
         && !options.fractions.is_empty()
     {
-        let text = "a column of splits was given, which fractions would contradict";
+        let text = "a column of splits and fractions exclude each other";
         return Err(Error::Option(text.to_owned()));
     }
     if options.memory < LEAST_MEMORY {
@@ -466,7 +466,9 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
         return fail("only scenes of numbers, in TIFF, are cut into tiles".to_owned());
     }
     if matches!(options.labels, Labels::Table(_)) {
-        return fail("tiles cannot take labels from a table, which names images".to_owned());
+        return fail(
+            "tiles cannot take labels from a table: it names images, not tiles".to_owned(),
+        );
     }
     Ok(())
 }
@@ -476,7 +478,7 @@ fn check_boxes(fields: &[Field], recipe: &Recipe) -> Result<(), Error> {
     let boxes = fields.iter().any(|field| field.name.as_str() == BOXES);
     match recipe {
         Recipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(Error::Option(
-            "the boxes are fractions of the whole image, which is cut or framed; stretch it, or pack images as they are"
+            "boxes are fractions of the whole image, so it cannot be cropped or padded; stretch it, or pack images as they are"
                 .to_owned(),
         )),
         _ => Ok(()),

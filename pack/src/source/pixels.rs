@@ -270,7 +270,7 @@ impl Columns {
             };
             let expected = match size {
                 Some((w, h)) => format!("a multiple of {w} x {h}"),
-                None => "those of a square picture of one channel or three".to_owned(),
+                None => "as many as a square picture of one channel or three has".to_owned(),
             };
             let reason = format!("it has {n} columns of pixels {label}; expected {expected}");
             fault(path, "", reason)

@@ -46,7 +46,7 @@ pub(super) fn unpack(
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => {
-                let reason = format!("it does not unpack beyond {total} bytes: {e}");
+                let reason = format!("it cannot be decompressed beyond {total} bytes: {e}");
                 return Err(Error::BadArchive { path: path.display().to_string(), reason });
             }
         };

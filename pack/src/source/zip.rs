@@ -79,7 +79,7 @@ impl Zip {
             inflated
                 .take(len.saturating_add(1))
                 .read_to_end(&mut bytes)
-                .map_err(|e| damaged(format!("its member does not unpack: {e}")))?;
+                .map_err(|e| damaged(format!("its member cannot be decompressed: {e}")))?;
             bytes
         } else {
             packed
@@ -177,8 +177,10 @@ fn found(entry: &ZipFileHeaderRecord<'_>) -> Found<'static> {
         }
         CompressionMethod::DEFLATE => Found::File { packed, unpacked },
         CompressionMethod::STORE if packed == unpacked => Found::File { packed, unpacked },
-        CompressionMethod::STORE => Found::Refused("it is stored in another number of bytes"),
-        _ => Found::Refused("it is compressed by neither deflate nor nothing"),
+        CompressionMethod::STORE => {
+            Found::Refused("its packed and unpacked sizes differ although it is not compressed")
+        }
+        _ => Found::Refused("it is compressed by a method other than deflate"),
     }
 }
 

@@ -45,7 +45,7 @@ pub enum CheckpointError {
         supported: u64,
     },
     /// A checkpoint of a training on another bundle.
-    #[error("checkpoint `{path}` is of bundle {found}, this training reads {expected}")]
+    #[error("checkpoint `{path}` was made with bundle {found}, this training reads {expected}")]
     OtherBundle {
         /// The checkpoint's folder.
         path: String,
@@ -77,7 +77,7 @@ pub enum CheckpointError {
         source: io::Error,
     },
     /// That thread ended by a panic of its own.
-    #[error("the thread that writes checkpoints ended by a panic")]
+    #[error("the thread that writes checkpoints panicked")]
     Panicked,
 }
 
@@ -87,7 +87,7 @@ impl CheckpointError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::InUse { .. } => {
-                "wait for its end, or name another folder; processes of one training need a rank each"
+                "wait until it ends, or name another folder; each process of a training needs its own rank"
             }
             Self::Damaged { .. } => {
                 "remove this folder; the checkpoint before it is loaded instead"

@@ -43,8 +43,8 @@ impl Gpu {
         let n = result::device::get_count().map_err(|e| no_gpu("the driver", &e))?;
         let index = choose(index, local_rank, usize::try_from(n).unwrap_or(0))?;
         library::open().map_err(|reason| CudaError::NoGpu {
-            reason: format!("libtorch's CUDA half cannot be opened: {reason}"),
-            hint: "run with a libtorch for CUDA: the `lib` folder of PyTorch's package, with LD_LIBRARY_PATH",
+            reason: format!("libtorch's CUDA library cannot be opened: {reason}"),
+            hint: "run with a libtorch for CUDA: put the `lib` folder of PyTorch's package into LD_LIBRARY_PATH",
             driver: true,
         })?;
         if !tch::Cuda::is_available() {
@@ -116,7 +116,7 @@ impl Gpu {
                 let text = error.to_string();
                 let text = text.lines().next().unwrap_or_default();
                 Err(CudaError::NoGpu {
-                    reason: format!("{self} does not compute: {text}"),
+                    reason: format!("{self} fails to compute: {text}"),
                     hint: "`gular image check` shows which GPUs a libtorch has code for; 2.7.0 is for those before compute capability 7.5",
                     driver: true,
                 })
@@ -213,8 +213,8 @@ fn driver() -> Result<(i32, i32), CudaError> {
     };
     if two_libraries(DRIVER_NAMES, "cuInit") {
         return Err(CudaError::NoGpu {
-            reason: "`libcuda.so` is another library than the driver's, `libcuda.so.1`".into(),
-            hint: "take the folder `stubs` of a CUDA toolkit out of LD_LIBRARY_PATH: it is for building only",
+            reason: "`libcuda.so` is not the driver's library, `libcuda.so.1`".into(),
+            hint: "remove the folder `stubs` of a CUDA toolkit from LD_LIBRARY_PATH: it is for building only",
             driver: true,
         });
     }
@@ -247,12 +247,16 @@ fn choose(index: Option<usize>, local_rank: u64, n: usize) -> Result<usize, Cuda
     }
     let reason = match (n, index) {
         (0, _) => "the driver shows this process no GPU".to_owned(),
-        (_, Some(index)) => format!("GPU {index} of {n}: they count from 0"),
-        (_, None) => format!("process {local_rank} of this machine finds {n} GPUs"),
+        (_, Some(index)) => {
+            format!("there is no GPU {index}: this process has {n}, counted from 0")
+        }
+        (_, None) => {
+            format!("process {local_rank} of this machine, counted from 0, finds only {n} GPUs")
+        }
     };
     let hint = match n {
         0 => "ask the batch system for a GPU; CUDA_VISIBLE_DEVICES may hide it",
-        _ => "start one process a GPU, or name one with `cuda:N`",
+        _ => "start one process per GPU, or name one with `cuda:N`",
     };
     Err(CudaError::NoGpu { reason, hint, driver: true })
 }
@@ -273,7 +277,7 @@ fn no_gpu(who: &str, error: &DriverError) -> CudaError {
 fn unseen(driver: (i32, i32)) -> CudaError {
     if !tch::utils::has_cudart() {
         return CudaError::NoGpu {
-            reason: "libtorch was asked about CUDA before its CUDA half was opened".into(),
+            reason: "libtorch was asked about CUDA before its CUDA library was opened".into(),
             hint: "open the GPU first in the program, before seeds are set and tensors are pinned",
             driver: true,
         };
@@ -308,8 +312,8 @@ mod tests {
         check(None, 3, 1, Ok(0));
         check(None, 3, 4, Ok(3));
         check(Some(2), 3, 4, Ok(2));
-        check(None, 4, 4, Err("process 4 of this machine finds 4 GPUs"));
-        check(Some(4), 0, 4, Err("GPU 4 of 4: they count from 0"));
+        check(None, 4, 4, Err("process 4 of this machine, counted from 0, finds only 4 GPUs"));
+        check(Some(4), 0, 4, Err("there is no GPU 4: this process has 4, counted from 0"));
         check(None, 0, 0, Err("the driver shows this process no GPU"));
     }
 

@@ -213,7 +213,7 @@ impl Nccl {
         let kind = tensor.f_kind()?;
         let number = number(kind).ok_or_else(|| refused(format!("a tensor of kind {kind:?}")))?;
         if !tensor.is_contiguous() || !tensor.device().is_cuda() {
-            return Err(refused("a tensor that is not in one piece on a GPU".into()).into());
+            return Err(refused("a tensor that is not contiguous on a GPU".into()).into());
         }
         let bound = self.context.bind_to_thread();
         bound.map_err(|e| refused_by_driver(self.context.ordinal(), action, e))?;
@@ -384,7 +384,7 @@ fn init(
                 }
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                let reason = "its thread ended by a panic".into();
+                let reason = "its thread panicked".into();
                 return Err(CudaError::Nccl { action: "join the other ranks", reason }.into());
             }
         }

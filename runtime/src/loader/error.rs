@@ -48,7 +48,7 @@ pub enum LoaderError {
         image: (u32, u32),
     },
     /// A batch was asked for while all of them are held.
-    #[error("all {slots} batches in memory are still held, none can be filled")]
+    #[error("all {slots} batches in memory are still in use, none can be filled")]
     AllLent {
         /// The loader's slots.
         slots: usize,
@@ -58,8 +58,7 @@ pub enum LoaderError {
     Shard(NotBrought),
     /// The node's cache has no room for the shards that are needed at a time.
     #[error(
-        "split `{split}` needs {shards} of its {of} shards at a time; that takes a cache of {}, \
-         and the limit is {}",
+        "split `{split}` needs {shards} of its {of} shards at a time; that needs a cache of {}, and the limit is {}",
         Size(*needed), Size(*limit)
     )]
     NoRoom {
@@ -75,7 +74,7 @@ pub enum LoaderError {
         limit: u64,
     },
     /// Samples of an epoch were not delivered as its order says.
-    #[error("epoch {epoch} was not delivered as its order says: {what}")]
+    #[error("epoch {epoch} did not deliver the samples of its order: {what}")]
     Delivered {
         /// The epoch, from 0.
         epoch: u64,
@@ -83,7 +82,7 @@ pub enum LoaderError {
         what: String,
     },
     /// Nobody counted what an epoch delivered from its start.
-    #[error("epoch {epoch} went on from a state without a tally")]
+    #[error("epoch {epoch} was resumed from a state without a tally")]
     Uncounted {
         /// The epoch, from 0.
         epoch: u64,
@@ -92,7 +91,7 @@ pub enum LoaderError {
     #[error("stopped while waiting for a batch")]
     Stopped,
     /// The allocator refused the batch slots.
-    #[error("no memory for {bytes} bytes of batches")]
+    #[error("not enough memory for {bytes} bytes of batches")]
     Memory {
         /// Bytes asked for.
         bytes: u64,
@@ -116,7 +115,7 @@ pub enum LoaderError {
         message: String,
     },
     /// A thread of the loader ended by a panic of its own.
-    #[error("a thread of the loader ended by a panic")]
+    #[error("a thread of the loader panicked")]
     Broken,
 }
 
@@ -133,10 +132,10 @@ impl LoaderError {
             Self::Memory { .. } => "use smaller batches or fewer `slots`",
             Self::Thread { .. } => "use fewer threads, or raise the limit (`ulimit -u`)",
             Self::Uncounted { .. } => {
-                "states of earlier builds have none; the next epoch is counted from its start"
+                "states of earlier builds have no tally; counting starts with the next epoch"
             }
             Self::Delivered { .. } => {
-                "add up the tallies of all ranks before a state is saved, and restore the same state on all; otherwise please report this as a bug"
+                "add up the tallies of all ranks before saving a state, and restore the same state on all ranks; if you do, please report this as a bug"
             }
             Self::Panicked { .. } => {
                 "if it is not in your own `augment`, please report it as a bug, with the sample"

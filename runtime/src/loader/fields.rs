@@ -83,7 +83,7 @@ impl Fields {
             }
             let (kind, fixed) = if name == "mask" {
                 if image.is_none() {
-                    return Err(refuse("a mask is moved with its image, and there is none".into()));
+                    return Err(refuse("masks belong to images, and the bundle has none".into()));
                 }
                 mask_field(field, options).map_err(refuse)?
             } else {

@@ -51,7 +51,7 @@ impl Mix {
         let first = loaders.first().map(seat);
         for (i, loader) in loaders.iter().enumerate() {
             if Some(seat(loader)) != first {
-                return fail("rank", format!("loader {i} of the mix is of another rank"));
+                return fail("rank", format!("loader {i} of the mix is for another rank"));
             }
             if loader.n_steps() == 0 {
                 return fail("split", format!("loader {i} of the mix has no steps"));

@@ -174,7 +174,7 @@ impl Loader {
         let expected = self.term(&mut opened, epoch, position, due)?.unwrap_or_default();
         let what = match Wrong::of(excess, expected) {
             Wrong::LeftOut => format!("sample `{key}` was left out"),
-            Wrong::Twice => format!("sample `{key}` came twice"),
+            Wrong::Twice => format!("sample `{key}` was delivered twice"),
             Wrong::Instead(term) => {
                 let mut found = None;
                 for sample in 0..self.source.bundle().n_samples(self.options.split) {
@@ -184,7 +184,7 @@ impl Loader {
                     }
                 }
                 let found = found.unwrap_or_else(|| "something else".into());
-                format!("{found} came instead of sample `{key}`")
+                format!("{found} was delivered instead of sample `{key}`")
             }
         };
         Ok(format!("at position {position} of {n_positions} {what}{others}"))

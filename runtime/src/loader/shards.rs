@@ -198,7 +198,7 @@ impl Brought {
         NotBrought {
             shard: entry.map_or_else(String::new, |entry| entry.file.name.to_string()),
             url: self.bundle.digest().to_string(),
-            reason: format!("what brings it panicked: {message}"),
+            reason: format!("the code that fetches it panicked: {message}"),
             hint: Some("please report this as a bug".to_owned()),
             is_passing: false,
         }

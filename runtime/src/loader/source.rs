@@ -542,8 +542,7 @@ impl Source {
             }
             Unmade::U16 => {
                 let reason = format!(
-                    "sample `{key}` has pixels of 16 bits: choose `U16` to keep them, or `U8` for \
-                     their high byte"
+                    "sample `{key}` has 16-bit pixels: choose `U16` to keep them, or `U8` for their high byte"
                 );
                 Error::Option { option: "depth", reason }
             }

@@ -151,7 +151,7 @@ impl Stats {
         Some(match self.waited_for()? {
             Stage::Training => "the training: batches are ready when it asks",
             Stage::Reading => "reading: the storage is slower than the threads",
-            Stage::Checking => "checking digests: the first pass over the samples hashes them",
+            Stage::Checking => "checking digests: samples are hashed when they are first read",
             Stage::Decoding => "decoding: more cores or smaller images would help",
         })
     }
@@ -160,14 +160,14 @@ impl Stats {
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         (self.threads > self.cores).then(|| {
-            format!("{} threads share {} cores: use as many as there are", self.threads, self.cores)
+            format!("{} threads share {} cores: use one thread per core", self.threads, self.cores)
         })
     }
 }
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<16}{:>10}{:>14}", "phase", "seconds", "us a sample")?;
+        writeln!(f, "{:<16}{:>10}{:>14}", "phase", "seconds", "us per sample")?;
         for phase in Phase::ALL {
             let seconds = self.of(phase).as_secs_f64();
             let each = seconds * 1e6 / self.samples.max(1) as f64;
@@ -262,7 +262,7 @@ mod tests {
             cores: 2,
         };
         let expected = "\
-phase              seconds   us a sample
+phase              seconds us per sample
 read                  0.01          10.0
 check                 0.02          20.0
 decode                1.50        1500.0
@@ -273,7 +273,7 @@ wait for batch        0.80         800.0
 10 samples could not be decoded
 7 samples of unknown class were ignored
 the bottleneck is decoding: more cores or smaller images would help
-warning: 4 threads share 2 cores: use as many as there are";
+warning: 4 threads share 2 cores: use one thread per core";
         assert_eq!(stats.to_string(), expected);
         let training = Stats { time: [ms(1); 5], ..stats };
         assert!(training.bottleneck().is_some_and(|b| b.starts_with("the training")));

@@ -52,7 +52,7 @@ pub struct LoaderState {
 #[non_exhaustive]
 pub enum StateError {
     /// The state is of another bundle.
-    #[error("the state is of bundle {found}, this loader reads {expected}")]
+    #[error("the state was saved with bundle {found}, this loader reads {expected}")]
     OtherBundle {
         /// The loader's bundle.
         expected: Digest,

@@ -165,8 +165,7 @@ impl Bucket {
             if !part.is_view_of(&self.weights) {
                 return Err(Error::Tensors {
                     reason: format!(
-                        "variable `{}` has other memory than when this optimiser was made: its kind \
-                         or device was changed, or another optimiser made; make this one after that",
+                        "the memory of variable `{}` changed after this optimiser was made: its kind or device was changed, or another optimiser was made; make this optimiser after that",
                         part.name
                     ),
                 });

@@ -191,7 +191,7 @@ impl DataParallel {
             let mut all = names.iter().zip(first.iter().zip(here));
             let other = all.find(|(_, (first, here))| **first != *here);
             let reason = other.map(|(name, (first, here))| {
-                format!("of rank 0 the loader has {name} {first}, of rank {rank} {here}")
+                format!("the loader of rank 0 has {name} {first}, that of rank {rank} has {here}")
             });
             reason.map(|reason| Error::Tensors { reason })
         } else {
@@ -226,7 +226,7 @@ impl DataParallel {
         self.sum(&mut sums)?;
         part?;
         let expected = Tally::from_sums(&sums).ok_or_else(|| Error::Tensors {
-            reason: "another rank could not read what its part of the epoch was to be".into(),
+            reason: "another rank could not read its part of the epoch".into(),
         })?;
         loader.compare_delivered(&state, &expected)
     }
@@ -492,7 +492,7 @@ fn define_gradients<'a>(variables: impl Iterator<Item = (usize, &'a Tensor)>) ->
 fn host_numbers<T>(tensor: &mut Tensor, kind: Kind) -> Result<&mut [T], Error> {
     if tensor.device() != Device::Cpu || !tensor.is_contiguous() {
         let device = tensor.device();
-        let reason = format!("a sum over TCP of a tensor on {device:?}, or not in one piece");
+        let reason = format!("a sum over TCP of a tensor that is on {device:?} or not contiguous");
         return Err(Error::Tensors { reason });
     }
     let len = tensor.numel();

@@ -101,7 +101,7 @@ fn what_differs_is_named_and_left_alone_and_the_others_go_on() {
     assert_eq!(fs::read(to.join("train/list.csv")).unwrap(), b"1,2\n");
     assert_eq!(fs::read(to.join("readme.txt")).unwrap(), b"of several kinds");
     let fetched = site.run(["fetch", "-r", &url, text(&to)]);
-    assert!(fetched.stdout.contains("fetched nothing; there already: 5 files"), "{fetched:?}");
+    assert!(fetched.stdout.contains("fetched nothing; already there: 5 files"), "{fetched:?}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn what_cannot_be_a_folder_is_one_error() {
     let digest = format!("{url}#blake3={}", "0".repeat(64));
     for (args, said) in [
         (["publish", "-r", text(&file), &url], "Not a directory"),
-        (["publish", "-r", text(&empty), &url], "holds no file"),
+        (["publish", "-r", text(&empty), &url], "contains no files"),
         (["fetch", "-r", &object, text(&to)], "is an object"),
         (["pack", &object, text(&to), "--quiet"], "`gular pack DIR/file "),
         (["fetch", "-r", &digest, text(&to)], "a folder has none"),

@@ -75,7 +75,7 @@ fn a_bundle_of_some_splits_is_inspected_as_far_as_it_is_here() {
     fs::write(&cut, &bytes[..100]).unwrap();
     let seen = inspect(&["--samples", "3"]);
     assert_eq!((seen.code, seen.stderr.as_str()), (Some(0), ""), "{seen:?}");
-    let said = format!("not here, or cut: 2 of {} files of train\n", names.len());
+    let said = format!("not here, or truncated: 2 of {} files of train\n", names.len());
     assert!(
         seen.stdout.contains(&said) && seen.stdout.contains("`gular verify` names"),
         "{seen:?}"

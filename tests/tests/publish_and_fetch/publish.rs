@@ -103,7 +103,7 @@ fn a_url_without_name_and_version_is_refused_with_an_example() {
     for (url, words) in [
         (namespace, &["is the namespace `/gular` itself", "/gular/birds/v1`"][..]),
         (host, &["too short for a bundle", "/NAMESPACE/birds/v1`"]),
-        (&digest, &["a part behind `#`", "leave `#…` out"]),
+        (&digest, &["a part after `#`", "leave `#…` out"]),
         ("birds/v1", &["has no scheme", "pelican://HOST/NAMESPACE/birds/v1"]),
     ] {
         let refused = site.run(["publish", text(&bundle), url]);

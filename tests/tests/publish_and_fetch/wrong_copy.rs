@@ -37,6 +37,6 @@ fn a_cache_that_lies_is_named_where_the_origin_is_sound() {
     // That cache alone cannot be filled; nobody talks of preferred caches that nobody set.
     let refused = site.run(["prestage", &url]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("hint: tell whoever runs this cache"), "{refused:?}");
+    assert!(refused.stderr.contains("hint: tell the cache's operators"), "{refused:?}");
     assert!(!refused.stderr.contains("preferred"), "{refused:?}");
 }

@@ -228,7 +228,7 @@ impl Streamed {
                 let (dir, bytes) = (self.data.display().to_string(), self.room.limit());
                 return Err(Error::CacheInUse { dir, limit: bytes, needed: entry.file.bytes });
             }
-            let why = if is_cut { "on a full disk" } else { "which other processes hold" };
+            let why = if is_cut { "on a full disk" } else { "which other processes are using" };
             self.say(shard, &|| format!("room for shard `{name}`, {why}"));
             thread::sleep(PATIENCE);
         }

@@ -85,7 +85,7 @@ impl Confusion {
                 cells.into_iter().map(|cell| format!("{cell:>width$}")).collect();
             format!("{first:<width$}  {}\n", cells.join("  "))
         };
-        let mut text = String::from("rows: the class; columns: what it was taken for\n");
+        let mut text = String::from("rows: the true class; columns: the predicted class\n");
         text += &cells("", names.to_vec());
         for (class, name) in names.iter().enumerate() {
             text += &cells(name, self.row(class).iter().map(u64::to_string).collect());
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(String::from_utf8(csv).unwrap(), expected);
         assert_eq!(
             confusion.table(&names),
-            "rows: the class; columns: what it was taken for
+            "rows: the true class; columns: the predicted class
          a,b    c\"d      e
 a,b        2      0      0
 c\"d        0      1      1

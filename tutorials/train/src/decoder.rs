@@ -27,12 +27,11 @@ pub(crate) fn compare(was: &str, now: &str) -> Result<Option<String>> {
     let ((library, scaling), (library_now, scaling_now)) = (parts(was), parts(now));
     ensure!(
         scaling == scaling_now,
-        "the training was begun with `--scaling {scaling}`, now it is `{scaling_now}`: other pixels; \
-         resume with `--scaling {scaling}`, or begin again with another `--checkpoint-dir`"
+        "the training began with `--scaling {scaling}`, and now it is `{scaling_now}`, which changes pixels; resume with `--scaling {scaling}`, or start again with another `--checkpoint-dir`"
     );
     Ok((library != library_now).then(|| {
         format!(
-            "it was trained with {library}, this build has {library_now}: pixels differ a little"
+            "it was trained with {library}, this build has {library_now}: pixels differ slightly"
         )
     }))
 }
@@ -51,7 +50,10 @@ mod tests {
         let told = compare("another library", &reduced).unwrap().unwrap();
         assert!(told.contains("trained with another library, this build has"), "{told}");
         let refused = compare(&reduced, &full).unwrap_err().to_string();
-        assert!(refused.contains("begun with `--scaling reduced`, now it is `full`"), "{refused}");
+        assert!(
+            refused.contains("began with `--scaling reduced`, and now it is `full`"),
+            "{refused}"
+        );
         assert!(compare(&full, &reduced).is_err());
     }
 }

@@ -16,13 +16,13 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
             "raise `--cache-limit`, or train with `--order window`, which needs some of the shards at a time"
         }
         Error::Option { option: "unknown_labels", .. } => {
-            "leave such samples out with `--unknown-labels drop`, or have loss and accuracy pass over them with `--unknown-labels ignore`"
+            "leave such samples out with `--unknown-labels drop`, or leave them out of loss and accuracy with `--unknown-labels ignore`"
         }
         Error::Option { option: "depth", .. } => {
             "train on all bits with `--depth 16`, or on the high byte with `--depth 8`"
         }
         Error::Checkpoint(CheckpointError::InUse { .. }) => {
-            "wait for its end, or name another folder with `--checkpoint-dir`; processes of one training need a `--rank` each"
+            "wait until it ends, or name another folder with `--checkpoint-dir`; each process of a training needs its own `--rank`"
         }
         Error::Checkpoint(CheckpointError::NoneSound { .. }) => {
             "copy the checkpoints again, or start again with another `--checkpoint-dir`; nothing was changed"
@@ -34,7 +34,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
             "resume with the program and options the training began with, or start again with another `--checkpoint-dir`"
         }
         Error::Rank(RankError::Value { .. } | RankError::Conflict { .. }) => {
-            "set `--rank` and `--world-size`; they go before the environment"
+            "set `--rank` and `--world-size`, which take precedence over the environment"
         }
         other => return other.hint(),
     };

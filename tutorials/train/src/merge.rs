@@ -30,7 +30,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<()> {
     let columns = first.columns.clone();
     if let Some(other) = parts.iter().find(|part| part.columns != columns) {
         bail!(
-            "`{}` and `{}` have different columns: they are not of one prediction",
+            "`{}` and `{}` have different columns: they are not parts of one prediction",
             first.path.display(),
             other.path.display()
         );

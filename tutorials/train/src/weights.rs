@@ -128,8 +128,7 @@ pub(crate) fn network(args: &ScoreArgs, file: &WeightsFile<'_>) -> Result<Kind> 
     let Some(kind) = args.network.or_else(|| Kind::of(file)) else {
         let shown = args.weights.display();
         bail!(
-            "the tensors of `{shown}` have the names of none of the networks `small`, `resnet18` and \
-             `resnet50`; `--network` says which one they are meant for"
+            "the tensor names of `{shown}` fit none of the networks `small`, `resnet18` and `resnet50`; name the network with `--network`"
         )
     };
     Ok(kind)
@@ -154,7 +153,7 @@ pub(crate) fn ends(args: &ScoreArgs, kind: Kind, file: &WeightsFile<'_>) -> Resu
     let (channels, classes) = (first[1], last[0]);
     for (n, name, of) in [(channels, kind.first(), "channels"), (classes, kind.last(), "classes")] {
         let shown = args.weights.display();
-        ensure!(n > 0, "by tensor `{name}` of `{shown}` there are 0 {of}, expected at least 1");
+        ensure!(n > 0, "tensor `{name}` of `{shown}` has 0 {of}, expected at least 1");
     }
     Ok((channels, classes))
 }
@@ -190,12 +189,9 @@ mod tests {
         };
         assert_eq!(read(3, 4), Ok((3, 4)));
         let refused = read(3, 0).unwrap_err();
-        assert_eq!(
-            refused,
-            "by tensor `last.weight` of `w` there are 0 classes, expected at least 1"
-        );
+        assert_eq!(refused, "tensor `last.weight` of `w` has 0 classes, expected at least 1");
         let refused = read(0, 4).unwrap_err();
-        assert!(refused.contains("`block0.conv.weight` of `w` there are 0 channels"), "{refused}");
+        assert!(refused.contains("`block0.conv.weight` of `w` has 0 channels"), "{refused}");
     }
 
     #[test]

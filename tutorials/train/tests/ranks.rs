@@ -145,7 +145,7 @@ fn a_killed_process_ends_all_with_one_message_and_the_next_run_goes_on() {
     for survivor in [&outputs[0], &outputs[2]] {
         let told = said(survivor);
         assert_eq!(code(survivor), 2, "{told}");
-        assert!(told.contains("error: rank 1 (127.0.0.1:") && told.contains("went away"), "{told}");
+        assert!(told.contains("error: rank 1 (127.0.0.1:") && told.contains("was lost"), "{told}");
         assert_eq!(told.matches("error:").count(), 1, "{told}");
     }
     let resumed = summary(&ranks.run(&[]));
@@ -167,7 +167,7 @@ fn a_process_that_hangs_does_not_keep_the_others_from_saving() {
     let first = children.remove(0).wait_with_output().unwrap();
     let told = said(&first);
     assert_eq!(code(&first), 85, "{told}");
-    assert!(told.contains("rank 0 was asked to stop, and nothing moved for 10s"), "{told}");
+    assert!(told.contains("rank 0 was asked to stop, and there was no progress for 10s"), "{told}");
     assert!(told.contains("stopped ") && told.contains("after step"), "{told}");
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     signal(&children[0], "KILL");
@@ -213,7 +213,7 @@ fn a_training_goes_on_with_another_number_of_processes() {
     let alone = ranks.first().run(&["--batch-size", "8"]);
     let told = said(&alone);
     assert_eq!(report(&alone)["resumed_at_step"], 7);
-    assert!(told.contains("begun with `--world-size 2`, now it is 1"), "{told}");
+    assert!(told.contains("began with `--world-size 2`, and now it is 1"), "{told}");
 }
 
 #[test]

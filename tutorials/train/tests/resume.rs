@@ -196,7 +196,10 @@ fn other_settings_than_those_it_was_begun_with_are_told() {
     assert_eq!(code(&job.run(&["--stop-after-steps", "2"])), 85);
     let output = job.run(&["--lr", "0.02", "--stop-after-steps", "1"]);
     let told = said(&output);
-    assert!(told.contains("warning: it was begun with `--lr 0.01`, now it is 0.02"), "{told}");
+    assert!(
+        told.contains("warning: the training began with `--lr 0.01`, and now it is 0.02"),
+        "{told}"
+    );
     assert_eq!(told.matches("warning:").count(), 1, "{told}");
     // What is saved now has the new setting.
     let told = said(&job.run(&["--lr", "0.02"]));
@@ -263,9 +266,12 @@ fn another_scaling_is_refused_and_another_augmentation_told() {
     let output = job.run(&["--scaling", "reduced"]);
     let told = said(&output);
     assert_eq!(code(&output), 2, "{told}");
-    assert!(told.contains("begun with `--scaling full`, now it is `reduced`"), "{told}");
+    assert!(told.contains("began with `--scaling full`, and now it is `reduced`"), "{told}");
     let told = said(&job.run(&["--hflip", "0.5", "--stop-after-steps", "1"]));
-    assert!(told.contains("warning: it was begun with `--hflip 0`, now it is 0.5"), "{told}");
+    assert!(
+        told.contains("warning: the training began with `--hflip 0`, and now it is 0.5"),
+        "{told}"
+    );
     assert_eq!(told.matches("warning:").count(), 1, "{told}");
 }
 
@@ -321,7 +327,7 @@ fn what_cannot_go_on_is_refused_with_a_hint() {
     check(&job, &["--resume", "never"], &["error: there is a checkpoint"]);
     let digest = digest.to_string();
     job.bundle = other;
-    check(&job, &[], &["error: checkpoint `", "is of bundle", &digest, "hint: "]);
+    check(&job, &[], &["error: checkpoint `", "was made with bundle", &digest, "hint: "]);
     check(&job, &["--digest", &digest], &["error: `", "expected", &digest, "hint: "]);
     job.bundle = dir.path().join("none");
     check(&job, &[], &["error: cannot open `", "manifest.json", "hint: "]);

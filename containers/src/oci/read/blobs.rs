@@ -190,7 +190,7 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
     if read == 0 {
         return Err(bad("it is empty".to_owned()));
     }
-    let damaged = |e: io::Error| bad(format!("it is not a sound tar: {e}"));
+    let damaged = |e: io::Error| bad(format!("it is not a valid tar: {e}"));
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let mut files = BTreeMap::new();
     let mut links = Vec::new();

@@ -195,7 +195,7 @@ impl Search<'_> {
             self.documents += 1;
             if depth > MAX_DEPTH || self.documents > MAX_DOCUMENTS {
                 let reason = format!(
-                    "indexes lead to over {MAX_DOCUMENTS} documents, or over {MAX_DEPTH} deep"
+                    "its indexes name over {MAX_DOCUMENTS} documents, or are nested more than {MAX_DEPTH} deep"
                 );
                 return Err(self.layout.blobs.bad(reason));
             }

@@ -157,7 +157,7 @@ fn padding<R: Read>(mut tar: Hashing<R>, most: u64) -> io::Result<Sha256> {
     let left = most.saturating_sub(tar.bytes);
     io::copy(&mut (&mut tar).take(left), &mut io::sink())?;
     if tar.bytes >= most && tar.read(&mut [0])? > 0 {
-        return Err(io::Error::other("bytes without end follow its last member"));
+        return Err(io::Error::other("too many bytes follow its last member"));
     }
     tar.finish()
 }

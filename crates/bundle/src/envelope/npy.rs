@@ -69,9 +69,9 @@ impl Npy {
         let fortran = value("fortran_order")?.starts_with("True");
         let descr = value("descr")?;
         let descr = descr.strip_prefix('\'').and_then(|d| d.split('\'').next());
-        let descr = descr.ok_or("it holds records, not one type of numbers")?;
+        let descr = descr.ok_or("it holds records, expected numbers of one type")?;
         let (dtype, big_endian) =
-            number(descr).ok_or_else(|| format!("a bundle has no type such as `{descr}`"))?;
+            number(descr).ok_or_else(|| format!("its type `{descr}` is not supported"))?;
         let dims = value("shape")?.strip_prefix('(').and_then(|s| s.split_once(')'));
         let (dims, _) = dims.ok_or("its header has no shape")?;
         let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());

@@ -146,7 +146,7 @@ impl Turbo {
         let size =
             (self.get(tj::TJPARAM_TJPARAM_JPEGWIDTH), self.get(tj::TJPARAM_TJPARAM_JPEGHEIGHT));
         if (u32::try_from(size.0), u32::try_from(size.1)) != (Ok(frame.width), Ok(frame.height)) {
-            return Err(Error::corrupt(Format::Jpeg, "its headers can be read in two ways"));
+            return Err(Error::corrupt(Format::Jpeg, "its headers are ambiguous"));
         }
         Ok(())
     }

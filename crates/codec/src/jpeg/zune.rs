@@ -95,7 +95,7 @@ fn decode_pixels(bytes: &[u8], frame: &Frame, pixels: &mut [u8]) -> Result<(), E
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers().map_err(error)?;
     if decoder.dimensions() != Some((frame.width as usize, frame.height as usize)) {
-        return Err(Error::corrupt(Format::Jpeg, "its headers can be read in two ways"));
+        return Err(Error::corrupt(Format::Jpeg, "its headers are ambiguous"));
     }
     decoder.decode_into(pixels).map_err(error)
 }

@@ -180,7 +180,7 @@ pub(super) fn corrupt(detail: impl Into<String>) -> Error {
 pub(super) fn io(error: &std::io::Error, at: u64) -> Error {
     match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {
-            Error::truncated(Format::Tiff, format!("it points to byte {at}, behind its end"))
+            Error::truncated(Format::Tiff, format!("it points to byte {at}, past its end"))
         }
         _ => Error::corrupt(Format::Tiff, format!("byte {at} cannot be read: {error}")),
     }

@@ -113,7 +113,7 @@ impl Tiff {
             return Err(Error::unsupported(Format::Tiff, detail));
         }
         if of.integer(266)?.unwrap_or(1) != 1 {
-            return Err(Error::unsupported(Format::Tiff, "bits from the lowest on"));
+            return Err(Error::unsupported(Format::Tiff, "bits in reverse order (FillOrder 2)"));
         }
         let tiled = of.integer(322)?.is_some() || of.integer(323)?.is_some();
         let chunk = if tiled {
@@ -157,8 +157,10 @@ impl Tiff {
         let expected = tiff.chunks_of_a_plane().saturating_mul(planes);
         let found = (tiff.offsets.len() as u64, tiff.lengths.len() as u64);
         if found != (expected, expected) {
-            let detail =
-                format!("it has {} and {} places of {expected} {chunks}", found.0, found.1);
+            let detail = format!(
+                "it has {} offsets and {} lengths for {expected} {chunks}",
+                found.0, found.1
+            );
             return Err(corrupt(detail));
         }
         // In memory once decoded, whatever the limit of pixels.
@@ -216,7 +218,7 @@ fn same(values: Option<Vec<u64>>, default: u64, name: &str) -> Result<u64, Error
     let first = values.first().copied().unwrap_or(default);
     // One of them: a damaged file may have millions.
     if let Some(other) = values.iter().find(|value| **value != first) {
-        let detail = format!("bands of unlike {name}, such as {first} and {other}");
+        let detail = format!("bands of different {name}, such as {first} and {other}");
         return Err(Error::unsupported(Format::Tiff, detail));
     }
     Ok(first)

@@ -33,7 +33,7 @@ impl Compression {
             50_000 => return Ok(Self::Zstd),
             7 => return jpeg_start(photometric, samples, bits, tables),
             2..=4 => "CCITT fax",
-            6 => "JPEG of the old kind",
+            6 => "old-style JPEG",
             34_712 => "JPEG 2000",
             34_887 => "LERC",
             34_925 => "LZMA",
@@ -70,7 +70,7 @@ impl Compression {
             }
             Self::Zstd => {
                 let mut decoder = zstd::Decoder::with_buffer(packed)
-                    .map_err(|e| corrupt(format!("a chunk does not unpack: {e}")))?;
+                    .map_err(|e| corrupt(format!("a chunk cannot be decompressed: {e}")))?;
                 // 128 MiB: libzstd's own limit of what it allocates for a stream.
                 decoder.window_log_max(27).map_err(|e| corrupt(e.to_string()))?;
                 read_all(&mut decoder, out)?;
@@ -111,7 +111,7 @@ fn read_all(from: &mut dyn std::io::Read, out: &mut [u8]) -> Result<(), Error> {
             let detail = format!("a chunk unpacks to less than {} bytes", out.len());
             Error::truncated(Format::Tiff, detail)
         }
-        _ => corrupt(format!("a chunk does not unpack: {e}")),
+        _ => corrupt(format!("a chunk cannot be decompressed: {e}")),
     })
 }
 

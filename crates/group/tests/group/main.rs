@@ -56,7 +56,7 @@ fn killed_rank_is_named_by_all_others() {
         ranks.remove(killed).signal(Signal::KILL);
         let end = one_end(&ranks);
         let expected = format!(
-            "rank {killed} (127.0.0.1:*) went away: its connection closed without a goodbye"
+            "rank {killed} (127.0.0.1:*) was lost: its connection closed without a goodbye"
         );
         assert_eq!(masked(&end), expected);
     }
@@ -73,13 +73,12 @@ fn stopped_rank_is_lost_and_learns_so_when_it_goes_on() {
         let others: Vec<_> = (0..3).filter(|rank| *rank != stopped).collect();
         for rank in &others {
             let end = ranks[*rank].says();
-            let expected =
-                format!("rank {stopped} (127.0.0.1:*) went away: no sign of life for 3s");
+            let expected = format!("rank {stopped} (127.0.0.1:*) was lost: no sign of life for 3s");
             assert_eq!(masked(&end), expected);
         }
         ranks[stopped].signal(Signal::CONT);
         let end = ranks[stopped].says();
-        assert!(end.ends_with("went away: no sign of life for 3s"), "{end}");
+        assert!(end.ends_with("was lost: no sign of life for 3s"), "{end}");
         assert!(end.starts_with(&format!("rank {stopped} ")), "{end}");
     }
 }
@@ -108,7 +107,7 @@ fn different_operations_are_named_on_both_sides() {
         assert!(expected.contains(&end.as_str()), "{end}");
     };
     // Both of rank 1's neighbours see it; which is first does not matter.
-    let ours = "the ranks do different things: rank";
+    let ours = "the ranks run different operations: rank";
     let [four, five] = [4, 5].map(|n| format!("is in operation 2, all-reduce of {n} f32"));
     let [four_too, five_too] = [&four, &five].map(|text| text.replace("is in ", ""));
     check(
@@ -133,7 +132,7 @@ fn different_operations_are_named_on_both_sides() {
 fn operation_that_one_rank_never_begins_ends_by_naming_it() {
     let job = Job { operation_ms: 3000, lost_ms: 6000, ..job("stall", 3) };
     let end = one_end(&job.start_all());
-    let expected = "nothing moved for 3s in operation 2, all-reduce of 100 f64: \
+    let expected = "no progress for 3s in operation 2, all-reduce of 100 f64: \
                     rank 1 (127.0.0.1:*) has not begun it";
     assert_eq!(masked(&end), expected);
 }
@@ -145,7 +144,7 @@ fn a_stop_lets_others_come_and_ends_what_they_never_come_to() {
     }
     let since = Instant::now();
     let end = one_end(&job("hang", 3).start_all());
-    let expected = "rank 0 was asked to stop, and nothing moved for 2s in operation 2, \
+    let expected = "rank 0 was asked to stop, and there was no progress for 2s in operation 2, \
                     all-reduce of 100 f64: rank 0 waits for rank 2";
     assert_eq!(end, expected);
     assert!(since.elapsed() < Duration::from_secs(20), "of 60 that an operation may wait");
@@ -155,7 +154,7 @@ fn a_stop_lets_others_come_and_ends_what_they_never_come_to() {
 fn ranks_that_never_come_are_named() {
     let job = Job { rendezvous_ms: 4000, ..job("meet", 4) };
     let ranks = [job.rank(1).start(), job.rank(0).start()];
-    assert_eq!(one_end(&ranks), "rank 2-3 of world size 4 did not come to rank 0 within 4s");
+    assert_eq!(one_end(&ranks), "rank 2-3 of world size 4 did not reach rank 0 within 4s");
 }
 
 #[test]
@@ -185,7 +184,7 @@ fn contradictions_end_all_and_say_where_they_are() {
         change(&mut odd);
         let ranks = [job.rank(0).start(), odd.start(), job.rank(2).start()];
         let end = one_end(&ranks);
-        let start = "the ranks are not of one training: ";
+        let start = "the ranks do not belong to one training: ";
         assert_eq!(masked(&end), format!("{start}{expected}"));
     };
     check("rank 1 (127.0.0.1:*) has world size 4, rank 0 has 3", &|job| job.world_size = 4);
@@ -201,8 +200,7 @@ fn rank_of_another_version_ends_all() {
     let ranks = [job.rank(0).start(), job.rank(1).start()];
     let mut later = connect(job.port);
     later.write_all(b"gulargrp\x09\0\0\0and whatever comes in version 9").expect("sends");
-    let expected = "the ranks are not of one training: a rank at 127.0.0.1:* speaks \
-                    version 9 of how ranks meet, rank 0 version 1";
+    let expected = "the ranks do not belong to one training: a rank at 127.0.0.1:* uses version 9 of the rendezvous protocol, rank 0 version 1";
     assert_eq!(masked(&ranks[0].says()), expected);
     assert_eq!(masked(&ranks[1].says()), expected);
     let mut answer = Vec::new();
@@ -243,7 +241,7 @@ fn something_else_at_rank_0s_port_is_told() {
     });
     let job = Job { port, rendezvous_ms: 1500, ..job("meet", 2) };
     let end = job.rank(1).start().says();
-    assert!(end.ends_with("what listens there is no rank 0"), "{end}");
+    assert!(end.ends_with("the process that listens there is not rank 0"), "{end}");
     let end = job.rank(0).start().says();
     let expected = format!("rank 0 cannot listen on port {port} of all addresses: ");
     assert!(end.starts_with(&expected) && end.contains("in use"), "{end}");
@@ -272,7 +270,7 @@ fn rank_that_goes_before_all_have_met_is_named() {
     one.read_exact(&mut [0; 12 + 5 + 8]).expect("is welcome");
     one.write_all(b"\x04\x0b\x00\x00\x00127.0.0.1:9").expect("sends");
     drop(one);
-    let expected = "rank 1 (127.0.0.1:*) went away: its connection closed without a goodbye, \
+    let expected = "rank 1 (127.0.0.1:*) was lost: its connection closed without a goodbye, \
                     before all had met";
     assert_eq!(masked(&one_end(&ranks)), expected);
 }
@@ -309,7 +307,7 @@ fn options_that_cannot_be_are_refused_before_anybody_is_met() {
     let second = |options: &mut GroupOptions| options.lost_after = Duration::from_millis(999);
     check(0, "", &second, "option `lost_after`: less than a second");
     let never = |options: &mut GroupOptions| options.operation_timeout = Duration::ZERO;
-    let expected = "option `rendezvous_timeout, operation_timeout`: no time at all";
+    let expected = "option `rendezvous_timeout, operation_timeout`: it must be longer than zero";
     check(0, "", &never, expected);
     let any = |options: &mut GroupOptions| options.interface = "0.0.0.0".parse().ok();
     check(1, "", &any, "option `interface`: it is not an address of one machine");

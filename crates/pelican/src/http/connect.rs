@@ -138,9 +138,9 @@ impl Connector {
             }
             self.secure(tcp, server).await
         };
-        let stream = timeout(limit, secured)
-            .await
-            .unwrap_or_else(|_| Err(named(format!("connected, and no TLS within {limit:?}"))))?;
+        let stream = timeout(limit, secured).await.unwrap_or_else(|_| {
+            Err(named(format!("connected, but no TLS handshake within {limit:?}")))
+        })?;
         Ok(Link { stream, forwarded: false })
     }
 

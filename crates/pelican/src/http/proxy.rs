@@ -65,7 +65,7 @@ impl Proxies {
             if proxy.is_none() {
                 let text = redact(text);
                 warnings
-                    .push(format!("`{name}` (`{text}`) is not used: it is not http://HOST:PORT"));
+                    .push(format!("`{name}` (`{text}`) is ignored: it is not http://HOST:PORT"));
             }
             proxy
         };

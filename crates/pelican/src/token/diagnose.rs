@@ -362,7 +362,7 @@ impl Diagnosis {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoToken { .. } => {
-                "get one from who runs the server; name its file in `BEARER_TOKEN_FILE`"
+                "get one from the server's operators; name its file in `BEARER_TOKEN_FILE`"
             }
             Self::Expired { .. } => "get a new token",
             Self::NotYetValid { .. } => "wait, or set this machine's clock right",
@@ -373,7 +373,7 @@ impl Diagnosis {
             }
             Self::NoScope { .. } => "get a token with that scope",
             Self::ScopeRepeatsBase { .. } => {
-                "leave the namespace out of the scope's path; it is counted from there"
+                "leave the namespace out of the scope's path, which is relative to it"
             }
             Self::ScopePath { .. } => "get a token whose scope covers the path",
             Self::Audience { .. } => {
@@ -381,13 +381,11 @@ impl Diagnosis {
                  (SciTokens), or with the server's own"
             }
             Self::Withheld { .. } => {
-                "get a token from an issuer that the namespace trusts, or name this one's file \
-                 yourself to send it all the same"
+                "get a token from an issuer that the namespace trusts, or name this token's file yourself to send it anyway"
             }
             Self::Unexplained { opaque: true, .. } => "ask its issuer whether it is still valid",
             Self::Unexplained { opaque: false, .. } => {
-                "the server may not know the issuer's keys, or deny the path for reasons of its own; \
-                 ask who runs it"
+                "the server may not know the issuer's keys, or deny the path for reasons of its own; ask its operators"
             }
         }
     }
@@ -407,7 +405,7 @@ impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoToken { looked } => {
-                write!(f, "no token was found; looked at {}", looked.join(", "))
+                write!(f, "no token was found; looked in {}", looked.join(", "))
             }
             Self::Expired { from, ago } if ago.is_zero() => {
                 write!(f, "the token from {from} ends within {} s", LEAST_LEFT.as_secs())
@@ -444,16 +442,14 @@ impl fmt::Display for Diagnosis {
                 let (found, base, meant) = (Shown(found), Shown(base), Shown(meant));
                 write!(
                     f,
-                    "the token from {from} has the scope {found}, whose path counts from {base} already: \
-                     expected {meant}"
+                    "the token from {from} has the scope {found}, whose path is already relative to {base}: expected {meant}"
                 )
             }
             Self::ScopePath { from, found, base, needed } => {
                 let (found, base, needed) = (List(found, "none"), Shown(base), Shown(needed));
                 write!(
                     f,
-                    "the token from {from} does not cover the path: expected {needed} (counted from {base}), \
-                     found {found}"
+                    "the token from {from} does not cover the path: expected {needed} (relative to {base}), found {found}"
                 )
             }
             Self::Audience { from, found } => {

@@ -92,7 +92,7 @@ impl TokenError {
         match self {
             Self::Read { .. } => "name a file that you may read",
             Self::NoToken { .. } => {
-                "it must hold a token alone, as `pelican credentials token get` prints it, or JSON \
+                "it must hold only a token, as `pelican credentials token get` prints it, or JSON \
                  with `access_token`"
             }
         }
@@ -203,7 +203,7 @@ impl Finder {
             Err(missing) => format!("{place} ({missing})"),
         };
         if !self.search {
-            return vec!["no place but the one that was named".to_owned()];
+            return vec!["only the place that was named".to_owned()];
         }
         let unset = ["BEARER_TOKEN", "BEARER_TOKEN_FILE"].into_iter();
         let unset = unset.filter(|name| self.env.get(name).is_none());
@@ -271,7 +271,7 @@ impl Finder {
             return Err(Missing::unfit("owned by someone else"));
         }
         if metadata.mode() & 0o022 != 0 {
-            return Err(Missing::unfit("others may write it"));
+            return Err(Missing::unfit("others may write to it"));
         }
         Ok(())
     }
@@ -539,7 +539,7 @@ mod tests {
             let shown = diagnosis.to_string();
             assert!(shown.starts_with("the token from `BEARER_TOKEN` was not sent: "), "{shown}");
             assert!(shown.ends_with(&expected) && !shown.contains(secret), "{shown}");
-            assert!(diagnosis.hint().contains("name this one's file"));
+            assert!(diagnosis.hint().contains("name this token's file"));
             // The user's own word is enough.
             let named = places.finder(Some(places.write("mine", secret)), &[]);
             let sent = named.find(&want, now()).unwrap().send.unwrap();
@@ -561,7 +561,7 @@ mod tests {
         assert!(
             only.diagnose(&pick, &want(), now())
                 .to_string()
-                .contains("no place but the one that was named")
+                .contains("only the place that was named")
         );
     }
 
@@ -628,7 +628,7 @@ mod tests {
         let shown = finder.diagnose(&Pick::default(), &want(), now()).to_string();
         let file = |name: &str| format!("file `{}`", places.path(name).display());
         let expected = format!(
-            "no token was found; looked at `BEARER_TOKEN` (not set), {} (neither a token nor JSON \
+            "no token was found; looked in `BEARER_TOKEN` (not set), {} (neither a token nor JSON \
              with one), {} (not there), {} (not there)",
             file("bearer-file"),
             file("run/bt_uUID"),

@@ -38,7 +38,7 @@ pub enum IfTaken {
     /// Fail: the name means something to people.
     Refuse,
     /// Take the next name when what lies there is the beginning of the same
-    /// bytes, as a cut upload leaves it; else fail.
+    /// bytes, as an interrupted upload leaves it; else fail.
     RenameIfCut,
     /// Take the next name: readers know the content by its digest.
     Rename,
@@ -206,8 +206,7 @@ impl Client {
                 let minutes = |span: Duration| span.as_secs().div_ceil(60);
                 self.0.options.tell.say(&format!(
                     "the token from {from} ends in {} min, and sending takes {} min even at 100 \
-                     MB/s: have it renewed in its file, or get one that lasts longer; what was \
-                     sent is kept",
+                     MB/s: renew it in its file, or get one that lasts longer; what was sent is kept",
                     minutes(left),
                     minutes(needed)
                 ));
@@ -381,9 +380,10 @@ impl Inner {
             (Put::Refused(status), There::Nothing) => {
                 return Err(self.put_denied(job, route, place, status));
             }
-            (Put::Accepted, There::Nothing) => {
-                Tried::Again("it says stored, and then that there is nothing".to_owned(), None)
-            }
+            (Put::Accepted, There::Nothing) => Tried::Again(
+                "it reported success, and then that the object does not exist".to_owned(),
+                None,
+            ),
             (Put::Again(why, after) | Put::Conflict(why, after), There::Nothing) => {
                 Tried::Again(why, after)
             }
@@ -416,7 +416,7 @@ impl Inner {
                 return identical(compared);
             }
             // A trial of ours was cut, so what is there now is what it left.
-            let known = "what a cut upload of ours left".to_owned();
+            let known = "the rest of an interrupted upload".to_owned();
             Tried::Placed(Placed::Other { known, cut: true })
         };
         Ok(match put {
@@ -460,7 +460,11 @@ impl Inner {
             _ => false,
         };
         let known = other.known();
-        let cut_too = if cut { ": the beginning of ours, as a cut upload leaves it" } else { "" };
+        let cut_too = if cut {
+            ": the beginning of this file, as an interrupted upload leaves it"
+        } else {
+            ""
+        };
         Ok(Tried::Placed(Placed::Other { known: format!("{known}{cut_too}"), cut }))
     }
 }

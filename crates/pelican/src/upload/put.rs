@@ -154,7 +154,7 @@ async fn understand(response: Response, job: &Job<'_>, route: &Route) -> Put {
         // Origins of version 2 say so of every write that fails. The director has named
         // this one for writing, so it may do better once more.
         405 if route.namespace.is_some() && !job.was_405.replace(true) => Put::Again(words, after),
-        301..=303 | 307 | 308 => Put::Failed(format!("{words}: it sends us on to no place to use")),
+        301..=303 | 307 | 308 => Put::Failed(format!("{words}: it redirects to an unusable URL")),
         _ => Put::Failed(words),
     }
 }

@@ -130,7 +130,7 @@ fn answers_that_are_not_the_object_are_refused() {
     check(
         "a range for the whole",
         |t, b| (t.answer("206 Partial Content", "", b), true).1,
-        "206 to a request for the whole",
+        "206 to a request for the whole object",
     );
     check("nothing", |t, _| (t.answer("204 No Content", "", b""), true).1, "204");
 }

@@ -63,7 +63,7 @@ fn discovery_follows_redirects_over_tls_alone_and_without_a_token() {
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(server.heads().len(), asked, "{words}");
     };
-    check(&unsafe_one, "leads nowhere over https", 1);
+    check(&unsafe_one, "does not redirect to an https URL", 1);
     check(&round, "answers 302", 6);
     check(&closed, "it is not the discovery host of a federation (410)", 1);
     assert!(plain.heads().is_empty());

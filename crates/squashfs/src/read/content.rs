@@ -36,7 +36,7 @@ impl Content {
         metadata: &mut Metadata<'_, S>,
         superblock: &Superblock,
     ) -> Result<Self, Error> {
-        let outside = || damaged(format!("a file of {} bytes is behind its end", file.size));
+        let outside = || damaged(format!("a file of {} bytes is past its end", file.size));
         let block_size = u64::from(superblock.block_size);
         let mut left = file.size;
         let mut end = file.start;
@@ -73,7 +73,7 @@ impl Content {
         }
         let at = u64::from(file.fragment_offset);
         if at.saturating_add(left) > u64::from(word & !BLOCK_STORED) {
-            return Err(damaged("a file's last bytes are behind the end of their fragment"));
+            return Err(damaged("a file's last bytes are past the end of their fragment"));
         }
         let tail = start.saturating_add(at);
         if tail.saturating_add(left) > superblock.used {

@@ -61,7 +61,7 @@ impl Blocks {
         let bytes = usize::try_from(left).ok().and_then(|left| from.checked_add(left));
         let bytes = bytes
             .and_then(|end| fragment.get(from..end))
-            .ok_or_else(|| damaged("a file's last bytes are behind the end of their fragment"))?;
+            .ok_or_else(|| damaged("a file's last bytes are past the end of their fragment"))?;
         sink.write_all(bytes).map_err(Error::Write)
     }
 

@@ -64,7 +64,7 @@ impl<'a, S: Source + ?Sized> Metadata<'a, S> {
         while !out.is_empty() {
             let block = self.block(place.block)?;
             let rest = block.bytes.get(place.offset..).ok_or_else(|| {
-                damaged(format!("byte {} is behind the block at {}", place.offset, place.block))
+                damaged(format!("byte {} is past the block at {}", place.offset, place.block))
             })?;
             if rest.is_empty() {
                 *place = Place { block: block.next, offset: 0 };
@@ -129,7 +129,7 @@ impl<'a, S: Source + ?Sized> Metadata<'a, S> {
 
     fn fill(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
         if at.checked_add(out.len() as u64).is_none_or(|end| end > self.used) {
-            return Err(damaged(format!("{} bytes at {at} are behind its end", out.len())));
+            return Err(damaged(format!("{} bytes at {at} are past its end", out.len())));
         }
         self.source.read_at(at, out).map_err(Error::Read)
     }

@@ -51,7 +51,7 @@ pub struct Walk<'a, S: ?Sized> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'w> {
     /// Its path from the root on, at most 4095 bytes; none of its names is empty,
-    /// `.` or `..`, or holds a zero byte.
+    /// `.` or `..`, or contains a zero byte.
     pub path: &'w [u8],
     /// What it is.
     pub kind: Kind,
@@ -178,7 +178,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
         let mut place = link.place;
         self.metadata.read(&mut place, &mut target)?;
         if target.contains(&0) {
-            return Err(damaged("a link's target holds a zero byte"));
+            return Err(damaged("a link's target contains a zero byte"));
         }
         Ok(Some(target))
     }
@@ -201,7 +201,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
             return Err(damaged(format!("a path is longer than {MAX_PATH} bytes")));
         }
         let budget = self.budget.checked_sub(ENTRY_COST.saturating_add(self.path.len() as u64));
-        self.budget = budget.ok_or_else(|| damaged("it has more names than its size explains"))?;
+        self.budget = budget.ok_or_else(|| damaged("it has more names than fit its size"))?;
         let inode = self.inode(block, offset, plain)?;
         let reference = block << 16 | u64::from(offset);
         let kind = match inode.what {
@@ -228,7 +228,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
     fn enter(&mut self, reference: u64, folder: Folder) -> Result<(), Error> {
         if !self.folders.insert(reference) {
             let path = String::from_utf8_lossy(&self.path).into_owned();
-            return Err(damaged(format!("folder `{path}` is in another place too")));
+            return Err(damaged(format!("folder `{path}` is listed in two places")));
         }
         let block = self.superblock.listings.saturating_add(u64::from(folder.block));
         self.open.push(Listing {
@@ -256,7 +256,7 @@ impl Listing {
             self.entries = u32_at(&header, 0).saturating_add(1);
             self.inodes = u64::from(u32_at(&header, 4));
             if self.entries > MOST_ENTRIES {
-                let reason = format!("{} names stand below one header", self.entries);
+                let reason = format!("one header has {} names", self.entries);
                 return Err(damaged(reason));
             }
         }

@@ -31,7 +31,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// Two nodes with one path.
-    #[error("`{path}` is there twice")]
+    #[error("`{path}` is listed twice")]
     Duplicate {
         /// The path.
         path: String,

@@ -158,7 +158,7 @@ impl<'a, W: Write> Tables<'a, W> {
                 target = *next;
                 steps += 1;
                 if steps > direct.len() {
-                    return Err(self.bad_link(*at, "hard links lead in a circle"));
+                    return Err(self.bad_link(*at, "hard links form a loop"));
                 }
             }
             if matches!(self.tree.entry(target).what, What::Dir) {

@@ -314,7 +314,7 @@ fn check(path: &[u8]) -> Result<(), Error> {
             b"" => "it starts or ends with `/`, or has two in a row",
             b"." | b".." => "`.` and `..` are not names",
             _ if segment.len() > MAX_NAME => "a segment is over 255 bytes",
-            _ if segment.contains(&0) => "it holds a zero byte",
+            _ if segment.contains(&0) => "it contains a zero byte",
             _ => continue,
         };
         return Err(Error::Path { path: shown(path), reason });

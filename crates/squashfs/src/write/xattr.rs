@@ -56,7 +56,7 @@ fn encode(path: &[u8], xattrs: &[(&[u8], &[u8])]) -> Result<Set, Error> {
         |name: &[u8], reason| Err(Error::Xattr { path: shown(path), name: shown(name), reason });
     for pair in sorted.windows(2) {
         if pair[0].0 == pair[1].0 {
-            return bad(pair[0].0, "it is there twice");
+            return bad(pair[0].0, "it is listed twice");
         }
     }
     let mut bytes = Vec::new();
@@ -68,7 +68,7 @@ fn encode(path: &[u8], xattrs: &[(&[u8], &[u8])]) -> Result<Set, Error> {
             return bad(name, "its name must start with `user.`, `trusted.` or `security.`");
         };
         if name.len() > MAX_NAME || name.contains(&0) {
-            return bad(name, "its name is over 255 bytes, or holds a zero byte");
+            return bad(name, "its name is over 255 bytes, or contains a zero byte");
         }
         if value.len() > MAX_VALUE {
             return bad(name, "its value is over 65536 bytes");

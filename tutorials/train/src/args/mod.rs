@@ -146,7 +146,7 @@ pub(crate) fn renamed(error: &clap::Error) -> Option<String> {
         (Some("--threads"), _) => Some("`--threads` is now called `--jobs`".into()),
         (Some("--scaling"), _) => Some(
             "`--scaling` is an option of `train`, of JPEGs\n\
-             hint: what more processes add, `gular-train scaling BUNDLE --ranks 1,2,4` measures"
+             hint: `gular-train scaling BUNDLE --ranks 1,2,4` measures what more processes add"
                 .into(),
         ),
         (_, Some(word)) => Some(format!(

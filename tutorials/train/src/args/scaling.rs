@@ -46,7 +46,7 @@ impl ScalingArgs {
         let parsed = Cli::try_parse_from(words.chain(self.options.iter().cloned()));
         match parsed.map_err(|error| own(&error))?.verb {
             Verb::Train(args) if args.place.rank.is_none() => Ok(*args),
-            _ => bail!("`scaling` says itself which process is which; leave out `--rank`"),
+            _ => bail!("`scaling` sets the ranks itself; leave out `--rank`"),
         }
     }
 }

@@ -127,7 +127,7 @@ impl Training<'_> {
             Ok(delivered) => Ok(Some(delivered).filter(|_| self.tells())),
             Err(error @ Error::Loader(LoaderError::Uncounted { .. })) => {
                 if self.files.is_some() {
-                    say!("warning: {error}, so nobody can say that each sample came once");
+                    say!("warning: {error}, so it is not proved that each sample was seen once");
                 }
                 Ok(None)
             }

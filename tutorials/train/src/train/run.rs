@@ -185,10 +185,10 @@ fn deadline(args: &TrainArgs, env: &Env, first: bool) -> Deadline {
         let (left, margin) = (end.left(now), deadline.margin());
         let (in_time, before) = (time(left), time(margin));
         say!(
-            "the job ends in {in_time} ({end}); to stop {before} before, and the time of two checkpoints"
+            "the job ends in {in_time} ({end}); stopping {before} before that, plus the time of two checkpoints"
         );
         if left <= margin {
-            say!("warning: that is too soon for more than a step");
+            say!("warning: that leaves time for one step only");
         }
     }
     deadline
@@ -196,7 +196,7 @@ fn deadline(args: &TrainArgs, env: &Env, first: bool) -> Deadline {
 
 /// Ends the process a minute after the ranks have failed, if it is still there: a call into a
 /// GPU that waits for a lost one may never come back.
-#[expect(clippy::exit, reason = "the thread that would end it well hangs")]
+#[expect(clippy::exit, reason = "the thread that should end it cleanly hangs")]
 fn end_by_force(reason: &str) {
     let reason = reason.to_owned();
     let _ = std::thread::Builder::new().name("last resort".into()).spawn(move || {

@@ -98,7 +98,7 @@ impl Training<'_> {
             let path = loaded.path.display();
             ensure!(
                 *resume == Resume::Auto,
-                "there is a checkpoint, `{path}`, and `--resume never`"
+                "there is a checkpoint `{path}`, and `--resume never` was given"
             );
             loaded.warnings.iter().for_each(|warning| say!("warning: {warning}"));
             if let Some(warning) = decoder::compare(&found.decoder, &self.state.decoder)? {
@@ -107,12 +107,14 @@ impl Training<'_> {
             if let (Some(was), Some(now)) = (&found.machine, &self.state.machine) {
                 for (what, was, now) in now.changes(was) {
                     say!(
-                        "warning: the {what} is `{now}`, it was `{was}`: sums differ in their last bits"
+                        "warning: the {what} is now `{now}`, and was `{was}`: sums differ in their last bits"
                     );
                 }
             }
             for (name, was, now) in self.args.changes(&self.ranks, &found.figures) {
-                say!("warning: it was begun with `--{name} {was}`, now it is {now}: other weights");
+                say!(
+                    "warning: the training began with `--{name} {was}`, and now it is {now}: the weights will differ"
+                );
             }
             say!("resuming at step {} from `{path}`", found.step);
             // What computes from here on is what this process has.

@@ -108,7 +108,7 @@ pub(crate) fn join_images(columns: &mut [Column]) {
         if let Values::Bytes(runs) = &image.values
             && runs.iter().zip(paths).any(|(run, path)| run.is_none() && path)
         {
-            let reason = "images are not embedded, only their paths: `embed_external_files` of `datasets` or `save_to_disk` embeds them";
+            let reason = "it holds paths of images, not the images: `embed_external_files` of `datasets` or `save_to_disk` embeds them";
             image.values = Values::NotStored(reason.to_owned());
         }
         image.name = group;

@@ -115,7 +115,7 @@ fn a_scope_covers_what_is_below_its_path() {
         &read("/foo"),
         Action::Read,
         "/ns/foobar",
-        "does not cover the path: expected `storage.read:/foobar` (counted from `/ns`), found \
+        "does not cover the path: expected `storage.read:/foobar` (relative to `/ns`), found \
          `storage.read:/foo`",
     );
 }
@@ -126,7 +126,7 @@ fn a_scope_that_repeats_the_namespace_is_named() {
         &format!(r#"{WLCG},"scope":"storage.create:/ns/d""#),
         Action::Create,
         "/ns/d/x",
-        "has the scope `storage.create:/ns/d`, whose path counts from `/ns` already: expected \
+        "has the scope `storage.create:/ns/d`, whose path is already relative to `/ns`: expected \
          `storage.create:/d`",
     );
     // Below the namespace there may well be a collection of the same name.

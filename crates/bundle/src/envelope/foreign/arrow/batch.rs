@@ -59,7 +59,7 @@ fn buffers(batch: &RecordBatch<'_>, message: &Message) -> Result<Vec<Run>, Strin
         inside.then_some(Run { offset: message.body.checked_add(offset)?, len })
     };
     let runs: Option<Vec<Run>> = buffers.iter().map(run).collect();
-    runs.ok_or_else(|| "a buffer lies outside its batch".to_owned())
+    runs.ok_or_else(|| "a buffer is outside its batch".to_owned())
 }
 
 impl Parts {

@@ -101,7 +101,7 @@ impl Reader<'_> {
             DataType::LargeList(item) => self.list(item.data_type(), rows, 8),
             DataType::Dictionary(..) => {
                 self.parts.buffers(2)?;
-                Ok(Part::NotStored("it is coded by a dictionary".into()))
+                Ok(Part::NotStored("it is dictionary-encoded".into()))
             }
             DataType::UInt64 => {
                 let valid = self.valid(rows, nulls)?;
@@ -137,7 +137,9 @@ impl Reader<'_> {
             | DataType::Decimal128(..)
             | DataType::Decimal256(..) => 2,
             other => {
-                let reason = format!("a column of type {other} hides where those after it lie");
+                let reason = format!(
+                    "a column of type {other} is not supported, and hides the columns after it"
+                );
                 return Err(Fault::Damaged(reason));
             }
         };
@@ -184,7 +186,7 @@ impl Reader<'_> {
         };
         let offsets: Option<Vec<u64>> = wide.iter().map(|o| u64::try_from(*o).ok()).collect();
         let offsets = offsets.filter(|o| o.is_sorted() && o.last().is_none_or(|l| *l <= limit));
-        offsets.ok_or_else(|| Fault::Damaged("offsets leave their buffer".into()))
+        offsets.ok_or_else(|| Fault::Damaged("offsets point outside their buffer".into()))
     }
 
     fn bytes(&mut self, rows: u64, nulls: u64, width: u64) -> Result<Part, Fault> {
@@ -216,7 +218,7 @@ impl Reader<'_> {
                 None => None,
                 Some(run) => {
                     let Some(left) = self.budget.texts.checked_sub(run.len) else {
-                        let reason = "its texts take many times the size of the file";
+                        let reason = "its strings take many times the size of the file";
                         return Ok(Part::NotStored(reason.to_owned()));
                     };
                     self.budget.texts = left;
@@ -252,7 +254,8 @@ impl Reader<'_> {
                 let offset = u64::from(u32::from_le_bytes([o0, o1, o2, o3]));
                 let buffer = usize::try_from(buffer).ok().and_then(|b| data.get(b));
                 let inside = |b: &&Run| offset.saturating_add(len) <= b.len;
-                let buffer = buffer.filter(inside).ok_or("a view leaves its buffer".to_owned())?;
+                let buffer =
+                    buffer.filter(inside).ok_or("a view points outside its buffer".to_owned())?;
                 Run { offset: buffer.offset.saturating_add(offset), len }
             };
             runs.push(valid.has(row).then_some(run));
@@ -293,7 +296,7 @@ impl Reader<'_> {
         }
         let part = stride(data, dtype, shape, rows)?;
         if !valid.has_all(rows) {
-            return Ok(Part::NotStored("some samples have none".into()));
+            return Ok(Part::NotStored("some samples have no value".into()));
         }
         Ok(part)
     }
@@ -310,7 +313,7 @@ impl Reader<'_> {
         let n = rows.checked_mul(size).ok_or("a list is too long".to_owned())?;
         let inner = self.items(item, n)?;
         if !valid.has_all(rows) {
-            return Ok(Part::NotStored("some samples have none".into()));
+            return Ok(Part::NotStored("some samples have no value".into()));
         }
         Ok(inner.in_lists(size, rows))
     }
@@ -351,7 +354,7 @@ impl Reader<'_> {
         self.plain = false;
         let part = self.part(item, n);
         self.plain = true;
-        part.map(|_| Part::NotStored("it holds lists of other things than numbers".into()))
+        part.map(|_| Part::NotStored("its lists hold values that are not numbers".into()))
     }
 }
 
@@ -365,7 +368,7 @@ impl Part {
                 Self::Fixed { dtype, shape, batches }
             }
             Self::NotStored(reason) => Self::NotStored(reason),
-            _ => Self::NotStored("it holds lists of other things than numbers".into()),
+            _ => Self::NotStored("its lists hold values that are not numbers".into()),
         }
     }
 }
@@ -414,7 +417,7 @@ fn mask(part: &mut Part, valid: &Valid, rows: u64) {
         Part::Integers(values) => clear(values, valid),
         Part::Texts(values) => clear(values, valid),
         Part::Fixed { .. } if !valid.has_all(rows) => {
-            *part = Part::NotStored("some samples have none".into());
+            *part = Part::NotStored("some samples have no value".into());
         }
         Part::Fixed { .. } | Part::NotStored(_) => {}
     }

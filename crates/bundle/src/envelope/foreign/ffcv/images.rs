@@ -54,7 +54,7 @@ pub(super) fn values(file: &ReadAt, header: &Header, images: &[Image]) -> Result
     let size: u64 = shape.iter().fold(1, |acc, n| acc.saturating_mul(*n));
     let inside = |i: &Image| i.offset.checked_add(size).is_some_and(|end| end <= header.table);
     if size == 0 || !images.iter().all(inside) {
-        return Err(Error::malformed(file.path(), "an image lies past the last page"));
+        return Err(Error::malformed(file.path(), "an image is past the last page"));
     }
     let places = FixedPlaces::Offsets(images.iter().map(|i| i.offset).collect());
     Ok(Values::Fixed { dtype: Dtype::U8, shape, places })
@@ -94,7 +94,7 @@ fn allocations(file: &ReadAt, header: &Header) -> Result<Vec<Run>, Error> {
             let run = run.map(|(offset, len)| Run { offset, len });
             let inside =
                 |run: &Run| run.offset.checked_add(run.len).is_some_and(|end| end <= header.table);
-            runs.push(run.filter(inside).ok_or_else(|| bad("a value lies past the last page"))?);
+            runs.push(run.filter(inside).ok_or_else(|| bad("a value is past the last page"))?);
         }
         at = at.saturating_add(n);
     }

@@ -29,7 +29,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
             for (field, found) in header.fields.iter().zip(&mut found) {
                 found.add(field, bytes, start, header.table).ok_or_else(|| {
                     let reason =
-                        format!("field `{}` of sample {row} lies past the last page", field.name);
+                        format!("field `{}` of sample {row} is past the last page", field.name);
                     Error::malformed(file.path(), reason)
                 })?;
             }

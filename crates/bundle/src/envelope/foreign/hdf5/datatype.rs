@@ -37,19 +37,19 @@ pub(super) fn parse(message: &[u8]) -> Option<Sized> {
         // h5py stores booleans so: an integer with names for its values.
         8 => match head(&mut at)? {
             (0, flags, base) if base == size => integer(flags, size, &mut at)?,
-            _ => Datatype::Other("enumerations of no integers"),
+            _ => Datatype::Other("enumerations of values that are not integers"),
         },
         9 => match (flags & 0xf, head(&mut at)?) {
             (1, _) => Datatype::VarText,
             (0, (0 | 5, _, 1)) => Datatype::VarBytes,
-            _ => Datatype::Other("lists of something else than bytes"),
+            _ => Datatype::Other("lists of elements other than bytes"),
         },
         2 => Datatype::Other("times"),
         4 => Datatype::Other("bit fields"),
         6 => Datatype::Other("compounds"),
         7 => Datatype::Other("references"),
         10 => Datatype::Other("arrays within an array"),
-        _ => Datatype::Other("of a class unknown here"),
+        _ => Datatype::Other("of an unknown class"),
     };
     (size > 0).then_some((datatype, size))
 }
@@ -65,7 +65,7 @@ fn integer(flags: u32, size: u64, at: &mut Cursor<'_>) -> Option<Datatype> {
     let (is_big, is_signed) = (flags & 1 != 0 && size > 1, flags & 8 != 0);
     let whole = at.u16()? == 0 && u64::from(at.u16()?) == size.checked_mul(8)?;
     Some(match (size, is_signed) {
-        _ if !whole => Datatype::Other("integers of part of their bytes"),
+        _ if !whole => Datatype::Other("integers that do not use all of their bytes"),
         (2 | 4 | 8, _) if is_big => Datatype::Integer { is_signed, is_big },
         (1, false) => Datatype::Number(Dtype::U8),
         (1, true) => Datatype::Number(Dtype::I8),
@@ -75,7 +75,7 @@ fn integer(flags: u32, size: u64, at: &mut Cursor<'_>) -> Option<Datatype> {
         (4, true) => Datatype::Number(Dtype::I32),
         (8, true) => Datatype::Number(Dtype::I64),
         (8, false) => Datatype::Integer { is_signed, is_big },
-        _ => Datatype::Other("integers of an odd size"),
+        _ => Datatype::Other("integers of an unusual size"),
     })
 }
 
@@ -91,7 +91,7 @@ fn float(flags: u32, size: u64, at: &mut Cursor<'_>) -> Option<Datatype> {
         (2, 16, 15, (7, 8, 0, 7), 127) => Dtype::Bf16,
         (4, 32, 31, (23, 8, 0, 23), 127) => Dtype::F32,
         (8, 64, 63, (52, 11, 0, 52), 1023) => Dtype::F64,
-        _ => return Some(Datatype::Other("floats of an odd kind")),
+        _ => return Some(Datatype::Other("floats of an unusual format")),
     };
     Some(match (flags & 0xff, offset) {
         (LITTLE_IMPLIED, 0) => Datatype::Number(dtype),

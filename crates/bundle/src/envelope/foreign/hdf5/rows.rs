@@ -21,7 +21,7 @@ pub(super) struct Stored {
 pub(super) fn rows(file: &Hdf5<'_>, dataset: &Dataset) -> Result<Result<Stored, String>, Error> {
     let path = &dataset.path;
     let Some((n, shape)) = dataset.rows() else {
-        return Ok(Err("it is one value, not one a sample".to_owned()));
+        return Ok(Err("it is one value, not one per sample".to_owned()));
     };
     // Rows that are all in the file have no more bytes than it.
     let fits =
@@ -40,9 +40,7 @@ pub(super) fn rows(file: &Hdf5<'_>, dataset: &Dataset) -> Result<Result<Stored, 
         (Layout::Contiguous { address, len }, Some(size)) => {
             let total = n.saturating_mul(size);
             let place = file.place(*address, total).filter(|_| total <= *len).ok_or_else(|| {
-                file.bad(format!(
-                    "the {total} bytes of `{path}` at address {address} are not there"
-                ))
+                file.bad(format!("the {total} bytes of `{path}` at address {address} are missing"))
             })?;
             (size, FixedPlaces::Stride(place))
         }
@@ -75,7 +73,9 @@ fn chunked(
         ChunkIndex::Implicit(_) | ChunkIndex::FixedArray(_) | ChunkIndex::ExtensibleArray(_)
     );
     if dataset.is_wide && by_number {
-        return Ok(Err("its samples may grow, and chunks are numbered as if they had".to_owned()));
+        return Ok(Err(
+            "its samples may grow, and its chunks are numbered for the larger size".to_owned()
+        ));
     }
     let n_chunks = n.checked_add(*per_chunk).and_then(|n| n.checked_sub(1));
     let n_chunks = n_chunks.and_then(|n| n.checked_div(*per_chunk)).ok_or_else(bad)?;
@@ -91,7 +91,7 @@ fn chunked(
             return Ok(Err(format!("its chunk {i} was never written")));
         }
         let start = file.place(address, chunks.len).ok_or_else(|| {
-            file.bad(format!("chunk {i} of `{}` at address {address} is not there", dataset.path))
+            file.bad(format!("chunk {i} of `{}` at address {address} is missing", dataset.path))
         })?;
         let left = n.saturating_sub((i as u64).saturating_mul(*per_chunk));
         let rows = 0..left.min(*per_chunk);

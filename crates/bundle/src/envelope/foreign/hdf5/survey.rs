@@ -60,9 +60,7 @@ fn datasets(file: &Hdf5<'_>, heaps: &mut Heaps) -> Result<Vec<Dataset>, Error> {
         for (name, address) in group::links(file, &messages)?.into_iter().rev() {
             let path = if path.is_empty() { name } else { format!("{path}/{name}") };
             if path.len() > MOST_PATH_BYTES {
-                return Err(
-                    file.refused(format!("paths of over {MOST_PATH_BYTES} bytes are in it"))
-                );
+                return Err(file.refused(format!("it has paths of over {MOST_PATH_BYTES} bytes")));
             }
             objects.push((path, address));
         }
@@ -123,7 +121,7 @@ fn each(file: &Hdf5<'_>, datasets: &[Dataset]) -> Result<Result<Values, String>,
             }
         };
         let offset = run.ok_or_else(|| {
-            file.bad(format!("the {len} bytes of `{}` are not there", dataset.path))
+            file.bad(format!("the {len} bytes of `{}` are missing", dataset.path))
         })?;
         runs.push(Run { offset, len });
         let is_bytes = dataset.datatype == Datatype::Opaque
@@ -287,7 +285,7 @@ fn values(
         return not_stored(&format!("its elements are {what}"));
     }
     if dataset.path.ends_with(".bytes") {
-        return not_stored("there are no offsets to say where each value begins");
+        return not_stored("it has no offsets that say where each value begins");
     }
     let stored = match rows::rows(file, dataset)? {
         Ok(stored) => stored,
@@ -302,7 +300,7 @@ fn values(
         Datatype::Integer { is_big, .. } if !is_list => not_stored(if is_big {
             "its elements are big-endian integers"
         } else {
-            "its elements are u64, which no field holds"
+            "its elements are u64, which fields do not support"
         }),
         _ if !is_list || dataset.element != stored.size => {
             not_stored(&format!("it has {shape:?} of them for each sample"))

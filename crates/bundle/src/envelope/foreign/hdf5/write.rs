@@ -26,7 +26,7 @@ impl Writer {
         let deep = |field: &&Field| field.as_fixed().is_some_and(|(_, s)| s.len() > MOST_DIMS);
         if let Some(field) = spec.fields.iter().find(deep) {
             let reason =
-                format!("its values have over {MOST_DIMS} dimensions, more than HDF5 takes");
+                format!("its values have over {MOST_DIMS} dimensions, more than HDF5 allows");
             return Err(Error::Value { key: field.name.to_string(), reason });
         }
         out.zeros(DATA_START)?;
@@ -44,7 +44,7 @@ impl Layout for Writer {
 
     fn finish(self: Box<Self>, out: &mut Out, rows: &Rows<'_>) -> Result<Finished, Error> {
         let dir = out.dir().display().to_string();
-        let too_long = || Error::malformed(dir.clone(), "the shard overflows what HDF5 holds");
+        let too_long = || Error::malformed(dir.clone(), "the shard is too large for HDF5");
         let n = rows.n();
         let mut arrays = Vec::new();
         let mut places = Vec::with_capacity(rows.fields.len());

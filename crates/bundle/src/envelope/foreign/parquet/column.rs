@@ -128,7 +128,7 @@ impl Column<'_> {
         let mut body = page.body;
         if unpack {
             let bytes = unpacked(&read(self.file, body)?, page, packed);
-            let bytes = bytes.ok_or_else(|| damaged("a page does not unpack"))?;
+            let bytes = bytes.ok_or_else(|| damaged("a page cannot be decompressed"))?;
             body = Run { offset: 0, len: bytes.len() as u64 };
             source.page = Some(ReadAt::in_memory(&self.file.path(), bytes));
         }
@@ -208,7 +208,7 @@ fn pick(entries: &[Run], source: &ReadAt, body: Run, n: usize) -> Result<Vec<Run
     let places = places.ok_or_else(|| damaged("a page is shorter than its values"))?;
     let entry = |place: u32| entries.get(usize::try_from(place).ok()?).copied();
     let runs: Option<Vec<Run>> = places.into_iter().map(entry).collect();
-    runs.ok_or_else(|| damaged("a page names what its dictionary does not have"))
+    runs.ok_or_else(|| damaged("a page refers to an entry that its dictionary does not have"))
 }
 
 fn split(run: Run, at: u64) -> Option<(Run, Run)> {
@@ -219,7 +219,7 @@ fn split(run: Run, at: u64) -> Option<(Run, Run)> {
 fn read(source: &ReadAt, run: Run) -> Result<Vec<u8>, Fault> {
     let inside = run.offset.checked_add(run.len).is_some_and(|end| end <= source.len_bytes());
     let len = usize::try_from(run.len).ok().filter(|_| inside);
-    let mut bytes = vec![0; len.ok_or_else(|| damaged("a value lies past its end"))?];
+    let mut bytes = vec![0; len.ok_or_else(|| damaged("a value is past its end"))?];
     source.read_at(run.offset, &mut bytes)?;
     Ok(bytes)
 }

@@ -60,7 +60,7 @@ impl Footer {
         }
         let len = u64::from(u32::from_le_bytes([a, b, c, d]));
         let first = start.checked_sub(len).filter(|first| *first >= 4);
-        let first = first.ok_or_else(|| bad(format!("its footer of {len} bytes is not there")))?;
+        let first = first.ok_or_else(|| bad(format!("its footer of {len} bytes is missing")))?;
         if len > MAX_FOOTER {
             let reason = format!("its footer takes {len} bytes, {MAX_FOOTER} are read at most");
             return Err(Error::NotInPlace { path: file.path(), reason });
@@ -120,7 +120,7 @@ impl Footer {
     fn check(&self, len: u64) -> Result<(), String> {
         let columns = self.leaves.len();
         if self.groups.iter().any(|group| group.chunks.len() != columns) {
-            return Err(format!("a row group has not {columns} columns"));
+            return Err(format!("a row group does not have {columns} columns"));
         }
         let rows = self.rows().filter(|rows| *rows <= MAX_SHARD_SAMPLES);
         let values = rows.and_then(|rows| rows.checked_mul(columns as u64));
@@ -163,7 +163,7 @@ impl Chunk {
         };
         if let Some(path) = column.text(1) {
             return Some(Self {
-                place: Err(format!("it lies in another file, `{path}`")),
+                place: Err(format!("it is stored in another file, `{path}`")),
                 codec: 0,
             });
         }

@@ -99,7 +99,7 @@ pub(super) fn leaves<'a>(
         }
         if element.children > 0 {
             if depth >= MAX_DEPTH {
-                return Err(format!("its groups lie in each other more than {MAX_DEPTH} deep"));
+                return Err(format!("its groups are nested more than {MAX_DEPTH} deep"));
             }
             open.push(Open { left: element.children, name: Some(name), max_def, repeated });
         } else {

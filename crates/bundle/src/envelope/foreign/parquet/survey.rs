@@ -15,7 +15,7 @@ use crate::{Dtype, Error, Field, ReadAt};
 const MAX_TEXTS: u64 = 8;
 
 /// What writes a file anew so that bytes lie in it as they are.
-const REPACK: &str = "`pq.write_table(pq.read_table(FILE), NEW, compression=\"none\", use_dictionary=False)` of pyarrow writes it anew";
+const REPACK: &str = "`pq.write_table(pq.read_table(FILE), NEW, compression=\"none\", use_dictionary=False)` of pyarrow rewrites it";
 
 /// A column each of those that hold values; those of groups by their path.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
@@ -95,14 +95,15 @@ fn numbers(column: &Walk<'_>, dtype: Dtype) -> Result<Values, Fault> {
 
 fn fixed(runs: &[Option<Run>], dtype: Dtype, shape: Vec<u64>) -> Result<Values, Fault> {
     let offsets: Option<Vec<u64>> = runs.iter().map(|run| run.map(|run| run.offset)).collect();
-    let offsets = offsets.ok_or_else(|| Fault::NotStored("some samples have none".to_owned()))?;
+    let offsets =
+        offsets.ok_or_else(|| Fault::NotStored("some samples have no value".to_owned()))?;
     Ok(Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) })
 }
 
 pub(super) fn texts(column: &Walk<'_>, left: &mut u64) -> Result<Vec<Option<String>>, Fault> {
     column.read(&mut |bytes| {
         *left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-            Fault::NotStored("its texts take many times the size of the file".to_owned())
+            Fault::NotStored("its strings take many times the size of the file".to_owned())
         })?;
         let text = String::from_utf8(bytes.to_vec());
         text.map_err(|_| Fault::Damaged("a text is not UTF-8".to_owned()))

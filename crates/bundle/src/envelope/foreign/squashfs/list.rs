@@ -68,7 +68,7 @@ impl<'a> List<'a> {
         }
         let mut keys = Vec::new();
         for (row, line) in lines.enumerate() {
-            let bad = || format!("the line of sample {row} is not whole");
+            let bad = || format!("the line of sample {row} is incomplete");
             let mut values = line.ok_or_else(bad)?.split(TAB);
             keys.push(values.next().ok_or_else(bad)?);
             for (_, column) in &mut columns {

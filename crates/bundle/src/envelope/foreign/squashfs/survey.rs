@@ -175,7 +175,7 @@ impl<'a> Files<'a> {
         let mut not = self.files.iter().filter(|(.., content)| !stored(content));
         if let Some((path, _, content)) = not.next() {
             let reason = format!(
-                "{} of its {} images are not stored runs: `{path}` {}; {REPACK}",
+                "{} of its {} images are not stored in one piece: `{path}` {}; {REPACK}",
                 not.count().saturating_add(1),
                 self.files.len(),
                 self.fault(*content)
@@ -207,8 +207,8 @@ impl<'a> Files<'a> {
     fn fault(&self, content: Content) -> String {
         match content {
             Content::Compressed => format!("is compressed with {}", self.compressor),
-            Content::Divided => "has its end apart, in a fragment".into(),
-            Content::Sparse => "has blocks of zeros that are left out".into(),
+            Content::Divided => "has its end in a fragment".into(),
+            Content::Sparse => "has blocks of zeros that are not stored".into(),
             Content::Run { .. } => "is stored".into(),
         }
     }

@@ -53,7 +53,7 @@ impl Groups {
             let hash = blake3::hash(stem.as_bytes());
             let short = hash.as_bytes().first_chunk::<16>().copied().unwrap_or_default();
             if !self.seen.insert(short) {
-                let reason = format!("the members of sample `{stem}` do not lie together");
+                let reason = format!("the members of sample `{stem}` are not next to each other");
                 return Err(refused(reason));
             }
             stem.clone_into(&mut self.stem);
