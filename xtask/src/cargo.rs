@@ -71,6 +71,8 @@ pub const EARTH: Artifact =
 /// The benchmarks.
 pub const BENCH: Artifact =
     Artifact::new(("xtask-bench", "xtask/bench"), "bin", "xtask-bench", &[]);
+/// Writes the pages as HTML.
+pub const DOCS: Artifact = Artifact::new(("xtask-docs", "xtask/docs"), "bin", "xtask-docs", &[]);
 /// Makes the images of the demo.
 pub const DEMO_IMAGES: Artifact = Artifact::new(CODEC, "example", "demo_images", &[]);
 /// A director in front of other servers.

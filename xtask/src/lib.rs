@@ -17,6 +17,7 @@ mod check;
 mod ci;
 mod demo;
 mod dist;
+mod docs;
 mod image;
 mod lint;
 pub mod peers;
@@ -43,6 +44,7 @@ enum Verb {
     Image(image::Args),
     Bench(bench::Args),
     Dist(dist::Args),
+    Docs(docs::Args),
     Peers(peers::Args),
     Ci(ci::Args),
 }
@@ -61,6 +63,7 @@ pub fn run() -> Result<()> {
         Verb::Image(args) => image::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Dist(args) => dist::run(&args),
+        Verb::Docs(args) => docs::run(&args),
         Verb::Peers(args) => peers::run(&args),
         Verb::Ci(args) => ci::run(&args),
     }
