@@ -9,6 +9,7 @@ use gular_files::Size;
 mod deny;
 mod fuzz;
 mod older_line;
+mod packages;
 
 use crate::peers::venv;
 use crate::setup::{self, Line, Ready};
@@ -25,8 +26,8 @@ const FUZZ_LONG: Duration = Duration::from_secs(60);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also the long tests, the fuzz targets for a minute each and not for seconds, libtorch
-    /// 2.7.0, the program and the wheel compiled for aarch64, and the licences and sources of all
-    /// crates
+    /// 2.7.0, the program and the wheel compiled for aarch64, the licences and sources of all
+    /// crates, and the packages and the documentation of ours
     #[arg(long)]
     long: bool,
 }
@@ -66,6 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })?;
     if args.long {
         stages.run("deny", || deny::run(&workspace, &ready))?;
+        stages.run("packages", || packages::run(&workspace, &ready))?;
         stages.run("aarch64", || dist::check_aarch64(&workspace, &ready))?;
         stages.run("libtorch 2.7.0", || older_line::run(&workspace))?;
     }
