@@ -1,11 +1,14 @@
-//! `cargo xtask dist`: what people download.
+//! `cargo xtask dist`: what people download, and nothing else, in a folder that can be put online.
 //!
 //! ```text
 //!   target/dist/gular                                     the program
 //!   target/dist/gular-VERSION-cp39-abi3-manylinux_2_28_x86_64.whl   the package, the program in it
 //!   target/dist/share/man/man1/*.1, bash-completion, zsh, fish   for those who install the program
+//!   target/dist/docs/index.html                           all pages
+//!   target/dist/CHANGELOG.md, LICENSE-APACHE, LICENSE-MIT
 //!   target/dist/NOTICES.txt                               licences of everything inside
-//!   target/dist/SHA256SUMS
+//!   target/dist/SHA256SUMS                                of all these files
+//!   target/dist-tools/                                    what makes them
 //! ```
 
 use std::env;
@@ -16,9 +19,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+mod beside;
 mod notices;
 
 use crate::cargo;
+use crate::docs;
 use crate::process::{self, command};
 use crate::setup::{self, Missing, Ready, Tool};
 use crate::workspace::Workspace;
@@ -30,6 +35,9 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// 64-bit ARM, which is compiled and not yet handed out.
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
 
+/// The folder of the tools, below cargo's: they are not for those who download.
+const HOME: &str = "dist-tools";
+
 /// The tools, with their versions.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 
@@ -37,7 +45,8 @@ const REQUIREMENTS: &str = include_str!("requirements.txt");
 ///
 /// Both run on Linux x86-64 with glibc 2.28 or newer (Debian 10, RHEL 8, Ubuntu 20.04):
 /// everything, C included, is compiled by zig for that glibc. The tools are installed from
-/// PyPI into `target/dist/tools` (200 MB). Results go to `target/dist`.
+/// PyPI into `target/dist-tools` (200 MB). Results go to `target/dist`, with the pages as HTML,
+/// the changelog, licences and checksums: the folder can be put online as it is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Compile with this cargo profile instead of `release`, to try the steps
@@ -52,12 +61,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let ready = setup::without_libtorch(&workspace)?;
-    let home = workspace.target.join("dist");
-    let out = args.out.clone().unwrap_or_else(|| home.clone());
+    let home = workspace.target.join(HOME);
+    let out = args.out.clone().unwrap_or_else(|| workspace.target.join("dist"));
+    beside::check_changelog(&workspace.root)?;
     let tools = tools(&workspace, &home)?;
     let work = home.join("work");
     fs::create_dir_all(&out).with_context(|| format!("cannot make `{}`", out.display()))?;
     empty(&work)?;
+    beside::forget_earlier(&out)?;
 
     let profile = &args.profile;
     let built = Build { workspace: &workspace, ready: &ready, tools: &tools, profile };
@@ -87,8 +98,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     )?;
 
     built.check(&named, &wheel, &work)?;
+    docs::write(&workspace, &ready, &out.join("docs"))?;
     let mut files = vec![named.clone(), wheel.clone(), notices];
     files.extend(shared.iter().map(|name| out.join(name)));
+    files.extend(beside::copy(&workspace.root, &out)?);
+    files.extend(beside::files_below(&out.join("docs"))?);
     sums(&out, &files)?;
     for file in [&named, &wheel] {
         let bytes = fs::metadata(file).map(|found| found.len()).unwrap_or_default();
@@ -99,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Compiles program and package for 64-bit ARM, C included. Nothing is linked or run.
 pub(crate) fn check_aarch64(workspace: &Workspace, ready: &Ready) -> Result<()> {
-    let tools = tools(workspace, &workspace.target.join("dist"))?;
+    let tools = tools(workspace, &workspace.target.join(HOME))?;
     if process::find("rustup").is_some() {
         process::run(command("rustup").args(["target", "add", AARCH64]))?;
     }
@@ -318,7 +332,7 @@ fn shared(program: &Path, share: &Path) -> Result<Vec<String>> {
 fn sums(out: &Path, files: &[PathBuf]) -> Result<()> {
     let names = files.iter().filter_map(|file| file.strip_prefix(out).ok());
     let text = process::stdout_of(command("sha256sum").args(names).current_dir(out))?;
-    let path = out.join("SHA256SUMS");
+    let path = out.join(beside::SUMS);
     fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
