@@ -49,6 +49,7 @@ impl DuplicatesArgs {
 pub(crate) struct With<'a, R> {
     #[serde(flatten)]
     pub(crate) report: &'a R,
+    /// Images that occur more than once; left out where there is no bundle to look in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicates: Option<&'a Duplicates>,
 }

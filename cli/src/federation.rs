@@ -100,10 +100,15 @@ pub(crate) fn run(args: &FederationArgs, output: &Output) -> Result<Exit, Failur
 /// What is said on stdout, as JSON.
 #[derive(serde::Serialize)]
 struct Served<'a> {
+    /// What begins every URL in it.
     url: &'a str,
+    /// The certificate that clients must trust.
     ca: &'a Path,
+    /// The origin's address.
     origin: String,
+    /// The cache's address, where there is a cache.
     cache: Option<String>,
+    /// The process.
     pid: u32,
 }
 

@@ -25,13 +25,17 @@ pub(crate) fn no_digest(url: &BundleUrl) -> Result<(), Failure> {
 struct Said<'a, R> {
     #[serde(flatten)]
     report: &'a R,
+    /// What failed.
     failed: Vec<FailedObject<'a>>,
+    /// Objects that were not begun, since the servers, or the disk, failed for all before them.
     not_tried: usize,
 }
 
 #[derive(Serialize)]
 struct FailedObject<'a> {
+    /// The object, below the folder.
     name: &'a str,
+    /// Why.
     error: String,
 }
 

@@ -50,9 +50,13 @@ pub(super) struct CheckArgs {
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct Checked<'a> {
+    /// The image.
     image: &'a str,
+    /// What jobs have to ask for.
     facts: &'a Facts,
+    /// What the check found.
     check: &'a Report,
+    /// HTCondor's lines, as far as they could be tried.
     replay: &'a [Replay],
 }
 

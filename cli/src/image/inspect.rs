@@ -34,14 +34,23 @@ pub(super) struct InspectArgs {
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct Inspected<'a> {
+    /// What jobs have to ask for.
     facts: &'a Facts,
+    /// The program that the image starts.
     program: Option<String>,
+    /// Variables that it sets.
     env: &'a BTreeMap<String, String>,
+    /// Its labels.
     labels: &'a BTreeMap<String, String>,
+    /// The SIF's objects, or the OCI image's layers.
     parts: &'a [Part],
+    /// What its list of contents names.
     packages: Vec<Package>,
+    /// The recipe or definition file it was made from; may be empty.
     recipe: &'a str,
+    /// What the check found.
     check: &'a Report,
+    /// With `--files`: its files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<Listed>,
 }
@@ -49,16 +58,22 @@ struct Inspected<'a> {
 /// A package of the list of contents.
 #[derive(Debug, Serialize)]
 struct Package {
+    /// Its name.
     name: String,
+    /// Its version, where the list has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct Listed {
+    /// Its path in the image.
     path: String,
+    /// Its kind, as the first letter of `ls -l`, and its rights in octal.
     mode: String,
+    /// Its length.
     bytes: u64,
+    /// What a link points to.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
 }

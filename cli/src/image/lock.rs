@@ -47,15 +47,25 @@ pub(super) struct LockArgs {
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct Report {
+    /// The lock file.
     lock: String,
+    /// Whether nothing was to be written.
     dry_run: bool,
+    /// Whether it was written: a lock that says the same stays as it is.
     written: bool,
+    /// Debian packages in it.
     debian_packages: usize,
+    /// Wheels in it.
     wheels: usize,
+    /// Bytes of all packages.
     bytes: u64,
+    /// Packages that the lock did not have before.
     added: Vec<String>,
+    /// Packages that it no longer has.
     removed: Vec<String>,
+    /// Packages with another version.
     changed: Vec<String>,
+    /// The folder with copies of all packages, if one was asked for.
     vendor: Option<String>,
 }
 

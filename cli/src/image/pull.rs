@@ -56,9 +56,11 @@ pub(super) struct PullArgs {
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct Report {
+    /// Where it is now.
     path: PathBuf,
     #[serde(flatten)]
     pulled: Pulled,
+    /// Wall-clock time.
     seconds: f64,
 }
 

@@ -19,6 +19,7 @@ const NAME_DIGITS: usize = 16;
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct Report {
+    /// Where it is now.
     path: PathBuf,
     #[serde(flatten)]
     fetched: FetchReport,

@@ -62,6 +62,7 @@ pub(super) struct PushArgs {
 struct Report<'a> {
     #[serde(flatten)]
     pushed: &'a Pushed,
+    /// Wall-clock time.
     seconds: f64,
 }
 

@@ -15,7 +15,9 @@ pub struct Part {
 
 #[derive(Serialize, Deserialize)]
 struct Numbers {
+    /// Which one, counted from 1.
     number: u32,
+    /// How many there are.
     of: u32,
 }
 
