@@ -45,7 +45,7 @@ pub(crate) struct Link {
     pub(crate) target: String,
     /// Counted from 1.
     pub(crate) line: usize,
-    /// The last heading of level 2 before it, and whether it is in the first column of a table.
+    /// The last heading of level 2 before it, and whether it is the first link of a table's row.
     pub(crate) under: Option<String>,
     pub(crate) leads: bool,
 }
@@ -87,7 +87,7 @@ impl Page {
             text: String::new(),
         };
         let (mut slugs, mut under) = (Slugs::default(), None);
-        let (mut heading, mut column) = (None::<Section>, None);
+        let (mut heading, mut fresh_row) = (None::<Section>, false);
         let line_of =
             |at: &Range<usize>| text.get(..at.start).unwrap_or_default().matches('\n').count() + 1;
         for (event, at) in Parser::new_ext(&text, options()).into_offset_iter() {
@@ -114,11 +114,10 @@ impl Page {
                     }
                     page.sections.push(section);
                 }
-                Event::Start(Tag::TableRow) => column = Some(0),
-                Event::End(TagEnd::TableRow) => column = None,
-                Event::End(TagEnd::TableCell) => column = column.map(|n: usize| n + 1),
+                Event::Start(Tag::TableRow) => fresh_row = true,
+                Event::End(TagEnd::TableRow) => fresh_row = false,
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-                    let (line, leads) = (line_of(&at), column == Some(0));
+                    let (line, leads) = (line_of(&at), std::mem::take(&mut fresh_row));
                     page.links.push(Link {
                         target: dest_url.into_string(),
                         line,

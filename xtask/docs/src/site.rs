@@ -13,9 +13,10 @@ use crate::place::{Kind, relative};
 use crate::search::Index;
 use crate::tree;
 
-/// Where reading begins, and the page whose tables are the menu.
+/// Where reading begins.
 const HOME: &str = "README.md";
-const MENU: &str = "docs/README.md";
+/// The pages whose tables are the menu, the second one's as one group.
+const MENU: [&str; 2] = ["docs/README.md", "tutorials/README.md"];
 /// What an earlier folder is known by.
 const INDEX: &str = "site/search-index.js";
 
@@ -36,7 +37,7 @@ impl Site {
     /// When a page cannot be read.
     pub(crate) fn collect(root: &Path) -> Result<Self> {
         let (mut pages, mut others) = (BTreeMap::new(), BTreeSet::new());
-        let mut ahead = vec![PathBuf::from(HOME), PathBuf::from(MENU)];
+        let mut ahead: Vec<_> = [HOME].into_iter().chain(MENU).map(PathBuf::from).collect();
         while let Some(path) = ahead.pop() {
             if pages.contains_key(&path) {
                 continue;
@@ -138,21 +139,31 @@ impl Site {
     }
 }
 
-/// The tables of the index: their headings, and the pages that their rows begin with.
+/// The tables of the indexes: their headings, and the pages that their rows link to first.
 fn menu(pages: &BTreeMap<PathBuf, Page>) -> Vec<Group> {
     let mut groups = Vec::<Group>::new();
-    for link in pages.get(Path::new(MENU)).into_iter().flat_map(|page| &page.links) {
-        let (Some((path, _)), Some(title)) = (link.inside(), &link.under) else { continue };
-        let path = tree::resolved(Path::new(MENU), path).unwrap_or_default();
-        let Some(page) = pages.get(&path).filter(|_| link.leads) else { continue };
-        let file = Kind::Page.file(&path);
-        if groups.iter().any(|group| group.pages.iter().any(|(_, listed)| *listed == file)) {
-            continue;
+    for (n, index) in MENU.iter().enumerate() {
+        let Some(index) = pages.get(Path::new(index)) else { continue };
+        let whole = (n > 0).then(|| index.title.clone());
+        if let Some(title) = &whole {
+            let first = (index.title.clone(), Kind::Page.file(&index.path));
+            groups.push(Group { title: title.clone(), pages: vec![first] });
         }
-        match groups.last_mut().filter(|group| group.title == *title) {
-            Some(group) => group.pages.push((page.title.clone(), file)),
-            None => {
-                groups.push(Group { title: title.clone(), pages: vec![(page.title.clone(), file)] })
+        for link in index.links.iter().filter(|link| link.leads) {
+            let (Some((path, _)), Some(title)) =
+                (link.inside(), whole.as_ref().or(link.under.as_ref()))
+            else {
+                continue;
+            };
+            let path = tree::resolved(&index.path, path).unwrap_or_default();
+            let Some(page) = pages.get(&path) else { continue };
+            let listed = (page.title.clone(), Kind::Page.file(&path));
+            if groups.iter().any(|group| group.pages.contains(&listed)) {
+                continue;
+            }
+            match groups.last_mut().filter(|group| group.title == *title) {
+                Some(group) => group.pages.push(listed),
+                None => groups.push(Group { title: title.clone(), pages: vec![listed] }),
             }
         }
     }
@@ -229,7 +240,7 @@ mod tests {
         assert!(n_links > 1000 && faults.is_empty(), "{n_links} links\n{}\n", faults.join("\n"));
         let listed: usize = site.menu.iter().map(|group| group.pages.len()).sum();
         // README, the index itself and Python's own page are reached from others.
-        assert!(listed + 4 >= n_pages, "{listed} of {n_pages} pages are in docs/README.md");
+        assert!(listed + 4 >= n_pages, "{listed} of {n_pages} pages are in the menu");
         // Again in its own place, and in no other's.
         assert_eq!(site.write(&out).unwrap(), n_pages);
         fs::write(dir.path().join("mine"), "").unwrap();
