@@ -107,7 +107,7 @@ impl Page {
                     section.id = slugs.next(&section.heading);
                     match level {
                         HeadingLevel::H1 if page.title.is_empty() => {
-                            page.title.clone_from(&section.heading)
+                            page.title.clone_from(&section.heading);
                         }
                         HeadingLevel::H2 => under = Some(section.heading.clone()),
                         _ => {}
@@ -189,7 +189,7 @@ impl Page {
                     events.push(Event::Start(Tag::Table(columns)));
                 }
                 Event::End(TagEnd::Table) => {
-                    events.extend([Event::End(TagEnd::Table), html("</div>\n")])
+                    events.extend([Event::End(TagEnd::Table), html("</div>\n")]);
                 }
                 Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                     let dest_url = rewritten(&dest_url).into();

@@ -107,6 +107,13 @@ function close() {
   found.hidden = true;
 }
 
+// The menu shows where its reader is.
+const current = document.querySelector("nav [aria-current]");
+if (current) {
+  const menu = current.closest("nav");
+  menu.scrollTop = current.offsetTop - menu.clientHeight / 3;
+}
+
 box.hidden = false;
 query.addEventListener("focus", () => { load(); show(); });
 query.addEventListener("input", () => { load(); show(); });
