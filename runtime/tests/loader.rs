@@ -159,7 +159,7 @@ fn states_of_other_trainings_are_refused() {
         assert!(error.to_string().contains(word), "{error}");
     };
     let state = Loader::new(other.bundle, options(kind)).unwrap().state();
-    check(&mut loader, state, "is of bundle blake3:");
+    check(&mut loader, state, "was saved with bundle blake3:");
     let mut options = options(kind);
     options.order.seed = 12;
     let state = Loader::new(made.bundle.clone(), options.clone()).unwrap().state();
