@@ -328,7 +328,7 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
             "choose a folder for temporary bundles with `--scratch`"
         }
         E::Differs { .. } => {
-            "check the bundle with `gular verify`; if it is sound, please report this as a bug"
+            "check the bundle with `gular verify`; if it is intact, please report this as a bug"
         }
         E::Bundle(error) => return bundle(error),
         E::Pack(error) => return pack(error),

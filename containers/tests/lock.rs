@@ -174,7 +174,7 @@ fn lists_of_another_suite_or_time_are_refused() {
     assert!(missing("../../x").to_string().contains("not the name of a Debian release"));
     let arm = recipe("platform = \"linux/arm64\"\n[base]\npackages = [\"bash\"]");
     let error = lock(&arm, &sources(), &debian()).unwrap_err();
-    assert_eq!(error.hint().unwrap(), "the suite has nothing for arm64");
+    assert_eq!(error.hint().unwrap(), "the suite has no packages for arm64");
 }
 
 #[test]

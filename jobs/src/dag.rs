@@ -184,7 +184,7 @@ fn read(
                         n,
                         [
                             &what,
-                            "DAGMan refuses it: both part the names of splices",
+                            "DAGMan refuses it: both separate the names of splices",
                             "use letters, digits, `-` and `_`",
                         ],
                     );
@@ -338,14 +338,14 @@ fn missing(report: &mut Report, line: usize, path: &str) {
         line,
         [
             &what,
-            "DAGMan fails when it comes to this node, hours after it was submitted",
+            "DAGMan fails when it reaches this node, hours after it was submitted",
             "name a file that is there",
         ],
     );
 }
 
 fn newer(report: &mut Report, line: usize, command: &str) {
-    let what = format!("{command} is known from HTCondor 25 on");
+    let what = format!("{command} needs HTCondor 25 or newer");
     report.warning(
         "new-dag-command",
         line,

@@ -221,7 +221,7 @@ fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut Plan) {
         }
     }
     if apart {
-        notes.push(format!("a GPU would wait for {cores_wanted:.0} cores: do the work of the cores in jobs of their own, before or after, and move results between them"));
+        notes.push(format!("a GPU would wait for {cores_wanted:.0} cores: do the CPU work in separate jobs, before or after, and pass the results on"));
     }
     if work.model_bytes > 0 && plan.jobs.iter().any(|job| job.jobs > 1) {
         notes.push("publish the model under a name with a version, and read it by `osdf:///`: caches near the jobs keep it".to_owned());

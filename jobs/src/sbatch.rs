@@ -234,7 +234,7 @@ fn header(lines: &[&str], script: &Script, report: &mut Report) -> Header {
                 report
                     .error("sbatch-comment", n, [
                         "this line is a comment, not an option",
-                        "sbatch reads lines that begin with `#SBATCH ` alone: the option has no effect",
+                        "sbatch reads only lines that begin with `#SBATCH `: the option has no effect",
                         "write `#SBATCH ` at the beginning of the line",
                     ])
                     .edit = Some(Edit { line: n, count: 1, lines: vec![format!("#SBATCH {options}")] });
@@ -242,10 +242,8 @@ fn header(lines: &[&str], script: &Script, report: &mut Report) -> Header {
             continue;
         };
         if n > first_command {
-            let what = format!(
-                "`{}` stands behind the first command, in line {first_command}",
-                line.trim()
-            );
+            let what =
+                format!("`{}` comes after the first command, in line {first_command}", line.trim());
             report.error(
                 "sbatch-late",
                 n,
@@ -329,7 +327,7 @@ fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, repo
             let what = format!("`{value}` is not expanded");
             report.error("sbatch-variable", *line, [
                 &what,
-                "no shell reads `#SBATCH` lines: this is the text itself, a folder named `$HOME`",
+                "no shell expands `#SBATCH` lines: the text is taken literally, such as a folder named `$HOME`",
                 "write it out, use %x (name), %j (job) or %a (array), or give the option to `sbatch`",
             ]);
             continue;
@@ -459,7 +457,7 @@ fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, repo
         let line = header.settings.first().map_or(1, |setting| setting.line);
         report.warning("no-request", line, [
             "`--time` is not set",
-            "the partition's default counts, often an hour or less, or the longest, which waits longest",
+            "the partition's default applies: often an hour or less, or the maximum, which waits longest",
             "set it, and stop in time to save",
         ]);
     }
@@ -484,7 +482,7 @@ fn array(header: &Header, text: &str, lines: &[&str], report: &mut Report) {
                 .error(
                     "stdout-collides",
                     setting.line,
-                    [&what, "each replaces what the others wrote", &format!("write `{right}`")],
+                    [&what, "each overwrites what the others wrote", &format!("write `{right}`")],
                 )
                 .edit = Some(Edit {
                 line: setting.line,
@@ -549,7 +547,7 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut Report) {
                 signal.line,
                 [
                     &what,
-                    "nobody hears it: the program is killed at the time limit",
+                    "no process gets it: the program is killed at the time limit",
                     "start the program with `srun`",
                 ],
             );
@@ -567,7 +565,7 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut Report) {
                     line,
                     [
                         "a requeued job empties its output file",
-                        "what the runs before wrote is lost, the reason of a failure among it",
+                        "the output of earlier runs is lost, including the reason of a failure",
                         "add `#SBATCH --open-mode=append`",
                     ],
                 )
@@ -605,7 +603,7 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut Report) {
         if !given && !text.contains("SRUN_CPUS_PER_TASK") && cpus.value != "1" {
             report
                 .error("srun-cpus", srun.line, [
-                    "srun does not take `--cpus-per-task` over",
+                    "srun does not inherit `--cpus-per-task`",
                     "from Slurm 22.05 on each task gets one core: threads that decode images share it, and training is many times slower",
                     "`export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` before it",
                 ])
@@ -626,7 +624,7 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut Report) {
     {
         let line = srun.map_or(1, |srun| srun.line);
         report.error("no-master-addr", line, [
-            "several processes train, and nobody says where they meet",
+            "several processes train together, but no address is set where they meet",
             "each waits for MASTER_ADDR and MASTER_PORT, or trains alone",
             "`export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`",
         ]);

@@ -141,7 +141,7 @@ impl Release {
         let path = format!("{dir}/Packages.xz");
         let Some((_, digest, bytes)) = self.files.iter().find(|(there, ..)| *there == path) else {
             let reason = format!("it names no `{path}`");
-            let hint = format!("the suite has nothing for {arch}");
+            let hint = format!("the suite has no packages for {arch}");
             return Err(Error::Release { url: self.url.clone(), reason, hint: Some(hint) });
         };
         let base = format!("{}/dists/{}", self.root, self.suite);

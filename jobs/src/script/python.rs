@@ -156,7 +156,7 @@ fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut Report) {
                 line.number,
                 [
                     &what,
-                    "each start draws another split: a run that goes on trains on images that it tested on before, and the accuracy is too good",
+                    "each start draws another split: a resumed run trains on images that it tested on before, and the accuracy is too good",
                     fix,
                 ],
             );
@@ -261,7 +261,7 @@ fn saves(text: &str, lines: &[Code<'_>], report: &mut Report) {
         ["os.replace(", "os.rename(", ".rename(", "tmp.replace(", "temp.replace(", "shutil.move("];
     if !renames.iter().any(|word| text.contains(word)) {
         report.error("save-not-atomic", save.number, [
-            "the checkpoint is written over the one before",
+            "the checkpoint overwrites the one before",
             "a job that is stopped while it writes leaves half a file, and both checkpoints are lost",
             "save to `path + \".tmp\"`, then `os.replace(path + \".tmp\", path)`",
         ]);
@@ -277,11 +277,15 @@ fn saves(text: &str, lines: &[Code<'_>], report: &mut Report) {
         (false, false) => "the state of the random numbers, nor how far the training was",
     };
     let what = format!("the checkpoint does not hold {missing}");
-    report.warning("state-incomplete", save.number, [
-        &what,
-        "a run that goes on sees other samples than one that was never stopped, some twice and some never",
-        "save `torch.get_rng_state()`, `random.getstate()`, epoch and batch with the model",
-    ]);
+    report.warning(
+        "state-incomplete",
+        save.number,
+        [
+            &what,
+            "a resumed run sees other samples than an uninterrupted one, some twice and some never",
+            "save `torch.get_rng_state()`, `random.getstate()`, epoch and batch with the model",
+        ],
+    );
 }
 
 #[cfg(test)]

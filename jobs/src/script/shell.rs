@@ -339,7 +339,7 @@ pub(crate) fn line_ends(text: &str, report: &mut Report) {
             text.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect::<Vec<_>>();
         report
             .error("windows-lines", 1, [
-                "the lines end as on Windows (CR LF)",
+                "the file has Windows line ends (CR LF)",
                 "the kernel looks for a program whose name ends in CR: `bad interpreter`, and the job fails at once",
                 "save it with Unix line ends, or run `dos2unix`",
             ])
@@ -361,7 +361,7 @@ fn continuations(text: &str, script: &Script, report: &mut Report) {
         if spaces_after_backslash(line) && !line.trim_start().starts_with('#') {
             report
                 .error("backslash-space", i + 1, [
-                    "there is a space behind the backslash",
+                    "there is a space after the backslash",
                     "the shell ends the command here: the next line's options are run as a command of their own, and lost",
                     "remove the space, so that the backslash is the line's last character",
                 ])
@@ -434,7 +434,7 @@ fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut Report) {
                 severity(report, "restart-mkdir", command.line, [
                     &what,
                     "after a checkpoint the script runs again in the same folder, where the first run made it",
-                    "`mkdir -p` does not mind",
+                    "use `mkdir -p`",
                 ])
                 .edit = Some(Edit { line: command.line, count: 1, lines: vec![line.replacen("mkdir ", "mkdir -p ", 1)] });
             }
@@ -467,7 +467,7 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut Report) {
     let name = command.script().unwrap_or_else(|| command.program());
     let code = match job.exit_code {
         Some(code) => format!(
-            "the job ends with another code than {code}, so that a checkpoint counts as the end"
+            "the job exits with another code than {code}, so a checkpoint counts as the end of the job"
         ),
         None => "the job counts as done when the program failed".to_owned(),
     };

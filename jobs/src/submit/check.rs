@@ -154,7 +154,7 @@ fn texts(context: &Context<'_>, report: &mut Report) {
             if spaces_after_backslash(raw) && !line.text.starts_with('#') {
                 report
                     .warning("backslash-space", number, [
-                        "there is a space behind the backslash",
+                        "there is a space after the backslash",
                         "HTCondor joins the next line all the same, while shells and older versions do not",
                         "remove the space",
                     ])
@@ -251,17 +251,21 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut Report) {
                 }
                 let rule = if set.attribute { "unknown-attribute" } else { "unknown-command" };
                 report
-                    .error(rule, set.line, [
-                        &what,
-                        "HTCondor takes any name without a word: this one is set and never looked at",
-                        &format!("write `{right}`"),
-                    ])
+                    .error(
+                        rule,
+                        set.line,
+                        [
+                            &what,
+                            "HTCondor accepts any name silently: this one is set but never read",
+                            &format!("write `{right}`"),
+                        ],
+                    )
                     .edit = Some(Edit { line: set.line, count: set.count, lines });
             }
             None if !set.attribute && !is_known(&lower) && !used() && !context.submit.includes => {
                 let what =
                     format!("`{}` is not a command, and no `$({})` reads it", set.name, set.name);
-                let why = "HTCondor takes any name without a word: it is set and never looked at";
+                let why = "HTCondor accepts any name silently: it is set but never read";
                 report.warning(
                     "unknown-command",
                     set.line,
@@ -286,7 +290,7 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut Report) {
             report.warning(
                 "set-twice",
                 set.line,
-                [&what, "the last one counts, this one is never looked at", "keep one of them"],
+                [&what, "the last one counts, this one has no effect", "keep one of them"],
             );
         }
     }
@@ -366,7 +370,7 @@ fn statements(context: &Context<'_>, given: &Given, report: &mut Report) {
         Some(queue) => {
             let after = |set: &&Set| set.line > queue.line && set.after_queue;
             if let Some(set) = context.submit.sets.iter().find(after) {
-                let what = format!("`{}` stands behind the last `queue`", set.name);
+                let what = format!("`{}` comes after the last `queue`", set.name);
                 report.error(
                     "after-queue",
                     set.line,

@@ -219,7 +219,7 @@ fn urls(context: &Context<'_>, report: &mut Report) {
                 let what = format!("the name in `{url}` has no version");
                 report.warning("stale-name", set.line, [
                     &what,
-                    "caches go by the name and never learn of a change: after an update jobs get the old file, or parts of both",
+                    "caches key on the name and never learn of a change: after an update jobs get the old file, or parts of both",
                     "put a version or a digest into the name, and never change a published file",
                 ]);
             }
@@ -317,7 +317,7 @@ fn remaps(context: &Context<'_>, report: &mut Report) {
                 .error(
                     "bad-remap",
                     set.line,
-                    [&what, "remaps are parted by `;`: this is one long file name", "write `;`"],
+                    [&what, "remaps are separated by `;`: this is one long file name", "write `;`"],
                 )
                 .edit = Some(context.with_value(set, &set.value.replace(',', ";")));
             continue;
@@ -414,7 +414,7 @@ fn collisions(context: &Context<'_>, report: &mut Report) {
         .error(
             "outputs-collide",
             set.line,
-            [&what, "they land under one name: the last job's replace all others", &fix],
+            [&what, "they get the same name: the last job's files replace all others", &fix],
         )
         .edit = certain.then(|| Context::after(set, format!("transfer_output_remaps = {remap}")));
 }

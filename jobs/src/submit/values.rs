@@ -89,7 +89,7 @@ fn sizes(context: &Context<'_>, report: &mut Report) {
                 report
                     .error("unit", set.line, [
                         &what,
-                        "condor_submit refuses it, or takes it for the name of an attribute that nobody has, and the job never runs",
+                        "condor_submit refuses it, or takes it for an attribute that no machine has, and the job never runs",
                         "write a number and KB, MB, GB or TB",
                     ])
                     .edit = edit;
@@ -111,7 +111,7 @@ fn sizes(context: &Context<'_>, report: &mut Report) {
                 [
                     &what,
                     "the pool's default is small; a job that uses more is put on hold or stopped",
-                    "set it to what a short run took, and a quarter more",
+                    "set it to what a short run needed, plus a quarter",
                 ],
             );
         }
@@ -168,7 +168,7 @@ fn gpus(context: &Context<'_>, report: &mut Report) {
                     set.line,
                     [
                         &what,
-                        "it is ignored without a word: the job gets no GPU",
+                        "it is ignored silently: the job gets no GPU",
                         "add `request_gpus = 1`",
                     ],
                 )
@@ -382,7 +382,7 @@ fn attributes(context: &Context<'_>, report: &mut Report) {
                     set.line,
                     [
                         &what,
-                        "without them it is the name of another attribute, and nobody has that one",
+                        "without them it is the name of another attribute, which does not exist",
                         &format!("write \"{text}\""),
                     ],
                 )

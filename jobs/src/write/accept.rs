@@ -18,7 +18,7 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
             format!(
                 "`{word}` has a parameter and `$`, a backtick, `\"` or `\\`: the job's shell would read them"
             ),
-            "rename what has them, or put them into a script of yours, and name that",
+            "rename what has them, or put them into your own script, and name that",
         ));
     }
     dag::accept(order)?;
@@ -55,7 +55,7 @@ fn names(order: &Order) -> Result<(), Refusal> {
     if let Some(text) = texts.chain(image).chain(&order.account).chain(&order.partition).find(odd) {
         return Err(refuse(
             format!("`{}` has a quote or a line end", text.escape_debug()),
-            "put it into a script of yours, and name that",
+            "put it into your own script, and name that",
         ));
     }
     Ok(())
@@ -67,7 +67,7 @@ fn inputs(order: &Order) -> Result<(), Refusal> {
     if let Some(name) = names.clone().find(|name| name.contains([',', ' ', '/', '$'])) {
         return Err(refuse(
             format!("`{name}` cannot be listed"),
-            "batch systems part lists at commas and spaces: rename it",
+            "batch systems split lists at commas and spaces: rename it",
         ));
     }
     let mut seen = BTreeSet::new();
@@ -213,7 +213,7 @@ fn place(order: &Order) -> Result<(), Refusal> {
         {
             return Err(refuse(
                 format!("files in `{}` cannot be listed", local.folder),
-                "batch systems part lists at commas and spaces: rename it",
+                "batch systems split lists at commas and spaces: rename it",
             ));
         }
     }

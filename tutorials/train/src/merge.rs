@@ -142,7 +142,7 @@ impl Merged {
         let Some(Reverse((next, i))) = self.next.pop() else { return Ok(None) };
         if let Some((_, before)) = self.last.as_ref().filter(|(last, _)| *last == next) {
             bail!(
-                "`{next}` is in `{}` and in `{}`: every sample is in one part",
+                "`{next}` is in `{}` and in `{}`: every sample must be in exactly one part",
                 self.parts[*before].path.display(),
                 self.parts[i].path.display()
             );

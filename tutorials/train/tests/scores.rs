@@ -231,7 +231,7 @@ fn parts_merge_into_the_bytes_of_one_process() {
         assert!(said(&output).contains(word), "{}", said(&output));
         assert!(!at("refused.csv").exists());
     };
-    refused(&["part1.csv", "part2.csv", "part1.csv"], "every sample is in one part");
+    refused(&["part1.csv", "part2.csv", "part1.csv"], "every sample must be in exactly one part");
     predict("top.csv", &["--top", "1"]);
     refused(&["part1.csv", "top.csv"], "different columns");
     let text = fs::read_to_string(at("part1.csv")).unwrap();
