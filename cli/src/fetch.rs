@@ -35,7 +35,8 @@ Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again l
 
 Example:
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
-  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… some/ --keys keys.txt")]
+  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… some/ --keys keys.txt
+  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… owls/ --where \"class = owl\"")]
 pub(crate) struct FetchArgs {
     /// NAME/VERSION#DIGEST as `gular publish` prints it, or an object; with -r a collection
     pub(crate) url: String,
@@ -57,6 +58,14 @@ pub(crate) struct FetchArgs {
     /// run starts again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["recursive"])]
     pub(crate) keys: Vec<PathBuf>,
+    /// Only the samples that fit a condition, such as `class = cat,dog and bytes > 5000`
+    ///
+    /// The condition is written as for `gular derive --where`, and DIR becomes a bundle as with
+    /// --keys. With --keys, a sample must be listed and fit. A condition on fields needs their
+    /// values: they are asked for first, and only of the samples for which the index does not
+    /// decide.
+    #[arg(long = "where", value_name = "CONDITION", conflicts_with_all = ["recursive"])]
+    pub(crate) filter: Option<String>,
     /// Read from the origin instead of from caches
     #[arg(long)]
     pub(crate) direct: bool,
@@ -106,7 +115,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         let fetched = fetched.map_err(|error| network::ended(error, &stop))?;
         return folder::report(&fetched, &folder::text(&fetched), output);
     }
-    if !args.keys.is_empty() {
+    if !args.keys.is_empty() || args.filter.is_some() {
         let fetched = samples(&client, &url, args, watch);
         bar.finish_and_clear();
         let report = fetched?.map_err(|error| network::ended(error, &stop))?;
@@ -128,21 +137,24 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Fetches the samples whose keys are listed; what failed here, and what failed there.
+/// Fetches the samples that are listed and fit the condition; what failed here, and what failed there.
 fn samples(
     client: &Client,
     url: &BundleUrl,
     args: &FetchArgs,
     watch: Watch<'_>,
 ) -> Result<Result<SampleReport, Error>, Failure> {
-    let mut keys = BTreeSet::new();
+    let (mut keys, filter) = (BTreeSet::new(), args.filter.clone());
     for file in &args.keys {
         let text =
             std::fs::read_to_string(file).map_err(|e| gular_files::Error::new("read", file, e))?;
         keys.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
     }
     let (splits, jobs) = (args.splits.clone(), args.network.jobs.get());
-    let options = SampleOptions { keys, splits, jobs, dry_run: args.dry_run };
+    if keys.is_empty() && !args.keys.is_empty() {
+        return Err(Error::NoKeys.into());
+    }
+    let options = SampleOptions { keys, filter, splits, jobs, dry_run: args.dry_run };
     let remote = RemoteBundle::open(client, url, watch.cancel);
     Ok(remote.and_then(|remote| fetch_samples(client, &remote, &args.dir, &options, watch)))
 }
@@ -157,18 +169,19 @@ fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
         Some(digest) => {
             let asked = report.bytes_asked as f64 / report.bytes_wanted.max(1) as f64;
             format!(
-                "fetched {samples} of {} to `{dir}`: {}; requested {:.2} times as many bytes in {}, and {} of indexes\n{digest}\n",
+                "fetched {samples} of {} to `{dir}`: {}; requested {:.2} times as many bytes in {}, and {}\n{digest}\n",
                 report.samples_of,
                 show::size(report.bytes_wanted),
                 asked,
                 show::count(report.requests, "request"),
-                show::size(report.bytes_of_indexes),
+                listings(report),
             )
         }
         None => format!(
-            "dry run: {samples} of {}, {}, would be fetched; nothing was written\n",
+            "dry run: {samples} of {}, {}, would be fetched; read {}; nothing was written\n",
             report.samples_of,
-            show::size(report.bytes_wanted)
+            show::size(report.bytes_wanted),
+            listings(report),
         ),
     };
     if report.unknown_keys > 0 {
@@ -178,6 +191,19 @@ fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
         text.push_str(&format!("no sample matches {keys} of the list: {}\n", first.join(", ")));
     }
     text
+}
+
+/// What was read to know which samples are wanted.
+fn listings(report: &SampleReport) -> String {
+    let indexes = show::size(report.bytes_of_indexes);
+    match report.requests_of_condition {
+        0 => format!("{indexes} of indexes"),
+        n => format!(
+            "{indexes} of indexes and {} for the condition in {}",
+            show::size(report.bytes_of_condition),
+            show::count(n, "request")
+        ),
+    }
 }
 
 /// What was fetched, and whether it was judged without asking a server.

@@ -222,6 +222,12 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NoSuchKeys { .. } => {
             "keys are paths such as `train/cat/1.jpg`; `gular inspect BUNDLE --samples 5` lists some"
         }
+        E::NoPictures { .. } => {
+            "leave out `--pixels` and `--near`: files with the same bytes are found without them; images are packed as such without `--as bytes`"
+        }
+        E::NoSources { .. } => {
+            "pack it again with `--source-digests`; its new versions have the digests, too"
+        }
         E::NothingTaken { .. } => "check the condition and the lists of keys",
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
         E::MixedArrays { .. } => "pack arrays of each type and shape by themselves",
@@ -363,6 +369,7 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
         E::AnotherBundle { .. } => {
             "check the version in the URL, and that the digest is complete, as `gular publish` printed it: a published version never changes"
         }
+        E::Condition(_) => "`gular fetch --help` says what a condition is",
         E::NoneAccepted { .. } => {
             "`gular verify` with a token that may read says whether it is complete"
         }

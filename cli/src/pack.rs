@@ -7,9 +7,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
-    ArchiveLimits, BaseReport, Check, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels,
-    Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part, PayloadOptions, PlanOptions,
-    Progress, Report, TableOptions, TileOptions, Unlabelled,
+    ArchiveLimits, BaseReport, Check, Classes, FieldColumns, FieldFiles, Inputs, LabelColumn,
+    Labels, Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part, PayloadOptions,
+    PlanOptions, Progress, Report, TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -260,10 +260,17 @@ pub(crate) struct PackArgs {
     ///
     /// Unchanged images stay in the shards of BASE, and OUT gets links to those. Images that SRC no
     /// longer has are left out, and new classes are added after the old ones. When OUT is published
-    /// beside BASE, only new shards are sent. All of SRC is read to compare. Needs payload
-    /// `encoded`. A table of labels, with `--columns none`, also relabels unchanged images.
+    /// beside BASE, only new shards are sent. All of SRC is read to compare. Pixels and re-encoded
+    /// images are compared by the digests that --source-digests stores, and need the payload and
+    /// size of BASE. A table of labels, with `--columns none`, also relabels unchanged images.
     #[arg(long, value_name = "BASE", hide_short_help = true)]
     pub(crate) base: Option<PathBuf>,
+    /// Store the digest of each source file, so that the bundle can be a --base
+    ///
+    /// For images whose bytes are not stored: --payload raw or reencoded, and --as arrays. 32 bytes
+    /// per sample in the indexes.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) source_digests: bool,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
     #[command(flatten)]
@@ -435,7 +442,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             OnErrorArg::Fail => Unlabelled::Fail,
             OnErrorArg::Skip => Unlabelled::Skip,
         },
-        classes: args.classes.clone(),
+        classes: args.classes.clone().map(Classes::File),
         fractions: args.fractions.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
         order: match args.stored_order {
             StoredOrder::Shuffled => PackOrder::Shuffled,
@@ -452,6 +459,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         }),
         inputs,
         fields: further_fields(args),
+        source_digests: args.source_digests,
         check: match args.check_images {
             _ if args.strict => Check::Strict,
             CheckArg::Header => Check::Header,

@@ -244,6 +244,18 @@ pub enum Error {
         /// The first ones.
         keys: String,
     },
+    /// A bundle of other files.
+    #[error("`{path}` has no field `image`: its samples are not pictures, which could look alike")]
+    NoPictures {
+        /// The bundle.
+        path: String,
+    },
+    /// A bundle that does not say which files its values were made from.
+    #[error("`{path}` does not say which files its images were made from, so none can be compared")]
+    NoSources {
+        /// The bundle.
+        path: String,
+    },
     /// A bundle without samples.
     #[error("none of the {of} samples is left")]
     NothingTaken {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use gular_bundle::Digest;
 use gular_codec::tiff::Geo;
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, read_header};
 
@@ -24,6 +25,7 @@ pub(crate) struct InputReader<'a> {
     plan: &'a Plan,
     check: Check,
     inputs: Inputs,
+    source_digests: bool,
     limits: Limits,
     decoder: Decoder,
     maker: Maker<'a>,
@@ -35,13 +37,13 @@ pub(crate) struct InputReader<'a> {
 impl<'a> InputReader<'a> {
     /// Of samples of `plan`; `statistics` says whether pixels are summed.
     pub(crate) fn new(plan: &'a Plan, options: &PlanOptions, statistics: bool) -> Self {
-        let PlanOptions { check, inputs, max_pixels, tile, .. } = *options;
+        let PlanOptions { check, inputs, max_pixels, tile, source_digests, .. } = *options;
         let limits = Limits { max_pixels };
         let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
         let maker = Maker { recipe: &plan.recipe, statistics };
         let files = ReadFiles::new(&plan.files);
         let scenes = Scenes::new(max_pixels);
-        Self { plan, check, inputs, limits, decoder, maker, files, tile, scenes }
+        Self { plan, check, inputs, source_digests, limits, decoder, maker, files, tile, scenes }
     }
 
     /// The values of a planned input, or why it cannot be packed.
@@ -76,7 +78,7 @@ impl<'a> InputReader<'a> {
         if let Source::Pixels(table) = source {
             let pixels = table.pixels(record.key.as_str())?;
             let size = self.plan.recipe.size();
-            return Ok((self.maker.array(pixels, None), OfImage { size, corner: (0, 0) }));
+            return Ok((self.maker.picture(pixels, None), OfImage { size, corner: (0, 0) }));
         }
         let bytes = read_file(source, record.key.as_str(), record.bytes)?;
         let flaw = self.check(record, &bytes)?;
@@ -84,7 +86,8 @@ impl<'a> InputReader<'a> {
             true => Some(read_header(&bytes, &self.limits)?.upright_size()),
             false => self.plan.recipe.size(),
         };
-        let mut value = self.maker.make(bytes, &mut self.decoder)?;
+        let source = self.source_digests.then(|| Digest::of(&bytes));
+        let mut value = Value { source, ..self.maker.make(bytes, &mut self.decoder)? };
         if flaw.is_some() {
             value.flaw = flaw;
         }
@@ -106,15 +109,17 @@ impl<'a> InputReader<'a> {
             let reason = "it could not be read when the run began".to_owned();
             return Err(Fault::new(reason, Some("run again")));
         };
-        let (number, side) = (0, tile.size);
-        let wanted = Wanted { source, number, path: scene, bytes, corner, side };
-        let Window { values, geo, scene, valid } = self.scenes.read(wanted)?;
+        let TileOptions { size: side, min_valid, .. } = *tile;
+        let wanted = Wanted { source, number: 0, path: scene, bytes, corner, side, min_valid };
+        let Window { values, geo, scene, is_empty } = self.scenes.read(wanted)?;
+        if is_empty {
+            return Ok((Value { is_empty, ..Value::default() }, OfImage::default()));
+        }
         if self.plan.recipe.value_bytes() != Some(values.len() as u64) {
             let reason = "its type or its bands are not those of the other scenes".to_owned();
             return Err(Fault::new(reason, None));
         }
-        let mut value = self.maker.array(values, Some(geo));
-        value.is_empty = valid < tile.min_valid;
+        let value = self.maker.picture(values, Some(geo));
         Ok((value, OfImage { size: Some(scene), corner }))
     }
 

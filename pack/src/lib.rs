@@ -53,8 +53,8 @@ pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};
 pub use options::{
-    Check, FieldFiles, Inputs, Labels, Layout, OnBadInput, PackOrder, PlanOptions, TileOptions,
-    Unlabelled,
+    Check, Classes, FieldFiles, Inputs, Labels, Layout, OnBadInput, PackOrder, PlanOptions,
+    TileOptions, Unlabelled,
 };
 pub use out::{SKIPPED_NAME, STATE_DIR};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};

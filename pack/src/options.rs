@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gular_bundle::{About, Envelope, FieldName, Split};
+use gular_bundle::{About, Envelope, FieldName, Payload, Split};
 
 use crate::{ArchiveLimits, LabelColumn, NamePattern, PayloadOptions, TableOptions};
 
@@ -15,8 +15,8 @@ pub struct PlanOptions {
     pub labels: Labels,
     /// What happens to images that have no label where labels come from names or a table.
     pub unlabelled: Unlabelled,
-    /// A file with one class name a line, fixing their order; else the names found, sorted.
-    pub classes: Option<PathBuf>,
+    /// Class names, fixing their order; else the names found, sorted.
+    pub classes: Option<Classes>,
     /// Fractions by which keys fall into splits, where folders do not say; empty: all `train`.
     pub fractions: Vec<(Split, f64)>,
     /// The order of samples within a split.
@@ -35,6 +35,9 @@ pub struct PlanOptions {
     pub tile: Option<TileOptions>,
     /// Fields whose values are files of their own.
     pub fields: Vec<FieldFiles>,
+    /// Whether the indexes have the digest of the file that each image was made from, which a new
+    /// version of the bundle is compared with.
+    pub source_digests: bool,
     /// How closely inputs are looked at.
     pub check: Check,
     /// What happens to inputs that cannot be packed.
@@ -49,6 +52,18 @@ pub struct PlanOptions {
     pub leave_out: Vec<PathBuf>,
     /// Bytes of memory for sorting; what does not fit is sorted on disk.
     pub memory: usize,
+}
+
+impl PlanOptions {
+    /// What becomes of the inputs, as the manifest says it.
+    pub(crate) fn manifest_payload(&self) -> Payload {
+        match (self.inputs, &self.payload) {
+            (Inputs::Arrays | Inputs::Pixels { .. }, _) => Payload::Raw,
+            (Inputs::Bytes, _) | (Inputs::Images, PayloadOptions::Encoded) => Payload::Encoded,
+            (Inputs::Images, PayloadOptions::Reencoded(_)) => Payload::Reencoded,
+            (Inputs::Images, PayloadOptions::Raw(_)) => Payload::Raw,
+        }
+    }
 }
 
 impl Default for PlanOptions {
@@ -67,6 +82,7 @@ impl Default for PlanOptions {
             inputs: Inputs::Images,
             tile: None,
             fields: Vec::new(),
+            source_digests: false,
             check: Check::Header,
             on_error: OnBadInput::Fail,
             max_pixels: gular_codec::Limits::default().max_pixels,
@@ -76,6 +92,15 @@ impl Default for PlanOptions {
             memory: 256 << 20,
         }
     }
+}
+
+/// Class names in the order of their numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Classes {
+    /// In a file, one per line without the blanks around it.
+    File(PathBuf),
+    /// These.
+    Names(Vec<String>),
 }
 
 /// Which files are inputs, and what they become.

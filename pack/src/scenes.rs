@@ -61,8 +61,8 @@ pub(crate) struct Window {
     pub(crate) geo: Geo,
     /// Columns and rows of its scene.
     pub(crate) scene: (u32, u32),
-    /// The part of its pixels that have a value in some band.
-    pub(crate) valid: f64,
+    /// Whether too few of its pixels have a value in some band.
+    pub(crate) is_empty: bool,
 }
 
 /// Which window of which file.
@@ -79,6 +79,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) corner: (u32, u32),
     /// Columns and rows.
     pub(crate) side: u32,
+    /// The part of its pixels that must have a value.
+    pub(crate) min_valid: f64,
 }
 
 /// Open scenes; one per thread.
@@ -102,6 +104,13 @@ impl Scenes {
     pub(crate) fn new(max_pixels: u64) -> Self {
         let limits = Limits { max_pixels };
         Self { limits, open: Vec::new(), n_opened: 0, chunks: Chunks::new(CHUNK_BYTES) }
+    }
+
+    /// Columns and rows of the scene of a window, which may be outside of it.
+    pub(crate) fn size(&mut self, wanted: &Wanted<'_>) -> Result<(u32, u32), Fault> {
+        let at = self.find(wanted)?;
+        let Open { tiff, .. } = &self.open[at];
+        Ok((tiff.width, tiff.height))
     }
 
     /// Reads a window; beyond the scene is nodata, or 0.
@@ -156,8 +165,9 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
     let has_value = |cell: &[u8]| nodata.as_deref() != Some(cell) && !is_nan(cell, tiff);
     let has_any = |cells: &&[u8]| cells.chunks_exact(bytes).any(&has_value);
-    let valid = values.chunks_exact(pixel).filter(has_any).count();
+    let valid = || values.chunks_exact(pixel).filter(has_any).count() as f64;
     let all = f64::from(side) * f64::from(side);
+    let is_empty = wanted.min_valid > 0.0 && valid() / all < wanted.min_valid;
     if (width, height) != (side, side) {
         let fill = nodata.clone().unwrap_or_else(|| vec![0; bytes]);
         let line = side as usize * pixel;
@@ -171,7 +181,7 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     let transform = tiff.geo.window_transform(x, y);
     let geo = Geo { transform, ..tiff.geo.clone() };
     let scene = (tiff.width, tiff.height);
-    Ok(Window { values, geo, scene, valid: valid as f64 / all })
+    Ok(Window { values, geo, scene, is_empty })
 }
 
 fn is_nan(cell: &[u8], tiff: &Tiff) -> bool {

@@ -57,6 +57,15 @@ impl Sums {
         sums
     }
 
+    /// Of a picture whose channels follow each other, from the sums of each.
+    pub(crate) fn of_planes(planes: &[Self]) -> Self {
+        Self {
+            pixels: planes.first().map_or(0, |plane| plane.pixels),
+            sum: planes.iter().flat_map(|plane| plane.sum.clone()).collect(),
+            sum_of_squares: planes.iter().flat_map(|plane| plane.sum_of_squares.clone()).collect(),
+        }
+    }
+
     fn none(values: usize, channels: usize) -> Self {
         let pixels = (values / channels) as u64;
         Self { pixels, sum: vec![0; channels], sum_of_squares: vec![0; channels] }

@@ -169,7 +169,7 @@ impl Work<'_> {
             values.push(&label);
         }
         values.extend(value.further.iter().map(Vec::as_slice));
-        Ok(writer.push(&record.key, &values)?)
+        Ok(writer.push_made(&record.key, &values, value.source)?)
     }
 
     fn full(&self, source: gular_bundle::Error, done: &BTreeMap<usize, Done>) -> Error {

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::support::{files, images, jpeg, options, png, put, run};
 use gular_bundle::{
-    About, Bundle, BundlePath, CheckWhen, DATA_DIR, Digest, Envelope, Field, FieldIdx, FieldName,
-    MadeValue, Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split, write_manifest,
+    About, Bundle, BundlePath, CheckWhen, DATA_DIR, Digest, Dtype, Envelope, Field, FieldIdx,
+    FieldName, MadeValue, Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split,
+    npy_header, write_manifest,
 };
 use gular_pack::{
-    ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference, Error,
-    FieldColumns, Labels, Limit, OnBadInput, PackOptions, PlanOptions, Progress, SKIPPED_NAME,
-    TableOptions, Target, Unlabelled, Unlisted, convert, derive, diff, pack_onto,
+    BaseReport, ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference,
+    Error, FieldColumns, Fit, Inputs, Labels, Limit, NamePattern, OnBadInput, PackOptions,
+    PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions, SKIPPED_NAME, TableOptions,
+    Target, Unlabelled, Unlisted, convert, derive, diff, pack_onto,
 };
 
 /// Everything as it is.
@@ -583,8 +585,9 @@ fn a_version_of_another_kind_is_refused_before_anything_is_packed() {
     let plan = PlanOptions::default;
     check(PlanOptions { envelope: Envelope::Tar, ..plan() }, "envelope `shards`");
     check(PlanOptions { labels: Labels::None, ..plan() }, "the base has labels");
-    check(PlanOptions { inputs: gular_pack::Inputs::Bytes, ..plan() }, "the same kind");
-    check(PlanOptions { inputs: gular_pack::Inputs::Arrays, ..plan() }, "payload `encoded`");
+    check(PlanOptions { inputs: Inputs::Bytes, ..plan() }, "the same kind");
+    check(PlanOptions { source_digests: true, ..plan() }, "these files are stored as they are");
+    check(PlanOptions { inputs: Inputs::Arrays, ..plan() }, "payload `encoded`");
 }
 
 #[test]
@@ -710,4 +713,117 @@ fn a_table_labels_a_new_version_as_it_labels_a_bundle_packed_anew() {
     }
     let error = onto(fields, "v4").unwrap_err().to_string();
     assert!(error.contains("its further columns are not fields"), "{error}");
+}
+
+/// Raw pixels, images encoded again, and arrays.
+#[test]
+fn values_made_of_files_are_compared_by_the_digests_of_these() {
+    let (width, height, fit, channels) = (8, 8, Fit::Stretch, 3);
+    let raw = RawOptions { width, height, fit, channels, depth: None };
+    let reencode = ReencodeOptions { max_side: Some(12), quality: 80 };
+    let plan = |payload| PlanOptions { payload, source_digests: true, ..PlanOptions::default() };
+    let array = |i: u32| [npy_header(Dtype::U8, &[2, 3]), vec![i as u8; 6]].concat();
+    for (plan, extension, file) in [
+        (plan(PayloadOptions::Raw(raw)), "jpg", &jpeg),
+        (plan(PayloadOptions::Reencoded(reencode)), "jpg", &jpeg),
+        (PlanOptions { inputs: Inputs::Arrays, ..plan(PayloadOptions::Encoded) }, "npy", &array),
+    ] as [(PlanOptions, &str, &dyn Fn(u32) -> Vec<u8>); 3]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let add = |i: u32, with: u32| {
+            put(&at("src"), &format!("c{}/{i}.{extension}", i % 2), &file(with));
+        };
+        (0..6).for_each(|i| add(i, i));
+        run(&at("src"), &at("v1"), plan.clone(), 1).unwrap();
+        let none = AtomicBool::new(false);
+        // Later versions store the digests unasked.
+        let onto = |base: &str, out: &str, plan: PlanOptions| {
+            let plan = PlanOptions { source_digests: false, ..plan };
+            pack_onto(&at(base), &at("src"), &at(out), &options(plan, 2), &|_| {}, &none)
+        };
+        let counts = |report: &BaseReport| {
+            let packed = report.packed.as_ref().map_or(0, |packed| packed.samples);
+            (report.unchanged, report.changed, report.added, report.removed, packed)
+        };
+        let manifest = |name: &str| {
+            Bundle::open(&at(name), OpenOptions::default()).unwrap().manifest().clone()
+        };
+        add(6, 6);
+        assert_eq!(counts(&onto("v1", "v2", plan.clone()).unwrap()), (6, 0, 1, 0, 1));
+        run(&at("src"), &at("anew"), plan.clone(), 1).unwrap();
+        assert_eq!(samples(&at("v2")), samples(&at("anew")));
+        // Of all samples of the base and what is new.
+        assert_eq!(manifest("v2").statistics, manifest("anew").statistics);
+        assert_eq!(manifest("v2").made.get("decoder"), manifest("anew").made.get("decoder"));
+        add(0, 70);
+        fs::remove_file(at("src").join(format!("c1/1.{extension}"))).unwrap();
+        assert_eq!(counts(&onto("v2", "v3", plan.clone()).unwrap()), (5, 1, 0, 1, 1));
+        fs::remove_dir_all(at("anew")).unwrap();
+        run(&at("src"), &at("anew"), plan.clone(), 1).unwrap();
+        assert_eq!(samples(&at("v3")), samples(&at("anew")));
+        assert_eq!(manifest("v3").statistics, None, "sums of what is gone cannot be taken off");
+        assert_eq!(counts(&onto("v3", "v4", plan.clone()).unwrap()), (6, 0, 0, 0, 0));
+        // In another envelope too.
+        let target = Target::Bundle(Envelope::Tar);
+        let how = ConvertOptions { target, jobs: 1, dry_run: false };
+        convert(&at("v3"), &at("tar"), &how, &|_| {}, &none).unwrap();
+        let tar = PlanOptions { envelope: Envelope::Tar, ..plan.clone() };
+        assert_eq!(counts(&onto("tar", "v5", tar).unwrap()), (6, 0, 0, 0, 0));
+
+        let without = PlanOptions { source_digests: false, ..plan.clone() };
+        run(&at("src"), &at("plain"), without, 1).unwrap();
+        let error = onto("plain", "no", plan.clone()).unwrap_err();
+        assert!(matches!(&error, Error::NoSources { .. }), "{error}");
+        let error = match plan.payload {
+            PayloadOptions::Raw(raw) => {
+                let payload = PayloadOptions::Raw(RawOptions { fit: Fit::Crop, ..raw });
+                onto("v3", "no", PlanOptions { payload, ..plan }).unwrap_err()
+            }
+            PayloadOptions::Reencoded(options) => {
+                let payload =
+                    PayloadOptions::Reencoded(ReencodeOptions { max_side: None, ..options });
+                onto("v3", "no", PlanOptions { payload, ..plan }).unwrap_err()
+            }
+            PayloadOptions::Encoded => continue,
+        };
+        assert!(error.to_string().contains("images that stay would differ"), "{error}");
+        assert!(!at("no").exists());
+    }
+}
+
+#[test]
+fn a_new_version_takes_labels_from_names_as_its_base_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let plan = |pattern: &str| {
+        let labels = Labels::Name(NamePattern::parse(pattern).unwrap());
+        PlanOptions { labels, ..PlanOptions::default() }
+    };
+    put(&at("images"), "cat.0.jpg", &jpeg(0));
+    run(&at("images"), &at("v1"), plan("^[a-z]+"), 1).unwrap();
+    put(&at("images"), "dog.1.jpg", &jpeg(1));
+    let onto = |out: &str, pattern: &str| {
+        let (options, none) = (options(plan(pattern), 1), AtomicBool::new(false));
+        pack_onto(&at("v1"), &at("images"), &at(out), &options, &|_| {}, &none)
+    };
+    assert_eq!(onto("v2", "^[a-z]+").unwrap().added, 1);
+    let error = onto("v3", "[0-9]+").unwrap_err().to_string();
+    assert!(error.contains("took its labels by `^[a-z]+`"), "{error}");
+}
+
+#[test]
+fn a_class_keeps_the_blanks_around_its_name_in_a_new_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    put(&at("images"), "cat /0.jpg", &jpeg(0));
+    run(&at("images"), &at("v1"), PlanOptions::default(), 1).unwrap();
+    put(&at("images"), "cat /1.jpg", &jpeg(1));
+    put(&at("images"), " ant/2.jpg", &jpeg(2));
+    let (none, options) = (AtomicBool::new(false), options(PlanOptions::default(), 1));
+    let report = pack_onto(&at("v1"), &at("images"), &at("v2"), &options, &|_| {}, &none).unwrap();
+    assert_eq!((report.unchanged, report.added), (1, 2));
+    assert_eq!(samples(&at("v2")).len(), 3);
+    let bundle = Bundle::open(&at("v2"), OpenOptions::default()).unwrap();
+    assert_eq!(bundle.manifest().classes, ["cat ", " ant"]);
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{jpeg, png, put, run};
 use gular_bundle::{Bundle, OpenOptions, Split};
-use gular_pack::{Among, DuplicateOptions, Duplicates, PlanOptions, find_duplicates};
+use gular_pack::{
+    Among, DuplicateOptions, Duplicates, Error, Inputs, Labels, PlanOptions, find_duplicates,
+};
 
 fn found(dirs: &[&Path], options: &DuplicateOptions) -> Duplicates {
     let open = |dir: &&Path| Bundle::open(dir, OpenOptions::default()).unwrap();
@@ -146,6 +148,27 @@ fn crc(bytes: &[u8]) -> u32 {
         }
     }
     !crc
+}
+
+#[test]
+fn files_that_are_not_known_to_be_pictures_are_not_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "src/a.jpg", &jpeg(1));
+    let plan =
+        PlanOptions { inputs: Inputs::Bytes, labels: Labels::None, ..PlanOptions::default() };
+    let out = dir.path().join("out");
+    run(&dir.path().join("src"), &out, plan, 1).unwrap();
+    let bundle = Bundle::open(&out, OpenOptions::default()).unwrap();
+    let among = Among { bundle: &bundle, has: &|_| true };
+    let options = gular_pack::LookOptions {
+        pixels: true,
+        near: true,
+        jobs: 1,
+        memory: 1 << 20,
+        temp_dir: dir.path().to_owned(),
+    };
+    let error = gular_pack::find_looks(&among, None, &options, &|_| {}, &AtomicBool::new(false));
+    assert!(matches!(error, Err(Error::NoPictures { .. })), "{error:?}");
 }
 
 /// ImageNet's number of samples, with `GULAR_LONG_TESTS` set; it says how long the join took.

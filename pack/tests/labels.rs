@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::{files, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
 use gular_pack::{
-    Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, PlanOptions, Report,
+    Classes, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, PlanOptions, Report,
     TableOptions, Unlabelled, pack,
 };
 
@@ -421,7 +421,7 @@ fn the_list_of_classes_sets_the_order_and_must_have_all() {
         six(source.path());
         fs::write(source.path().join("t.csv"), text).unwrap();
         let plan = PlanOptions {
-            classes: Some(list.path().to_owned()),
+            classes: Some(Classes::File(list.path().to_owned())),
             ..by_table(table(&[&source.path().join("t.csv")]))
         };
         run(source.path(), out.path(), plan, 1).map(|_| labels(&samples(out.path())))

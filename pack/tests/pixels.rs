@@ -5,7 +5,9 @@ use std::path::Path;
 
 use crate::support::{files, options, run, samples};
 use gular_bundle::{Dtype, Split};
-use gular_pack::{Error, Inputs, LabelColumn, Labels, OnBadInput, PlanOptions, Report, pack};
+use gular_pack::{
+    Classes, Error, Inputs, LabelColumn, Labels, OnBadInput, PlanOptions, Report, pack,
+};
 
 fn pixels() -> PlanOptions {
     let labels = Labels::Column(LabelColumn::Find);
@@ -156,7 +158,7 @@ fn what_is_no_table_of_pixels_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (list, text) = (dir.path().join("list"), b"label,a\ncat,1\nemu,2\n");
     fs::write(&list, "dog\ncat\n").unwrap();
-    let listed = PlanOptions { classes: Some(list), ..pixels() };
+    let listed = PlanOptions { classes: Some(Classes::File(list)), ..pixels() };
     check(text, listed, "`t/0000001` has label `emu`, which is not one of the 2 classes");
     let images = PlanOptions { inputs: Inputs::Images, ..pixels() };
     check(b"label,a\n0,1\n", images, "is not a folder or an archive");

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{images, jpeg, options, png, put, run};
 use gular_bundle::Split;
-use gular_pack::{Check, Error, Labels, OnBadInput, PlanOptions, Progress, pack};
+use gular_pack::{Check, Classes, Error, Labels, OnBadInput, PlanOptions, Progress, pack};
 
 #[test]
 fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
@@ -92,7 +92,7 @@ fn unusable_sources_are_refused() {
     );
     let list = tempfile::NamedTempFile::new().unwrap();
     fs::write(list.path(), "dog\ncat\n").unwrap();
-    let classes = PlanOptions { classes: Some(list.path().to_owned()), ..default() };
+    let classes = PlanOptions { classes: Some(Classes::File(list.path().to_owned())), ..default() };
     check(&|d| put(d, "bird/x.jpg", &jpeg(1)), classes, "not one of the 2 classes");
     let fractions = PlanOptions { fractions: vec![(Split::Train, 0.5)], ..default() };
     check(&|d| put(d, "a/x.jpg", &jpeg(1)), fractions, "sum to 0.5");
@@ -107,7 +107,11 @@ fn unusable_sources_are_refused() {
         flat,
         "is not in a split folder",
     );
-    let flat = PlanOptions { labels: Labels::None, classes: Some(list.path().into()), ..default() };
+    let flat = PlanOptions {
+        labels: Labels::None,
+        classes: Some(Classes::File(list.path().into())),
+        ..default()
+    };
     check(&|d| put(d, "x.jpg", &jpeg(1)), flat, "a list of classes");
     let memory = PlanOptions { memory: 1000, ..default() };
     check(&|d| put(d, "a/x.jpg", &jpeg(1)), memory, "the memory to use is 1000 bytes");

@@ -225,6 +225,22 @@ fn tiles_are_the_windows_of_their_scenes() {
 }
 
 #[test]
+fn a_mask_that_is_smaller_than_its_scene_is_named_with_both_sizes() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "s/a.tif", &scene((60, 20), 60, geo(0.0)));
+    put(dir.path(), "m/a.tif", &classes((20, 20)));
+    let name = FieldName::parse("mask").unwrap();
+    let mask = FieldFiles { name, files: dir.path().join("m"), suffix: String::new() };
+    let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0 };
+    let plan = PlanOptions { tile: Some(tile), fields: vec![mask], ..arrays() };
+    let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
+    let Error::BadInputs(bad) = &error else { panic!("{error}") };
+    assert_eq!(bad.n, 3, "{error}");
+    let reason = "its `mask`, `a.tif`: it has 20 x 20 pixels, its image 60 x 20";
+    assert!(bad.named.iter().all(|bad| bad.reason == reason), "{error}");
+}
+
+#[test]
 fn tiles_have_the_label_of_their_scene() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "s/1_wood.tif", &scene((40, 20), 40, geo(0.0)));

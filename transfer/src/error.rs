@@ -224,6 +224,15 @@ pub enum Error {
         /// The first ones.
         keys: Vec<String>,
     },
+    /// A condition that is none, or that the bundle cannot answer.
+    #[error(transparent)]
+    Condition(#[from] gular_bundle::FilterError),
+    /// A condition that holds for no sample.
+    #[error("none of the {of} samples fits the condition")]
+    NoneFits {
+        /// How many samples the bundle has.
+        of: u64,
+    },
     /// A sample that the shard does not have.
     #[error("shard `{shard}` has no sample {row}: it has {samples}, counted from 0")]
     NoSample {
@@ -332,6 +341,12 @@ impl Error {
             Self::TooDeep { .. } => Some("name a folder in it"),
             Self::NoKeys | Self::NoSuchKeys { .. } => {
                 Some("keys are the paths that images had when they were packed, one per line")
+            }
+            Self::Condition(_) => Some(
+                "a condition is such as `class = cat,dog and bytes > 5000`; put the whole of it in quotes",
+            ),
+            Self::NoneFits { .. } => {
+                Some("check the condition, and the splits that were asked for")
             }
             Self::Pelican(_) | Self::NoSample { .. } => None,
         }

@@ -22,6 +22,10 @@ use crate::{Error, RemoteBundle};
 /// that.
 const GAPS_OF: u64 = 16;
 
+/// A gap that is read over where values are few bytes and many, such as one number per sample:
+/// one request then brings what would be thousands.
+const SMALL_GAP: u64 = 4 << 10;
+
 /// The longest gap: another request takes a round trip, in which a good line moves this much.
 const MOST_GAP: u64 = 64 << 10;
 
@@ -54,6 +58,16 @@ pub struct SparseReport {
     pub ranges: u64,
 }
 
+impl SparseReport {
+    /// Counts what another call asked for.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.values += other.values;
+        self.bytes_wanted += other.bytes_wanted;
+        self.bytes_asked += other.bytes_asked;
+        self.ranges += other.ranges;
+    }
+}
+
 /// Takes a value, from any thread.
 pub type GiveValue<'a> = dyn Fn(Row, FieldIdx, &[u8]) -> Result<(), Error> + Sync + 'a;
 
@@ -71,8 +85,31 @@ pub fn read_samples(
     give: &GiveValue<'_>,
     cancel: &AtomicBool,
 ) -> Result<SparseReport, Error> {
-    let values = values(wanted)?;
-    let runs = runs(values);
+    read_with_gaps(client, remote, (wanted, 0), jobs, give, cancel)
+}
+
+/// As [`read_samples`], of values that are small: it reads over small gaps, however many.
+pub(crate) fn read_small(
+    client: &Client,
+    remote: &RemoteBundle,
+    wanted: &Sparse<'_>,
+    jobs: usize,
+    give: &GiveValue<'_>,
+    cancel: &AtomicBool,
+) -> Result<SparseReport, Error> {
+    read_with_gaps(client, remote, (wanted, SMALL_GAP), jobs, give, cancel)
+}
+
+/// Any gap up to `small` is read over.
+fn read_with_gaps(
+    client: &Client,
+    remote: &RemoteBundle,
+    (wanted, small): (&Sparse<'_>, u64),
+    jobs: usize,
+    give: &GiveValue<'_>,
+    cancel: &AtomicBool,
+) -> Result<SparseReport, Error> {
+    let runs = runs(values(wanted)?, small);
     let (n, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     parallel(&runs, jobs, cancel, |run: &Run, stop| -> Result<(), Error> {
         let accepts = |bytes: &[u8]| run.check(bytes, wanted.index);
@@ -157,8 +194,9 @@ fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
     Ok(values)
 }
 
-/// Joins values that are near each other, as long as few bytes are between them.
-fn runs(values: Vec<Value>) -> Vec<Run> {
+/// Joins values that are near each other, as long as few bytes are between them, or no gap is over
+/// `small`.
+fn runs(values: Vec<Value>, small: u64) -> Vec<Run> {
     let wanted = values.iter().map(|value| value.range.end - value.range.start).sum::<u64>();
     let mut gaps_left = wanted / GAPS_OF;
     let mut runs: Vec<Run> = Vec::new();
@@ -166,9 +204,9 @@ fn runs(values: Vec<Value>) -> Vec<Run> {
         if let Some(run) = runs.last_mut() {
             let gap = value.range.start.saturating_sub(run.range.end);
             let end = run.range.end.max(value.range.end);
-            let is_near = gap <= MOST_GAP.min(gaps_left);
+            let is_near = gap <= MOST_GAP.min(gaps_left).max(small);
             if is_near && end - run.range.start <= MOST_OF_ONE {
-                gaps_left -= gap;
+                gaps_left = gaps_left.saturating_sub(gap);
                 run.range.end = end;
                 run.values.push(value);
                 continue;
@@ -188,7 +226,7 @@ mod tests {
     }
 
     fn check(values: &[Range<u64>], expected: &[Range<u64>]) {
-        let runs = runs(values.iter().cloned().map(value).collect());
+        let runs = runs(values.iter().cloned().map(value).collect(), 0);
         let found: Vec<Range<u64>> = runs.iter().map(|run| run.range.clone()).collect();
         assert_eq!(found, expected, "{values:?}");
         assert_eq!(runs.iter().map(|run| run.values.len()).sum::<usize>(), values.len());
@@ -209,5 +247,9 @@ mod tests {
             &[0..MOST_OF_ONE, MOST_OF_ONE..MOST_OF_ONE + 1],
             &[0..MOST_OF_ONE, MOST_OF_ONE..MOST_OF_ONE + 1],
         );
+        // A number of every hundredth sample.
+        let numbers: Vec<Value> = (0..1000).map(|i| value(i * 800..i * 800 + 8)).collect();
+        assert_eq!(runs(numbers.clone(), SMALL_GAP).len(), 1);
+        assert!(runs(numbers, 0).len() > 900);
     }
 }

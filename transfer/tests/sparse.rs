@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{
-    About, Bundle, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldIdx, FieldName, Index,
-    MANIFEST_NAME, Manifest, OpenOptions, Payload, Row, ShardEntry, ShardIdx, ShardSpec,
+    About, Bundle, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldIdx, FieldName,
+    Index, MANIFEST_NAME, Manifest, OpenOptions, Payload, Row, ShardEntry, ShardIdx, ShardSpec,
     ShardWriter, SingleValues, Split, View, write_manifest,
 };
 use gular_federation::{Federation, Options};
@@ -95,17 +95,21 @@ fn make(dir: &Path) -> Digest {
         let key = BundlePath::parse(&format!("{number:04}.jpg")).unwrap();
         writer.push(&key, &[&sample(number)]).unwrap();
     }
-    let manifest = Manifest {
+    let shards = vec![writer.finish().unwrap()];
+    write_manifest(dir, &Manifest { fields: fields.to_vec(), ..manifest(shards) }).unwrap()
+}
+
+fn manifest(shards: Vec<ShardEntry>) -> Manifest {
+    Manifest {
         envelope: Envelope::Shards,
         payload: Payload::Encoded,
         classes: Vec::new(),
         made: [].into(),
         about: About::default(),
         statistics: None,
-        shards: vec![writer.finish().unwrap()],
-        fields: fields.to_vec(),
-    };
-    write_manifest(dir, &manifest).unwrap()
+        shards,
+        fields: Vec::new(),
+    }
 }
 
 /// One of a hundred, anywhere.
@@ -210,13 +214,44 @@ impl Published {
         Self { dir, manifest }
     }
 
+    /// One shard of a hundred samples `00.jpg` to `99.jpg`, whose `score` is their number.
+    fn scored() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, version) = (dir.path().join("set/data"), dir.path().join("set/v1"));
+        fs::create_dir_all(&data).unwrap();
+        fs::create_dir(&version).unwrap();
+        let score = Field::fixed(FieldName::parse("score").unwrap(), Dtype::I64, Vec::new());
+        let fields = vec![Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), score];
+        let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);
+        let mut writer = ShardWriter::create(&data, &spec).unwrap();
+        for number in 0..100_u8 {
+            let key = BundlePath::parse(&format!("{number:02}.jpg")).unwrap();
+            let score = i64::from(number).to_le_bytes();
+            writer.push(&key, &[&noise(number.into(), 1000), &score]).unwrap();
+        }
+        let shards = vec![writer.finish().unwrap()];
+        let manifest = Manifest { fields, ..manifest(shards) };
+        write_manifest(&version, &manifest).unwrap();
+        Self { dir, manifest }
+    }
+
     fn fetch(&self, to: &Path, keys: &[&str]) -> Result<SampleReport, Error> {
+        self.fetch_where(to, keys, None)
+    }
+
+    fn fetch_where(
+        &self,
+        to: &Path,
+        keys: &[&str],
+        filter: Option<&str>,
+    ) -> Result<SampleReport, Error> {
         let client = Client::new(ClientOptions::new(Env::default())).unwrap();
         let cancel = AtomicBool::new(false);
         let url = format!("file://{}/set/v1", self.dir.path().display()).parse().unwrap();
         let remote = RemoteBundle::open(&client, &url, &cancel).unwrap();
         let keys: BTreeSet<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-        let options = SampleOptions { keys, splits: Vec::new(), jobs: 2, dry_run: false };
+        let (splits, filter) = (Vec::new(), filter.map(str::to_owned));
+        let options = SampleOptions { keys, filter, splits, jobs: 2, dry_run: false };
         fetch_samples(&client, &remote, to, &options, Watch::silent(&cancel))
     }
 }
@@ -338,4 +373,56 @@ fn an_index_of_two_splits_is_counted_once_and_each_view_too() {
     assert_eq!(report.bytes_of_indexes, shard.index.bytes + views);
     let found = Bundle::open(to.path(), OpenOptions::default()).unwrap();
     assert_eq!((found.n_samples(Split::Train), found.n_samples(Split::Val)), (1, 1));
+}
+
+#[test]
+fn samples_that_fit_a_condition_cost_their_bytes_and_the_values_that_it_names() {
+    let (published, to) = (Published::scored(), tempfile::tempdir().unwrap());
+    let fetch = |name: &str, keys: &[&str], condition| {
+        published.fetch_where(&to.path().join(name), keys, Some(condition))
+    };
+    let keys = |name: &str| {
+        let bundle = Bundle::open(&to.path().join(name), OpenOptions::default()).unwrap();
+        let index = bundle.index(ShardIdx(0)).unwrap();
+        index.rows().map(|row| index.key(row).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // The index decides.
+    let report = fetch("key", &[], "key ~ '4?.jpg' and bytes = 1000 and split = train").unwrap();
+    assert_eq!((report.samples, report.samples_of), (10, 100));
+    assert_eq!((report.bytes_of_condition, report.requests_of_condition), (0, 0));
+    assert_eq!(report.bytes_wanted, 10 * 1008);
+    // All scores are needed, in one request.
+    let report = fetch("score", &[], "score >= 97").unwrap();
+    assert_eq!((report.bytes_of_condition, report.requests_of_condition), (800, 1));
+    assert_eq!((report.samples, report.bytes_wanted), (3, 3 * 1008));
+    assert!(report.bytes_asked * 100 <= report.bytes_wanted * 115, "{report:?}");
+    assert_eq!(keys("score"), ["97.jpg", "98.jpg", "99.jpg"]);
+    // Only those of samples for which the index leaves it open.
+    let report = fetch("both", &[], "score != 3 and key ~ 0*").unwrap();
+    assert_eq!((report.bytes_of_condition, report.samples), (80, 9));
+    let report = fetch("listed", &["01.jpg", "12.jpg", "no.jpg"], "score = 12").unwrap();
+    assert_eq!((report.samples, report.unknown_keys), (1, 1));
+    // One request reads over those between.
+    assert_eq!((report.bytes_of_condition, report.requests_of_condition), (12 * 8, 1));
+    assert_eq!(keys("listed"), ["12.jpg"]);
+
+    // The same again is there; another condition means another bundle.
+    assert!(fetch("score", &[], "score >= 97").unwrap().already_done);
+    let error = fetch("score", &[], "score >= 98").unwrap_err();
+    assert!(matches!(&error, Error::NotEmpty { .. }), "{error}");
+    for (keys, condition, expected) in [
+        (&[][..], "score > 99", "none of the 100 samples fits the condition"),
+        (&["11.jpg"], "score = 12", "none of the 100 samples fits the condition"),
+        (&["no.jpg"], "score = 12", "no sample matches 1 key of the list: `no.jpg`"),
+        (
+            &[],
+            "depth > 9",
+            "`depth > 9` is not a condition: at character 1, expected one of `key`, `split`, \
+             `bytes`, `score`",
+        ),
+    ] {
+        let error = fetch("none", keys, condition).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert!(!to.path().join("none").exists());
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gular_bundle::{Bundle, ShardIdx, Split};
+use gular_bundle::{Bundle, Manifest, ShardIdx, Split};
 use gular_pack::{Among, Duplicates, Looks};
 use serde_json::{Value, json};
 
@@ -39,9 +39,8 @@ pub(super) fn bundle(
         value["missing_files"] = json!(missing);
         let _ = write!(text, "\n{}", here.text(manifest));
     }
-    let index_bytes: u64 = manifest.shards.iter().map(|s| s.index.bytes).sum();
     let wanted = args.against.is_some() || args.duplicates.duplicates_out.is_some();
-    if wanted || index_bytes <= COUNTED_INDEX_BYTES {
+    if wanted || is_quickly_counted(manifest) {
         let found = duplicates(bundle, &here, args)?;
         text.push_str(&match &args.against {
             Some(other) => duplicates::text_against(&found, other),
@@ -123,12 +122,15 @@ fn duplicates(bundle: &Bundle, here: &Here, args: &InspectArgs) -> Result<Duplic
     args.duplicates.find(&among, Some(&other), &stop)
 }
 
+/// Whether so few bytes of indexes and views are there that all are looked at unasked.
+fn is_quickly_counted(manifest: &Manifest) -> bool {
+    manifest.listings().map(|file| file.bytes).sum::<u64>() <= COUNTED_INDEX_BYTES
+}
+
 /// Of the splits that are here whole.
 fn class_counts(bundle: &Bundle, here: &Here, output: &Output) -> Result<Option<Counts>, Failure> {
     let manifest = bundle.manifest();
-    let listings = manifest.shards.iter().flat_map(gular_bundle::ShardEntry::listings);
-    let index_bytes: u64 = listings.map(|file| file.bytes).sum();
-    if manifest.classes.is_empty() || index_bytes > COUNTED_INDEX_BYTES {
+    if manifest.classes.is_empty() || !is_quickly_counted(manifest) {
         return Ok(None);
     }
     let bar = counter("indexes", output);

@@ -116,10 +116,14 @@ pub(super) fn page(looks: &Looks, bundles: [&Bundle; 2], to: &Path) -> Result<()
         let _ = writeln!(rows, "<td>{how}</td></tr>");
     }
     let (all, n) = (looks.same_pixels + looks.near, looks.pairs.len());
+    let left = match looks.undecodable {
+        0 => String::new(),
+        n => format!("; {} could not be decoded and were not compared", show::count(n, "image")),
+    };
     let page = format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>gular inspect: images that look alike</title>\n\
          <style>body{{font-family:sans-serif;margin:2em}}td{{padding:.5em;vertical-align:top}}</style>\n\
-         <h1>Images that look alike</h1>\n<p>{n} of {all} pairs</p>\n<table>\n{rows}</table>\n"
+         <h1>Images that look alike</h1>\n<p>{n} of {all} pairs{left}</p>\n<table>\n{rows}</table>\n"
     );
     Ok(gular_files::write_file(to, page.as_bytes())?)
 }

@@ -10,6 +10,7 @@
 //! and `?` one character.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use crate::{Dtype, Error, Field, FieldIdx, FieldKind, Split};
 
@@ -53,7 +54,7 @@ enum Node {
     /// The subject is one of these.
     OneOf(Subject, Vec<Value>),
     /// The subject is that many, less or more.
-    Compared(Subject, &'static [Ordering], f64),
+    Compared(Subject, &'static [Ordering], Number),
     Like(Subject, Vec<char>),
 }
 
@@ -71,8 +72,63 @@ enum Subject {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
-    Number(f64),
+    Number(Number),
     Text(String),
+}
+
+/// A number as it is written or stored: no integer is rounded to compare it.
+#[derive(Debug, Clone, Copy)]
+enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    /// Reads a number that is compared with those of type `dtype`: 0.1 is the one that an `f32`
+    /// stores for it, and a number that no integer holds is a float.
+    fn parse(text: &str, dtype: Option<Dtype>) -> Option<Self> {
+        match dtype {
+            Some(Dtype::F32) => text.parse::<f32>().map(|number| Self::Float(number.into())).ok(),
+            _ => {
+                let int = text.parse().map(Self::Int);
+                int.or_else(|_| text.parse().map(Self::Float)).ok()
+            }
+        }
+    }
+}
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.partial_cmp(other) == Some(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Number {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        match (*self, *other) {
+            (Self::Int(a), Self::Int(b)) => Some(a.cmp(&b)),
+            (Self::Float(a), Self::Float(b)) => a.partial_cmp(&b),
+            (Self::Int(a), Self::Float(b)) => compared(a, b),
+            (Self::Float(a), Self::Int(b)) => compared(b, a).map(Ordering::reverse),
+        }
+    }
+}
+
+/// An integer beside a float, as exact numbers; `None` for NaN.
+#[expect(clippy::cast_possible_truncation, reason = "the float is between the limits of i64")]
+fn compared(int: i64, float: f64) -> Option<Ordering> {
+    // -2^63 and 2^63, between which a whole float is an i64.
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if float.is_nan() {
+        None
+    } else if float >= LIMIT {
+        Some(Ordering::Less)
+    } else if float < -LIMIT {
+        Some(Ordering::Greater)
+    } else {
+        let rest = 0.0_f64.partial_cmp(&float.fract());
+        Some(int.cmp(&(float.trunc() as i64)).then(rest?))
+    }
 }
 
 impl Filter {
@@ -89,6 +145,14 @@ impl Filter {
         }
     }
 
+    /// The fields whose stored values may be asked for, each once, in their order.
+    #[must_use]
+    pub fn fields(&self) -> Vec<FieldIdx> {
+        let mut fields = BTreeSet::new();
+        self.root.add_fields(&mut fields);
+        fields.into_iter().collect()
+    }
+
     /// Whether a sample is meant.
     ///
     /// # Errors
@@ -99,6 +163,26 @@ impl Filter {
 }
 
 impl Node {
+    fn add_fields(&self, fields: &mut BTreeSet<FieldIdx>) {
+        match self {
+            Self::All(nodes) | Self::Any(nodes) => {
+                nodes.iter().for_each(|node| node.add_fields(fields));
+            }
+            Self::Not(node) => node.add_fields(fields),
+            Self::OneOf(subject, _) | Self::Compared(subject, ..) | Self::Like(subject, _) => {
+                if let Subject::Number(field, _) | Subject::Text(field) = subject {
+                    fields.insert(*field);
+                }
+            }
+        }
+    }
+
+    fn needs_values(&self) -> bool {
+        let mut fields = BTreeSet::new();
+        self.add_fields(&mut fields);
+        !fields.is_empty()
+    }
+
     fn is_true(&self, facts: &mut Facts<'_>, classes: &[String]) -> Result<bool, Error> {
         Ok(match self {
             Self::All(nodes) => {
@@ -146,11 +230,10 @@ impl Node {
 
 impl Subject {
     /// Its number; `None` for texts.
-    fn number(self, facts: &mut Facts<'_>) -> Result<Option<f64>, Error> {
+    fn number(self, facts: &mut Facts<'_>) -> Result<Option<Number>, Error> {
         Ok(match self {
-            Self::Label => facts.label.map(f64::from),
-            // Exact up to 2^53 bytes.
-            Self::Bytes => Some(facts.bytes as f64),
+            Self::Label => facts.label.map(|label| Number::Int(label.into())),
+            Self::Bytes => Some(Number::Int(i64::try_from(facts.bytes).unwrap_or(i64::MAX))),
             Self::Number(field, dtype) => number(dtype, &(facts.value)(field)?),
             Self::Key | Self::Split | Self::Class | Self::Text(_) => None,
         })
@@ -185,22 +268,22 @@ impl Subject {
 }
 
 /// A scalar as stored.
-fn number(dtype: Dtype, bytes: &[u8]) -> Option<f64> {
+fn number(dtype: Dtype, bytes: &[u8]) -> Option<Number> {
     macro_rules! le {
-        ($t:ty) => {
-            bytes.first_chunk().map(|b| <$t>::from_le_bytes(*b) as f64)
+        ($t:ty, $kind:ident) => {
+            bytes.first_chunk().map(|b| Number::$kind(<$t>::from_le_bytes(*b).into()))
         };
     }
     match dtype {
-        Dtype::U8 => bytes.first().map(|b| f64::from(*b)),
-        Dtype::I8 => le!(i8),
-        Dtype::U16 => le!(u16),
-        Dtype::I16 => le!(i16),
-        Dtype::U32 => le!(u32),
-        Dtype::I32 => le!(i32),
-        Dtype::I64 => le!(i64),
-        Dtype::F32 => le!(f32),
-        Dtype::F64 => le!(f64),
+        Dtype::U8 => le!(u8, Int),
+        Dtype::I8 => le!(i8, Int),
+        Dtype::U16 => le!(u16, Int),
+        Dtype::I16 => le!(i16, Int),
+        Dtype::U32 => le!(u32, Int),
+        Dtype::I32 => le!(i32, Int),
+        Dtype::I64 => le!(i64, Int),
+        Dtype::F32 => le!(f32, Float),
+        Dtype::F64 => le!(f64, Float),
         Dtype::F16 | Dtype::Bf16 => None,
     }
 }
@@ -232,6 +315,8 @@ fn is_like(pattern: &[char], text: &str) -> bool {
     pattern.get(p..).unwrap_or_default().iter().all(|c| *c == '*')
 }
 
+/// Classes that are named where one is unknown.
+const MOST_NAMED: usize = 8;
 /// Conditions in brackets within one another, at most.
 const MOST_DEPTH: u32 = 64;
 
@@ -272,7 +357,7 @@ impl<'a> Parser<'a> {
         while self.word("or") {
             nodes.push(self.all()?);
         }
-        Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::Any(nodes) })
+        Ok(one_or(nodes, Node::Any))
     }
 
     fn all(&mut self) -> Result<Node, FilterError> {
@@ -280,7 +365,7 @@ impl<'a> Parser<'a> {
         while self.word("and") {
             nodes.push(self.one()?);
         }
-        Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::All(nodes) })
+        Ok(one_or(nodes, Node::All))
     }
 
     fn one(&mut self) -> Result<Node, FilterError> {
@@ -388,12 +473,23 @@ impl<'a> Parser<'a> {
         let before = self.rest;
         let text = self.text()?;
         let fault = if is_number {
-            match text.parse::<f64>() {
-                Ok(number) => return Ok(Value::Number(number)),
-                Err(_) => "it is not a number".to_owned(),
+            let dtype = match subject {
+                Subject::Number(_, dtype) => Some(dtype),
+                _ => None,
+            };
+            match Number::parse(&text, dtype) {
+                Some(number) => return Ok(Value::Number(number)),
+                None => "it is not a number".to_owned(),
             }
         } else if subject == Subject::Class && !self.classes.contains(&text) {
-            format!("`{}` is not a class of the bundle", text.escape_debug())
+            format!("`{}` is not a class of the bundle, which has {}", text.escape_debug(), {
+                let first = self.classes.iter().take(MOST_NAMED);
+                let first: Vec<String> =
+                    first.map(|class| format!("`{}`", class.escape_debug())).collect();
+                let more = self.classes.len().saturating_sub(MOST_NAMED);
+                first.join(", ")
+                    + &if more > 0 { format!(" and {more} more") } else { String::new() }
+            })
         } else if subject == Subject::Split && Split::parse(&text).is_none() {
             "expected `train`, `val` or `test`".to_owned()
         } else {
@@ -470,6 +566,15 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// What the index decides comes first: it may make the values of fields needless.
+fn one_or(mut nodes: Vec<Node>, joined: fn(Vec<Node>) -> Node) -> Node {
+    if nodes.len() == 1 {
+        return nodes.swap_remove(0);
+    }
+    nodes.sort_by_cached_key(Node::needs_values);
+    joined(nodes)
+}
+
 fn is_text(media_types: &[String]) -> bool {
     matches!(media_types, [only] if only.starts_with("text/"))
 }
@@ -487,6 +592,8 @@ mod tests {
             Field::fixed(name("age"), Dtype::F32, Vec::new()),
             Field::bytes(name("site"), vec!["text/plain".into()]),
             Field::fixed(name("box"), Dtype::F32, vec![4]),
+            Field::fixed(name("id"), Dtype::I64, Vec::new()),
+            Field::fixed(name("share"), Dtype::F32, Vec::new()),
         ]
     }
 
@@ -499,6 +606,9 @@ mod tests {
         let filter = Filter::parse(text, &fields(), &classes()).unwrap();
         let mut value = |field: FieldIdx| match field.0 {
             2 => Ok(2.5_f32.to_le_bytes().to_vec()),
+            // 2^53 + 1, which no f64 is.
+            6 => Ok(0.1_f32.to_le_bytes().to_vec()),
+            5 => Ok(9_007_199_254_740_993_i64.to_le_bytes().to_vec()),
             _ => Ok(b"north-3".to_vec()),
         };
         let mut facts = Facts {
@@ -528,6 +638,11 @@ mod tests {
             "site ~ north*",
             "site = north-3, south-1",
             "not not label=0",
+            "id = 9007199254740993",
+            "share = 0.1 and share <= 0.1 and share > 0.09",
+            "id > 9007199254740992 and id < 9007199254740994.0 and id != 9.007199254740992e15",
+            "age > 2 and age < 2.75 and age != 2 and bytes > 99.5 and bytes < 1e300",
+            "id > -1e300 and id > -0.5 and not id = nan and not id < nan",
         ] {
             assert!(takes(text), "{text}");
         }
@@ -538,9 +653,23 @@ mod tests {
             "key ~ *.jpg",
             "age <= 2.4",
             "site = north",
+            "id = 9007199254740992",
+            "id <= 9007199254740992.0",
         ] {
             assert!(!takes(text), "{text}");
         }
+    }
+
+    #[test]
+    fn values_are_asked_for_only_where_the_index_does_not_decide() {
+        let filter =
+            Filter::parse("site = x and (age > 2 or id = 1) and label = 1", &fields(), &classes());
+        let filter = filter.unwrap();
+        assert_eq!(filter.fields(), [2, 3, 5].map(FieldIdx));
+        let mut value = |field: FieldIdx| -> Result<Vec<u8>, Error> { panic!("{field:?}") };
+        let (key, split, label) = ("a.png", Split::Train, Some(0));
+        let mut facts = Facts { key, split, label, bytes: 1, value: &mut value };
+        assert!(!filter.takes(&mut facts, &classes()).unwrap());
     }
 
     #[test]

@@ -441,6 +441,13 @@ impl Manifest {
         self.shards.iter().flat_map(ShardEntry::files).filter(move |file| seen.insert(&file.name))
     }
 
+    /// All indexes and views, each once.
+    pub fn listings(&self) -> impl Iterator<Item = &FileEntry> {
+        let mut seen = HashSet::new();
+        let listings = self.shards.iter().flat_map(ShardEntry::listings);
+        listings.filter(move |file| seen.insert(&file.name))
+    }
+
     /// The position of field `name`.
     ///
     /// # Errors
@@ -674,6 +681,10 @@ pub(crate) mod tests {
         assert!(text.lines().all(|line| !line.starts_with("{\"split\"") || line.len() <= 500));
         assert_eq!(Manifest::parse("m", &bytes).unwrap(), manifest);
         assert_eq!(manifest.files().count(), 7);
+        // A shard of two splits has one index, which both list.
+        let mut twice = manifest.clone();
+        twice.shards.push(ShardEntry { view: None, ..manifest.shards[1].clone() });
+        assert_eq!(twice.listings().count(), manifest.shards.len() + 1);
         // Version 2 without a view is read too, and never written.
         let plain = String::from_utf8(example().to_bytes()).unwrap();
         let two = plain.replacen("\"version\":1", "\"version\":2", 1);

@@ -208,6 +208,14 @@ impl Shard {
         self.known.layout.digest(self.entries()?, row, field)
     }
 
+    /// As [`Index::source`].
+    ///
+    /// # Errors
+    /// Those of [`Shard::index`].
+    pub fn source(&self, row: Row) -> Result<Option<Digest>, Error> {
+        self.known.layout.source(self.entries()?, row)
+    }
+
     /// First byte and length of field `field` of sample `row`; `None` past the last, and for
     /// a label that lies in the index alone.
     ///

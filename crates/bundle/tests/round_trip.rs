@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gular_bundle::{
     About, Backend, Bundle, BundlePath, CheckWhen, DATA_DIR, Digest, Dtype, Envelope, Field,
-    FieldIdx, FieldName, Manifest, OpenOptions, Payload, ReadAt, Row, SampleId, ShardEntry,
-    ShardIdx, ShardSpec, ShardWriter, Split, rebuild_index, write_manifest,
+    FieldIdx, FieldName, Index, Manifest, OpenOptions, Payload, ReadAt, Row, SampleId, ShardEntry,
+    ShardIdx, ShardSpec, ShardWriter, Split, View, rebuild_index, write_manifest,
 };
 use proptest::prelude::*;
 
@@ -328,4 +328,53 @@ fn the_safetensors_library_reads_a_shard() {
     }
     let index = fs::read(dir.path().join(entry.index.name.as_str())).unwrap();
     safetensors::SafeTensors::deserialize(&index).unwrap();
+}
+
+#[test]
+fn an_index_says_which_files_values_were_made_from_if_it_was_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join(DATA_DIR);
+    fs::create_dir(&data).unwrap();
+    let fields = [Field::fixed(FieldName::image(), Dtype::U8, vec![1])];
+    let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);
+    let write = |sources: [Option<Digest>; 3]| {
+        let mut writer = ShardWriter::create(&data, &spec).unwrap();
+        for (i, source) in sources.into_iter().enumerate() {
+            let key = BundlePath::parse(&format!("{i}.png")).unwrap();
+            writer.push_made(&key, &[&[i as u8]], source).unwrap();
+        }
+        let entry = writer.finish().unwrap();
+        let index = fs::read(data.join(entry.index.name.as_str())).unwrap();
+        let index = Index::parse("index", index, &fields, entry.file.bytes).unwrap();
+        let found = index.rows().map(|row| index.source(row)).collect::<Vec<_>>();
+        assert_eq!(index.source(Row(3)), None);
+        (entry, found)
+    };
+    let (a, b) = (Some(Digest::of(b"a")), Some(Digest::of(b"b")));
+    let (with, found) = write([a, b, a]);
+    assert_eq!(found, [a, b, a]);
+    assert_eq!(write([None, b, None]).1, [None, b, None]);
+    let (without, found) = write([None; 3]);
+    assert_eq!(found, [None; 3]);
+    assert!(with.file == without.file && with.index != without.index);
+
+    // A shard has them too, of the samples that its view leaves.
+    let view = View::new(3, [Row(1), Row(2)], Vec::new()).unwrap();
+    let (file, bytes) = view.file(Split::Train, with.index.digest).unwrap();
+    fs::write(data.join(file.name.as_str()), bytes).unwrap();
+    let shards = vec![ShardEntry { samples: 2, view: Some(file), ..with }];
+    let manifest = Manifest {
+        envelope: Envelope::Shards,
+        payload: Payload::Raw,
+        fields: fields.to_vec(),
+        classes: Vec::new(),
+        made: [].into(),
+        about: About::default(),
+        statistics: None,
+        shards,
+    };
+    write_manifest(dir.path(), &manifest).unwrap();
+    let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
+    let shard = bundle.shard(ShardIdx(0)).unwrap();
+    assert_eq!([0, 1].map(|row| shard.source(Row(row)).unwrap()), [b, a]);
 }

@@ -59,11 +59,11 @@ impl<'a> ReadFiles<'a> {
                 ..fault
             };
             if let Make::Window { dtype, side, mask } = of.make {
-                let corner = image.corner;
-                let wanted =
-                    Wanted { source: &of.source, number: i + 1, path, bytes, corner, side };
+                let (source, number, corner) = (&of.source, i + 1, image.corner);
+                let wanted = Wanted { source, number, path, bytes, corner, side, min_valid: 0.0 };
+                let size = scenes.size(&wanted).map_err(named)?;
+                same_size(size, image.size).map_err(named)?;
                 let window = scenes.read(wanted).map_err(named)?;
-                same_size(window.scene, image.size).map_err(named)?;
                 let bands = if mask { &[][..] } else { of.bands() };
                 let pixels = u64::from(side) * u64::from(side);
                 let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes();

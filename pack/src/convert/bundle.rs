@@ -28,7 +28,8 @@ pub(crate) fn shard(
     let mut writer = ShardWriter::create(&work.out.data, &spec)?;
     work.samples(number, &mut |row, values| {
         let key = BundlePath::parse(source.key(row).unwrap_or_default());
-        Ok(writer.push(&key.map_err(gular_bundle::Error::from)?, values)?)
+        let key = key.map_err(gular_bundle::Error::from)?;
+        Ok(writer.push_made(&key, values, source.source(row))?)
     })?;
     let written = writer.finish()?;
     prove(&work.out.data, &written, &manifest.fields, &source)?;

@@ -5,32 +5,35 @@
 //!                                                └ no ─▶ packed, in a folder beside ├▶ one bundle
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::io;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    About, Bundle, DATA_DIR, Digest, FieldIdx, OpenOptions, Payload, Row, ShardIdx,
+    About, Bundle, DATA_DIR, Digest, Dtype, Field, FieldIdx, MadeValue, Manifest, OpenOptions,
+    Payload, Row, ShardIdx,
 };
 use gular_files::{TEMP_PREFIX, folder_of, parallel, persist, sync_folder, temp_in};
 use serde::Serialize;
 
-use super::key_list::hash;
 use super::options::{DeriveOptions, Unlisted};
 use super::report::DeriveReport;
 use super::run::{Version, derive_from};
 use crate::error::BadInput;
+use crate::input::check_bytes;
 use crate::labels::Table;
 use crate::out::{SKIPPED_NAME, finished_bundle};
+use crate::payload::{Depths, Recipe, is_of_arrays};
+use crate::plan::check_options;
 use crate::run::{PackOptions, open_source};
+use crate::sort::Sorter;
 use crate::source::Source;
 use crate::{
-    Error, FieldColumns, Inputs, Labels, PayloadOptions, Progress, Report, TableOptions,
-    Unlabelled, pack, scan,
+    Classes, Depth, Error, FieldColumns, Inputs, Labels, PayloadOptions, PlanOptions, Progress,
+    Report, TableOptions, Unlabelled, pack, scan,
 };
 
 /// What became of the base.
@@ -60,8 +63,10 @@ pub struct BaseReport {
 /// images that it has already, byte for byte, stay in its shards, which are linked.
 ///
 /// # Errors
-/// Those of [`pack`](crate::pack) and [`derive`](super::derive); [`Error::Option`] for bundles
-/// whose values are not files as they were found. The same call resumes an interrupted one.
+/// Those of [`pack`](crate::pack) and [`derive`](super::derive); [`Error::NoSources`] for bundles
+/// whose values are neither files as they were found nor have digests of them; [`Error::Option`]
+/// where values that stay would be unlike those that are packed. The same call resumes an
+/// interrupted one.
 pub fn pack_onto(
     base: &Path,
     source: &Path,
@@ -75,13 +80,14 @@ pub fn pack_onto(
         crate::run::check_apart(folder, out)?;
     }
     let bundle = Bundle::open(base, OpenOptions { index_bytes: 0, ..OpenOptions::default() })?;
-    check(&bundle, options)?;
+    let mut options = options.clone();
+    check(&bundle, &mut options)?;
+    let options = &options;
     let io = |e| Error::io("create a folder in", &options.temp_dir, e);
     let temp = tempfile::tempdir_in(&options.temp_dir).map_err(io)?;
-    let compared = Compared::new(&bundle, source, options, temp.path(), cancel);
-    let compared = compared.map_err(|e| as_of(out, e))?;
     let kept = temp.path().join("kept");
-    fs::write(&kept, &compared.kept).map_err(|e| Error::io("write", &kept, e))?;
+    let compared = Compared::new(&bundle, source, options, (temp.path(), &kept), cancel);
+    let compared = compared.map_err(|e| as_of(out, e))?;
     let digest = bundle.digest();
     let report = |packed: Option<Report>, skipped: u64, made: Option<DeriveReport>| BaseReport {
         base: digest,
@@ -106,12 +112,11 @@ pub fn pack_onto(
     if compared.images > compared.unchanged {
         let mut some = options.clone();
         some.plan.leave_out = vec![kept.clone()];
+        // The version after this one is compared with it, too.
+        some.plan.source_digests |= bundle.manifest().payload != Payload::Encoded;
         if some.plan.classes.is_none() && bundle.manifest().has_labels() {
             // New classes behind the old ones, whose numbers stay.
-            let classes = temp.path().join("classes");
-            let io = |e| Error::io("write", &classes, e);
-            fs::write(&classes, compared.classes(&bundle)).map_err(io)?;
-            some.plan.classes = Some(classes);
+            some.plan.classes = Some(Classes::Names(compared.classes(&bundle)));
         }
         match pack_new(source, &new, &some, progress, cancel) {
             Err(Error::NoImages { left_out, .. })
@@ -147,7 +152,11 @@ pub fn pack_onto(
     }
     let n_skipped = skipped.len() as u64;
     let about = about(&options.plan.about, &bundle.manifest().about);
-    let version = Version { base: digest, about, skipped };
+    // Of what stays, or of what is packed: there is none where no JPEG was decoded.
+    let of_new = if packed.is_some() { finished_bundle(&new)? } else { None };
+    let mut of_both = [Some(&bundle), of_new.as_ref()].into_iter().flatten();
+    let decoder = of_both.find_map(|bundle| bundle.manifest().made.get("decoder").cloned());
+    let version = Version { base: digest, about, skipped, decoder };
     // A table may say something else of what stays.
     let labels = match &options.plan.labels {
         Labels::Table(tables) => Some(tables.clone()),
@@ -269,15 +278,23 @@ fn remove(folder: &Path) -> Result<(), Error> {
     }
 }
 
-fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
+/// Whether the base can have such a new version. What the options leave to be found of the images
+/// is what it is in the base.
+fn check(bundle: &Bundle, options: &mut PackOptions) -> Result<(), Error> {
+    check_options(&options.plan)?;
     let manifest = bundle.manifest();
     let fail = |text: &str| Err(Error::Option(text.to_owned()));
-    let encoded =
-        options.plan.payload == PayloadOptions::Encoded && options.plan.inputs != Inputs::Arrays;
-    if manifest.payload != Payload::Encoded || !encoded {
-        return fail(
-            "a base needs payload `encoded`: only then can files be compared with stored values",
-        );
+    if matches!(options.plan.inputs, Inputs::Pixels { .. }) {
+        return fail("rows of pixels cannot be compared with a base; pack them into a new bundle");
+    }
+    let (old, new) = (manifest.payload, options.plan.manifest_payload());
+    if old != new {
+        let name = |payload| format!("{payload:?}").to_lowercase();
+        return fail(&format!(
+            "the base has payload `{}` and its new version `{}`: both need the same",
+            name(old),
+            name(new)
+        ));
     }
     let (old, new) = (manifest.envelope, options.plan.envelope);
     if old != new {
@@ -294,11 +311,12 @@ fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
             labels(new)
         ));
     }
-    if manifest.image().is_some() != (options.plan.inputs == Inputs::Images) {
+    if manifest.image().is_some() == (options.plan.inputs == Inputs::Bytes) {
         return fail("the base and its new version need files of the same kind");
     }
     let other = options.plan.tile.is_some() || !options.plan.fields.is_empty();
-    if other || manifest.fields.len() > 1 + usize::from(manifest.has_labels()) {
+    let own = manifest.fields.iter().filter(|field| !is_of_arrays(field)).count();
+    if other || own > 1 + usize::from(manifest.has_labels()) {
         return fail(
             "a base cannot be compared with files if its samples have more fields than image and label, or are tiles",
         );
@@ -306,8 +324,20 @@ fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
     if options.part.is_some() {
         return fail("a new version of a bundle is packed in one part");
     }
-    if matches!(options.plan.inputs, Inputs::Pixels { .. }) {
-        return fail("rows of pixels cannot be compared with a base; pack them into a new bundle");
+    if let (Labels::Name(new), Some(MadeValue::Text(old))) =
+        (&options.plan.labels, manifest.made.get("label_from"))
+        && new.as_str() != old
+    {
+        return fail(&format!(
+            "the base took its labels by `{old}`, which images that stay keep, and its new version by `{new}`",
+            new = new.as_str()
+        ));
+    }
+    if manifest.payload != Payload::Encoded {
+        if !(manifest.shards.is_empty() || has_sources(bundle)?) {
+            return Err(Error::NoSources { path: bundle.dir().display().to_string() });
+        }
+        same_recipe(manifest, &mut options.plan)?;
     }
     if let Labels::Table(tables) = &options.plan.labels
         && (tables.fields != FieldColumns::Named(Vec::new()) || tables.separator.is_some())
@@ -319,10 +349,65 @@ fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether the indexes say which files the images were made from.
+fn has_sources(bundle: &Bundle) -> Result<bool, Error> {
+    for shard in ShardIdx::first(bundle.manifest().shards.len()) {
+        if bundle.shard(shard)?.source(Row(0))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the images of the base were made as those of its new version will be. The depth is that
+/// of the base, if none was asked for.
+fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error> {
+    let differs = |name: &str, old: &str, new: &str| {
+        Err(Error::Option(format!(
+            "{name} of the base is {old}, of its new version {new}: images that stay would differ from those that are packed"
+        )))
+    };
+    let image = manifest.fields.iter().find(|field| field.is_image());
+    let stored = image.and_then(Field::as_fixed);
+    let (mut made, mut new) = (BTreeMap::new(), None);
+    if plan.inputs == Inputs::Arrays {
+        // Type and shape are known when they are packed, and compared then.
+        made.insert("decoder".to_owned(), MadeValue::Text(gular_codec::jpeg_backend().to_owned()));
+    } else {
+        if let PayloadOptions::Raw(raw) = &mut plan.payload {
+            let of_base = match stored {
+                Some((Dtype::U16, _)) => Depth::U16,
+                _ => Depth::U8,
+            };
+            raw.depth.get_or_insert(of_base);
+        }
+        let jpeg = ["image/jpeg".to_owned()];
+        let recipe = Recipe::new(plan, Depths::default(), &jpeg)?;
+        recipe.note(&mut made);
+        new = Some(recipe.field(&jpeg));
+    }
+    for name in ["decoder", "encoder", "fit", "max_side", "quality", "size"] {
+        let (old, new) = (manifest.made.get(name), made.get(name));
+        // There is none where no JPEG was decoded.
+        if old != new && !(name == "decoder" && old.is_none()) {
+            let shown = |value: Option<&MadeValue>| match value {
+                Some(MadeValue::Text(text)) => format!("`{text}`"),
+                Some(MadeValue::Number(n)) => n.to_string(),
+                None => "not set".to_owned(),
+            };
+            return differs(&format!("`{name}`"), &shown(old), &shown(new));
+        }
+    }
+    let Some(new) = new.filter(|new| new.as_fixed() != stored) else { return Ok(()) };
+    let shown = |kind: Option<(Dtype, &[u64])>| match kind {
+        Some((dtype, shape)) => format!("{} {shape:?}", dtype.safetensors_name()),
+        None => "files".to_owned(),
+    };
+    differs("field `image`", &shown(stored), &shown(new.as_fixed()))
+}
+
 /// What the source and the base have in common.
 struct Compared {
-    /// The keys that stay, one per line.
-    kept: String,
     images: u64,
     unchanged: u64,
     changed: u64,
@@ -333,67 +418,103 @@ struct Compared {
     skipped: Vec<BadInput>,
 }
 
+/// In records of the sort: a sample of the base, and a file of the source.
+const OF_BASE: u8 = 0;
+const OF_SOURCE: u8 = 1;
+/// Files that are looked at before what stays of them is written down.
+const AT_ONCE: usize = 1 << 14;
+
+/// A file of the source whose key the base has.
+struct Known {
+    key: String,
+    bytes: u64,
+    place: (ShardIdx, Row),
+    is_same: AtomicBool,
+}
+
 impl Compared {
-    /// The classes of the base, then new ones, one per line.
-    fn classes(&self, base: &Bundle) -> String {
+    /// The classes of the base, then new ones.
+    fn classes(&self, base: &Bundle) -> Vec<String> {
         let old = &base.manifest().classes;
-        let new = self.classes.iter().filter(|class| !old.contains(class));
-        old.iter().chain(new).map(|class| format!("{class}\n")).collect()
+        let known: HashSet<&String> = old.iter().collect();
+        let new = self.classes.iter().filter(|class| !known.contains(class));
+        old.iter().chain(new).cloned().collect()
     }
 
+    /// Compares all files; the keys of those that stay go to the file `kept`, one per line. What
+    /// memory does not hold is in folder `temp`.
     fn new(
         bundle: &Bundle,
         source: &Path,
         options: &PackOptions,
-        temp: &Path,
+        (temp, kept): (&Path, &Path),
         cancel: &AtomicBool,
     ) -> Result<Self, Error> {
-        let mut places: HashMap<u128, (ShardIdx, Row)> = HashMap::new();
+        let mut sorter = Sorter::new(temp, options.plan.memory);
+        let sorting = |e| Error::io("sort in", temp, e);
+        let mut of_base = 0_u64;
         for shard in ShardIdx::first(bundle.manifest().shards.len()) {
             let index = bundle.index(shard)?;
+            of_base += index.n_samples() as u64;
             for row in index.rows() {
-                places.insert(hash(index.key(row).unwrap_or_default()), (shard, row));
+                let key = index.key(row).unwrap_or_default().as_bytes();
+                let place = [shard.0 as u64, row.0 as u64].map(u64::to_le_bytes);
+                let record = [&[OF_BASE], place.as_flattened()].concat();
+                sorter.push(key, &record).map_err(sorting)?;
             }
         }
-        let of_base = places.len() as u64;
         let source = open_source(source, &options.plan, temp, cancel)?;
-        let (mut images, mut known) = (0, Vec::new());
+        let mut images = 0;
         let found = scan::scan(&source, &options.plan, &mut |key, bytes| {
             images += 1;
-            if let Some(place) = places.get(&hash(key.as_str())) {
-                known.push((key.to_string(), bytes, *place));
+            let record = [&[OF_SOURCE][..], &bytes.to_le_bytes()].concat();
+            sorter.push(key.as_str().as_bytes(), &record).map_err(sorting)
+        })?;
+        let writing = |e| Error::io("write", kept, e);
+        let mut out = BufWriter::new(fs::File::create(kept).map_err(writing)?);
+        let (mut known, mut unchanged, mut n_known) = (Vec::new(), 0, 0_u64);
+        let mut compare = |known: &mut Vec<Known>| {
+            parallel(known, options.jobs, cancel, |known: &Known, _| {
+                let same = is_same(bundle, known.place, &source, &known.key, known.bytes)?;
+                known.is_same.store(same, Ordering::Relaxed);
+                Ok::<_, Error>(())
+            })?;
+            if cancel.load(Ordering::Relaxed) {
+                let path = temp.display().to_string();
+                return Err(Error::Cancelled { path, done: 0, total: 0 });
+            }
+            for known in known.drain(..).filter(|known| known.is_same.load(Ordering::Relaxed)) {
+                unchanged += 1;
+                writeln!(out, "{}", known.key).map_err(writing)?;
             }
             Ok(())
-        })?;
-        drop(places);
-        let same: Mutex<Vec<String>> = Mutex::default();
-        let chunks: Vec<&[_]> = known.chunks(256).collect();
-        parallel(&chunks, options.jobs, cancel, |chunk, stop| {
-            for (key, bytes, place) in *chunk {
-                if stop.load(Ordering::Relaxed) {
-                    break;
-                }
-                if is_same(bundle, *place, &source, key, *bytes)? {
-                    same.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+        };
+        // Of a key the sample comes before the file.
+        let mut sample: Option<(Vec<u8>, (ShardIdx, Row))> = None;
+        for pair in sorter.finish().map_err(sorting)? {
+            let (key, record) = pair.map_err(sorting)?;
+            let numbers = record.get(1..).unwrap_or_default().as_chunks::<8>().0;
+            let number = |i: usize| numbers.get(i).map_or(0, |n| u64::from_le_bytes(*n));
+            let index = |i: usize| usize::try_from(number(i)).unwrap_or(usize::MAX);
+            if record.first() == Some(&OF_BASE) {
+                sample = Some((key, (ShardIdx(index(0)), Row(index(1)))));
+            } else if let Some((same, place)) = sample.take().filter(|(same, _)| *same == key) {
+                n_known += 1;
+                let key = String::from_utf8_lossy(&same).into_owned();
+                known.push(Known { key, bytes: number(0), place, is_same: AtomicBool::default() });
+                if known.len() == AT_ONCE {
+                    compare(&mut known)?;
                 }
             }
-            Ok::<_, Error>(())
-        })?;
-        if cancel.load(Ordering::Relaxed) {
-            let path = temp.display().to_string();
-            return Err(Error::Cancelled { path, done: 0, total: 0 });
         }
+        compare(&mut known)?;
+        out.flush().map_err(writing)?;
         let classes = match &options.plan.labels {
             Labels::Table(tables) => of_table(tables, bundle)?,
             _ => found.classes.into_iter().collect(),
         };
-        let mut same = same.into_inner().unwrap_or_else(PoisonError::into_inner);
-        same.sort_unstable();
-        let unchanged = same.len() as u64;
-        let changed = known.len() as u64 - unchanged;
-        let kept = same.iter().map(|key| format!("{key}\n")).collect();
-        let skipped = found.skipped;
-        Ok(Self { kept, images, unchanged, changed, of_base, classes, skipped })
+        let (changed, skipped) = (n_known - unchanged, found.skipped);
+        Ok(Self { images, unchanged, changed, of_base, classes, skipped })
     }
 }
 
@@ -412,8 +533,8 @@ fn of_table(tables: &TableOptions, base: &Bundle) -> Result<Vec<String>, Error> 
     Ok(if table.by_name() { table.classes } else { Vec::new() })
 }
 
-/// Whether a file has the bytes that the base has of it. One that cannot be read is packed, and
-/// named there.
+/// Whether a file has the bytes that the base has of it, or that its value was made from. One that
+/// cannot be read is packed, and named there.
 fn is_same(
     bundle: &Bundle,
     (shard, row): (ShardIdx, Row),
@@ -423,18 +544,22 @@ fn is_same(
 ) -> Result<bool, Error> {
     let image = bundle.manifest().image().unwrap_or(FieldIdx(0));
     let shard = bundle.shard(shard)?;
-    if shard.len_of(row, image)?.map(|len| len as u64) != Some(bytes) {
-        return Ok(false);
-    }
+    let expected = match bundle.manifest().payload {
+        Payload::Encoded => {
+            let len = shard.len_of(row, image)?.map(|len| len as u64);
+            shard.digest(row, image)?.filter(|_| len == Some(bytes))
+        }
+        Payload::Reencoded | Payload::Raw => shard.source(row)?,
+    };
+    let Some(expected) = expected.filter(|_| check_bytes(bytes).is_ok()) else { return Ok(false) };
     let Ok((found, _)) = source.read(key, bytes) else { return Ok(false) };
-    Ok(shard.digest(row, image)? == Some(Digest::of(&found)))
+    Ok(Digest::of(&found) == expected)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::link::WITHOUT_HARD_LINKS;
     use super::*;
-    use crate::PlanOptions;
 
     fn put(dir: &Path, name: &str, text: &str) {
         let path = dir.join(name);

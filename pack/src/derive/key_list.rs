@@ -59,7 +59,7 @@ impl KeyList {
 }
 
 /// What stands for a key in memory.
-pub(super) fn hash(key: &str) -> u128 {
+fn hash(key: &str) -> u128 {
     let hash = blake3::hash(key.as_bytes());
     u128::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use gular_bundle::{About, Bundle, Digest, MadeValue, Manifest, Split};
+use gular_bundle::{About, Bundle, Decimal, Digest, MadeValue, Manifest, Split, Statistics};
 use gular_files::{sync_folder, write_file};
 
 use super::bases::{Bases, Line};
@@ -45,6 +45,8 @@ pub(super) struct Version {
     pub(super) about: About,
     /// Inputs that were left out.
     pub(super) skipped: Vec<BadInput>,
+    /// What decoded JPEG, if there was any.
+    pub(super) decoder: Option<MadeValue>,
 }
 
 /// As [`derive`]; the bundle says of itself what `version` says.
@@ -101,10 +103,11 @@ pub(super) fn derive_from(
         return Err(Error::NothingTaken { of: samples });
     }
     let mut manifest = manifest(&joined, &all, &lines, options);
-    if let Some(Version { base, about, skipped }) = version {
+    if let Some(Version { base, about, skipped, decoder }) = version {
         let skipped = MadeValue::Number(skipped.len() as u64);
         manifest.made.insert("base".to_owned(), MadeValue::Text(base.to_string()));
         manifest.made.insert("skipped".to_owned(), skipped);
+        manifest.made.extend(decoder.iter().map(|name| ("decoder".to_owned(), name.clone())));
         manifest.about = about.clone();
     }
     let skipped = version.map_or(&[][..], |version| &version.skipped);
@@ -189,7 +192,12 @@ fn manifest(bases: &Bases, all: &[Line], lines: &[NewLine], options: &DeriveOpti
             note("unlisted", text("skip"));
         }
     }
-    // Sums over the pixels of split `train`, if that has still the same samples.
+    manifest.statistics = statistics(bases, all, lines);
+    manifest
+}
+
+/// Sums over the pixels of split `train`, if that has all samples of the bundles' and no others.
+fn statistics(bases: &Bases, all: &[Line], lines: &[NewLine]) -> Option<Statistics> {
     let of_train = |split: Split| split == Split::Train;
     let base_train: u64 = all
         .iter()
@@ -201,14 +209,34 @@ fn manifest(bases: &Bases, all: &[Line], lines: &[NewLine], options: &DeriveOpti
     let kept = train.clone().filter(|line| of_train(bases.entry(line.line).split));
     let count = |n: u64, line: &NewLine| n + line.entry.samples;
     let (train, kept) = (train.fold(0, count), kept.fold(0, count));
-    let mut bundles = bases.bundles();
-    if let (Some(only), None) = (bundles.next(), bundles.next())
-        && train == base_train
-        && kept == base_train
-    {
-        manifest.statistics.clone_from(&only.manifest().statistics);
+    if train != base_train || kept != base_train {
+        return None;
     }
-    manifest
+    let with_train =
+        bases.bundles().map(Bundle::manifest).filter(|m| m.n_samples(Split::Train) > 0);
+    let mut sum: Option<Statistics> = None;
+    for manifest in with_train {
+        let of_one = manifest.statistics.as_ref()?;
+        sum = Some(match sum {
+            None => of_one.clone(),
+            Some(sum) => added(&sum, of_one)?,
+        });
+    }
+    sum
+}
+
+/// The sums of both; `None` of unlike channels.
+fn added(a: &Statistics, b: &Statistics) -> Option<Statistics> {
+    let add = |a: &[Decimal], b: &[Decimal]| -> Option<Vec<Decimal>> {
+        let number = |text: &Decimal| text.as_str().parse::<u128>().ok();
+        let sum = |(a, b)| Decimal::parse(&number(a)?.checked_add(number(b)?)?.to_string());
+        (a.len() == b.len()).then(|| a.iter().zip(b).map(sum).collect())?
+    };
+    Some(Statistics {
+        pixels: a.pixels.checked_add(b.pixels)?,
+        sum: add(&a.sum, &b.sum)?,
+        sum_of_squares: add(&a.sum_of_squares, &b.sum_of_squares)?,
+    })
 }
 
 fn report(

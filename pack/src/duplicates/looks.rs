@@ -76,7 +76,7 @@ pub struct LookPair {
 /// Finds pairs among the images of a bundle; with `other`, pairs of one image of each.
 ///
 /// # Errors
-/// Those of reading; a sample whose bytes are not those of its digest; [`Error::Cancelled`].
+/// [`Error::NoPictures`] of a bundle without field `image`; those of reading; a sample whose bytes are not those of its digest; [`Error::Cancelled`].
 pub fn find_looks(
     among: &Among<'_>,
     other: Option<&Among<'_>>,
@@ -85,6 +85,9 @@ pub fn find_looks(
     cancel: &AtomicBool,
 ) -> Result<Looks, Error> {
     let both: Vec<&Among<'_>> = std::iter::once(among).chain(other).collect();
+    if let Some(none) = both.iter().find(|shelf| shelf.bundle.manifest().image().is_none()) {
+        return Err(Error::NoPictures { path: none.bundle.dir().display().to_string() });
+    }
     let mut jobs = Vec::new();
     let mut total = 0;
     for (bundle, shelf) in both.iter().enumerate() {

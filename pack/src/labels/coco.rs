@@ -16,14 +16,18 @@ use super::names::Names;
 use super::rows::{Each, fault};
 use crate::Error;
 
-#[derive(Deserialize)]
-struct Coco {
+/// The file, once its parts are known to fit.
+#[derive(Debug, Deserialize)]
+pub(super) struct Coco {
+    /// By id.
     images: Vec<Picture>,
+    /// By image.
     annotations: Vec<Annotation>,
+    /// By id.
     categories: Vec<Category>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Picture {
     id: i64,
     file_name: String,
@@ -31,7 +35,7 @@ struct Picture {
     height: f64,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Annotation {
     image_id: i64,
     category_id: i64,
@@ -41,64 +45,79 @@ struct Annotation {
     iscrowd: u8,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Category {
     id: i64,
     name: String,
 }
 
-/// Names of the categories, in the order of their ids.
-pub(super) fn classes(path: &Path) -> Result<Vec<String>, Error> {
-    Ok(parse(path)?.categories.into_iter().map(|category| category.name).collect())
-}
-
-/// Reads the annotations as a table.
-pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
-    let Coco { mut images, mut annotations, categories } = parse(path)?;
-    let numbers: HashMap<i64, i64> = categories.iter().map(|c| c.id).zip(0..).collect();
-    annotations.sort_by_key(|annotation| annotation.image_id);
-    images.sort_by_key(|image| image.id);
-    if let Some(pair) = images.windows(2).find(|pair| pair[0].id == pair[1].id) {
-        let (a, b) = (&pair[0].file_name, &pair[1].file_name);
-        let reason = format!("images `{a}` and `{b}` have the same id, {}", pair[0].id);
-        return Err(fault(path, None, reason));
-    }
-    let (mut no_image, mut no_category) = (Names::default(), Names::default());
-    for annotation in &annotations {
-        if images.binary_search_by_key(&annotation.image_id, |image| image.id).is_err() {
-            no_image.push(&annotation.image_id.to_string());
-        }
-        if !numbers.contains_key(&annotation.category_id) {
-            no_category.push(&annotation.category_id.to_string());
-        }
-    }
-    for (what, found) in [("images", no_image), ("categories", no_category)] {
-        if found.n > 0 {
-            let reason =
-                format!("{} annotations refer to {what} that it does not list: {found}", found.n);
+impl Coco {
+    /// Reads and checks the file.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let mut coco = parse(path)?;
+        coco.annotations.sort_by_key(|annotation| annotation.image_id);
+        coco.images.sort_by_key(|image| image.id);
+        if let Some(pair) = coco.images.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            let (a, b) = (&pair[0].file_name, &pair[1].file_name);
+            let reason = format!("images `{a}` and `{b}` have the same id, {}", pair[0].id);
             return Err(fault(path, None, reason));
         }
-    }
-    let mut rest = annotations.as_slice();
-    for (line, image) in (1..).zip(&images) {
-        let n = rest.partition_point(|annotation| annotation.image_id == image.id);
-        let (of_image, after) = rest.split_at(n);
-        rest = after;
-        let (w, h) = (image.width, image.height);
-        if !(w > 0.0 && h > 0.0) {
-            let reason = format!("image `{}` is {w} x {h} pixels", image.file_name);
-            return Err(fault(path, Some(line), reason));
+        let numbers = coco.numbers();
+        let (mut no_image, mut no_category) = (Names::default(), Names::default());
+        for annotation in &coco.annotations {
+            let image = annotation.image_id;
+            if coco.images.binary_search_by_key(&image, |image| image.id).is_err() {
+                no_image.push(&image.to_string());
+            }
+            if !numbers.contains_key(&annotation.category_id) {
+                no_category.push(&annotation.category_id.to_string());
+            }
         }
-        let boxed = of_image.iter().filter_map(|a| {
-            let [left, top, width, height] = a.bbox?;
-            let corners = [left / w, top / h, (left + width) / w, (top + height) / h];
-            let class = numbers.get(&a.category_id).copied()?;
-            Some(Boxed { corners, class, crowd: Some(a.iscrowd != 0) })
-        });
-        let cells = boxes::cells(&image.file_name, boxed);
-        each(line, &boxes::columns(true), &cells)?;
+        for (what, found) in [("images", no_image), ("categories", no_category)] {
+            if found.n > 0 {
+                let reason = format!(
+                    "{} annotations refer to {what} that it does not list: {found}",
+                    found.n
+                );
+                return Err(fault(path, None, reason));
+            }
+        }
+        Ok(coco)
     }
-    Ok(())
+
+    /// Names of the categories, in the order of their ids.
+    pub(super) fn classes(&self) -> Vec<String> {
+        self.categories.iter().map(|category| category.name.clone()).collect()
+    }
+
+    /// The class of each category.
+    fn numbers(&self) -> HashMap<i64, i64> {
+        self.categories.iter().map(|category| category.id).zip(0..).collect()
+    }
+
+    /// Hands on the annotations as a table; `path` is for messages.
+    pub(super) fn rows(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+        let (numbers, columns) = (self.numbers(), boxes::columns(true));
+        let mut rest = self.annotations.as_slice();
+        for (line, image) in (1..).zip(&self.images) {
+            let n = rest.partition_point(|annotation| annotation.image_id == image.id);
+            let (of_image, after) = rest.split_at(n);
+            rest = after;
+            let (w, h) = (image.width, image.height);
+            if !(w > 0.0 && h > 0.0) {
+                let reason = format!("image `{}` is {w} x {h} pixels", image.file_name);
+                return Err(fault(path, Some(line), reason));
+            }
+            let boxed = of_image.iter().filter_map(|a| {
+                let [left, top, width, height] = a.bbox?;
+                let corners = [left / w, top / h, (left + width) / w, (top + height) / h];
+                let class = numbers.get(&a.category_id).copied()?;
+                Some(Boxed { corners, class, crowd: Some(a.iscrowd != 0) })
+            });
+            each(line, &columns, &boxes::cells(&image.file_name, boxed))?;
+        }
+        Ok(())
+    }
 }
 
 fn parse(path: &Path) -> Result<Coco, Error> {
@@ -121,4 +140,31 @@ fn parse(path: &Path) -> Result<Coco, Error> {
         return Err(fault(path, None, format!("two categories have the name `{}`", pair[0])));
     }
     Ok(coco)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::Tables;
+
+    #[test]
+    fn a_file_is_parsed_once_however_often_its_rows_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("instances.json");
+        let text = r#"{"images":[{"id":1,"file_name":"a.jpg","width":4,"height":2}],
+            "annotations":[{"image_id":1,"category_id":7,"bbox":[0,0,2,2]}],
+            "categories":[{"id":7,"name":"cat"}]}"#;
+        std::fs::write(&path, text).unwrap();
+        let tables = Tables::default();
+        assert_eq!(tables.box_classes(&path).unwrap(), Some(vec!["cat".to_owned()]));
+        std::fs::remove_file(&path).unwrap();
+        for _ in 0..2 {
+            let mut rows = 0;
+            let mut count = |_, _: &[String], _: &[super::super::cell::Cell]| {
+                rows += 1;
+                Ok(())
+            };
+            tables.read(&path, &mut count).unwrap();
+            assert_eq!(rows, 1);
+        }
+    }
 }

@@ -1,9 +1,12 @@
 //! The rows of a table, whatever its format.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cell::Cell;
-use super::{coco, csv, jsonl, parquet, yolo};
+use super::coco::Coco;
+use super::{csv, jsonl, parquet, yolo};
 use crate::Error;
 
 /// What a table's rows are handed to: the number of the line or row, the names of the columns so
@@ -62,24 +65,43 @@ impl Format {
     }
 }
 
-/// Reads the table at `path`.
-pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
-    match Format::of(path)? {
-        Format::Csv => csv::read(path, None, each),
-        Format::Tsv => csv::read(path, Some(b'\t'), each),
-        Format::JsonLines => jsonl::read(path, each),
-        Format::Parquet => parquet::read(path, each),
-        Format::Coco => coco::read(path, each),
-        Format::Yolo => yolo::read(path, each),
-    }
+/// Reads tables, as often as asked: row by row, but for JSON of boxes, which is parsed once and
+/// held.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    coco: Mutex<BTreeMap<PathBuf, Arc<Coco>>>,
 }
 
-/// The classes that a file of boxes names, if it does.
-pub(super) fn box_classes(path: &Path) -> Result<Option<Vec<String>>, Error> {
-    match Format::of(path)? {
-        Format::Coco => coco::classes(path).map(Some),
-        Format::Yolo => yolo::classes(path),
-        _ => Ok(None),
+impl Tables {
+    /// Hands on the rows of the table at `path`.
+    pub(super) fn read(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+        match Format::of(path)? {
+            Format::Csv => csv::read(path, None, each),
+            Format::Tsv => csv::read(path, Some(b'\t'), each),
+            Format::JsonLines => jsonl::read(path, each),
+            Format::Parquet => parquet::read(path, each),
+            Format::Coco => self.coco(path)?.rows(path, each),
+            Format::Yolo => yolo::read(path, each),
+        }
+    }
+
+    /// The classes that a file of boxes names, if it does.
+    pub(super) fn box_classes(&self, path: &Path) -> Result<Option<Vec<String>>, Error> {
+        match Format::of(path)? {
+            Format::Coco => Ok(Some(self.coco(path)?.classes())),
+            Format::Yolo => yolo::classes(path),
+            _ => Ok(None),
+        }
+    }
+
+    fn coco(&self, path: &Path) -> Result<Arc<Coco>, Error> {
+        let mut known = self.coco.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(coco) = known.get(path) {
+            return Ok(Arc::clone(coco));
+        }
+        let coco = Arc::new(Coco::open(path)?);
+        known.insert(path.to_owned(), Arc::clone(&coco));
+        Ok(coco)
     }
 }
 

@@ -11,7 +11,7 @@ use super::boxes;
 use super::cell::Cell;
 use super::columns::{Kind, LabelKind, Seen, field, find_key, find_label};
 use super::numbering::{MOST_CLASSES, Numbering, Words};
-use super::rows::{Format, box_classes, fault, read};
+use super::rows::{Format, Tables, fault};
 use super::values::planned;
 use crate::Error;
 
@@ -44,10 +44,10 @@ impl TableOptions {
     }
 
     /// The classes that the tables name; several must agree.
-    fn box_classes(&self) -> Result<Vec<String>, Error> {
+    fn box_classes(&self, tables: &Tables) -> Result<Vec<String>, Error> {
         let mut classes: Option<(&PathBuf, Vec<String>)> = None;
         for file in &self.files {
-            let Some(found) = box_classes(file)? else { continue };
+            let Some(found) = tables.box_classes(file)? else { continue };
             match &classes {
                 Some((first, known)) if *known != found => {
                     let reason = format!("its classes are not those of `{}`", first.display());
@@ -99,6 +99,7 @@ pub struct TableColumns {
 #[derive(Debug)]
 pub(crate) struct Table {
     options: TableOptions,
+    tables: Tables,
     key: String,
     label: Option<(String, LabelKind)>,
     /// Further columns.
@@ -135,9 +136,10 @@ impl Table {
         options: &TableOptions,
         classes: Option<Vec<String>>,
     ) -> Result<Self, Error> {
-        let survey = Survey::of(options)?;
+        let tables = Tables::default();
+        let survey = Survey::of(options, &tables)?;
         let key = survey.key(options)?;
-        let label = survey.label(options, &key)?;
+        let label = survey.label(options, &key, &tables)?;
         if let Some(split) = &options.split {
             survey.check(split)?;
         }
@@ -145,6 +147,7 @@ impl Table {
         let given: BTreeSet<&str> = given.into_iter().flatten().map(String::as_str).collect();
         let mut table = Self {
             options: options.clone(),
+            tables,
             columns: Vec::new(),
             fields: Vec::new(),
             classes: Vec::new(),
@@ -158,7 +161,7 @@ impl Table {
         if options.is_of_boxes() && table.label.is_none() {
             table.classes = match classes {
                 Some(given) => given,
-                None => options.box_classes()?,
+                None => options.box_classes(&table.tables)?,
             };
         } else {
             table.name_classes(classes)?;
@@ -211,7 +214,7 @@ impl Table {
         let (mut words, mut most) = (BTreeSet::new(), -1_i64);
         for path in &self.options.files {
             let mut at = Place::new(&column);
-            read(path, &mut |line, columns, cells| {
+            self.tables.read(path, &mut |line, columns, cells| {
                 let cell = split_cell(at.cell(columns, cells), self.options.separator.as_deref());
                 let cells = match &cell {
                     Cell::List(cells) => cells.as_slice(),
@@ -263,7 +266,7 @@ impl Table {
             let mut split = self.options.split.as_deref().map(Place::new);
             let mut places: Vec<Place<'_>> =
                 self.columns.iter().map(|(name, _)| Place::new(name)).collect();
-            read(path, &mut |line, columns, cells| {
+            self.tables.read(path, &mut |line, columns, cells| {
                 rows += 1;
                 let changed = || changed(path, line);
                 let name = key.cell(columns, cells).word().ok_or_else(|| {
@@ -354,7 +357,7 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(options: &TableOptions) -> Result<Self, Error> {
+    fn of(options: &TableOptions, tables: &Tables) -> Result<Self, Error> {
         let shown: Vec<String> = options.files.iter().map(|p| p.display().to_string()).collect();
         let mut survey =
             Self { columns: Vec::new(), seen: Vec::new(), rows: 0, shown: shown.join(", ") };
@@ -362,7 +365,7 @@ impl Survey {
         for path in &options.files {
             let mut places: Vec<usize> = Vec::new();
             let before = survey.rows;
-            read(path, &mut |_, columns, cells| {
+            tables.read(path, &mut |_, columns, cells| {
                 survey.rows += 1;
                 for column in columns.iter().skip(places.len()) {
                     places.push(survey.place(column));
@@ -420,6 +423,7 @@ impl Survey {
         &self,
         options: &TableOptions,
         key: &str,
+        tables: &Tables,
     ) -> Result<Option<(String, LabelKind)>, Error> {
         let name = match &options.label {
             LabelColumn::None => return Ok(None),
@@ -440,7 +444,7 @@ impl Survey {
             }
         };
         let kind = if options.separator.is_some() {
-            self.separated(options, &name)?
+            self.separated(options, &name, tables)?
         } else {
             let place = self.columns.iter().position(|c| *c == name);
             let seen = place.and_then(|place| self.seen.get(place)).cloned().unwrap_or_default();
@@ -450,11 +454,16 @@ impl Survey {
     }
 
     /// As [`Survey::label`] of cells that are split.
-    fn separated(&self, options: &TableOptions, name: &str) -> Result<LabelKind, Error> {
+    fn separated(
+        &self,
+        options: &TableOptions,
+        name: &str,
+        tables: &Tables,
+    ) -> Result<LabelKind, Error> {
         let mut seen = Seen::default();
         for path in &options.files {
             let mut place = Place::new(name);
-            read(path, &mut |_, columns, cells| {
+            tables.read(path, &mut |_, columns, cells| {
                 seen.add(&split_cell(place.cell(columns, cells), options.separator.as_deref()));
                 Ok(())
             })?;

@@ -1,6 +1,8 @@
 //! The value of one image.
 
-use gular_bundle::Dtype;
+use std::ops::RangeInclusive;
+
+use gular_bundle::{Digest, Dtype};
 use gular_codec::tiff::Geo;
 use gular_codec::{Decoder, Error, Image, JpegEncoder, Resize, resize};
 
@@ -20,6 +22,8 @@ pub(crate) struct Value {
     pub(crate) sums: Option<Sums>,
     /// What is wrong with the file and was tolerated, where it was decoded.
     pub(crate) flaw: Option<String>,
+    /// The digest of the file that it was made from, where the index is to have it.
+    pub(crate) source: Option<Digest>,
     /// Where it is on the Earth.
     pub(crate) geo: Option<Geo>,
     /// Whether it is a tile of which too little was measured, and is left out.
@@ -47,8 +51,8 @@ pub(crate) struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The value of an array, given its numbers.
-    pub(crate) fn array(&self, bytes: Vec<u8>, geo: Option<Geo>) -> Value {
+    /// The value of a picture `[height, width, channels]`, given its numbers.
+    pub(crate) fn picture(&self, bytes: Vec<u8>, geo: Option<Geo>) -> Value {
         let Recipe::Arrays { dtype, ref shape, .. } = *self.recipe else { return Value::of(bytes) };
         let sums = self.statistics.then(|| array_sums(&bytes, dtype, shape)).flatten();
         Value { sums, geo, ..Value::of(bytes) }
@@ -61,7 +65,15 @@ impl Maker<'_> {
             Recipe::Arrays { dtype, ref shape, .. } => {
                 let limits = &decoder.options().limits;
                 let (bytes, geo) = array::values(&file, dtype, shape, limits)?;
-                Ok(self.array(bytes, geo))
+                let (true, None, Some((planes, plane))) = (self.statistics, &geo, planes(shape))
+                else {
+                    return Ok(self.picture(bytes, geo));
+                };
+                let size = (bytes.len() / planes).max(1);
+                let sums = bytes.chunks_exact(size).map(|bytes| array_sums(bytes, dtype, &plane));
+                let sums = sums.collect::<Option<Vec<_>>>();
+                let sums = sums.map(|planes| Sums::of_planes(&planes));
+                Ok(Value { sums, ..Value::of(bytes) })
             }
             Recipe::Reencoded { max_side, quality, .. } => {
                 let image = shrunk(decoder.decode(&file)?, max_side)?;
@@ -110,11 +122,26 @@ impl Maker<'_> {
     }
 }
 
-/// Sums over an array that is a picture of 8 or 16 bits.
+/// Channels whose pixels are summed.
+const MOST_CHANNELS: RangeInclusive<usize> = 1..=256;
+
+/// Smaller pictures are not told from pictures of many channels.
+const LEAST_SIDE: u64 = 8;
+
+/// The number of channels and the shape of each, in arrays `[channels, height, width]`: those
+/// have fewer channels than rows and columns.
+fn planes(shape: &[u64]) -> Option<(usize, [u64; 2])> {
+    let [channels, height, width] = *shape else { return None };
+    let planes = usize::try_from(channels).ok().filter(|n| MOST_CHANNELS.contains(n))?;
+    let side = height.min(width);
+    (side >= LEAST_SIDE && channels < side).then_some((planes, [height, width]))
+}
+
+/// Sums over an array that is a picture of 8 or 16 bits, one per channel.
 fn array_sums(bytes: &[u8], dtype: Dtype, shape: &[u64]) -> Option<Sums> {
     let channels = match *shape {
         [_, _] => 1,
-        [_, _, channels] => usize::try_from(channels).ok().filter(|n| (1..=256).contains(n))?,
+        [_, _, channels] => usize::try_from(channels).ok().filter(|n| MOST_CHANNELS.contains(n))?,
         _ => return None,
     };
     match dtype {
@@ -155,4 +182,29 @@ fn check_grey(channels: u8) -> Result<(), Fault> {
     let reason = "it is a colour image, and one channel takes only grey images".to_owned();
     let hint = Some("pack with three channels");
     Err(Fault { remedy: Remedy::KeepColour, ..Fault::new(reason, hint) })
+}
+
+#[cfg(test)]
+mod tests {
+    use gular_codec::DecodeOptions;
+
+    use super::*;
+
+    #[test]
+    fn sums_are_per_channel_wherever_the_axis_of_channels_is() {
+        let shape = vec![3, 8, 9];
+        let (bands, geo) = (Vec::new(), false);
+        let (nodata, tile, decoder) = (None, None, None);
+        let recipe = Recipe::Arrays { dtype: Dtype::U8, shape, bands, nodata, geo, tile, decoder };
+        let maker = Maker { recipe: &recipe, statistics: true };
+        // Channel 0 is 1 everywhere, channel 1 is 2, channel 2 is 3.
+        let planar: Vec<u8> = (1..=3).flat_map(|value| [value; 72]).collect();
+        let file = [gular_bundle::npy_header(Dtype::U8, &[3, 8, 9]), planar].concat();
+        let value = maker.make(file, &mut Decoder::new(DecodeOptions::default())).unwrap();
+        let sums = value.sums.unwrap();
+        assert_eq!((sums.pixels, sums.sum), (72, vec![72, 144, 216]));
+        assert_eq!(planes(&[2, 3, 5]), None, "two rows of five channels");
+        assert_eq!(planes(&[64, 64, 13]), None);
+        assert_eq!(planes(&[1, 28, 28]), Some((1, [28, 28])));
+    }
 }

@@ -15,6 +15,11 @@ use crate::{Error, Inputs, PlanOptions};
 const CRS: &str = "image_crs";
 const TRANSFORM: &str = "image_transform";
 
+/// Whether a field is one that arrays bring along, from the same file.
+pub(crate) fn is_of_arrays(field: &Field) -> bool {
+    matches!(field.name.as_str(), CRS | TRANSFORM)
+}
+
 /// Options, and which libraries make the pixels. Serialised it is the plan's
 /// member `payload`; the order of members is part of that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

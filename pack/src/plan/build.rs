@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_bundle::{BundlePath, Digest, Field, Split};
+use gular_bundle::{BundlePath, Digest, Field, Payload, Split};
 use gular_codec::Fit;
 
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
@@ -22,7 +22,9 @@ use crate::scan::{Scan, place};
 use crate::scenes;
 use crate::sort::{Sorted, Sorter};
 use crate::source::Source;
-use crate::{Error, Inputs, Labels, OnBadInput, PackOrder, PlanOptions, TileOptions, Unlabelled};
+use crate::{
+    Classes, Error, Inputs, Labels, OnBadInput, PackOrder, PlanOptions, TileOptions, Unlabelled,
+};
 
 /// Below this, sorting is all reading and writing.
 const LEAST_MEMORY: usize = 1 << 20;
@@ -359,11 +361,14 @@ pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool, dir: &Path) -> Result<
 }
 
 fn unknown_class(key: &str, class: &str, options: &PlanOptions, classes: &[String]) -> Error {
-    let list = options.classes.as_ref().map(|p| p.display().to_string());
     Error::UnknownClass {
         path: key.to_owned(),
         class: class.to_owned(),
-        list: list.unwrap_or_else(|| "the source".to_owned()),
+        list: match &options.classes {
+            Some(Classes::File(path)) => path.display().to_string(),
+            Some(Classes::Names(_)) => "the list of classes".to_owned(),
+            None => "the source".to_owned(),
+        },
         n: classes.len(),
     }
 }
@@ -394,7 +399,8 @@ pub(crate) fn split_by(key: &str, seed: u64, fractions: &[(Split, f64)]) -> Spli
     fractions.last().map_or(Split::Train, |(split, _)| *split)
 }
 
-fn check_options(options: &PlanOptions) -> Result<(), Error> {
+/// Whether the options make sense together.
+pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
     options.payload.check()?;
     if options.shard_bytes < 1 << 20 {
         return Err(Error::Option(format!(
@@ -418,6 +424,15 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
     }
     if of_rows && !options.fields.is_empty() {
         let text = "rows of pixels cannot have files beside them, such as masks";
+        return Err(Error::Option(text.to_owned()));
+    }
+    if options.source_digests && options.manifest_payload() == Payload::Encoded {
+        let text = "digests of source files are for images made from them; these files are stored as they are, so their digests are there already";
+        return Err(Error::Option(text.to_owned()));
+    }
+    if options.source_digests && (of_rows || options.tile.is_some()) {
+        let text =
+            "tiles and rows of pixels have no files of their own, whose digests could be stored";
         return Err(Error::Option(text.to_owned()));
     }
     if options.labels == Labels::None && options.classes.is_some() {
@@ -495,7 +510,11 @@ pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>,
 
 /// The user's list of classes, if there is one.
 pub(crate) fn listed_classes(options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
-    let Some(path) = &options.classes else { return Ok(None) };
+    let path = match &options.classes {
+        None => return Ok(None),
+        Some(Classes::Names(names)) => return Ok(Some(names.clone())),
+        Some(Classes::File(path)) => path,
+    };
     let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
     let classes: Vec<String> =
         text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect();
@@ -525,6 +544,8 @@ struct Header<'a> {
     payload: Option<&'a Recipe>,
     seed: u64,
     shard_bytes: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    sources: bool,
     split: String,
 }
 
@@ -602,6 +623,7 @@ fn write(
         payload: Some(&recipe).filter(|recipe| **recipe != Recipe::Encoded),
         seed: options.seed,
         shard_bytes: options.shard_bytes,
+        sources: options.source_digests,
         split: options
             .fractions
             .iter()

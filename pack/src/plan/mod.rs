@@ -20,7 +20,7 @@ mod file;
 
 pub use build::PlanBuilder;
 pub(crate) use build::{
-    check_cancel, check_fractions, classes, folded, hash, listed_classes, split_by,
+    check_cancel, check_fractions, check_options, classes, folded, hash, listed_classes, split_by,
 };
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};

@@ -84,6 +84,13 @@ fn listed_samples_are_fetched_alone_as_a_bundle_of_their_own() {
     assert_eq!((&again["already_done"], &again["digest"]), (&true.into(), &report["digest"]));
     fs::write(&list, "no/such.jpg\n").unwrap();
     assert_eq!(site.run(fetch).code, Some(2));
+    // By a condition.
+    let (key, fitting) = (keys[1], scratch.path().join("fitting"));
+    let condition = format!("key = '{key}'");
+    let report = site.json(["fetch", &url, text(&fitting), "--where", &condition]);
+    assert_eq!((&report["samples"], &report["requests_of_condition"]), (&1.into(), &0.into()));
+    assert_eq!(site.run(["verify", text(&fitting)]).code, Some(0));
+    fs::remove_dir_all(&fitting).unwrap();
     let none = scratch.path().join("none");
     let refused = site.run(["fetch", &url, text(&none), "--keys", text(&list)]);
     assert!(

@@ -1,30 +1,35 @@
 //! Chosen samples of a published bundle, as a bundle of their own.
 //!
 //! ```text
-//! keys ─▶ indexes (digest): where, how much ─▶ values (digest of each) ─▶ shards, then manifest.json
+//! keys, condition ─▶ indexes (digest): where, how much ─▶ values (digest of each) ─▶ shards, then
+//!                └▶ values that the condition names, ┘                               manifest.json
+//!                   where the index does not decide
 //! ```
 //!
 //! Only the bytes of these samples are asked for, and a few between neighbours.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    Bundle, BundlePath, Digest, Envelope, FieldIdx, FileEntry, Index, MadeValue, Manifest, Row,
-    ShardEntry, ShardSpec, ShardWriter, Split, write_manifest,
+    Bundle, BundlePath, Digest, Envelope, Facts, FieldIdx, FileEntry, Filter, Index, MadeValue,
+    Manifest, Row, ShardEntry, ShardSpec, ShardWriter, Split, write_manifest,
 };
 use serde::Serialize;
 
 use super::disk::check_space;
 use super::work::{Made, Work, there};
-use crate::sparse::{Sparse, SparseReport, read_samples};
+use crate::sparse::{GiveValue, Sparse, SparseReport, read_samples, read_small};
 use crate::{Client, Error, RemoteBundle, Watch};
 
 /// Bytes of values that are held until they are written, about; as many of indexes that are read
 /// before it is known how much is wanted.
 const HELD_BYTES: u64 = 64 << 20;
+/// Samples whose values are held at a time, at most: each of a few bytes takes room beside them.
+const MOST_ROWS: usize = 1 << 18;
 /// A shard takes samples until it has so many bytes of them.
 const SHARD_BYTES: u64 = 1 << 30;
 /// Keys that are named of those that no sample has.
@@ -33,8 +38,10 @@ const MOST_NAMED: usize = 5;
 /// Which samples, and how they are fetched.
 #[derive(Debug, Clone)]
 pub struct SampleOptions {
-    /// Their keys.
+    /// Their keys; any where there are none and a condition is given.
     pub keys: BTreeSet<String>,
+    /// A condition on them, as [`Filter`] reads it.
+    pub filter: Option<String>,
     /// Only those of these splits; of all when there are none.
     pub splits: Vec<Split>,
     /// Requests at a time.
@@ -65,6 +72,10 @@ pub struct SampleReport {
     pub requests: u64,
     /// Bytes of the indexes and views, which say where samples are.
     pub bytes_of_indexes: u64,
+    /// Bytes that servers were asked for to look at the condition, besides the indexes.
+    pub bytes_of_condition: u64,
+    /// Requests for these.
+    pub requests_of_condition: u64,
     /// Keys that no sample has.
     pub unknown_keys: u64,
     /// The first of them.
@@ -76,14 +87,14 @@ pub struct SampleReport {
     pub milliseconds: u64,
 }
 
-/// Fetches samples of `remote` by their keys; folder `dir`, which must be new or empty, becomes a
-/// bundle of them alone.
+/// Fetches samples of `remote` by their keys, by a condition, or those of the keys that fit the
+/// condition; folder `dir`, which must be new or empty, becomes a bundle of them alone.
 ///
 /// One process at a time writes to a folder; others wait for it.
 ///
 /// # Errors
 /// [`Error::NoKeys`]; [`Error::NoSuchKeys`] when no sample has any of the keys;
-/// [`Error::NotEmpty`]; [`Error::NoSpace`] before any sample is fetched; those of
+/// [`Error::Condition`]; [`Error::NoneFits`] when no sample fits it; [`Error::NotEmpty`]; [`Error::NoSpace`] before any sample is fetched; those of
 /// [`read_samples`] and of writing. What was fetched until then is removed.
 pub fn fetch_samples(
     client: &Client,
@@ -92,11 +103,13 @@ pub fn fetch_samples(
     options: &SampleOptions,
     watch: Watch<'_>,
 ) -> Result<SampleReport, Error> {
-    if options.keys.is_empty() {
+    if options.keys.is_empty() && options.filter.is_none() {
         return Err(Error::NoKeys);
     }
     let start = Instant::now();
     let manifest = remote.manifest();
+    let parse = |text: &String| Filter::parse(text, &manifest.fields, &manifest.classes);
+    let filter = options.filter.as_ref().map(parse).transpose()?;
     let mut report = SampleReport {
         dry_run: options.dry_run,
         source: remote.digest(),
@@ -107,6 +120,8 @@ pub fn fetch_samples(
         bytes_asked: 0,
         requests: 0,
         bytes_of_indexes: 0,
+        bytes_of_condition: 0,
+        requests_of_condition: 0,
         unknown_keys: 0,
         unknown: Vec::new(),
         already_done: false,
@@ -116,7 +131,7 @@ pub fn fetch_samples(
     if let Some(there) = there(dir, &made)? {
         return Ok(already_done(report, &there));
     }
-    let found = find(client, remote, options, &mut report, watch)?;
+    let found = find(client, remote, (options, filter.as_ref()), &mut report, watch)?;
     if options.dry_run {
         check_space(dir, report.bytes_wanted)?;
     } else {
@@ -170,7 +185,7 @@ struct Found<'a> {
 fn find<'a>(
     client: &Client,
     remote: &'a RemoteBundle,
-    options: &SampleOptions,
+    (options, filter): (&SampleOptions, Option<&Filter>),
     report: &mut SampleReport,
     watch: Watch<'_>,
 ) -> Result<Vec<Found<'a>>, Error> {
@@ -186,12 +201,21 @@ fn find<'a>(
         let is_wanted = |row: &Row| {
             index.key(*row).is_some_and(|key| {
                 unseen.remove(key);
-                options.keys.contains(key)
+                options.keys.is_empty() || options.keys.contains(key)
             })
         };
-        let rows: Vec<Row> = index.rows().filter(is_wanted).collect();
+        let mut rows: Vec<Row> = index.rows().filter(is_wanted).collect();
+        if let Some(filter) = filter {
+            let jobs = options.jobs;
+            let shard = Of { client, remote, entry, index: &index, jobs, watch };
+            let (fitting, read) = shard.fitting(&rows, filter)?;
+            report.bytes_of_condition += read.bytes_asked;
+            report.requests_of_condition += read.ranges;
+            rows = fitting;
+        }
         report.samples += rows.len() as u64;
-        report.bytes_wanted += rows.iter().map(|row| bytes_of(&index, *row)).sum::<u64>();
+        let fields: Vec<FieldIdx> = index.fields().collect();
+        report.bytes_wanted += rows.iter().map(|row| bytes_of(&index, *row, &fields)).sum::<u64>();
         if !rows.is_empty() {
             held = held.saturating_add(bytes_of_listings(entry, &mut HashSet::new()));
             found.push(Found { entry, rows, index: (held <= HELD_BYTES).then_some(index) });
@@ -201,7 +225,12 @@ fn find<'a>(
     report.unknown_keys = unseen.len() as u64;
     report.unknown = unseen.iter().take(MOST_NAMED).map(|key| (*key).to_owned()).collect();
     if report.samples == 0 {
-        return Err(Error::NoSuchKeys { n: report.unknown_keys, keys: report.unknown.clone() });
+        return Err(match &options.filter {
+            Some(_) if options.keys.is_empty() || unseen.len() < options.keys.len() => {
+                Error::NoneFits { of: report.samples_of }
+            }
+            _ => Error::NoSuchKeys { n: report.unknown_keys, keys: report.unknown.clone() },
+        });
     }
     Ok(found)
 }
@@ -216,16 +245,18 @@ fn bytes_of_listings<'a>(shard: &'a ShardEntry, listed: &mut HashSet<&'a BundleP
 fn made(remote: &RemoteBundle, options: &SampleOptions) -> Made {
     let mut made = remote.manifest().made.clone();
     made.retain(|name, _| name != "plan" && !name.starts_with("derive_"));
-    let mut lines: Vec<u8> = Vec::new();
-    for key in &options.keys {
-        lines.extend_from_slice(key.as_bytes());
-        lines.push(b'\n');
-    }
     let splits: Vec<String> = options.splits.iter().map(Split::to_string).collect();
     if !splits.is_empty() {
         made.insert("fetch_splits".to_owned(), MadeValue::Text(splits.join(",")));
     }
-    made.insert("fetch_keys".to_owned(), MadeValue::Text(Digest::of(&lines).to_string()));
+    if !options.keys.is_empty() {
+        let lines: String = options.keys.iter().map(|key| format!("{key}\n")).collect();
+        let digest = Digest::of(lines.as_bytes());
+        made.insert("fetch_keys".to_owned(), MadeValue::Text(digest.to_string()));
+    }
+    if let Some(filter) = &options.filter {
+        made.insert("fetch_where".to_owned(), MadeValue::Text(filter.clone()));
+    }
     made.insert("base".to_owned(), MadeValue::Text(remote.digest().to_string()));
     made
 }
@@ -242,13 +273,14 @@ fn read_index(
     Ok(Index::accept(name, bytes, view.as_deref(), remote.manifest(), entry)?)
 }
 
-/// Bytes of a sample's values outside the index.
-fn bytes_of(index: &Index, row: Row) -> u64 {
-    let stored = index.fields().filter(|field| index.digest(row, *field).is_some());
-    stored.filter_map(|field| index.range(row, field)).map(|(_, len)| len as u64).sum()
+/// Bytes of a sample's values in these fields that are outside the index.
+fn bytes_of(index: &Index, row: Row, fields: &[FieldIdx]) -> u64 {
+    let stored = fields.iter().filter(|field| index.digest(row, **field).is_some());
+    stored.filter_map(|field| index.range(row, *field)).map(|(_, len)| len as u64).sum()
 }
 
 /// A shard of the source.
+#[derive(Clone, Copy)]
 struct Of<'a> {
     client: &'a Client,
     remote: &'a RemoteBundle,
@@ -259,10 +291,91 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
+    /// The samples among `rows` that fit `filter`, and what was asked for to know that. Values
+    /// are fetched only of those samples for which the index does not decide.
+    fn fitting(&self, rows: &[Row], filter: &Filter) -> Result<(Vec<Row>, SparseReport), Error> {
+        let (mut fitting, mut open) = (Vec::new(), Vec::new());
+        for row in rows {
+            match self.fits(*row, filter, None)? {
+                Some(true) => fitting.push(*row),
+                Some(false) => {}
+                None => open.push(*row),
+            }
+        }
+        let mut report = SparseReport::default();
+        self.in_parts(&open, &filter.fields(), read_small, &mut |rows, values, read| {
+            report.add(&read);
+            for row in rows {
+                if self.fits(*row, filter, Some(values))? == Some(true) {
+                    fitting.push(*row);
+                }
+            }
+            Ok(())
+        })?;
+        fitting.sort_unstable();
+        Ok((fitting, report))
+    }
+
+    /// Whether a sample fits, if that can be said by the index and `values`.
+    fn fits(
+        &self,
+        row: Row,
+        filter: &Filter,
+        values: Option<&Values>,
+    ) -> Result<Option<bool>, Error> {
+        let manifest = self.remote.manifest();
+        let image = manifest.image().unwrap_or(FieldIdx(0));
+        let mut is_open = false;
+        let mut value = |field| {
+            let found = values.and_then(|values| values.get(&(row, field)));
+            is_open |= found.is_none();
+            // Of an open one the answer does not count.
+            Ok(found.cloned().unwrap_or_default())
+        };
+        let mut facts = Facts {
+            key: self.index.key(row).unwrap_or_default(),
+            split: self.entry.split,
+            label: self.index.label(row),
+            bytes: self.index.range(row, image).map_or(0, |(_, len)| len as u64),
+            value: &mut value,
+        };
+        let fits = filter.takes(&mut facts, &manifest.classes)?;
+        Ok((!is_open).then_some(fits))
+    }
+
+    /// Reads these fields of these samples, so many samples at a time that their values fit in
+    /// [`HELD_BYTES`], and gives them to `take`.
+    fn in_parts(
+        &self,
+        rows: &[Row],
+        fields: &[FieldIdx],
+        read: Read,
+        take: &mut Take<'_>,
+    ) -> Result<(), Error> {
+        let mut rows = rows;
+        while !rows.is_empty() {
+            let mut bytes = 0_u64;
+            let more = |row: &&Row| {
+                bytes = bytes.saturating_add(bytes_of(self.index, **row, fields));
+                bytes <= HELD_BYTES
+            };
+            let n = rows.iter().take_while(more).count().clamp(1, MOST_ROWS);
+            let (some, rest) = rows.split_at(n);
+            rows = rest;
+            let (values, report) = self.read(some, fields, read)?;
+            take(some, &values, report)?;
+        }
+        Ok(())
+    }
+
     /// Values of these samples, by row and field.
-    fn read(&self, rows: &[Row]) -> Result<(Values, SparseReport), Error> {
-        let fields: Vec<FieldIdx> = self.index.fields().collect();
-        let wanted = Sparse { shard: self.entry, index: self.index, rows, fields: &fields };
+    fn read(
+        &self,
+        rows: &[Row],
+        fields: &[FieldIdx],
+        read: Read,
+    ) -> Result<(Values, SparseReport), Error> {
+        let wanted = Sparse { shard: self.entry, index: self.index, rows, fields };
         let values = Mutex::new(Values::new());
         let give = |row: Row, field: FieldIdx, bytes: &[u8]| {
             let mut values = values.lock().unwrap_or_else(PoisonError::into_inner);
@@ -270,10 +383,23 @@ impl Of<'_> {
             Ok(())
         };
         let Self { client, remote, jobs, watch, .. } = *self;
-        let report = read_samples(client, remote, &wanted, jobs, &give, watch.cancel)?;
+        let report = read(client, remote, &wanted, jobs, &give, watch.cancel)?;
         Ok((values.into_inner().unwrap_or_else(PoisonError::into_inner), report))
     }
 }
+
+/// [`read_samples`], or [`read_small`].
+type Read = fn(
+    &Client,
+    &RemoteBundle,
+    &Sparse<'_>,
+    usize,
+    &GiveValue<'_>,
+    &AtomicBool,
+) -> Result<SparseReport, Error>;
+
+/// Takes samples, their values, and what was asked for.
+type Take<'a> = dyn FnMut(&[Row], &Values, SparseReport) -> Result<(), Error> + 'a;
 
 type Values = BTreeMap<(Row, FieldIdx), Vec<u8>>;
 
@@ -293,24 +419,11 @@ impl<'a> Writing<'a> {
     /// Fetches and writes samples of one shard, in its order.
     fn shard(&mut self, of: &Of<'_>, rows: &[Row]) -> Result<SparseReport, Error> {
         let mut report = SparseReport::default();
-        let mut rows = rows;
-        while !rows.is_empty() {
-            let mut bytes = 0_u64;
-            let more = |row: &&Row| {
-                bytes = bytes.saturating_add(bytes_of(of.index, **row));
-                bytes <= HELD_BYTES
-            };
-            let n = rows.iter().take_while(more).count().max(1);
-            let (some, rest) = rows.split_at(n);
-            rows = rest;
-            let (values, read) = of.read(some)?;
-            report.bytes_wanted += read.bytes_wanted;
-            report.bytes_asked += read.bytes_asked;
-            report.ranges += read.ranges;
-            for row in some {
-                self.push(of, *row, &values)?;
-            }
-        }
+        let fields: Vec<FieldIdx> = of.index.fields().collect();
+        of.in_parts(rows, &fields, read_samples, &mut |rows, values, read| {
+            report.add(&read);
+            rows.iter().try_for_each(|row| self.push(of, *row, values))
+        })?;
         Ok(report)
     }
 
@@ -338,7 +451,7 @@ impl<'a> Writing<'a> {
         };
         let all: Vec<&[u8]> = of.index.fields().map(value).collect();
         *bytes += all.iter().map(|value| value.len() as u64).sum::<u64>();
-        Ok(writer.push(&key, &all)?)
+        Ok(writer.push_made(&key, &all, of.index.source(row))?)
     }
 
     fn end_shard(&mut self) -> Result<(), Error> {

@@ -4,7 +4,7 @@
 //! the parts: one row of each is in memory.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
 
-use crate::args::MergeArgs;
+use crate::args::{MergeArgs, Part};
 use crate::report::say;
 use crate::score::check_folder_of;
 use crate::table::{self, Columns, Row};
@@ -23,9 +23,11 @@ pub(crate) fn run(args: &MergeArgs) -> Result<()> {
     check_folder_of(&args.out)?;
     let mut parts = Vec::new();
     for path in &args.parts {
-        let part = Part::open(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let part =
+            Table::open(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         parts.push(part);
     }
+    check_all_there(&parts)?;
     let first = parts.first().context("there are no parts")?;
     let columns = first.columns.clone();
     if let Some(other) = parts.iter().find(|part| part.columns != columns) {
@@ -43,9 +45,48 @@ pub(crate) fn run(args: &MergeArgs) -> Result<()> {
     Ok(())
 }
 
+/// Whether the tables are all parts of one prediction, each once, if they say which they are.
+fn check_all_there(tables: &[Table]) -> Result<()> {
+    let Some(Table { part: Some(first), path, .. }) = tables.iter().find(|t| t.part.is_some())
+    else {
+        return Ok(());
+    };
+    let mut found: BTreeMap<u64, &Path> = BTreeMap::new();
+    for table in tables {
+        let other = table.path.display();
+        let Some(part) = table.part else {
+            bail!("`{}` is a part and `{other}` does not say that it is one", path.display());
+        };
+        ensure!(
+            part.of == first.of,
+            "`{}` is one of {} parts, and `{other}` one of {}",
+            path.display(),
+            first.of,
+            part.of
+        );
+        if let Some(before) = found.insert(part.number, &table.path) {
+            bail!("`{}` and `{other}` are both part {}/{}", before.display(), part.number, part.of);
+        }
+    }
+    let missing = (1..=first.of).filter(|number| !found.contains_key(number));
+    let named: Vec<String> = missing.take(5).map(|n| format!("{n}/{}", first.of)).collect();
+    ensure!(
+        named.is_empty(),
+        "{} of {} parts are here; missing: {}{}",
+        found.len(),
+        first.of,
+        named.join(", "),
+        if first.of - found.len() as u64 > 5 { ", …" } else { "" }
+    );
+    Ok(())
+}
+
 /// A table of a part.
-struct Part {
+struct Table {
     path: PathBuf,
+    /// Which part it is, if it says so.
+    part: Option<Part>,
+    /// But for the one that says so.
     columns: Columns,
     rows: Rows,
 }
@@ -55,7 +96,7 @@ enum Rows {
     Parquet(RowIter<'static>),
 }
 
-impl Part {
+impl Table {
     fn open(path: &Path) -> Result<Self> {
         let file = File::open(path)?;
         let (names, rows): (Vec<String>, Rows) = if table::is_parquet(path) {
@@ -77,19 +118,25 @@ impl Part {
                 && numbers.iter().all(|n| is_number(&n)),
             "it is not a table that `gular-train predict` writes"
         );
-        let columns = Columns { texts: texts.to_vec(), numbers: numbers.to_vec() };
-        Ok(Self { path: path.to_owned(), columns, rows })
+        let mut columns = Columns { texts: texts.to_vec(), numbers: numbers.to_vec() };
+        let part = columns.texts.last().and_then(|name| Part::of_column(name));
+        if part.is_some() {
+            columns.texts.pop();
+        }
+        Ok(Self { path: path.to_owned(), part, columns, rows })
     }
 
     fn next(&mut self) -> Result<Option<Row>> {
         let n_texts = self.columns.texts.len();
+        let first_number = n_texts + usize::from(self.part.is_some());
         match &mut self.rows {
             Rows::Csv(records) => {
                 let Some(record) = records.next().transpose()? else { return Ok(None) };
                 let number =
                     |text: &str| text.parse().map_err(|_| anyhow!("`{text}` is not a number"));
                 let texts = record.iter().take(n_texts).map(str::to_owned).collect();
-                let numbers = record.iter().skip(n_texts).map(number).collect::<Result<_>>()?;
+                let numbers =
+                    record.iter().skip(first_number).map(number).collect::<Result<_>>()?;
                 Ok(Some(Row { texts, numbers }))
             }
             Rows::Parquet(rows) => {
@@ -98,7 +145,8 @@ impl Part {
                 for (i, (name, field)) in row.get_column_iter().enumerate() {
                     match field {
                         Field::Str(text) if i < n_texts => texts.push(text.clone()),
-                        Field::Float(number) if i >= n_texts => numbers.push(*number),
+                        Field::Str(_) if i < first_number => {}
+                        Field::Float(number) if i >= first_number => numbers.push(*number),
                         _ => bail!("column `{name}` is of another type"),
                     }
                 }
@@ -123,7 +171,7 @@ impl Part {
 
 /// The rows of all parts in the order of keys.
 struct Merged {
-    parts: Vec<Part>,
+    parts: Vec<Table>,
     /// The next row of each part that has one: its key, and which part.
     next: BinaryHeap<Reverse<(String, usize)>>,
     rows: Vec<Option<Row>>,
@@ -132,7 +180,7 @@ struct Merged {
 }
 
 impl Merged {
-    fn new(mut parts: Vec<Part>) -> Result<Self> {
+    fn new(mut parts: Vec<Table>) -> Result<Self> {
         let rows = parts.iter_mut().map(|part| part.after("")).collect::<Result<Vec<_>>>()?;
         let next = rows.iter().enumerate().filter_map(|(i, row)| Some(Reverse((key(row)?, i))));
         Ok(Self { next: next.collect(), parts, rows, last: None })

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
             return Ok(());
         }
         let unit = if args.logits { "score" } else { "probability" };
-        let predictions = Predictions::new(bundle, all, names, labels, unit)?;
+        let predictions = Predictions::new(bundle, all, names, labels, unit, args.part)?;
         match &args.out {
             None => {
                 let out = BufWriter::new(std::io::stdout());

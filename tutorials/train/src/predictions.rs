@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use gular_runtime::torch::DataParallel;
 use gular_runtime::{Bundle, Split};
 
+use crate::args::Part;
 use crate::score::highest;
 use crate::table::{Columns, Row};
 
@@ -133,17 +134,19 @@ pub(crate) struct Predictions {
     /// Classes of the bundle, where those of the samples are to be written.
     labels: bool,
     unit: &'static str,
+    part: Part,
 }
 
 impl Predictions {
-    /// Of the rows of `splits`; those of samples that could not be decoded are left out. `unit` is
-    /// what a score is.
+    /// Of the rows of `splits`, which are of `part`; those of samples that could not be decoded are
+    /// left out. `unit` is what a score is.
     pub(crate) fn new(
         bundle: &Arc<Bundle>,
         splits: Vec<Rows>,
         names: Vec<String>,
         labels: bool,
         unit: &'static str,
+        part: Part,
     ) -> Result<Self> {
         let mut order = Vec::new();
         for (i, rows) in splits.iter().enumerate() {
@@ -157,7 +160,7 @@ impl Predictions {
             }
         }
         order.sort_unstable();
-        Ok(Self { bundle: Arc::clone(bundle), splits, order, names, labels, unit })
+        Ok(Self { bundle: Arc::clone(bundle), splits, order, names, labels, unit, part })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -179,6 +182,7 @@ impl Predictions {
             }
             _ => numbers.extend(self.names.iter().map(|name| format!("{unit}_{name}"))),
         }
+        texts.extend(self.part.column());
         Columns { texts, numbers }
     }
 
@@ -207,6 +211,7 @@ impl Predictions {
             Kept::All => texts.push(self.name(rows.prediction(*nth))),
             Kept::Top(_) => texts.extend(of.iter().map(|(class, _)| self.name(*class))),
         }
+        texts.extend(self.part.column().map(|_| String::new()));
         Ok(Row { texts, numbers: of.into_iter().map(|(_, score)| score).collect() })
     }
 }

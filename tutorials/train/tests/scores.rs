@@ -231,10 +231,15 @@ fn parts_merge_into_the_bytes_of_one_process() {
         assert!(said(&output).contains(word), "{}", said(&output));
         assert!(!at("refused.csv").exists());
     };
-    refused(&["part1.csv", "part2.csv", "part1.csv"], "every sample must be in exactly one part");
+    refused(&["part1.csv", "part2.csv", "part1.csv"], "are both part 1/3");
+    refused(&["part1.csv", "part3.parquet"], "2 of 3 parts are here; missing: 2/3");
+    refused(&["whole.csv", "whole.csv"], "every sample must be in exactly one part");
+    predict("half.csv", &["--part", "1/2"]);
+    refused(&["part1.csv", "half.csv"], "is one of 3 parts, and");
     predict("top.csv", &["--top", "1"]);
-    refused(&["part1.csv", "top.csv"], "different columns");
-    let text = fs::read_to_string(at("part1.csv")).unwrap();
+    refused(&["part1.csv", "top.csv"], "does not say that it is one");
+    refused(&["whole.csv", "top.csv"], "different columns");
+    let text = fs::read_to_string(at("whole.csv")).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
     lines.swap(1, 2);
     fs::write(at("unsorted.csv"), lines.join("\n")).unwrap();

@@ -129,7 +129,8 @@ fn read(file: &ReadAt, run: Run, field: &Field, value: &mut Vec<u8>) -> Result<(
 
 /// Builds the index of a shard again by walking the shard itself.
 ///
-/// For an undamaged shard that we wrote the result is the index byte for byte.
+/// For an undamaged shard that we wrote the result is the index byte for byte, but for the
+/// [digests of source files](crate::Index::source), which the shard does not have.
 /// Memory: the tables of one shard.
 ///
 /// # Errors

@@ -102,6 +102,20 @@ impl ShardWriter {
     /// [`Error::Value`] when a value does not fit its field; then nothing was
     /// added. [`Error::Io`] when writing fails; then the shard is lost.
     pub fn push(&mut self, key: &BundlePath, values: &[&[u8]]) -> Result<(), Error> {
+        self.push_made(key, values, None)
+    }
+
+    /// As [`ShardWriter::push`]; `source` is the digest of the file that field `image` was made
+    /// from, if the index is to have it.
+    ///
+    /// # Errors
+    /// Those of [`ShardWriter::push`].
+    pub fn push_made(
+        &mut self,
+        key: &BundlePath,
+        values: &[&[u8]],
+        source: Option<Digest>,
+    ) -> Result<(), Error> {
         let label = self.check(key, values)?;
         self.layout.push(&mut self.out, key, values)?;
         for (i, (field, value)) in self.fields.iter().zip(values).enumerate() {
@@ -112,7 +126,11 @@ impl ShardWriter {
         self.index.push_sample(key, label).ok_or_else(|| Error::Value {
             key: key.to_string(),
             reason: "the keys of this shard overflow 63 bits".into(),
-        })
+        })?;
+        if let Some(source) = source {
+            self.index.push_source(source);
+        }
+        Ok(())
     }
 
     /// The label as the index stores it, when all values fit their fields.

@@ -21,6 +21,8 @@ pub(crate) struct Layout {
     /// First byte of `key.offsets`.
     pub(super) key_offsets: u64,
     pub(super) key_bytes: Range<u64>,
+    /// First byte of `key.source`, where there is one.
+    pub(super) sources: Option<u64>,
     pub(super) block_cvs: Range<u64>,
     /// Which samples count; all without one.
     pub(super) view: Option<Arc<View>>,
@@ -111,6 +113,13 @@ impl Layout {
         let digests = field.of(&self.fields).and_then(|f| f.digests);
         let (Some(digests), Some(row)) = (digests, self.stored(row)) else { return Ok(None) };
         Ok(Some(Digest::from_bytes(entry(file, digests, row)?)))
+    }
+
+    /// The digest of the file that a sample's image was made from, where it is known.
+    pub(crate) fn source(&self, file: &ReadAt, row: Row) -> Result<Option<Digest>, Error> {
+        let (Some(sources), Some(row)) = (self.sources, self.stored(row)) else { return Ok(None) };
+        let digest = entry(file, sources, row)?;
+        Ok((digest != [0; 32]).then(|| Digest::from_bytes(digest)))
     }
 
     /// The class of a sample; `None` without labels and past the last.

@@ -10,6 +10,7 @@
 //! image.digest  u8 [n, 32]   BLAKE3 of the value
 //! key.offsets   i64 [n + 1]  sample i's key is key.bytes[offsets[i]..offsets[i + 1]]
 //! key.bytes     u8
+//! key.source    u8 [n, 32]   optional: digest of the file that the image was made from
 //! block.cv      u8 [k, 32]   chaining values of the shard's 1 MiB blocks
 //! ```
 //!
@@ -25,3 +26,5 @@ pub use read::Index;
 pub(crate) use write::{IndexBuilder, Places, Rows, i64_bytes};
 
 const FORMAT: &str = "gular-index";
+/// No field is called `key`.
+const SOURCE: &str = "key.source";

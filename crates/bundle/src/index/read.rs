@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use crate::block::{BlockTree, n_blocks};
-use crate::index::FORMAT;
 use crate::index::layout::{FieldLayout, Layout, Lengths, Place, strided};
+use crate::index::{FORMAT, SOURCE};
 use crate::manifest::MAX_SHARD_SAMPLES;
 use crate::tensors::{Header, MAX_HEADER, Tensor};
 use crate::{BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, ReadAt, Row, View};
@@ -68,6 +68,13 @@ impl Index {
     #[must_use]
     pub fn digest(&self, row: Row, field: FieldIdx) -> Option<Digest> {
         self.layout.digest(&self.file, row, field).ok()?
+    }
+
+    /// The digest of the file that the image of sample `row` was made from, where the index has
+    /// it; `None` past the last.
+    #[must_use]
+    pub fn source(&self, row: Row) -> Option<Digest> {
+        self.layout.source(&self.file, row).ok()?
     }
 
     /// The class of sample `row`; `None` when the bundle has no labels, and past the last.
@@ -289,6 +296,10 @@ fn parse(
 
     let key_offsets = file.tensor("key.offsets", Dtype::I64, &[n.saturating_add(1)])?.start;
     let key_bytes = file.any_u8("key.bytes")?;
+    let sources = match header.tensor(SOURCE) {
+        Some(_) => Some(file.tensor(SOURCE, Dtype::U8, &[n, 32])?.start),
+        None => None,
+    };
     let cvs = file.tensor("block.cv", Dtype::U8, &[n_blocks(shard_bytes), 32])?;
     Ok(Layout {
         n_stored: n_samples,
@@ -297,6 +308,7 @@ fn parse(
         labels,
         key_offsets,
         key_bytes: key_bytes.start..key_bytes.end,
+        sources,
         block_cvs: cvs.start..cvs.end,
         view: None,
     })

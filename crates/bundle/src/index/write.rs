@@ -1,7 +1,7 @@
 //! Gathers an index while its shard is written. Format: `FORMAT.md`, "Index".
 
 use crate::block::BlockTree;
-use crate::index::FORMAT;
+use crate::index::{FORMAT, SOURCE};
 use crate::tensors::{Header, Placer, data_start_for};
 use crate::{BundlePath, Digest, Dtype, Field, Split};
 
@@ -44,6 +44,8 @@ pub(crate) struct IndexBuilder {
     labels: Vec<i32>,
     key_offsets: Vec<i64>,
     key_bytes: Vec<u8>,
+    /// Digests of the files that values were made from; none yet, or of all samples up to one.
+    sources: Vec<u8>,
 }
 
 impl IndexBuilder {
@@ -55,6 +57,7 @@ impl IndexBuilder {
             labels: Vec::new(),
             key_offsets: vec![0],
             key_bytes: Vec::new(),
+            sources: Vec::new(),
         }
     }
 
@@ -90,6 +93,13 @@ impl IndexBuilder {
         if let (Some(digest), Some(digests)) = (digest, self.digests.get_mut(field)) {
             digests.extend_from_slice(digest.as_bytes());
         }
+    }
+
+    /// Notes which file the image of the last sample was made from.
+    pub(crate) fn push_source(&mut self, source: Digest) {
+        let before = self.key_offsets.len().saturating_sub(2);
+        self.sources.resize(before.saturating_mul(32), 0);
+        self.sources.extend_from_slice(source.as_bytes());
     }
 
     /// The bytes of the index file; `places` has one entry a field.
@@ -139,6 +149,10 @@ impl IndexBuilder {
             vec![self.key_bytes.len() as u64],
             self.key_bytes,
         ));
+        if !self.sources.is_empty() {
+            self.sources.resize(usize::try_from(n.checked_mul(32)?).ok()?, 0);
+            cold.push((SOURCE.into(), Dtype::U8, vec![n, 32], self.sources));
+        }
         cold.push((
             "block.cv".into(),
             Dtype::U8,

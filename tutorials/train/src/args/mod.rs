@@ -15,7 +15,7 @@ use gular_runtime::torch::Compute;
 use gular_runtime::{Depth, Digest};
 
 pub(crate) use scaling::ScalingArgs;
-pub(crate) use score::{EvalArgs, MergeArgs, PredictArgs, ScoreArgs};
+pub(crate) use score::{EvalArgs, MergeArgs, Part, PredictArgs, ScoreArgs};
 pub(crate) use train::{Drawn, Precision, Resume, Scaled, TrainArgs, Unknown};
 
 /// Trains an image classifier on a bundle, evaluates it, and predicts with it.

@@ -57,7 +57,8 @@ pub(crate) struct PredictArgs {
     /// `gular-train merge` makes of their files what one process writes, byte for byte
     ///
     /// A part is a stretch of each split in stored order, cut between two batches. It reads the
-    /// shards of its samples and the indexes of all. The same `--batch-size` for all parts.
+    /// shards of its samples and the indexes of all. The same `--batch-size` for all parts. An
+    /// empty column such as `part 1/3` says which part a table is, so that none is forgotten.
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true, value_parser = Part::parse)]
     pub(crate) part: Part,
     /// The N most probable classes and their probabilities, instead of a column for each class
@@ -75,8 +76,8 @@ pub(crate) struct PredictArgs {
 /// One of several stretches of a split, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    number: u64,
-    of: u64,
+    pub(crate) number: u64,
+    pub(crate) of: u64,
 }
 
 impl Part {
@@ -86,6 +87,16 @@ impl Part {
         both.filter(|(number, of)| (1..=*of).contains(number))
             .map(|(number, of)| Self { number, of })
             .ok_or_else(|| "expected a part and how many there are, such as `1/3` to `3/3`".into())
+    }
+
+    /// The column that says which part a table is of; none of a table of all.
+    pub(crate) fn column(self) -> Option<String> {
+        (self.of > 1).then(|| format!("part {}/{}", self.number, self.of))
+    }
+
+    /// The part that a column says.
+    pub(crate) fn of_column(name: &str) -> Option<Self> {
+        Self::parse(name.strip_prefix("part ")?).ok()
     }
 
     /// The samples of a split of `n` that are in the part: whole batches of the split's.
