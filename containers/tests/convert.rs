@@ -129,7 +129,7 @@ fn a_docker_archive_becomes_a_sif_that_starts_what_it_did() {
     assert_eq!(image.labels["l"], "m");
     let digest = converted.source.to_string();
     assert_eq!(image.labels["org.opencontainers.image.base.digest"], digest);
-    assert!(image.recipe.starts_with("Bootstrap: oci-archive\nFrom: Tool.docker.tar\n"));
+    assert_eq!(image.recipe, format!("Bootstrap: oci\nFrom: {digest}\n"));
     assert_eq!(image.program.unwrap().to_string(), "/bin/tool");
     let paths: Vec<_> = image.tree.iter().map(|(path, _)| path.to_string()).collect();
     assert!(paths.contains(&"/etc/new".to_owned()) && !paths.contains(&"/etc/old".to_owned()));
@@ -141,6 +141,11 @@ fn a_docker_archive_becomes_a_sif_that_starts_what_it_did() {
     twin.links.push((first, "../real.tar".to_owned()));
     let again = place.convert(&twin).unwrap().output.unwrap();
     assert_eq!((again.digest, again.was_there), (output.digest, true));
+    // And from one of another name.
+    fs::copy(place.at("Tool.docker.tar"), place.at("renamed.tar")).unwrap();
+    let renamed = place.order(&place.at("renamed.tar").display().to_string());
+    let renamed = convert(&renamed, &AtomicBool::new(false)).unwrap().output.unwrap();
+    assert_eq!(renamed.digest, output.digest);
 
     let mut named = place.order(&place.at("Tool.docker.tar:lab/tool:v1").display().to_string());
     named.file_name = Some("mine.sif".to_owned());

@@ -136,7 +136,7 @@ impl Inside {
         };
         let metadata = singularity::describe(tree, &description)?;
         let sbom = spdx(&Sbom {
-            name: &order.name(),
+            name: &title(image),
             time,
             tool: concat!("gular-", env!("CARGO_PKG_VERSION")),
             base: Some(image.digest),
@@ -157,17 +157,20 @@ impl Conversion {
         }
     }
 
-    /// As `apptainer inspect --deffile` shows it: where the image is from.
+    /// As `apptainer inspect --deffile` shows it: where the image is from. A file of this
+    /// machine is named by what is in it: another name must not make other bytes.
     fn definition(&self, digest: OciDigest) -> String {
-        let from = &self.from;
         match &self.pulled {
             Some(reference) => format!("Bootstrap: docker\nFrom: {reference}\n"),
-            None => {
-                let agent = if from.path.is_dir() { "oci" } else { "oci-archive" };
-                format!("Bootstrap: {agent}\nFrom: {from}\n\n# {digest}\n")
-            }
+            None => format!("Bootstrap: oci\nFrom: {digest}\n"),
         }
     }
+}
+
+/// What the list of contents calls an image: as it does itself.
+fn title(image: &Image) -> String {
+    let title = image.labels.get("org.opencontainers.image.title");
+    title.map_or_else(|| "image".to_owned(), |title| image_name(title))
 }
 
 fn text(tree: &Rootfs, path: &str, most: u64) -> Result<Option<String>> {

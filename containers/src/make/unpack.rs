@@ -102,9 +102,10 @@ impl Key {
         Self(package.sha256.to_string())
     }
 
-    /// Of a wheel with all its files, not its libraries alone.
+    /// Of a wheel with all its files, not its libraries alone. The number changes with what
+    /// these are.
     fn whole(package: &Package) -> Self {
-        Self(format!("{}-whole", package.sha256))
+        Self(format!("{}-whole-2", package.sha256))
     }
 }
 

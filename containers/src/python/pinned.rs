@@ -23,7 +23,7 @@ pub(super) struct Pinned {
 pub(super) enum Wheels {
     /// Files of an index with one of these digests.
     OfIndex(Vec<Sha256>),
-    /// These.
+    /// These; none of a package that has sources alone.
     Listed(Vec<Listed>),
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Wheels {
 pub(super) struct Listed {
     /// Its file's name.
     pub(super) file: String,
-    /// Its URL, or a path from the lock file's folder that begins with `./`.
+    /// Its URL, or a path from the recipe's folder that begins with `./`.
     pub(super) url: String,
     pub(super) sha256: Sha256,
     pub(super) bytes: Option<u64>,

@@ -1,5 +1,8 @@
 //! `pylock.toml` (PEP 751), as `uv export --format pylock.toml` and `pip lock` write it.
 
+use std::path::Path;
+
+use pep440_rs::Version;
 use serde::Deserialize;
 
 use super::pinned::{Listed, Pinned, Pins, Wheels};
@@ -36,44 +39,42 @@ struct Wheel {
     hashes: std::collections::BTreeMap<String, String>,
 }
 
-/// Reads a text; `path` names it in errors.
+/// Reads a text; `path` names it in errors, and paths in it start from its folder. A package
+/// of sources alone comes without wheels: whether it is needed is not known here.
 ///
 /// # Errors
 /// [`Error::Recipe`] with the line: what is not such a file, or has a package without a
-/// wheel, a version or a SHA-256.
+/// version or a SHA-256.
 pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
     let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
-    let wrong = |at: usize, reason: String, hint: Option<&str>| Error::Recipe {
+    let wrong = |at: usize, reason: String| Error::Recipe {
         path: path.to_owned(),
         line: line(at),
         reason,
-        hint: hint.map(str::to_owned),
+        hint: None,
     };
     let read: Text = toml::from_str(text)
-        .map_err(|e| wrong(e.span().map_or(0, |span| span.start), e.message().to_owned(), None))?;
+        .map_err(|e| wrong(e.span().map_or(0, |span| span.start), e.message().to_owned()))?;
     if !read.lock_version.starts_with("1.") {
         let reason = format!("lock version {}, expected 1.0", read.lock_version);
-        return Err(wrong(text.find("lock-version").unwrap_or(0), reason, None));
+        return Err(wrong(text.find("lock-version").unwrap_or(0), reason));
     }
+    let folder = Path::new(path.trim_start_matches("./")).parent().unwrap_or(Path::new(""));
     let mut pins = Pins::default();
     for entry in read.packages {
         let at = entry.name.span().start;
         let name = normal(entry.name.get_ref());
-        let wrong = |reason: String, hint| wrong(at, format!("package `{name}`: {reason}"), hint);
+        let wrong = |reason: String| wrong(at, format!("package `{name}`: {reason}"));
         let marker = match entry.marker.as_deref() {
             Some(text) => match Marker::parse(text) {
                 Some(marker) => Some(marker),
-                None => return Err(wrong(format!("`{text}` is not a marker"), None)),
+                None => return Err(wrong(format!("`{text}` is not a marker"))),
             },
             None => None,
         };
         let mut listed = Vec::new();
         for wheel in entry.wheels.iter().chain(&entry.archive) {
-            listed.extend(one(wheel).map_err(|reason| wrong(reason, None))?);
-        }
-        if listed.is_empty() {
-            let hint = "images take only wheels: build one (`uv build --wheel`), and name it in `wheels` of `[python]`";
-            return Err(wrong("it has no wheel".to_owned(), Some(hint)));
+            listed.extend(one(wheel, folder).map_err(wrong)?);
         }
         let known = entry.version.as_deref().and_then(|version| version.parse().ok());
         // An archive has its version in its name alone.
@@ -82,8 +83,11 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
                 .iter()
                 .find_map(|wheel| Some(super::tags::WheelName::parse(&wheel.file)?.version))
         });
-        let Some(version) = version else {
-            return Err(wrong("it has no version".to_owned(), None));
+        let version = match version {
+            Some(version) => version,
+            // Sources need none.
+            None if listed.is_empty() => Version::new([0]),
+            None => return Err(wrong("it has no version".to_owned())),
         };
         let from = format!("`{path}` line {}", line(at));
         pins.pinned.push(Pinned { name, version, marker, wheels: Wheels::Listed(listed), from });
@@ -91,12 +95,12 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
     Ok(pins)
 }
 
-/// A wheel; `None` for another kind of archive.
-fn one(wheel: &Wheel) -> Result<Option<Listed>, String> {
-    let inside = wheel.path.as_deref().map(|path| path.trim_start_matches("./"));
+/// A wheel; `None` for another kind of archive. Its path starts from `folder`.
+fn one(wheel: &Wheel, folder: &Path) -> Result<Option<Listed>, String> {
+    let inside = wheel.path.as_deref().map(|path| folder.join(path.trim_start_matches("./")));
     let url = match (&wheel.url, inside) {
         (Some(url), _) => url.clone(),
-        (None, Some(path)) => format!("./{path}"),
+        (None, Some(path)) => format!("./{}", path.display()),
         (None, None) => return Err("a wheel has neither `url` nor `path`".to_owned()),
     };
     if url.contains("://") && names_a_user(&url) {
@@ -144,6 +148,11 @@ mod tests {
         assert_eq!(wheels[0].bytes, Some(77));
         let Wheels::Listed(wheels) = &read[1].wheels else { panic!("{read:?}") };
         assert_eq!(wheels[0].url, "./dist/mine-1-py3-none-any.whl");
+        for path in ["locks/pylock.toml", "./locks/pylock.toml"] {
+            let below = parse(&lock(), path).unwrap().pinned;
+            let Wheels::Listed(wheels) = &below[1].wheels else { panic!("{below:?}") };
+            assert_eq!(wheels[0].url, "./locks/dist/mine-1-py3-none-any.whl");
+        }
     }
 
     #[test]
@@ -167,12 +176,6 @@ mod tests {
                 "lock version 2.0, expected 1.0",
             ),
             ("python_full_version >= '3.11'", "nonsense", 6, "`nonsense` is not a marker"),
-            (
-                "manylinux_2_27_x86_64.whl",
-                "manylinux_2_27_x86_64.zip",
-                6,
-                "package `numpy`: it has no wheel",
-            ),
             ("sha256 = \"01", "sha512 = \"01", 0, ""),
             (
                 "[packages.wheels.hashes]\nsha256",

@@ -71,6 +71,7 @@ pub(crate) fn resolve(
     for pin in pinned {
         progress(&format!("{}=={}", pin.name, pin.version));
         let package = match &pin.wheels {
+            Wheels::Listed(listed) if listed.is_empty() => return Err(has_no_wheel(pin)),
             Wheels::Listed(listed) => of_list(pin, listed, dir, interpreter, transport)?,
             Wheels::OfIndex(hashes) => of_index(pin, hashes, &indexes, interpreter, transport)?,
         };
@@ -218,6 +219,16 @@ fn of_list(
         })?;
     }
     Ok(package)
+}
+
+/// Of a package that has sources alone.
+fn has_no_wheel(pin: &Pinned) -> Error {
+    let hint = "images take only wheels: build one (`uv build --wheel`), and name it in `wheels` of `[python]`";
+    Error::Wheel {
+        name: pin.name.clone(),
+        reason: format!("{} asks for it, and names no wheel", pin.from),
+        hint: Some(hint.to_owned()),
+    }
 }
 
 fn none_fits(pin: &Pinned, listed: &[Listed], interpreter: &Interpreter) -> Error {
@@ -396,6 +407,32 @@ mod tests {
         // Another file, another digest of what it was found by.
         fs::write(case.dir.path().join("requirements.txt"), "").unwrap();
         assert_ne!(case.resolve().unwrap().inputs, found.inputs);
+    }
+
+    #[test]
+    fn a_lock_in_a_folder_names_files_from_there_and_sources_that_nobody_needs() {
+        let mut case = Case::new("");
+        let file = "mine-1.0-py3-none-any.whl";
+        fs::create_dir(case.dir.path().join("locks")).unwrap();
+        fs::write(case.dir.path().join("locks").join(file), "bytes").unwrap();
+        case.python.requirements = None;
+        case.python.lock = Some("locks/pylock.toml".into());
+        let lock = |marker: &str| {
+            let text = format!(
+                "lock-version = \"1.0\"\n[[packages]]\nname = \"old\"\nmarker = \"{marker}\"\nsdist = {{ url = \"{FILES}/old-1.tar.gz\" }}\n[[packages]]\nname = \"mine\"\nwheels = [{{ path = \"{file}\", hashes = {{ sha256 = \"{}\" }} }}]\n",
+                Sha256::of(b"bytes")
+            );
+            fs::write(case.dir.path().join("locks/pylock.toml"), text).unwrap();
+        };
+        lock("python_version < '3.11'");
+        let found = case.resolve().unwrap();
+        let [mine] = found.wheels.as_slice() else { panic!("{found:?}") };
+        assert_eq!((mine.bytes, mine.urls[0].as_str()), (5, &*format!("./locks/{file}")));
+        lock("python_version >= '3.11'");
+        let (error, hint) = case.refused();
+        let says = "wheel `old`: `locks/pylock.toml` line 3 asks for it, and names no wheel";
+        assert_eq!(error, says);
+        assert!(hint.contains("uv build --wheel"), "{hint}");
     }
 
     #[test]

@@ -32,7 +32,8 @@ const PLACEHOLDER: &[u8] = b"#!python";
 /// Debian's.
 pub(super) const SHEBANG: &str = "#!/usr/bin/python3";
 
-/// Unpacks all files of a wheel but byte code, which is made for the image's Python.
+/// Unpacks all files of a wheel but byte code of its sources, which is made for the image's
+/// Python.
 ///
 /// # Errors
 /// [`Error::Archive`] for a damaged one, one without `RECORD`, an encrypted entry, a
@@ -82,8 +83,11 @@ fn script(bytes: Vec<u8>) -> Vec<u8> {
     [SHEBANG.as_bytes(), rest].concat()
 }
 
+/// Whether this is byte code of a source beside it. A `.pyc` in a package's own folder is a
+/// module without a source.
 fn is_byte_code(name: &str) -> bool {
-    name.ends_with(".pyc") || name.ends_with(".pyo")
+    let folder = name.rsplit('/').nth(1);
+    folder == Some("__pycache__") && (name.ends_with(".pyc") || name.ends_with(".pyo"))
 }
 
 /// Where a wheel's file goes; `None` for a folder of `.data` that nobody knows.

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -237,13 +237,24 @@ fn ask(name: &str, key: &str, env: &Env) -> Result<Option<Login>> {
         // One that reads nothing says by its answer what it wants.
         let _ = stdin.write_all(key.as_bytes());
     }
-    let output = child.wait_with_output().map_err(|e| failed(e.to_string()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
+    let mut answer = Vec::new();
+    let read = child.stdout.take().map(|out| out.take(MAX_BYTES + 1).read_to_end(&mut answer));
+    let is_long = answer.len() as u64 > MAX_BYTES;
+    if is_long {
+        // It may have no end.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|e| failed(e.to_string()))?;
+    read.transpose().map_err(|e| failed(e.to_string()))?;
+    if is_long {
+        return Err(failed(format!("its answer is longer than {MAX_BYTES} bytes")));
+    }
+    let text = String::from_utf8_lossy(&answer);
+    if !status.success() {
         // The words of docker's helpers, all of them, for what they do not have.
         return match text.contains("credentials not found") {
             true => Ok(None),
-            false => Err(failed(format!("it ended with {}", output.status))),
+            false => Err(failed(format!("it ended with {status}"))),
         };
     }
     let said: Said = serde_json::from_str(&text)
@@ -324,13 +335,14 @@ case "$1 $host" in
     "get t.io") echo '{"Username": "<token>", "Secret": "tok"}' ;;
     "get bad.io") echo secret ;;
     "get broken.io") exit 3 ;;
+    "get long.io") exec yes secret ;;
     *) echo credentials not found in native keychain; exit 1 ;;
 esac
 "#;
         fs::write(&helper, script).unwrap();
         fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
         let config = r#"{"credHelpers": {"q.io": "test", "t.io": "test", "none.io": "test", "bad.io": "test",
-            "broken.io": "test", "missing.io": "none-such", "odd.io": "../x"},
+            "broken.io": "test", "long.io": "test", "missing.io": "none-such", "odd.io": "../x"},
             "credsStore": "test", "auths": {"t.io": {}}}"#;
         fs::write(home.join(".docker/config.json"), config).unwrap();
         let path = format!("{}:/usr/bin:/bin", home.display());
@@ -341,6 +353,7 @@ esac
         for (name, says) in [
             ("bad.io/a", "not the JSON of a helper"),
             ("broken.io/a", "it ended with exit status: 3"),
+            ("long.io/a", "its answer is longer than 1048576 bytes"),
             ("missing.io/a", "`docker-credential-none-such`: it cannot be started"),
             ("odd.io/a", "not the name of a program"),
         ] {
