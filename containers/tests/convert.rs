@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use gular_containers::convert::{Conversion, Converted, Source, convert};
 use gular_containers::make::{Cache, Compression};
+use gular_containers::oci::Layout;
+use gular_containers::registry::{nvidia_of_image, nvidia_of_sif};
 use gular_containers::sif::Arch;
 use gular_containers::store::Limits;
 use gular_containers::{Error, StoredImage};
@@ -180,6 +182,21 @@ fn what_docker_saved_has_the_types_of_oci_and_no_variable_that_no_shell_takes() 
         "layers": layers.collect::<Vec<_>>(),
     });
     assert_eq!(converted.source.to_string(), digest(manifest.to_string().as_bytes()));
+}
+
+#[test]
+fn nvidias_libraries_are_seen_in_images_of_others() {
+    let place = Place::new();
+    for (name, expected) in [("usr/lib/libcudart.so.12", true), ("usr/lib/libcuda.txt", false)] {
+        let [below, above] = layers();
+        let saved = Saved::new(&[below, tar(&[(Regular, name, "", b"x")]), above]);
+        let converted = place.convert(&saved).unwrap();
+        let layout = Layout::open(&place.at("Tool.docker.tar")).unwrap();
+        let image = layout.image(None, Arch::Amd64).unwrap();
+        assert_eq!(nvidia_of_image(&layout, &image).unwrap(), expected, "{name}");
+        let sif = converted.output.unwrap().path;
+        assert_eq!(nvidia_of_sif(&sif).unwrap(), expected, "{name}");
+    }
 }
 
 #[test]

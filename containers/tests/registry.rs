@@ -13,8 +13,8 @@ use std::time::Duration;
 use gular_containers::fetch::Archives;
 use gular_containers::oci::Layout;
 use gular_containers::registry::{
-    Answer, Method, Pulled, Pushed, Pushing, Reference, Registry, Request, Trials, Wire, WireFault,
-    pull_image, push_image,
+    Answer, Method, Pulled, Pulling, Pushed, Pushing, Reference, Registry, Request, Trials, Wire,
+    WireFault, pull_image, push_image,
 };
 use gular_containers::sif::Arch;
 use gular_containers::{Error, Sha256};
@@ -67,6 +67,8 @@ struct State {
     chunks: Vec<usize>,
     patches: usize,
     cut: Vec<String>,
+    /// Blobs that were asked for.
+    fetched: Vec<String>,
     /// Host and whether an authorization came along.
     seen: Vec<(String, Option<String>)>,
     faults: Faults,
@@ -241,6 +243,7 @@ impl State {
                 Vec::new(),
             );
         }
+        self.fetched.push(name.to_owned());
         let Some(bytes) = self.blobs.get(name) else { return (answer(404, &[]), Vec::new()) };
         let mut bytes = bytes.clone();
         if self.faults.flipped {
@@ -294,6 +297,15 @@ fn layout(dir: &Path, layers: &[usize]) {
     fs::write(dir.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
 }
 
+fn pulling<'a>(
+    registry: &'a Registry<'a>,
+    archives: &'a Archives,
+    watch: &'a AtomicBool,
+) -> Pulling<'a> {
+    let threads = NonZeroUsize::new(3).unwrap();
+    Pulling { registry, archives, threads, max_bytes: u64::MAX, watch }
+}
+
 fn reference() -> Reference {
     Reference::parse("docker://r.io/lab/x:v1").unwrap()
 }
@@ -333,13 +345,18 @@ impl Case {
         push_image(&layout, &image, &with)
     }
 
-    fn pull(&self, to: &str) -> Result<Pulled, Error> {
+    fn pull_some(&self, to: &str, arch: Arch, max_bytes: u64) -> Result<Pulled, Error> {
         let reference = reference();
         let registry = Registry::open(&reference, &self.shop, &self.env())?;
         let dir = self.at("archives");
         let archives = Archives { dir, vendor: Vec::new(), offline: false };
-        let (threads, never) = (NonZeroUsize::new(3).unwrap(), AtomicBool::new(false));
-        pull_image(&registry, &reference, Arch::Amd64, &self.at(to), &archives, threads, &never)
+        let never = AtomicBool::new(false);
+        let with = Pulling { max_bytes, ..pulling(&registry, &archives, &never) };
+        pull_image(&reference, arch, &self.at(to), &with)
+    }
+
+    fn pull(&self, to: &str) -> Result<Pulled, Error> {
+        self.pull_some(to, Arch::Amd64, u64::MAX)
     }
 
     /// What came back is what was sent.
@@ -391,6 +408,18 @@ fn an_upload_goes_on_where_it_was() {
         assert!(pushed.resumed >= before as u64, "{stop}: {pushed:?}");
         assert_eq!(fs::read_dir(case.at("uploads")).map_or(0, Iterator::count), 0, "{stop}");
     }
+}
+
+#[test]
+fn two_pushes_at_a_time_send_each_blob_once() {
+    let case = Case::new(Faults::default());
+    let pushed = std::thread::scope(|scope| {
+        let other = scope.spawn(|| case.push(None).unwrap());
+        [case.push(None).unwrap(), other.join().unwrap()]
+    });
+    assert_eq!(pushed[0].sent + pushed[1].sent, pushed[0].bytes, "{pushed:?}");
+    assert_eq!(case.shop.state().chunks, [0, 4 * MIB, 8 * MIB, 0, 0]);
+    assert_eq!(fs::read_dir(case.at("uploads")).unwrap().count(), 0);
 }
 
 #[test]
@@ -480,10 +509,27 @@ fn what_is_wrong_is_named_and_leaves_nothing() {
     let archives = Archives { dir: case.at("a"), vendor: Vec::new(), offline: false };
     let never = AtomicBool::new(false);
     let to = case.at("pinned");
-    let one = NonZeroUsize::MIN;
-    let error = pull_image(&registry, &pinned, Arch::Amd64, &to, &archives, one, &never);
+    let error = pull_image(&pinned, Arch::Amd64, &to, &pulling(&registry, &archives, &never));
     let error = error.unwrap_err().to_string();
     assert!(error.contains("has the digest sha256:") && error.contains("expected"), "{error}");
+}
+
+#[test]
+fn images_of_other_processors_and_large_ones_are_refused_before_their_layers_come() {
+    let case = Case::new(Faults::default());
+    case.push(None).unwrap();
+    let blobs = || {
+        let state = case.shop.state();
+        state.fetched.iter().filter(|name| state.blobs[*name].len() > MIB).count()
+    };
+    let error = case.pull_some("arm", Arch::Arm64, u64::MAX).unwrap_err().to_string();
+    assert!(error.contains("it is for linux/amd64, not for linux/arm64"), "{error}");
+    let error = case.pull_some("large", Arch::Amd64, 10 * MIB as u64).unwrap_err();
+    assert!(matches!(error, Error::Limit { what: "bytes to fetch", .. }), "{error}");
+    assert_eq!(blobs(), 0);
+    assert!(!case.at("arm").exists() && !case.at("large").exists());
+    case.pull("back").unwrap();
+    assert!(blobs() > 0);
 }
 
 #[test]
@@ -493,8 +539,8 @@ fn who_may_not_is_told_whose_password_was_shown() {
     let registry = Registry::open(&reference, &case.shop, &Env::from_pairs(&[])).unwrap();
     let archives = Archives { dir: case.at("a"), vendor: Vec::new(), offline: false };
     let never = AtomicBool::new(false);
-    let (to, one) = (case.at("x"), NonZeroUsize::MIN);
-    let error = pull_image(&registry, &reference, Arch::Amd64, &to, &archives, one, &never);
+    let to = case.at("x");
+    let error = pull_image(&reference, Arch::Amd64, &to, &pulling(&registry, &archives, &never));
     let error = error.unwrap_err();
     assert!(error.to_string().ends_with("it answers 401; no credentials for it were found"));
     assert_eq!(error.hint(), Some("log in: `podman login r.io` or `docker login r.io`"));

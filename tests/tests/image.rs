@@ -308,6 +308,17 @@ fn what_is_wrong_is_said_with_the_next_step() {
         2,
         &["lock once without `--offline`"],
     );
+    // Flags that do nothing for what is asked.
+    for words in [
+        &["pull", "docker://127.0.0.1:9/a", "--token", "file"][..],
+        &["pull", "oras://127.0.0.1:9/a", "--platform", "linux/arm64"],
+        &["pull", "osdf:///a/b-0123456789abcdef.sif", "--jobs", "2"],
+        &["pull", "https://127.0.0.1:9/b.sif", "--cache", "out"],
+        &["push", "x.sif", "oras://127.0.0.1:9/a", "--platform", "linux/arm64"],
+    ] {
+        let flag = words.iter().find(|word| word.starts_with("--")).unwrap();
+        check(&missing, words, 2, &[&format!("`{flag}` has no effect on `")]);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use gular_containers::make::{Built, Compression, Format, Order, build};
 
 use super::cargo::Cargo;
-use super::places::{PlaceArgs, SourceArgs, tools};
+use super::places::{BlocksArgs, PlaceArgs, SourceArgs, tools};
 use super::transport::Web;
 use super::watch::Bars;
 use super::{check, replay};
@@ -68,9 +68,8 @@ pub(super) struct BuildArgs {
     pub(super) dry_run: bool,
     #[command(flatten)]
     pub(super) jobs: Jobs,
-    /// Space that compressed blocks may take in the cache
-    #[arg(long, hide_short_help = true, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
-    pub(super) cache_size: u64,
+    #[command(flatten)]
+    pub(super) blocks: BlocksArgs,
     #[command(flatten)]
     pub(super) sources: SourceArgs,
     #[command(flatten)]
@@ -118,7 +117,7 @@ fn order<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<Order<'a>, Failure> {
     order.program.clone_from(&args.program);
     order.compile = Some(cargo);
     order.vendor.clone_from(&args.vendor);
-    order.cache_bytes = args.cache_size;
+    order.cache_bytes = args.blocks.cache_size;
     order.limits = args.place.limits();
     order.jobs = NonZeroUsize::new(args.jobs.count()).unwrap_or(NonZeroUsize::MIN);
     order.offline = args.place.offline;

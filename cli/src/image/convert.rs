@@ -7,13 +7,13 @@ use clap::Args;
 use gular_containers::Error;
 use gular_containers::convert::{Conversion, Converted, Source, convert};
 use gular_containers::recipe::Platform;
-use gular_containers::registry::{Reference, Registry, pull_image};
+use gular_containers::registry::{Pulling, Reference, Registry, pull_image};
 use gular_containers::store::LeftOut;
 use gular_pelican::Env;
 
 use super::build::CompressionArg;
-use super::places::PlaceArgs;
-use super::pull::reference;
+use super::places::{BlocksArgs, PlaceArgs};
+use super::pull::{RANGES, reference};
 use super::transport::Web;
 use super::watch::Bars;
 use crate::exit::{Exit, Failure};
@@ -50,15 +50,11 @@ pub(super) struct ConvertArgs {
     pub(super) dry_run: bool,
     #[command(flatten)]
     pub(super) jobs: Jobs,
-    /// Space that compressed blocks may take in the cache
-    #[arg(long, hide_short_help = true, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
-    pub(super) cache_size: u64,
+    #[command(flatten)]
+    pub(super) blocks: BlocksArgs,
     #[command(flatten)]
     pub(super) place: PlaceArgs,
 }
-
-/// Ranges of a blob that are fetched at a time.
-const RANGES: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
 
 pub(super) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
@@ -101,8 +97,14 @@ fn pulled(
     let path = dir.path().join("image");
     let archives = cache.archives(&[], false);
     let pulled = Registry::open(&reference, &web, &Env::process()).and_then(|registry| {
-        let (arch, threads) = (args.platform.0, RANGES);
-        pull_image(&registry, &reference, arch, &path, &archives, threads, bars)
+        let with = Pulling {
+            registry: &registry,
+            archives: &archives,
+            threads: RANGES,
+            max_bytes: args.place.max_unpacked,
+            watch: bars,
+        };
+        pull_image(&reference, args.platform.0, &path, &with)
     });
     let pulled = pulled.map_err(|error| ended(error, stop))?;
     let from = Source { path, tag: None };
@@ -135,7 +137,7 @@ fn order(
         arch: args.platform.0,
         compression: args.compression.into(),
         cache: args.place.cache()?,
-        cache_bytes: args.cache_size,
+        cache_bytes: args.blocks.cache_size,
         limits: args.place.limits(),
         jobs: NonZeroUsize::new(args.jobs.count()).unwrap_or(NonZeroUsize::MIN),
         dry_run: args.dry_run,

@@ -47,6 +47,9 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         }
         Error::Changed { .. } => "build again when nothing writes to it",
         Error::Damaged { .. } => "remove its folder: the next build unpacks the archive again",
+        Error::Limit { what: "bytes to fetch", .. } => {
+            "if you trust it, raise `--max-size` (`pull`), or `--max-unpacked` (other verbs)"
+        }
         Error::Limit { what: "bytes", .. } => "if you trust it, raise `--max-unpacked`",
         Error::Debian { .. } | Error::Archive { .. } => "fetch it again; is the mirror complete?",
         Error::Sif { .. } | Error::Oci { .. } | Error::Elf { .. } => {
@@ -73,6 +76,9 @@ mod tests {
         check(&Error::NoLock { path: path.clone() }, Some("make it: `gular image lock`"));
         let limit = |what| Error::Limit { path: path.clone(), what, found: 2, limit: 1 };
         check(&limit("bytes"), Some("if you trust it, raise `--max-unpacked`"));
+        let both =
+            "if you trust it, raise `--max-size` (`pull`), or `--max-unpacked` (other verbs)";
+        check(&limit("bytes to fetch"), Some(both));
         check(&limit("nodes"), None);
         let version =
             |found| Error::LockVersion { path: path.clone(), line: 1, found, supported: 1 };

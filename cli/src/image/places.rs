@@ -56,6 +56,14 @@ pub(super) struct CacheArgs {
     cache: Option<PathBuf>,
 }
 
+/// How much is kept of the images that are written.
+#[derive(Debug, Clone, Args)]
+pub(super) struct BlocksArgs {
+    /// Space that compressed blocks may take in the cache
+    #[arg(long, hide_short_help = true, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
+    pub(super) cache_size: u64,
+}
+
 /// Where things are kept, and how much is fetched and unpacked.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Places")]
@@ -71,6 +79,11 @@ pub(super) struct PlaceArgs {
 }
 
 impl CacheArgs {
+    /// Whether the command line names it.
+    pub(super) fn is_named(&self) -> bool {
+        self.cache.is_some()
+    }
+
     /// The cache that is named here, in the environment, or in the user's home.
     pub(super) fn cache(&self) -> Result<Cache, Failure> {
         if let Some(dir) = &self.cache {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use gular_containers::recipe::Platform;
-use gular_containers::registry::{Pulled, Reference, Registry, pull_image, pull_sif};
+use gular_containers::registry::{Pulled, Pulling, Reference, Registry, pull_image, pull_sif};
 use gular_pelican::Env;
 use serde::Serialize;
 
@@ -41,17 +41,25 @@ pub(super) struct PullArgs {
     /// The layout's folder, or the SIF; of a URL the folder for it [default: the name there, in the
     /// current folder]
     pub(super) to: Option<PathBuf>,
-    /// Which image of several to take: linux/amd64 or linux/arm64
-    #[arg(long, value_name = "PLATFORM", default_value = "linux/amd64", value_parser = Platform::parse)]
-    pub(super) platform: Platform,
-    /// Ranges fetched at a time
-    #[arg(long, short, value_name = "N", default_value = "4", value_parser = crate::units::jobs)]
-    pub(super) jobs: NonZeroUsize,
+    /// Which image of several to take: linux/amd64 or linux/arm64 [default: linux/amd64]
+    ///
+    /// Of an index of several images one is fetched. An image of another processor is refused.
+    #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]
+    pub(super) platform: Option<Platform>,
+    /// Ranges fetched at a time [default: 4]
+    #[arg(long, short, value_name = "N", value_parser = crate::units::jobs)]
+    pub(super) jobs: Option<NonZeroUsize>,
+    /// The most bytes that are fetched
+    #[arg(long, hide_short_help = true, default_value = "64GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
+    pub(super) max_size: u64,
     #[command(flatten)]
     pub(super) kept: CacheArgs,
     #[command(flatten)]
     pub(super) access: Access,
 }
+
+/// Ranges of a blob that are fetched at a time.
+pub(super) const RANGES: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
@@ -65,28 +73,36 @@ struct Report {
 }
 
 pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
-    if pull_object::is_object(&args.from) {
+    let is_sif = args.from.starts_with("oras://");
+    let is_object = pull_object::is_object(&args.from);
+    refuse(args, is_object, is_sif)?;
+    if is_object {
         return pull_object::run(args, output);
     }
     let start = Instant::now();
     let stop = Stop::install()?;
     let web = Web::limited(&stop, args.access.limit_rate)?;
-    let is_sif = args.from.starts_with("oras://");
     let reference = reference(&args.from)?;
     let archives = args.kept.cache()?.archives(&[], false);
     let bars = Bars::new(output, &stop);
     let pulled = Registry::open(&reference, &web, &Env::process()).and_then(|registry| {
+        let with = Pulling {
+            registry: &registry,
+            archives: &archives,
+            threads: args.jobs.unwrap_or(RANGES),
+            max_bytes: args.max_size,
+            watch: &bars,
+        };
         if is_sif {
-            let to = args.to.as_deref().unwrap_or(Path::new("."));
-            return pull_sif(&registry, &reference, to, &archives, args.jobs, &bars);
+            return pull_sif(&reference, args.to.as_deref().unwrap_or(Path::new(".")), &with);
         }
         let name = || {
             let name = reference.repository().trim_start_matches("library/");
             format!("{}.oci", name.replace('/', "-"))
         };
         let to = args.to.clone().unwrap_or_else(|| name().into());
-        let arch = args.platform.0;
-        let pulled = pull_image(&registry, &reference, arch, &to, &archives, args.jobs, &bars)?;
+        let arch = args.platform.unwrap_or_default().0;
+        let pulled = pull_image(&reference, arch, &to, &with)?;
         Ok((to, pulled))
     });
     let (path, pulled) = pulled.map_err(|error| ended(error, &stop))?;
@@ -97,6 +113,29 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
         show::text(&words(&report))?;
     }
     Ok(Exit::Done)
+}
+
+/// Refuses flags that would have no effect.
+fn refuse(args: &PullArgs, is_object: bool, is_sif: bool) -> Result<(), Failure> {
+    let (platform, jobs) = (args.platform.is_some(), args.jobs.is_some());
+    let (token, cache) = (!args.access.token.is_empty(), args.kept.is_named());
+    let one_file = "it names one file, which is fetched to where it is wanted";
+    let login = "credentials of registries are those of `docker login` and `podman login`";
+    let of_image = "`oras://` names one SIF; `docker://` names an image, for one or more platforms";
+    let flags = [
+        ("--platform", is_object && platform, one_file),
+        ("--jobs", is_object && jobs, one_file),
+        ("--cache", is_object && cache, one_file),
+        ("--token", !is_object && token, login),
+        ("--platform", is_sif && platform, of_image),
+    ];
+    match flags.iter().find(|(_, given, _)| *given) {
+        None => Ok(()),
+        Some((flag, _, hint)) => {
+            let message = format!("`{flag}` has no effect on `{}`", show::plain(&args.from));
+            Err(Failure::new(message, Some((*hint).to_owned())))
+        }
+    }
 }
 
 /// The image that a text names.

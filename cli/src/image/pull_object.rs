@@ -49,7 +49,7 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
         (_, name) => name,
     };
     let client = network::client(&args.access)?;
-    let (fetched, path) = fetch(&client, &url, &dir, output, &stop)?;
+    let (fetched, path) = fetch(&client, &url, &dir, args.max_size, output, &stop)?;
     let found = fetched.digest.map(|digest| digest.to_string()).unwrap_or_default();
     let found = found.trim_start_matches("blake3:");
     if let Some(expected) = expected.filter(|expected| !found.starts_with(expected)) {
@@ -77,6 +77,7 @@ fn fetch(
     client: &Client,
     url: &BundleUrl,
     dir: &Path,
+    max_size: u64,
     output: &Output,
     stop: &Stop,
 ) -> Result<(FetchReport, PathBuf), Failure> {
@@ -84,6 +85,12 @@ fn fetch(
     let len = stat.len_bytes.ok_or_else(|| {
         Failure::new(format!("no server reports the length of `{}`", url.url), None)
     })?;
+    if len > max_size {
+        let (found, limit) = (show::size(len), show::size(max_size));
+        let message = format!("`{}` has {found}, over the limit of {limit}", url.url);
+        let hint = "if you trust it, raise `--max-size`";
+        return Err(Failure::new(message, Some(hint.to_owned())));
+    }
     let bar = bytes_bar("fetch", len, output);
     let progress = |done: u64, total: u64| {
         bar.set_length(total);

@@ -44,9 +44,11 @@ pub(super) struct PushArgs {
     /// A repository of the same registry whose blobs may be used, such as lab/base
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
-    /// Which image of several to send: linux/amd64 or linux/arm64
-    #[arg(long, value_name = "PLATFORM", default_value = "linux/amd64", value_parser = Platform::parse)]
-    pub(super) platform: Platform,
+    /// Which image of several to send: linux/amd64 or linux/arm64 [default: linux/amd64]
+    ///
+    /// Of an index of several images one is sent.
+    #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]
+    pub(super) platform: Option<Platform>,
     /// Send NVIDIA's libraries to a registry on another machine, under NVIDIA's terms
     #[arg(long)]
     pub(super) accept_nvidia_eula: bool,
@@ -68,13 +70,17 @@ struct Report<'a> {
 
 pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
     let start = Instant::now();
+    let sif = args.from.ends_with(".sif").then(|| Path::new(&args.from));
+    if sif.is_some() && args.platform.is_some() {
+        let message = format!("`--platform` has no effect on `{}`", show::plain(&args.from));
+        return Err(Failure::new(message, Some("a SIF is one image".to_owned())));
+    }
     let stop = Stop::install()?;
     let web = Web::new(&stop)?;
     let to = reference(&args.to)?;
     let bars = Bars::new(output, &stop);
     let uploads = args.kept.cache()?.uploads();
     let env = Env::process();
-    let sif = args.from.ends_with(".sif").then(|| Path::new(&args.from));
     let source = match sif {
         Some(_) => None,
         None => Some(Source::parse(&args.from).map_err(|error| Failure::new(error, None))?),
@@ -83,16 +89,19 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
         let layout = source.as_ref().map(|source| Layout::open(&source.path)).transpose()?;
         let image = match (&layout, &source) {
             (Some(layout), Some(source)) => {
-                Some(layout.image(source.tag.as_deref(), args.platform.0)?)
+                Some(layout.image(source.tag.as_deref(), args.platform.unwrap_or_default().0)?)
             }
             _ => None,
         };
-        let nvidia = match (&image, sif) {
-            (Some(image), _) => nvidia_of_image(image),
-            (None, Some(sif)) => nvidia_of_sif(sif)?,
-            (None, None) => false,
-        };
-        allowed(nvidia, &to, args.accept_nvidia_eula)?;
+        // To look at all names takes time, which is not needed where nothing is to be asked.
+        if !args.accept_nvidia_eula && !to.is_loopback() {
+            let nvidia = match (&layout, &image, sif) {
+                (Some(layout), Some(image), _) => nvidia_of_image(layout, image)?,
+                (_, _, Some(sif)) => nvidia_of_sif(sif)?,
+                _ => false,
+            };
+            allowed(nvidia, &to)?;
+        }
         let registry = Registry::open(&to, &web, &env)?;
         let with = Pushing {
             registry: &registry,
@@ -119,8 +128,8 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// NVIDIA's libraries go to a registry of others only when whoever pushes has read the terms.
-fn allowed(nvidia: bool, to: &Reference, accepted: bool) -> Result<(), Failure> {
-    if !nvidia || accepted || to.is_loopback() {
+fn allowed(nvidia: bool, to: &Reference) -> Result<(), Failure> {
+    if !nvidia {
         return Ok(());
     }
     for line in NVIDIA_TERMS.lines() {

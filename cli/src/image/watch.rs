@@ -99,7 +99,7 @@ impl Watch for Bars<'_> {
                 format!("`{library}` of this machine is added: the program names its folder")
             }
             Note::Waiting(dir) => {
-                format!("waiting for another process that fetches to `{}`", dir.display())
+                format!("waiting for another process that works in `{}`", dir.display())
             }
             Note::NotCached(why) => format!("the next build will compress everything again: {why}"),
             _ => return,

@@ -32,7 +32,8 @@ pub enum Note<'a> {
     },
     /// This library of this machine goes into the image: the program names its folder.
     Brought(&'a Path),
-    /// Another process has been fetching what is needed to this folder for a while.
+    /// Another process has been working on the same for a while, with this folder: it
+    /// fetches what is needed, or sends it.
     Waiting(&'a Path),
     /// The cache did not take an image's blocks, for this reason: the next build
     /// compresses all of them again.

@@ -28,7 +28,7 @@ mod wire;
 
 pub use self::challenge::{Challenge, challenges};
 pub use self::credentials::{Credentials, Login, find};
-pub use self::pull::{Pulled, pull_image};
+pub use self::pull::{Pulled, Pulling, pull_image};
 pub use self::push::{Pushed, Pushing, push_image};
 pub use self::reference::{NotAReference, Reference};
 pub use self::session::{Registry, Scope};

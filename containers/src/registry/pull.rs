@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gular_files::{folder_of, sync_folder, write_file};
 use oci_spec::image::{ANNOTATION_REF_NAME, Descriptor, ImageIndex, ImageManifest, Os};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -21,6 +21,10 @@ use crate::{Error, OciDigest, Package, Result};
 
 /// Indexes below each other at most.
 const MAX_DEPTH: usize = 4;
+/// Of what there may be too much, in [`Error::Limit`].
+const TO_FETCH: &str = "bytes to fetch";
+/// Largest configuration that is looked at.
+const MAX_CONFIG: u64 = 4 << 20;
 /// Layers of one image; overlay mounts take 128, Docker 127.
 const MAX_LAYERS: usize = 512;
 
@@ -45,28 +49,32 @@ pub struct Pulled {
 
 /// Where blobs go, and how they come.
 #[derive(Clone, Copy)]
-pub(super) struct Means<'a> {
-    pub(super) registry: &'a Registry<'a>,
-    pub(super) archives: &'a Archives,
-    pub(super) threads: NonZeroUsize,
-    pub(super) watch: &'a dyn Watch,
+pub struct Pulling<'a> {
+    /// The image's registry.
+    pub registry: &'a Registry<'a>,
+    /// What keeps blobs; a stopped pull goes on there.
+    pub archives: &'a Archives,
+    /// Ranges of a blob that are fetched at a time.
+    pub threads: NonZeroUsize,
+    /// Bytes that all blobs of an image may have.
+    pub max_bytes: u64,
+    /// Who hears of it, and stops it.
+    pub watch: &'a dyn Watch,
 }
 
-/// Fetches an image for `arch` into the folder `to`, which must not be there. Blobs are kept
-/// by `archives`, where a stopped pull goes on.
+/// Fetches an image for `arch` into the folder `to`, which must not be there.
 ///
 /// # Errors
-/// [`Error::Registry`]; [`Error::Oci`] for documents that are not what they should be;
-/// [`Error::Exists`], those of [`Archives::get`].
+/// [`Error::Registry`]; [`Error::Oci`] for documents that are not what they should be, and
+/// for an image of another processor; [`Error::Limit`], [`Error::Exists`], those of
+/// [`Archives::get`].
 pub fn pull_image(
-    registry: &Registry<'_>,
     reference: &Reference,
     arch: Arch,
     to: &Path,
-    archives: &Archives,
-    threads: NonZeroUsize,
-    watch: &dyn Watch,
+    with: &Pulling<'_>,
 ) -> Result<Pulled> {
+    let registry = with.registry;
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
@@ -75,21 +83,15 @@ pub fn pull_image(
     let top_digest = top.digest;
     let document = of_platform(registry, reference, top, arch)?;
     let parsed: ImageManifest = parse(reference, &document)?;
-    if parsed.layers().len() > MAX_LAYERS {
-        let found = parsed.layers().len();
-        return Err(bad(
-            reference,
-            format!("it has {found} layers, at most {MAX_LAYERS} are read"),
-        ));
-    }
+    let wanted = blobs_of(reference, &parsed, with.max_bytes)?;
     let parent = folder_of(to);
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
     let blobs = dir.path().join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(Error::io("create", &blobs))?;
-    let means = Means { registry, archives, threads, watch };
-    let wanted: Vec<&Descriptor> = [parsed.config()].into_iter().chain(parsed.layers()).collect();
-    let kept = fetch_all(&means, reference, &wanted, &blobs)?;
+    let kept = fetch_all(with, reference, arch, &wanted, &blobs);
+    with.watch.ended(Step::Fetch);
+    let kept = kept?;
     write_file(&blobs.join(document.digest.0.to_string()), &document.bytes)?;
     let entry = json!({
         "mediaType": document.media_type,
@@ -114,8 +116,32 @@ pub fn pull_image(
     })
 }
 
+/// Configuration and layers of an image, as far as they are within their limits.
+pub(super) fn blobs_of<'a>(
+    reference: &Reference,
+    manifest: &'a ImageManifest,
+    max_bytes: u64,
+) -> Result<Vec<&'a Descriptor>> {
+    let found = manifest.layers().len();
+    if found > MAX_LAYERS {
+        let reason = format!("it has {found} layers, at most {MAX_LAYERS} are read");
+        return Err(bad(reference, reason));
+    }
+    let wanted: Vec<_> = [manifest.config()].into_iter().chain(manifest.layers()).collect();
+    within(reference, sum(&wanted), max_bytes)?;
+    Ok(wanted)
+}
+
+/// Refuses to fetch more than is allowed.
+pub(super) fn within(reference: &Reference, found: u64, limit: u64) -> Result<()> {
+    match found > limit {
+        true => Err(Error::Limit { path: reference.to_string(), what: TO_FETCH, found, limit }),
+        false => Ok(()),
+    }
+}
+
 /// The manifest for Linux on a processor, through indexes.
-fn of_platform(
+pub(super) fn of_platform(
     registry: &Registry<'_>,
     reference: &Reference,
     top: Document,
@@ -160,24 +186,26 @@ fn sum(blobs: &[&Descriptor]) -> u64 {
     blobs.iter().fold(0, |sum, blob| sum.saturating_add(blob.size()))
 }
 
-/// Brings blobs into `blobs`; how many were here already.
+/// Brings blobs into `blobs`, the configuration first; how many were here already.
 fn fetch_all(
-    means: &Means<'_>,
+    with: &Pulling<'_>,
     reference: &Reference,
+    arch: Arch,
     wanted: &[&Descriptor],
     blobs: &Path,
 ) -> Result<usize> {
     let total = sum(wanted);
     let (mut done, mut kept) = (0_u64, 0);
-    for descriptor in wanted {
+    for (number, descriptor) in wanted.iter().enumerate() {
         let digest = digest_of(reference, descriptor)?;
         let to = blobs.join(digest.0.to_string());
         // Two layers may be one blob.
         if to.symlink_metadata().is_err() {
-            let told =
-                |now: u64| means.watch.progress(Step::Fetch, done.saturating_add(now), total);
-            let fetched = means.blob(reference, digest, descriptor.size(), &told);
-            let (path, was_here) = fetched.inspect_err(|_| means.watch.ended(Step::Fetch))?;
+            let told = |now: u64| with.watch.progress(Step::Fetch, done.saturating_add(now), total);
+            let (path, was_here) = with.blob(reference, digest, descriptor.size(), &told)?;
+            if number == 0 {
+                is_for(reference, &path, arch)?;
+            }
             kept += usize::from(was_here);
             if fs::hard_link(&path, &to).is_err() {
                 fs::copy(&path, &to).map_err(Error::io("write", &to))?;
@@ -185,11 +213,32 @@ fn fetch_all(
         }
         done = done.saturating_add(descriptor.size());
     }
-    means.watch.ended(Step::Fetch);
     Ok(kept)
 }
 
-impl Means<'_> {
+/// Refuses an image of another processor by its configuration: a manifest that no index led
+/// to says nothing of it. What is not the configuration of an image has nothing to say.
+fn is_for(reference: &Reference, config: &Path, arch: Arch) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Platform {
+        os: String,
+        architecture: String,
+    }
+    if config.metadata().map_err(Error::io("read", config))?.len() > MAX_CONFIG {
+        return Err(bad(reference, format!("its configuration has over {MAX_CONFIG} bytes")));
+    }
+    let text = fs::read(config).map_err(Error::io("read", config))?;
+    match serde_json::from_slice::<Platform>(&text) {
+        Ok(found) if found.os != "linux" || found.architecture != arch.name() => {
+            let Platform { os, architecture } = found;
+            let name = arch.name();
+            Err(bad(reference, format!("it is for {os}/{architecture}, not for linux/{name}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Pulling<'_> {
     /// A blob's file, and whether it was here before.
     pub(super) fn blob(
         &self,
@@ -198,7 +247,7 @@ impl Means<'_> {
         bytes: u64,
         progress: &dyn Fn(u64),
     ) -> Result<(std::path::PathBuf, bool)> {
-        let Self { registry, archives, threads, watch } = *self;
+        let Self { registry, archives, threads, watch, .. } = *self;
         let sha256 = digest.0;
         let short: String = sha256.to_string().chars().take(12).collect();
         watch.working_on(Step::Fetch, &short);

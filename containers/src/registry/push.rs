@@ -75,7 +75,7 @@ pub(super) fn push(
         repository: to.repository(),
         mount_from: with.mount_from,
         dir: with.uploads.clone(),
-        cancel: watch.cancel(),
+        watch,
     };
     let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
     let (there, mounted) = (AtomicUsize::new(0), AtomicUsize::new(0));

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _};
-use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,12 +10,11 @@ use oci_spec::image::{ANNOTATION_TITLE, ImageManifest};
 use serde_json::json;
 
 use super::manifest;
-use super::pull::{Means, bad, digest_of, parse};
+use super::pull::{bad, digest_of, parse, within};
 use super::push::push;
 use super::upload::Blob;
-use super::{Pulled, Pushed, Pushing, Reference, Registry};
-use crate::fetch::Archives;
-use crate::make::{Step, Watch};
+use super::{Pulled, Pulling, Pushed, Pushing, Reference};
+use crate::make::Step;
 use crate::{Error, OciDigest, Result, Sha256};
 
 /// What a SIF's layer is called.
@@ -66,14 +64,8 @@ pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
 ///
 /// # Errors
 /// As [`pull_image`](super::pull_image).
-pub fn pull_sif(
-    registry: &Registry<'_>,
-    reference: &Reference,
-    to: &Path,
-    archives: &Archives,
-    threads: NonZeroUsize,
-    watch: &dyn Watch,
-) -> Result<(PathBuf, Pulled)> {
+pub fn pull_sif(reference: &Reference, to: &Path, with: &Pulling<'_>) -> Result<(PathBuf, Pulled)> {
+    let Pulling { registry, watch, .. } = *with;
     let repository = reference.repository();
     let document = manifest::get(registry, repository, &reference.manifest(), reference.digest())?;
     let parsed: ImageManifest = parse(reference, &document)?;
@@ -91,10 +83,10 @@ pub fn pull_sif(
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
-    let means = Means { registry, archives, threads, watch };
     let total = layer.size();
+    within(reference, total, with.max_bytes)?;
     let told = |now: u64| watch.progress(Step::Fetch, now, total);
-    let fetched = means.blob(reference, digest_of(reference, layer)?, total, &told);
+    let fetched = with.blob(reference, digest_of(reference, layer)?, total, &told);
     watch.ended(Step::Fetch);
     let (path, was_here) = fetched?;
     let parent = folder_of(&to);

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use crate::Result;
-use crate::oci::Image;
+use crate::oci::{Image, Layout};
 use crate::rootfs::Layer;
 use crate::sif::{Kind, Sif};
+use crate::store::Limits;
 
 /// What holds for NVIDIA's libraries, and where it is written.
 pub const NVIDIA_TERMS: &str = "\
@@ -15,15 +16,22 @@ unchanged, as a part of an application, with terms that protect them as NVIDIA's
 cuDNN has a supplement of its own: https://docs.nvidia.com/deeplearning/cudnn/latest/reference/eula.html
 The texts are in the image, in /usr/share/licenses.";
 
-/// Whether an image holds NVIDIA's libraries, by its layers, labels and environment.
-pub fn nvidia_of_image(image: &Image) -> bool {
+/// Whether an image holds NVIDIA's libraries: by its own parts, labels and environment where
+/// these say so, else by the names of all its files.
+///
+/// # Errors
+/// [`Error::Oci`](crate::Error::Oci) for a layer that cannot be read.
+pub fn nvidia_of_image(layout: &Layout, image: &Image) -> Result<bool> {
     let part = image.layers.iter().any(|layer| layer.part == Some(Layer::Cuda));
     let labels = image.labels.keys().chain(image.labels.values());
-    let env = image.env.keys();
-    part || labels.map(String::as_str).any(is_nvidia) || env.map(String::as_str).any(is_nvidia)
+    let mut words = labels.chain(image.env.keys()).map(String::as_str);
+    if part || words.any(is_nvidia) {
+        return Ok(true);
+    }
+    layout.has_path(image, &Limits::default(), is_library)
 }
 
-/// The same of a SIF, by its documents.
+/// The same of a SIF, by its documents and the names of its files.
 ///
 /// # Errors
 /// [`Error::Sif`](crate::Error::Sif) for a file that is not one.
@@ -38,7 +46,37 @@ pub fn nvidia_of_sif(path: &Path) -> Result<bool> {
             }
         }
     }
-    Ok(false)
+    sif.has_path(is_library)
+}
+
+/// Libraries of the CUDA Toolkit and of cuDNN, by the beginnings of their names: wheels put a
+/// digest behind them.
+const LIBRARIES: [&str; 17] = [
+    "libcublas",
+    "libcudart",
+    "libcudnn",
+    "libcufft",
+    "libcufile",
+    "libcupti",
+    "libcurand",
+    "libcusolver",
+    "libcusparse",
+    "libnpp",
+    "libnvblas",
+    "libnvfatbin",
+    "libnvinfer",
+    "libnvJitLink",
+    "libnvjpeg",
+    "libnvrtc",
+    "libnvshmem",
+];
+
+/// Whether a path is that of a library of NVIDIA's, shared or static.
+fn is_library(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    let name = String::from_utf8_lossy(name);
+    let is_any = name.ends_with(".so") || name.contains(".so.") || name.ends_with(".a");
+    is_any && LIBRARIES.iter().any(|start| name.starts_with(start))
 }
 
 /// Names of wheels, and of the labels and variables that CUDA's own images have.
@@ -54,6 +92,21 @@ fn is_nvidia(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_are_known_by_their_names() {
+        for (path, expected) in [
+            ("usr/local/cuda/lib64/libcudart.so.12.4.127", true),
+            ("site-packages/torch/lib/libcudart-d0da41ae.so.11.0", true),
+            ("libcudnn_ops.so.9", true),
+            ("opt/libcudart_static.a", true),
+            ("usr/include/libcudart.h", false),
+            ("usr/lib/libcuda.so.1", false),
+            ("libcudart.so/readme", false),
+        ] {
+            assert_eq!(is_library(path.as_bytes()), expected, "{path}");
+        }
+    }
 
     #[test]
     fn what_names_the_libraries_is_told_from_what_names_the_company() {

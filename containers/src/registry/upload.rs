@@ -18,15 +18,16 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use gular_files::{persist, temp_with_mode};
+use gular_files::{Lock, LockMode, SAY_AFTER, persist, temp_with_mode};
 use serde::{Deserialize, Serialize};
 
 use super::answer::uploaded;
 use super::origin::next;
 use super::session::{Halt, Scope, again, form};
 use super::{Answer, Method, Registry, Request};
+use crate::make::{Note, Watch};
 use crate::{Error, OciDigest, Result};
 
 /// Bytes of one request, unless the registry wants more: what is in memory per thread, and
@@ -66,7 +67,7 @@ pub(super) struct Uploads<'a> {
     pub(super) mount_from: Option<&'a str>,
     /// Where uploads on their way are kept.
     pub(super) dir: PathBuf,
-    pub(super) cancel: &'a AtomicBool,
+    pub(super) watch: &'a dyn Watch,
 }
 
 /// What is kept of an upload. Its place may be a secret, so the file is of its owner alone.
@@ -93,6 +94,7 @@ enum Begun {
 impl Uploads<'_> {
     /// Sends a blob unless it is there. `progress` hears how many of its bytes are.
     pub(super) fn send(&self, blob: &Blob, progress: &dyn Fn(u64)) -> Result<Sent> {
+        let _alone = self.alone(blob.digest)?;
         if self.has(blob.digest)? {
             self.forget(blob.digest);
             return Ok(Sent::There);
@@ -130,6 +132,27 @@ impl Uploads<'_> {
                 self.forget(blob.digest);
                 return Ok(Sent::Uploaded { bytes: sent, resumed });
             }
+        }
+    }
+
+    /// Waits while another process sends this blob: both would go on with one upload. Where
+    /// the folder cannot be written nothing is kept that they could go on with.
+    fn alone(&self, digest: OciDigest) -> Result<Option<Lock>> {
+        let path = self.file(digest).with_extension("lock");
+        let mut said = false;
+        let mut keep_waiting = |time| {
+            if time >= SAY_AFTER && !said {
+                said = true;
+                self.watch.note(&Note::Waiting(&self.dir));
+            }
+            !self.watch.cancel().load(Ordering::Relaxed)
+        };
+        let lock = fs::create_dir_all(&self.dir)
+            .ok()
+            .and_then(|()| Lock::wait_at(&path, LockMode::Exclusive, &mut keep_waiting).ok());
+        match lock {
+            Some(None) => Err(Error::Cancelled),
+            lock => Ok(lock.flatten().map(Lock::removed_when_dropped)),
         }
     }
 
@@ -171,7 +194,7 @@ impl Uploads<'_> {
         progress: &dyn Fn(u64),
     ) -> Result<(), Cut> {
         while upload.at < blob.bytes {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.watch.cancel().load(Ordering::Relaxed) {
                 return Err(Cut::Fatal(Error::Cancelled));
             }
             progress(upload.at);

@@ -72,6 +72,21 @@ impl Sif {
         Ok(None)
     }
 
+    /// Whether a path in the root file system is `wanted`; nothing is unpacked.
+    ///
+    /// # Errors
+    /// As [`unpack`](Self::unpack), but for what is in files.
+    pub(crate) fn has_path(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<bool> {
+        let part = self.part(self.root()?);
+        let mut walk = Walk::new(&part).map_err(|e| self.damaged("", e))?;
+        while let Some(entry) = walk.next().map_err(|e| self.damaged("", e))? {
+            if wanted(entry.path) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn part(&self, root: &Descriptor) -> Part<'_> {
         Part { file: self.file(), start: root.offset, bytes: root.bytes }
     }

@@ -39,8 +39,34 @@ pub fn unpack_tar(
     whiteouts: bool,
     limits: &Limits,
 ) -> Result<()> {
-    let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
     filling.name_archive(name);
+    each_member(reader, name, limits, |entry| member(filling, entry, name, whiteouts, limits))
+}
+
+/// Calls `take` with the path of each member of a tar, which may be any bytes; nothing else of
+/// it is looked at.
+///
+/// # Errors
+/// [`Error::Archive`] for a damaged one, or one with more than its limits explain.
+pub(crate) fn each_path(
+    reader: &mut dyn Read,
+    name: &str,
+    limits: &Limits,
+    mut take: impl FnMut(&[u8]),
+) -> Result<()> {
+    each_member(reader, name, limits, |entry| {
+        take(&entry.path_bytes());
+        Ok(())
+    })
+}
+
+fn each_member(
+    reader: &mut dyn Read,
+    name: &str,
+    limits: &Limits,
+    mut take: impl FnMut(&mut tar::Entry<'_, Metered<'_>>) -> Result<()>,
+) -> Result<()> {
+    let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
     let header = Cell::new(MAX_HEADER);
     // What is not a file's bytes is headers: a few for each member.
     let most = limits.bytes.saturating_add(limits.entries.saturating_mul(MEMBER_HEADERS));
@@ -52,7 +78,7 @@ pub fn unpack_tar(
         let Some(entry) = entries.next() else { return Ok(()) };
         let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
         header.set(u64::MAX);
-        member(filling, &mut entry, name, whiteouts, limits)?;
+        take(&mut entry)?;
         // What is left of it would count as headers.
         io::copy(&mut entry, &mut io::sink()).map_err(|e| damaged(e.to_string()))?;
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use super::blobs::{Blobs, Expected, Hashing};
 use super::image::{Image, LayerBlob, Layout};
 use crate::rootfs::{Layer, RootPath, Rootfs};
-use crate::store::{Kind, LeftOut, Limits, Listing, Store, unpack_tar};
+use crate::store::{Kind, LeftOut, Limits, Listing, Store, each_path, unpack_tar};
 use crate::{Error, Result, Sha256};
 
 /// What may follow a layer's last member: tar pads to records of some kilobytes.
@@ -95,6 +95,31 @@ impl Layout {
             !left.what.starts_with("attribute ") || RootPath::new(&left.path).is_ok_and(is_there)
         });
         Ok((tree, left_out.into_iter().collect()))
+    }
+
+    /// Whether a path in one of the image's layers is `wanted`. The layers are decompressed, and
+    /// nothing of them is kept.
+    ///
+    /// # Errors
+    /// As [`unpack`](Self::unpack), but for digests: nobody relies on what is read.
+    pub(crate) fn has_path(
+        &self,
+        image: &Image,
+        limits: &Limits,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<bool> {
+        for layer in &image.layers {
+            let mut blob = self.blobs.blob(&expected(layer))?;
+            let mut found = false;
+            let name = format!("layer sha256:{}", layer.sha256);
+            let mut tar = self.plain(layer, &mut blob)?;
+            each_path(&mut tar, &name, limits, |path| found |= wanted(path))
+                .map_err(|e| named(&self.blobs, &name, e))?;
+            if found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Gives a layer's tar to `unpack`, and compares both digests with what was read.
