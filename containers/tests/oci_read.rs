@@ -38,7 +38,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A layout that is put together blob by blob.
-struct Made {
+pub(crate) struct Made {
     dir: tempfile::TempDir,
 }
 
@@ -51,7 +51,7 @@ impl Made {
         made
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join("image")
     }
 
@@ -80,7 +80,8 @@ impl Made {
             "config": { "Env": ["PATH=/bin", "A=b=c"], "Cmd": ["sh"], "Labels": { "l": "m" } },
         });
         let config = self.json("application/vnd.oci.image.config.v1+json", &config);
-        self.json(MANIFEST, &json!({ "schemaVersion": 2, "config": config, "layers": layers }))
+        let text = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
+        self.json(MANIFEST, &text)
     }
 
     fn index(&self, manifests: &[Value]) {
@@ -99,7 +100,7 @@ impl Made {
     }
 
     /// A layout of gzip layers.
-    fn of(tars: &[Vec<u8>]) -> Self {
+    pub(crate) fn of(tars: &[Vec<u8>]) -> Self {
         let made = Self::new();
         let layer = |tar: &Vec<u8>| (GZIP, gzip(tar), tar.clone());
         let layers: Vec<_> = tars.iter().map(layer).collect();
@@ -159,6 +160,7 @@ fn what_we_write_comes_back_layer_by_layer() {
             command: &["/opt/app/bin/train".to_owned()],
             env: &env,
             labels: &env,
+            base: None,
             compressor,
             threads: NonZeroUsize::MIN,
             layers: None,

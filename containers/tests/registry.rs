@@ -27,7 +27,7 @@ const MIB: usize = 1 << 20;
 
 /// What it does wrong.
 #[derive(Default)]
-struct Faults {
+pub(crate) struct Faults {
     /// The chunk with this number is cut after so many of its bytes.
     cut: Option<(usize, usize)>,
     /// Somebody stops everything after so many chunks.
@@ -43,7 +43,7 @@ struct Faults {
     /// Blobs are elsewhere.
     redirects: bool,
     /// Blobs have one other byte.
-    flipped: bool,
+    pub(crate) flipped: bool,
     /// What must be shown.
     wants: Wants,
 }
@@ -57,7 +57,7 @@ enum Wants {
 }
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     blobs: BTreeMap<String, Vec<u8>>,
     /// Those of another repository.
     base: BTreeMap<String, Vec<u8>>,
@@ -70,19 +70,19 @@ struct State {
     /// Blobs that were asked for.
     fetched: Vec<String>,
     /// Host and whether an authorization came along.
-    seen: Vec<(String, Option<String>)>,
-    faults: Faults,
+    pub(crate) seen: Vec<(String, Option<String>)>,
+    pub(crate) faults: Faults,
 }
 
 #[derive(Default)]
-struct Shop(Mutex<State>);
+pub(crate) struct Shop(Mutex<State>);
 
 impl Shop {
     fn with(faults: Faults) -> Self {
         Self(Mutex::new(State { faults, ..State::default() }))
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.0.lock().unwrap()
     }
 }
@@ -182,6 +182,7 @@ impl State {
             Method::Patch => self.chunk(&name, body),
             Method::Put if path.contains("/manifests/") => {
                 self.manifests.insert(name, body.to_vec());
+                self.manifests.insert(format!("sha256:{}", sha256(body)), body.to_vec());
                 Ok((answer(201, &[]), Vec::new()))
             }
             Method::Put => {

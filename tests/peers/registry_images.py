@@ -129,7 +129,36 @@ def plain():
         check("docker:// becomes a SIF", converted["output"]["path"].startswith("./plain-"), converted["output"])
         said = gular("image", "pull", f"docker://{host}/lab/none:v1", "none", "--cache", "cache-pull", refused=True)
         check("what is missing is named", "lab/none/manifests/v1" in said and "manifest unknown" in said, said)
+        base(host)
         killed(host)
+
+
+def base(host):
+    """A recipe begins with an image of the registry, and the tag moves."""
+    pathlib.Path("mine").write_text("mine")
+    pathlib.Path("on.toml").write_text(f'[image]\nname = "on"\n[base]\noci = "docker://{host}/lab/plain:v1"\n[app.files]\n"b" = "mine"\n"c" = "mine"\n')
+    build = ["image", "build", "on.toml", "--format", "oci", "--force", "--cache", "cache-base"]
+    built = gular(*build, "--out", "on-1")
+    layers = [layer["digest"] for layer in built["outputs"][0]["layers"]]
+    theirs = [layer["digest"] for layer in json.loads(manifest_of("plain-mine"))["layers"]]
+    check("a base keeps its layers", layers[:-1] == theirs, (layers, theirs))
+    if shutil.which("umoci"):
+        run("umoci", "unpack", "--rootless", "--image", f"{built['outputs'][0]['path']}:latest", "on-unpacked")
+        root = pathlib.Path("on-unpacked/rootfs")
+        check("umoci lays ours over them", [(root / name).read_bytes() for name in "bc"] == [b"mine"] * 2 and (root / "a").stat().st_size == 9 * MIB)
+    else:
+        skip("umoci lays ours over them", "umoci", "apt-get install umoci")
+    make_layout("moved", {"a": b"moved"})
+    push("moved", f"docker://{host}/lab/plain:v1")
+    again = gular(*build, "--locked", "--offline", "--out", "on-2")
+    check("the lock's digest counts", again["outputs"][0]["digest"] == built["outputs"][0]["digest"], again["outputs"])
+    push("plain-mine", f"docker://{host}/lab/plain:v1")
+
+
+def manifest_of(layout):
+    """The only manifest of a layout, as it is stored."""
+    index = json.loads(pathlib.Path(layout, "index.json").read_text())
+    return pathlib.Path(layout, "blobs/sha256", index["manifests"][0]["digest"].removeprefix("sha256:")).read_bytes()
 
 
 def sif(host):

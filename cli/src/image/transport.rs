@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::fetch::{Fault, Transport};
+use gular_containers::registry::Registries;
 use gular_pelican::{Client, ClientOptions, Env, Error, Object, Url};
 
 use crate::exit::Failure;
@@ -13,6 +14,7 @@ use crate::stop::Stop;
 pub(super) struct Web<'a> {
     pub(super) client: Client,
     pub(super) cancel: &'a AtomicBool,
+    env: Env,
 }
 
 impl<'a> Web<'a> {
@@ -22,12 +24,13 @@ impl<'a> Web<'a> {
 
     /// With no more bytes per second than this.
     pub(super) fn limited(stop: &'a Stop, limit_rate: Option<u64>) -> Result<Self, Failure> {
-        let mut options = ClientOptions::new(Env::process());
+        let env = Env::process();
+        let mut options = ClientOptions::new(env.clone());
         options.limit_rate = limit_rate;
         // Packages are public, and their archives are no business of a token for storage.
         options.find_tokens = false;
         let client = Client::new(options)?;
-        Ok(Self { client, cancel: &stop.flag })
+        Ok(Self { client, cancel: &stop.flag, env })
     }
 }
 
@@ -54,6 +57,10 @@ impl Transport for Web<'_> {
     fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
         let stat = self.client.stat(&parse(url)?, self.cancel).map_err(fault)?;
         Ok(stat.len_bytes)
+    }
+
+    fn registries(&self) -> Option<Registries<'_>> {
+        Some(Registries { wire: self, env: &self.env })
     }
 }
 

@@ -1,9 +1,11 @@
 //! What is under everything else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::Result;
 use crate::debian;
+use crate::oci::BaseImage;
 use crate::rootfs::{Layer, Rootfs};
 use crate::store::Listing;
 
@@ -14,8 +16,8 @@ pub enum Base {
     Scratch,
     /// Files of Debian packages.
     Debian(Vec<Listing>),
-    /// Another image: its files and its environment.
-    Image(Rootfs, BTreeMap<String, String>),
+    /// Another image.
+    Image(Arc<BaseImage>),
 }
 
 impl Base {
@@ -23,7 +25,7 @@ impl Base {
     pub(crate) fn lay(&self) -> Result<(Rootfs, BTreeMap<String, String>)> {
         match self {
             Self::Scratch => Ok((Rootfs::default(), BTreeMap::new())),
-            Self::Image(tree, env) => Ok((tree.clone(), env.clone())),
+            Self::Image(image) => Ok((image.tree.clone(), image.env.clone())),
             Self::Debian(debs) => {
                 let mut tree = Rootfs::default();
                 debian::prepare(&mut tree, Layer::Base)?;

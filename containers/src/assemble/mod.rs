@@ -78,9 +78,12 @@ pub fn assemble(parts: &Parts<'_>) -> Result<Assembled> {
     let program = app::add(&mut tree, parts)?;
     let libraries = libraries::add(&mut tree, parts, program.as_ref())?;
     licences::add(&mut tree, parts, &libraries.wheels)?;
-    env.insert("PATH".to_owned(), PATH.to_owned());
+    let path = env.get("PATH").map_or_else(|| PATH.to_owned(), |path| format!("/{BIN}:{path}"));
+    env.insert("PATH".to_owned(), path);
     if libraries.need_path {
-        env.insert("LD_LIBRARY_PATH".to_owned(), format!("/{LIB}"));
+        let further = env.get("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+        let further = further.map(|path| format!(":{path}")).unwrap_or_default();
+        env.insert("LD_LIBRARY_PATH".to_owned(), format!("/{LIB}{further}"));
     }
     let of_python = parts.python.iter().flat_map(|python| &python.wheels);
     let cuda =

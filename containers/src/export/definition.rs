@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::script::{Script, script};
 use crate::assemble::{BIN, LIB};
 use crate::lock::ImageLock;
-use crate::recipe::Recipe;
+use crate::recipe::{OciBase, Recipe};
 use crate::singularity::quoted;
 
 /// An Apptainer definition file. `program` is the built program's path on this
@@ -14,9 +14,13 @@ pub fn definition(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> S
     let Script { from, commands } = script(lock);
     let mut text = match (&from, &recipe.base.oci) {
         (Some(from), _) => format!("Bootstrap: docker\nFrom: {from}\n"),
-        (None, Some(oci)) if oci.is_dir() => format!("Bootstrap: oci\nFrom: {}\n", oci.display()),
-        (None, Some(oci)) => format!("Bootstrap: oci-archive\nFrom: {}\n", oci.display()),
-        (None, None) => "Bootstrap: scratch\n".to_owned(),
+        (None, Some(OciBase::Path(oci))) if oci.is_dir() => {
+            format!("Bootstrap: oci\nFrom: {}\n", oci.display())
+        }
+        (None, Some(OciBase::Path(oci))) => {
+            format!("Bootstrap: oci-archive\nFrom: {}\n", oci.display())
+        }
+        (None, _) => "Bootstrap: scratch\n".to_owned(),
     };
     let files = files(recipe, program);
     if !files.is_empty() {
@@ -50,7 +54,7 @@ pub fn definition(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> S
 pub fn dockerfile(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> String {
     let Script { from, commands } = script(lock);
     let mut text = format!("FROM {}\n", from.unwrap_or_else(|| "scratch".to_owned()));
-    if let Some(oci) = &recipe.base.oci {
+    if let Some(OciBase::Path(oci)) = &recipe.base.oci {
         // BuildKit takes a layout under a name given on its command line.
         let path = oci.display();
         text = format!("# docker build --build-context base=oci-layout://{path} .\nFROM base\n");

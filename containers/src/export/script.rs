@@ -2,6 +2,7 @@
 
 use crate::assemble::LIB;
 use crate::lock::ImageLock;
+use crate::recipe::OciBase;
 use crate::singularity::quoted;
 
 /// What a definition file and a Dockerfile have in common.
@@ -33,6 +34,11 @@ pub(super) fn script(lock: &ImageLock) -> Script {
         ));
         format!("debian:{suite}-slim")
     });
+    let of_registry = lock.oci.as_ref().and_then(|oci| match &oci.path {
+        OciBase::Registry(reference) => Some(reference.exactly(oci.digest).to_string()),
+        OciBase::Path(_) => None,
+    });
+    let from = from.or(of_registry);
     if lock.python.is_some() {
         commands.push("apt-get install -y --no-install-recommends python3-pip".to_owned());
     }

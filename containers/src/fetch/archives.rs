@@ -1,7 +1,7 @@
 //! A folder of archives by their digests.
 
 use std::fs::{self, File};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read as _, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -106,6 +106,29 @@ impl Archives {
             said.push("it has no URL".to_owned());
         }
         Err(Error::Fetch { name: file_name, reason: said.join("; "), hint })
+    }
+}
+
+impl Archives {
+    /// A document with this digest, of at most `limit` bytes, that [`keep`](Self::keep) kept or
+    /// a vendor folder has.
+    pub(crate) fn kept(&self, sha256: Sha256, limit: u64) -> Option<Vec<u8>> {
+        let name = sha256.to_string();
+        self.vendor.iter().chain([&self.dir]).find_map(|dir| {
+            let file = File::open(dir.join(&name)).ok()?;
+            let mut bytes = Vec::new();
+            file.take(limit).read_to_end(&mut bytes).ok()?;
+            (Sha256::of(&bytes) == sha256).then_some(bytes)
+        })
+    }
+
+    /// Keeps a document by its digest.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn keep(&self, bytes: &[u8]) -> Result<()> {
+        fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
+        Ok(gular_files::write_file(&self.dir.join(Sha256::of(bytes).to_string()), bytes)?)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::Error;
+use crate::registry::Registries;
 
 /// How bytes come from a URL: given by the program, since this room opens no socket.
 pub trait Transport: Sync {
@@ -30,6 +31,11 @@ pub trait Transport: Sync {
     /// # Errors
     /// [`Fault::NotFound`] when the server says that there is none.
     fn len(&self, url: &str) -> Result<Option<u64>, Fault>;
+
+    /// The way to registries; `None` of one that knows none.
+    fn registries(&self) -> Option<Registries<'_>> {
+        None
+    }
 }
 
 /// Why a [`Transport`] did not give the bytes.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::recipe::{Platform, Recipe};
+use crate::recipe::{OciBase, Platform, Recipe};
 use crate::{Error, OciDigest, Package, Result, Sha256, python};
 
 /// What an image is made of: from `image.lock`, or just found out.
@@ -61,7 +61,7 @@ pub struct Debian {
 #[serde(deny_unknown_fields)]
 pub struct Oci {
     /// As the recipe gives it.
-    pub path: PathBuf,
+    pub path: OciBase,
     /// Of its manifest for the platform.
     pub digest: OciDigest,
 }
@@ -127,7 +127,7 @@ pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
         "platform": recipe.image.platform.to_string(),
         "scratch": base.scratch,
         "debian": base.debian,
-        "oci": base.oci.as_ref().map(|path| path.display().to_string()),
+        "oci": base.oci.as_ref().map(ToString::to_string),
         "packages": base.packages,
         "torch": recipe.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref()).map(|torch| &torch.0),
     });

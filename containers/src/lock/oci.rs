@@ -1,19 +1,33 @@
-//! Which image a layout or archive holds for a platform.
+//! Which image a layout, an archive or a registry holds for a platform.
 
 use std::path::Path;
 
 use super::document::Oci;
 use crate::Result;
+use crate::fetch::Transport;
 use crate::oci::Layout;
+use crate::recipe::OciBase;
+use crate::registry;
 use crate::rfc3339;
 use crate::sif::Arch;
 
-/// The image at `path` (in `dir` when relative), and when its configuration says that
-/// it was made, in seconds since 1970.
-pub(super) fn digest(dir: &Path, path: &Path, arch: Arch) -> Result<(Oci, Option<u64>)> {
-    let image = Layout::open(&dir.join(path))?.image(None, arch)?;
-    let created = image.created.as_deref().and_then(rfc3339::parse);
-    Ok((Oci { path: path.to_owned(), digest: image.digest }, created))
+/// The image of a recipe in `dir`, and when its configuration says that it was made, in
+/// seconds since 1970.
+pub(super) fn digest(
+    dir: &Path,
+    base: &OciBase,
+    arch: Arch,
+    transport: &dyn Transport,
+) -> Result<(Oci, Option<u64>)> {
+    let (digest, created) = match base {
+        OciBase::Path(path) => {
+            let image = Layout::open(&dir.join(path))?.image(None, arch)?;
+            (image.digest, image.created)
+        }
+        OciBase::Registry(reference) => registry::look_up(reference, arch, transport)?,
+    };
+    let created = created.as_deref().and_then(rfc3339::parse);
+    Ok((Oci { path: base.clone(), digest }, created))
 }
 
 #[cfg(test)]
@@ -25,6 +39,32 @@ mod tests {
     use super::*;
     use crate::Error;
     use crate::Sha256;
+    use crate::fetch::Fault;
+
+    /// Nothing is asked of it.
+    struct Nowhere;
+
+    impl Transport for Nowhere {
+        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
+            Err(Fault::NotFound(url.to_owned()))
+        }
+        fn stream(
+            &self,
+            url: &str,
+            _bytes: u64,
+            _from: u64,
+            _sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+        ) -> Result<(), Fault> {
+            Err(Fault::NotFound(url.to_owned()))
+        }
+        fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
+            Err(Fault::NotFound(url.to_owned()))
+        }
+    }
+
+    fn digest_of(dir: &Path, path: &str, arch: Arch) -> Result<(Oci, Option<u64>)> {
+        digest(dir, &OciBase::Path(path.into()), arch, &Nowhere)
+    }
 
     /// A layout with two images below an index of its own.
     fn layout(dir: &Path) -> [String; 2] {
@@ -72,10 +112,13 @@ mod tests {
         archive.append_dir_all(".", dir.path().join("base")).unwrap();
         archive.finish().unwrap();
         for path in ["base", "base.tar"] {
-            let (found, created) = digest(dir.path(), Path::new(path), Arch::Amd64).unwrap();
-            assert_eq!(found, Oci { path: path.into(), digest: amd.parse().unwrap() });
+            let (found, created) = digest_of(dir.path(), path, Arch::Amd64).unwrap();
+            assert_eq!(
+                found,
+                Oci { path: OciBase::Path(path.into()), digest: amd.parse().unwrap() }
+            );
             assert_eq!(created, Some(1_783_764_997));
-            let (found, created) = digest(dir.path(), Path::new(path), Arch::Arm64).unwrap();
+            let (found, created) = digest_of(dir.path(), path, Arch::Arm64).unwrap();
             assert_eq!((found.digest.to_string(), created), (arm.clone(), None));
         }
     }
@@ -85,7 +128,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().join("base");
         let [amd, arm] = layout(&base);
-        let error = |name: &str| digest(dir.path(), Path::new(name), Arch::Amd64).unwrap_err();
+        let error = |name: &str| digest_of(dir.path(), name, Arch::Amd64).unwrap_err();
         let says = |expected: &str| {
             let error = error("base").to_string();
             assert!(error.contains(expected), "{error}\nexpected: {expected}");

@@ -58,7 +58,8 @@ impl Sources {
 ///
 /// # Errors
 /// [`Error::Package`], [`Error::Release`], [`Error::Wheel`] for what is not there or not
-/// to be trusted; [`Error::Fetch`], [`Error::Debian`], [`Error::Archive`], [`Error::Io`].
+/// to be trusted; [`Error::Registry`], [`Error::Oci`] for the image that it begins with;
+/// [`Error::Fetch`], [`Error::Debian`], [`Error::Archive`], [`Error::Io`].
 pub fn resolve(
     recipe: &Recipe,
     dir: &Path,
@@ -77,9 +78,9 @@ pub fn resolve(
         wheels: Vec::new(),
         python: None,
     };
-    if let Some(path) = &recipe.base.oci {
-        progress(&path.display().to_string());
-        let (oci, created) = oci::digest(dir, path, platform.0)?;
+    if let Some(base) = &recipe.base.oci {
+        progress(&base.to_string());
+        let (oci, created) = oci::digest(dir, base, platform.0, transport)?;
         lock.time = created.unwrap_or(0);
         lock.oci = Some(oci);
     } else if !recipe.base.scratch {

@@ -190,6 +190,7 @@ impl ImageLock {
 mod tests {
     use super::*;
     use crate::Sha256;
+    use crate::recipe::OciBase;
 
     fn lock() -> ImageLock {
         let sha256: Sha256 = "0123456789abcdef".repeat(4).parse().unwrap();
@@ -212,7 +213,7 @@ mod tests {
                 security: "https://deb.debian.org/debian-security".to_owned(),
                 snapshot: "20260712T101637Z".to_owned(),
             }),
-            oci: Some(Oci { path: "base".into(), digest: sha256.into() }),
+            oci: Some(Oci { path: OciBase::Path("base".into()), digest: sha256.into() }),
             debs: vec![deb("libc6"), deb("bash")],
             wheels: vec![Package {
                 name: "torch".to_owned(),

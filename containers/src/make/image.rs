@@ -1,11 +1,14 @@
 //! An image, ready to be written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::assemble::{Assembled, Parts, assemble};
+use crate::assemble::{Assembled, Base, Parts, assemble};
 use crate::check::{About, Form, Report, check};
 use crate::export::Facts;
 use crate::lock::ImageLock;
+use crate::oci::BaseImage;
+use crate::recipe::OciBase;
 use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::sbom::{self, Sbom};
 use crate::sif::Arch;
@@ -25,6 +28,8 @@ pub struct Image {
     pub time: u64,
     /// All files.
     pub tree: Rootfs,
+    /// The image that it is built on.
+    pub base: Option<Arc<BaseImage>>,
     /// The program in it.
     pub program: Option<RootPath>,
     /// What it starts.
@@ -111,6 +116,10 @@ pub fn image(
         arch,
         time: lock.time,
         tree: assembled.tree,
+        base: match &parts.base {
+            Base::Image(image) => Some(Arc::clone(image)),
+            Base::Scratch | Base::Debian(_) => None,
+        },
         program: assembled.program,
         command,
         env: assembled.env,
@@ -173,6 +182,9 @@ fn labels(parts: &Parts<'_>, lock: &ImageLock) -> BTreeMap<String, String> {
     }
     if let Some(oci) = &lock.oci {
         add("org.opencontainers.image.base.digest", oci.digest.to_string());
+        if let OciBase::Registry(reference) = &oci.path {
+            add("org.opencontainers.image.base.name", reference.to_string());
+        }
     }
     labels.extend(parts.recipe.labels.clone());
     labels

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::{Cache, Note, Order, Project, Relocked, Step, Watch};
 use crate::fetch::Transport;
-use crate::lock::{self, Changes, ImageLock, Sources};
+use crate::lock::{self, Changes, ImageLock, Oci, Sources};
+use crate::recipe::OciBase;
+use crate::registry::Kept;
+use crate::store::Limits;
 use crate::{Error, Result};
 
 /// A lock that is to be made.
@@ -61,6 +64,10 @@ pub fn lock(order: &LockOrder, transport: &dyn Transport, watch: &dyn Watch) -> 
             lock::vendor(&lock, &archives, dir, transport, &told, &waiting, watch.cancel());
         watch.ended(Step::Fetch);
         filled?;
+        if let Some(Oci { path: OciBase::Registry(name), digest }) = &lock.oci {
+            let most = Limits::default().bytes;
+            Kept::fetch(name, *digest, &archives, most, transport, watch)?.vendor(dir)?;
+        }
     }
     let changes = Changes::between(old.as_ref(), &lock);
     Ok(Locked { lock, path: project.lock_path, written, changes })

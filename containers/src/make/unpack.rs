@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Note, Step, Watch};
@@ -9,9 +10,10 @@ use crate::assemble::Base;
 use crate::debian;
 use crate::fetch::{Archives, Told, Transport};
 use crate::lock::{ImageLock, Oci};
-use crate::oci::{Layout, Parts};
+use crate::oci::{BaseImage, Layout};
 use crate::python::{Interpreter, Python, Unit, local_path, unpack_whole};
-use crate::rootfs::Rootfs;
+use crate::recipe::OciBase;
+use crate::registry::Kept;
 use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
 use crate::wheel::unpack_wheel;
 use crate::{Error, Package, Result, Sha256};
@@ -22,7 +24,7 @@ pub struct Unpacked<'a> {
     debs: Vec<(&'a Package, Listing)>,
     wheels: Vec<(&'a Package, Listing)>,
     python: Option<Python<'a>>,
-    image: Option<(Rootfs, BTreeMap<String, String>)>,
+    image: Option<Arc<BaseImage>>,
 }
 
 /// Where archives are, and where they go.
@@ -41,8 +43,9 @@ pub struct Places<'a> {
 /// Fetches and unpacks what is not in the store yet.
 ///
 /// # Errors
-/// Those of [`Archives::get`], [`unpack_deb`] and [`unpack_wheel`];
-/// [`Error::BaseChanged`], [`Error::Cancelled`].
+/// Those of [`Archives::get`], [`unpack_deb`] and [`unpack_wheel`]; for the image that it
+/// begins with [`Error::BaseChanged`], and as [`Layout::image`] and [`BaseImage::read`];
+/// [`Error::Registry`], [`Error::Cancelled`].
 pub fn unpack<'a>(
     lock: &'a ImageLock,
     places: &Places<'_>,
@@ -150,7 +153,7 @@ impl Work<'_> {
             }
             python = Some(Python::new(minor, wheels));
         }
-        let image = lock.oci.as_ref().map(|oci| base(lock, oci, self.places)).transpose()?;
+        let image = lock.oci.as_ref().map(|oci| self.base(lock, oci)).transpose()?;
         Ok(Unpacked { debs, wheels, python, image })
     }
 
@@ -180,6 +183,25 @@ impl Work<'_> {
         }
         Ok(listing)
     }
+
+    /// The image that another begins with, as the lock has it.
+    fn base(&self, lock: &ImageLock, oci: &Oci) -> Result<Arc<BaseImage>> {
+        let Places { dir, archives, store, limits } = *self.places;
+        let (layout, path) = match &oci.path {
+            OciBase::Path(path) => (Layout::open(&dir.join(path))?, dir.join(path)),
+            OciBase::Registry(name) => {
+                let (transport, most) = (self.transport, limits.bytes);
+                let kept = Kept::fetch(name, oci.digest, archives, most, transport, self.watch)?;
+                (kept.layout()?, name.to_string().into())
+            }
+        };
+        let image = layout.image(None, lock.platform.0)?;
+        if image.digest != oci.digest {
+            let (found, expected) = (image.digest, oci.digest);
+            return Err(Error::BaseChanged { path: path.display().to_string(), found, expected });
+        }
+        Ok(Arc::new(BaseImage::read(layout, image, store, limits)?))
+    }
 }
 
 /// A Debian package's files, and what it says of itself.
@@ -188,28 +210,11 @@ fn unpack_package(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<
     debian::status(filling, deb, limits)
 }
 
-/// The image that another begins with, when it is still that of the lock.
-fn base(
-    lock: &ImageLock,
-    oci: &Oci,
-    places: &Places<'_>,
-) -> Result<(Rootfs, BTreeMap<String, String>)> {
-    let path = places.dir.join(&oci.path);
-    let layout = Layout::open(&path)?;
-    let image = layout.image(None, lock.platform.0)?;
-    if image.digest != oci.digest {
-        let (found, expected) = (image.digest, oci.digest);
-        return Err(Error::BaseChanged { path: path.display().to_string(), found, expected });
-    }
-    let tree = layout.rootfs(&image, places.store, places.limits, Parts::Base)?;
-    Ok((tree, image.env))
-}
-
 impl<'a> Unpacked<'a> {
     /// What is under everything else, the wheels, and the Python part.
     pub fn into_parts(self) -> (Base, Vec<(&'a Package, Listing)>, Option<Python<'a>>) {
         let base = match self.image {
-            Some((tree, env)) => Base::Image(tree, env),
+            Some(image) => Base::Image(image),
             None if self.debs.is_empty() => Base::Scratch,
             None => Base::Debian(self.debs.into_iter().map(|(_, files)| files).collect()),
         };

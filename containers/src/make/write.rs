@@ -140,6 +140,7 @@ impl Image {
             command: &self.command,
             env: &self.env,
             labels: &self.labels,
+            base: self.base.as_deref(),
             compressor: with.compressor,
             threads: with.jobs,
             layers: with.layers,

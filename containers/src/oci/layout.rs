@@ -15,6 +15,7 @@ use oci_spec::image::{
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempDir};
 
+use super::base::BaseImage;
 use super::cache::{self, LayerCache};
 use super::layer::{self, Compressor, Packed, Watch};
 use crate::rfc3339;
@@ -41,6 +42,8 @@ pub struct Config<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// Labels, as `org.opencontainers.image.title`.
     pub labels: &'a BTreeMap<String, String>,
+    /// The image that it is built on, whose layers it begins with.
+    pub base: Option<&'a BaseImage>,
     /// How layers are compressed.
     pub compressor: Compressor,
     /// Threads that compress; they change no byte.
@@ -99,23 +102,36 @@ pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wr
     Ok(written)
 }
 
+/// A layer in its place: its part of the image, its media type, its digests.
+type Made = (Layer, &'static str, Packed);
+
 fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
     let blobs = dir.join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(Error::io("create", &blobs))?;
     let mut layers = Vec::new();
     let mut before = 0;
-    for layer in Layer::ALL {
+    let over = config.base.map(|base| base.beneath(tree)).transpose()?;
+    let tree = over.as_ref().unwrap_or(tree);
+    if let Some(base) = config.base {
+        let put = base.put(&blobs)?.into_iter();
+        layers.extend(put.map(|(media_type, packed)| (Layer::Base, media_type, packed)));
+        before = base.tree.bytes();
+        (config.progress)(before);
+    }
+    let is_made = |layer: &Layer| config.base.is_none() || *layer != Layer::Base;
+    for layer in Layer::ALL.into_iter().filter(is_made) {
         let nodes = layer::nodes(tree, layer);
         if !nodes.is_empty() {
-            layers.push((layer, pack(&nodes, config, before, &blobs)?));
+            let packed = pack(&nodes, config, before, &blobs)?;
+            layers.push((layer, config.compressor.media_type(), packed));
             let files = nodes.iter().map(|(_, node)| node.bytes());
             before += files.sum::<u64>();
             (config.progress)(before);
         }
     }
     let configuration = blob(&blobs, MediaType::ImageConfig, &configuration(config, &layers))?;
-    let descriptors = layers.iter().map(|(layer, packed)| {
-        let media_type = MediaType::from(config.compressor.media_type());
+    let descriptors = layers.iter().map(|(layer, media_type, packed)| {
+        let media_type = MediaType::from(*media_type);
         let mut entry = descriptor(media_type, packed.digest, packed.bytes);
         entry.set_annotations(Some(one(LAYER, layer.name())));
         entry
@@ -145,7 +161,7 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
             .map_err(Error::io("write", &path))?;
     }
     sync_folder(&blobs)?;
-    let written = |(layer, packed): (Layer, Packed)| {
+    let written = |(layer, _, packed): Made| {
         (layer, packed.diff_id.into(), packed.digest.into(), packed.bytes)
     };
     Ok(Written { digest: digest.into(), layers: layers.into_iter().map(written).collect() })
@@ -182,15 +198,15 @@ fn pack(
 }
 
 /// The image's configuration, as `config.md` describes it.
-fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> ImageConfiguration {
+fn configuration(config: &Config<'_>, layers: &[Made]) -> ImageConfiguration {
     let created = rfc3339::format(config.time);
-    let history = layers.iter().map(|(layer, _)| {
+    let history = layers.iter().map(|(layer, ..)| {
         let mut step = History::default();
         step.set_created(Some(created.clone()));
         step.set_created_by(Some(format!("gular: {}", layer.name())));
         step
     });
-    let diff_ids = layers.iter().map(|(_, packed)| OciDigest(packed.diff_id).to_string());
+    let diff_ids = layers.iter().map(|(.., packed)| OciDigest(packed.diff_id).to_string());
     let env = config.env.iter().map(|(name, value)| format!("{name}={value}"));
     let command = config.command.to_vec();
     let mut inner = image::Config::default();

@@ -3,12 +3,14 @@
 //! Specification: opencontainers/image-spec 1.1, `layer.md`, `config.md`,
 //! `manifest.md`, `image-layout.md`.
 
+mod base;
 mod cache;
 mod gzip;
 mod layer;
 mod layout;
 mod read;
 
+pub use self::base::BaseImage;
 pub use self::cache::LayerCache;
 pub use self::layer::Compressor;
 pub use self::layout::{Config, Written, write_archive, write_layout};

@@ -25,7 +25,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-pub use self::sections::{App, Base, Cuda, Image, Platform, Python, Runtime, Target, Torch};
+pub use self::sections::{
+    App, Base, Cuda, Image, OciBase, Platform, Python, Runtime, Target, Torch,
+};
 use crate::{Error, Result};
 
 /// Largest recipe read.
@@ -106,7 +108,7 @@ impl Recipe {
     pub fn needs_network(&self) -> bool {
         let Base { scratch, oci, .. } = &self.base;
         let torch = self.cuda.as_ref().is_some_and(|cuda| cuda.torch.is_some());
-        torch || !(*scratch || oci.is_some())
+        torch || !(*scratch || matches!(oci, Some(OciBase::Path(_))))
     }
 
     /// Whether libtorch's CPU part alone is asked for.

@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::cuda::Capability;
+use crate::registry::Reference;
 use crate::sif::Arch;
 
 /// `[image]`.
@@ -67,13 +68,57 @@ pub struct Base {
     /// A Debian release's code name.
     #[serde(default)]
     pub debian: Option<String>,
-    /// An image: the folder of an OCI layout, or an OCI archive.
+    /// An image.
     #[serde(default)]
-    pub oci: Option<PathBuf>,
+    pub oci: Option<OciBase>,
     /// Debian packages; what they depend on comes along. `default` stands for those
     /// that a base has without this key.
     #[serde(default)]
     pub packages: Option<Vec<String>>,
+}
+
+/// Where an image is that another begins with. Its text is what recipes and locks have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OciBase {
+    /// On this machine: the folder of an OCI layout, or an OCI archive.
+    Path(PathBuf),
+    /// In a registry: `docker://debian:12-slim`.
+    Registry(Reference),
+}
+
+/// Begins the text of an image in a registry.
+const DOCKER: &str = "docker://";
+
+impl fmt::Display for OciBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Registry(reference) => write!(f, "{DOCKER}{reference}"),
+        }
+    }
+}
+
+impl Serialize for OciBase {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OciBase {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.split_once("://") {
+            Some(("docker", _)) => {
+                Reference::parse(&text).map(Self::Registry).map_err(de::Error::custom)
+            }
+            Some(_) => {
+                // What is before an `@` may be a password.
+                let reason = "the address of a base image begins with `docker://`";
+                Err(de::Error::custom(reason))
+            }
+            None => Ok(Self::Path(text.into())),
+        }
+    }
 }
 
 /// `[app]`: a program of a cargo workspace, or any file.

@@ -25,6 +25,20 @@ pub(super) struct Document {
     pub(super) digest: OciDigest,
 }
 
+impl Document {
+    /// A manifest that was kept without what its registry said of it.
+    pub(super) fn of_its_own(bytes: Vec<u8>, digest: OciDigest) -> Self {
+        let media_type = own_type(&bytes).unwrap_or_else(|| MANIFESTS[0].to_owned());
+        Self { media_type, bytes, digest }
+    }
+}
+
+/// The type that a document says it has; old ones say nothing.
+fn own_type(bytes: &[u8]) -> Option<String> {
+    let document = serde_json::from_slice::<Value>(bytes).ok()?;
+    Some(document.get("mediaType")?.as_str()?.to_owned())
+}
+
 /// The document of a tag or digest; that it is the one of `expected` is checked.
 pub(super) fn get(
     registry: &Registry<'_>,
@@ -46,10 +60,9 @@ pub(super) fn get(
         return Err(registry.failed(&url, reason));
     }
     let header = answer.header("content-type").and_then(|text| text.split(';').next());
-    // The document itself knows best; old ones say nothing.
-    let own = serde_json::from_slice::<Value>(&bytes).ok();
-    let own = own.as_ref().and_then(|document| document.get("mediaType")?.as_str());
-    let media_type = own.or(header).unwrap_or_default().trim().to_owned();
+    // The document itself knows best.
+    let own = own_type(&bytes).or_else(|| header.map(str::to_owned));
+    let media_type = own.unwrap_or_default().trim().to_owned();
     Ok(Document { media_type, bytes, digest })
 }
 

@@ -5,6 +5,7 @@
 //! oras://HOST/REPOSITORY[:TAG][@DIGEST]     an artifact of one layer: a SIF, as Apptainer has it
 //!
 //! Registry ─ challenge, credentials, token ─▶ Wire (the program's client)
+//!    ├─ base   an image that another begins with: its digest once, its blobs by that
 //!    ├─ pull   manifest by digest, blobs in ranges side by side, each byte hashed as it comes
 //!    └─ push   blobs that are missing: mounted, or in chunks that go on where they were
 //! ```
@@ -12,6 +13,7 @@
 //! Specification: opencontainers/distribution-spec 1.1, and docker's of tokens.
 
 mod answer;
+mod base;
 mod challenge;
 mod credentials;
 mod manifest;
@@ -26,6 +28,7 @@ mod terms;
 mod upload;
 mod wire;
 
+pub(crate) use self::base::{Kept, look_up};
 pub use self::challenge::{Challenge, challenges};
 pub use self::credentials::{Credentials, Login, find};
 pub use self::pull::{Pulled, Pulling, pull_image};
@@ -35,4 +38,4 @@ pub use self::session::{Registry, Scope};
 pub use self::sif::{SIF_LAYER, pull_sif, push_sif};
 pub use self::terms::{NVIDIA_TERMS, nvidia_of_image, nvidia_of_sif};
 pub(crate) use self::upload::Blob;
-pub use self::wire::{Answer, Method, Request, Secret, Trials, Wire, WireFault};
+pub use self::wire::{Answer, Method, Registries, Request, Secret, Trials, Wire, WireFault};

@@ -182,7 +182,7 @@ pub(super) fn of_platform(
 }
 
 /// Bytes of all; a manifest may say any number.
-fn sum(blobs: &[&Descriptor]) -> u64 {
+pub(super) fn sum(blobs: &[&Descriptor]) -> u64 {
     blobs.iter().fold(0, |sum, blob| sum.saturating_add(blob.size()))
 }
 
@@ -204,7 +204,12 @@ fn fetch_all(
             let told = |now: u64| with.watch.progress(Step::Fetch, done.saturating_add(now), total);
             let (path, was_here) = with.blob(reference, digest, descriptor.size(), &told)?;
             if number == 0 {
-                is_for(reference, &path, arch)?;
+                let bytes = path.metadata().map_err(Error::io("read", &path))?.len();
+                if bytes > MAX_CONFIG {
+                    let reason = format!("its configuration has {bytes} bytes, over {MAX_CONFIG}");
+                    return Err(bad(reference, reason));
+                }
+                is_for(reference, &fs::read(&path).map_err(Error::io("read", &path))?, arch)?;
             }
             kept += usize::from(was_here);
             if fs::hard_link(&path, &to).is_err() {
@@ -218,17 +223,13 @@ fn fetch_all(
 
 /// Refuses an image of another processor by its configuration: a manifest that no index led
 /// to says nothing of it. What is not the configuration of an image has nothing to say.
-fn is_for(reference: &Reference, config: &Path, arch: Arch) -> Result<()> {
+pub(super) fn is_for(reference: &Reference, config: &[u8], arch: Arch) -> Result<()> {
     #[derive(Deserialize)]
     struct Platform {
         os: String,
         architecture: String,
     }
-    if config.metadata().map_err(Error::io("read", config))?.len() > MAX_CONFIG {
-        return Err(bad(reference, format!("its configuration has over {MAX_CONFIG} bytes")));
-    }
-    let text = fs::read(config).map_err(Error::io("read", config))?;
-    match serde_json::from_slice::<Platform>(&text) {
+    match serde_json::from_slice::<Platform>(config) {
         Ok(found) if found.os != "linux" || found.architecture != arch.name() => {
             let Platform { os, architecture } = found;
             let name = arch.name();

@@ -245,7 +245,8 @@ fn begins(answer: &super::Answer, at: u64) -> bool {
     from == Some(at)
 }
 
-fn fault(error: &Error) -> Fault {
+/// What kept a transport from its bytes.
+pub(super) fn fault(error: &Error) -> Fault {
     match error {
         Error::Cancelled => Fault::Cancelled,
         error => {

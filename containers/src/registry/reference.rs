@@ -118,6 +118,12 @@ impl Reference {
         Self { digest: Some(digest), ..self.clone() }
     }
 
+    /// The image with this digest, whatever its tag: Apptainer and Docker take no name with both.
+    #[must_use]
+    pub fn exactly(&self, digest: OciDigest) -> Self {
+        Self { tag: None, ..self.pinned(digest) }
+    }
+
     /// Whether its server is this machine.
     pub fn is_loopback(&self) -> bool {
         let name = match self.host.rsplit_once(':') {

@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gular_files::Env;
+
 /// What a request wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
@@ -138,6 +140,15 @@ pub trait Wire: Sync {
 
     /// The trials of one operation, by the policy of all other transfers.
     fn trials(&self) -> Box<dyn Trials + '_>;
+}
+
+/// Sends requests to registries, as somebody whose credentials are found by `env`.
+#[derive(Clone, Copy)]
+pub struct Registries<'a> {
+    /// Sends them.
+    pub wire: &'a dyn Wire,
+    /// The environment that says where credentials are.
+    pub env: &'a Env,
 }
 
 /// When to try again.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ enum Place {
     Folder,
     /// A tar, and the first byte and length of each of its files.
     Archive(File, BTreeMap<String, (u64, u64)>),
+    /// Files of their own, by the names that a layout would give them.
+    Files(BTreeMap<String, PathBuf>),
 }
 
 /// What a descriptor says of a blob.
@@ -55,20 +57,27 @@ impl Blobs {
         Ok(Self { path: path.to_owned(), place, made: BTreeMap::new() })
     }
 
+    /// Blobs in files of their own; `name` is what errors call the image.
+    pub(super) fn of_files(name: &str, files: BTreeMap<Sha256, PathBuf>) -> Self {
+        let files = files.into_iter().map(|(sha256, path)| (blob_name(sha256), path));
+        Self { path: name.into(), place: Place::Files(files.collect()), made: BTreeMap::new() }
+    }
+
     /// Whether this is an archive with a file of this name.
     pub(super) fn archives(&self, name: &str) -> bool {
         matches!(&self.place, Place::Archive(_, files) if files.contains_key(name))
     }
 
     /// Puts a document where a layout has it.
-    pub(super) fn put(&mut self, name: &str, text: String) {
-        self.made.insert(name.to_owned(), text.into_bytes());
+    pub(super) fn put(&mut self, name: &str, text: impl Into<Vec<u8>>) {
+        self.made.insert(name.to_owned(), text.into());
     }
 
     /// Puts a blob where a layout has it; SHA-256 is what it should be.
-    pub(super) fn put_blob(&mut self, text: String) -> Expected {
-        let expected = Expected { sha256: Sha256::of(text.as_bytes()), bytes: text.len() as u64 };
-        self.put(&format!("blobs/sha256/{}", expected.sha256), text);
+    pub(super) fn put_blob(&mut self, text: impl Into<Vec<u8>>) -> Expected {
+        let text = text.into();
+        let expected = Expected { sha256: Sha256::of(&text), bytes: text.len() as u64 };
+        self.put(&blob_name(expected.sha256), text);
         expected
     }
 
@@ -77,7 +86,7 @@ impl Blobs {
         let missing = self.missing(name);
         let Place::Archive(_, files) = &mut self.place else { return Err(missing) };
         let found = *files.get(name).ok_or(missing)?;
-        files.insert(format!("blobs/sha256/{sha256}"), found);
+        files.insert(blob_name(sha256), found);
         Ok(found.1)
     }
 
@@ -111,7 +120,7 @@ impl Blobs {
 
     /// A blob's bytes; [`finish`](Self::finish) says whether they were right.
     pub(super) fn blob(&self, expected: &Expected) -> Result<Hashing<Box<dyn Read + '_>>> {
-        let name = format!("blobs/sha256/{}", expected.sha256);
+        let name = blob_name(expected.sha256);
         let (reader, bytes) = self.file(&name)?;
         if bytes != expected.bytes {
             let expected = expected.bytes;
@@ -134,49 +143,71 @@ impl Blobs {
         if let Some(bytes) = self.made.get(name) {
             return Ok((Box::new(&bytes[..]), bytes.len() as u64));
         }
-        match &self.place {
-            Place::Folder => {
-                let path = self.path.join(name);
-                let file = match File::open(&path) {
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(self.missing(name)),
-                    file => file.map_err(Error::io("open", &path))?,
-                };
-                let meta = file.metadata().map_err(Error::io("read", &path))?;
-                if !meta.is_file() {
-                    return Err(self.bad(format!("`{name}` is not a file")));
-                }
-                Ok((Box::new(file.take(meta.len())), meta.len()))
-            }
-            Place::Archive(file, files) => {
-                let (start, bytes) = *files.get(name).ok_or_else(|| self.missing(name))?;
-                Ok((Box::new(Part { file, at: start, left: bytes }), bytes))
-            }
+        if let Place::Archive(file, files) = &self.place {
+            let (start, bytes) = *files.get(name).ok_or_else(|| self.missing(name))?;
+            return Ok((Box::new(Part { file, at: start, left: bytes }), bytes));
         }
+        let path = self.path_of(name)?;
+        let file = match File::open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(self.missing(name)),
+            file => file.map_err(Error::io("open", &path))?,
+        };
+        let meta = file.metadata().map_err(Error::io("read", &path))?;
+        if !meta.is_file() {
+            return Err(self.bad(format!("`{name}` is not a file")));
+        }
+        Ok((Box::new(file.take(meta.len())), meta.len()))
+    }
+
+    /// The file of this name where each has one of its own.
+    fn path_of(&self, name: &str) -> Result<PathBuf> {
+        match &self.place {
+            Place::Files(files) => files.get(name).cloned().ok_or_else(|| self.missing(name)),
+            _ => Ok(self.path.join(name)),
+        }
+    }
+
+    /// Puts a blob's bytes at `to`, which must not be there: a further name of a file that
+    /// nobody changes, or else a copy, checked while it is made.
+    pub(super) fn copy(&self, expected: &Expected, to: &Path) -> Result<()> {
+        if let Place::Files(files) = &self.place
+            && let Some(path) = files.get(&blob_name(expected.sha256))
+            && path.metadata().is_ok_and(|meta| meta.permissions().readonly())
+            && fs::hard_link(path, to).is_ok()
+        {
+            return Ok(());
+        }
+        let mut blob = self.blob(expected)?;
+        let mut file = File::create_new(to).map_err(Error::io("create", to))?;
+        io::copy(&mut blob, &mut file).map_err(Error::io("write", to))?;
+        file.sync_all().map_err(Error::io("write", to))?;
+        self.finish(blob, expected)
     }
 
     /// The file that a blob is in, and where it begins there.
     pub(super) fn place(&self, expected: &Expected) -> Result<(File, u64)> {
-        let name = format!("blobs/sha256/{}", expected.sha256);
+        let name = blob_name(expected.sha256);
         let (_, bytes) = self.file(&name)?;
         if bytes != expected.bytes {
             let expected = expected.bytes;
             return Err(self.bad(format!("`{name}` has {bytes} bytes, expected {expected}")));
         }
-        match &self.place {
-            Place::Folder => {
-                let path = self.path.join(&name);
-                Ok((File::open(&path).map_err(Error::io("open", &path))?, 0))
-            }
-            Place::Archive(file, files) => {
-                let (start, _) = *files.get(&name).ok_or_else(|| self.missing(&name))?;
-                Ok((file.try_clone().map_err(Error::io("open", &self.path))?, start))
-            }
+        if let Place::Archive(file, files) = &self.place {
+            let (start, _) = *files.get(&name).ok_or_else(|| self.missing(&name))?;
+            return Ok((file.try_clone().map_err(Error::io("open", &self.path))?, start));
         }
+        let path = self.path_of(&name)?;
+        Ok((File::open(&path).map_err(Error::io("open", &path))?, 0))
     }
 
     fn missing(&self, name: &str) -> Error {
         self.bad(format!("`{name}` is not there"))
     }
+}
+
+/// What a layout calls a blob.
+fn blob_name(sha256: Sha256) -> String {
+    format!("blobs/sha256/{sha256}")
 }
 
 /// Where the files of a tar lie.

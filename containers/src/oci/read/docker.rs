@@ -59,7 +59,7 @@ pub(super) fn complete(blobs: &mut Blobs) -> Result<()> {
             manifests.push(entry(json!({})));
         }
     }
-    blobs.put("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#.to_owned());
+    blobs.put("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#);
     blobs.put("index.json", json!({ "schemaVersion": 2, "manifests": manifests }).to_string());
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! From the index to one image's configuration.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use oci_spec::image::{
     self, ANNOTATION_REF_NAME, Descriptor, Digest, ImageConfiguration, ImageIndex, ImageManifest,
     OciLayout, Os,
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::blobs::{Blobs, Expected};
 use super::docker;
@@ -80,6 +80,30 @@ impl Layout {
         if docker::is_archive(&blobs) {
             docker::complete(&mut blobs)?;
         }
+        Self::of(blobs)
+    }
+
+    /// A layout of one image whose blobs are files of their own; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn of_files(
+        name: &str,
+        media_type: &str,
+        manifest: Vec<u8>,
+        files: BTreeMap<Sha256, PathBuf>,
+    ) -> Result<Self> {
+        let mut blobs = Blobs::of_files(name, files);
+        let Expected { sha256, bytes } = blobs.put_blob(manifest);
+        let digest = format!("sha256:{sha256}");
+        let entry = json!({ "mediaType": media_type, "digest": digest, "size": bytes });
+        blobs.put("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#);
+        let index = json!({ "schemaVersion": 2, "manifests": [entry] });
+        blobs.put("index.json", index.to_string());
+        Self::of(blobs)
+    }
+
+    fn of(blobs: Blobs) -> Result<Self> {
         let entrance: OciLayout = parse(&blobs, "oci-layout", &blobs.entrance("oci-layout")?)?;
         let version = entrance.image_layout_version();
         if !version.starts_with("1.") {
@@ -157,6 +181,11 @@ impl Layout {
             }
         }
         Ok(blobs)
+    }
+
+    /// Puts a layer's blob at `to`, which must not be there.
+    pub(crate) fn copy_layer(&self, layer: &LayerBlob, to: &Path) -> Result<()> {
+        self.blobs.copy(&Expected { sha256: layer.sha256, bytes: layer.bytes }, to)
     }
 
     fn document<T: DeserializeOwned>(&self, descriptor: &Descriptor) -> Result<T> {

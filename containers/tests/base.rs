@@ -1,0 +1,231 @@
+//! Images that begin with one of a registry: fixed by its digest, and kept layer by layer.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use gular_containers::fetch::{Fault, Transport};
+use gular_containers::lock::Sources;
+use gular_containers::make::{Built, Cache, Format, LockOrder, Order, build, lock};
+use gular_containers::oci::Layout;
+use gular_containers::registry::{Pushing, Reference, Registries, Registry, push_image};
+use gular_containers::rootfs::{Node, What};
+use gular_containers::sif::Arch;
+use gular_containers::store::{Limits, Store};
+use gular_containers::{Error, OciDigest, StoredImage};
+use gular_files::Env;
+use tar::EntryType::Regular;
+
+use crate::oci_read::Made;
+use crate::registry::Shop;
+use crate::support::tar;
+
+const SITE: &str = "usr/lib/python3/dist-packages/p";
+
+/// Replaces a module of the base, whose byte code goes then.
+const RECIPE: &str = r#"
+[image]
+name = "on"
+[base]
+oci = "docker://r.io/lab/x:v1"
+[app.files]
+"opt/mine" = "mine"
+"usr/lib/python3/dist-packages/p/a.py" = "mine"
+"#;
+
+struct Case {
+    dir: tempfile::TempDir,
+    shop: Shop,
+    env: Env,
+}
+
+/// The network has a registry, and nothing else.
+impl Transport for Case {
+    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
+        Err(Fault::NotFound(url.to_owned()))
+    }
+    fn stream(
+        &self,
+        url: &str,
+        _bytes: u64,
+        _from: u64,
+        _sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Fault> {
+        Err(Fault::NotFound(url.to_owned()))
+    }
+    fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
+        Err(Fault::NotFound(url.to_owned()))
+    }
+    fn registries(&self) -> Option<Registries<'_>> {
+        Some(Registries { wire: &self.shop, env: &self.env })
+    }
+}
+
+impl Case {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("image.toml"), RECIPE).unwrap();
+        fs::write(dir.path().join("mine"), "mine").unwrap();
+        Self { dir, shop: Shop::default(), env: Env::from_pairs(&[]) }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Gives the tag to this image.
+    fn push(&self, image: &Made) -> OciDigest {
+        let layout = Layout::open(&image.path()).unwrap();
+        let image = layout.image(None, Arch::Amd64).unwrap();
+        let to = Reference::parse("r.io/lab/x:v1").unwrap();
+        let with = Pushing {
+            registry: &Registry::open(&to, &self.shop, &self.env).unwrap(),
+            to: &to,
+            mount_from: None,
+            uploads: self.at("uploads"),
+            jobs: NonZeroUsize::MIN,
+            watch: &AtomicBool::new(false),
+        };
+        push_image(&layout, &image, &with).unwrap().digest
+    }
+
+    fn order(&self, cache: &str, out: &str) -> Order<'static> {
+        let mut order =
+            Order::new(&self.at("image.toml"), Cache::new(&self.at(cache)), Sources::new(0));
+        order.out = self.at(out);
+        order.formats = vec![Format::Oci, Format::Sif];
+        // It has no C library.
+        order.force = true;
+        order
+    }
+
+    fn build(&self, order: &Order<'_>) -> Result<Built, Error> {
+        build(order, self, &AtomicBool::new(false))
+    }
+
+    fn lock(&self, vendor: Option<PathBuf>) -> Result<OciDigest, Error> {
+        let order = LockOrder {
+            recipe: self.at("image.toml"),
+            sources: Sources::new(0),
+            vendor,
+            cache: Cache::new(&self.at("cache-lock")),
+            offline: false,
+            dry_run: false,
+        };
+        Ok(lock(&order, self, &AtomicBool::new(false))?.lock.oci.unwrap().digest)
+    }
+
+    /// Requests that the registry got since it was asked.
+    fn requests(&self) -> usize {
+        std::mem::take(&mut self.shop.state().seen).len()
+    }
+}
+
+fn image(new: &str) -> Made {
+    let code = format!("{SITE}/__pycache__/a.cpython-311.pyc");
+    Made::of(&[
+        tar(&[
+            (Regular, "bin/sh", "", b"sh"),
+            (Regular, &format!("{SITE}/a.py"), "", b"theirs"),
+            (Regular, &code, "", b"code"),
+            (Regular, "etc/old", "", b"old"),
+        ]),
+        tar(&[(Regular, "etc/.wh.old", "", b""), (Regular, "etc/new", "", new.as_bytes())]),
+    ])
+}
+
+fn digests(built: &Built) -> Vec<String> {
+    built.outputs.iter().map(|output| output.digest.to_string()).collect()
+}
+
+/// Digests of the layers that an image in a layout has.
+fn layers(path: &Path) -> Vec<String> {
+    let image = Layout::open(path).unwrap().image(None, Arch::Amd64).unwrap();
+    image.layers.iter().map(|layer| layer.sha256.to_string()).collect()
+}
+
+#[test]
+fn a_base_keeps_its_layers_in_oci_and_is_merged_in_a_sif() {
+    let case = Case::new();
+    let base = image("1");
+    let digest = case.push(&base);
+    let built = case.build(&case.order("cache", "out")).unwrap();
+    let text = fs::read_to_string(case.at("image.lock")).unwrap();
+    assert!(text.contains(&format!("path = \"docker://r.io/lab/x:v1\"\ndigest = \"{digest}\"")));
+
+    let [oci, sif] = [0, 1].map(|n| &built.outputs[n].path);
+    let (theirs, ours) = (layers(&base.path()), layers(oci));
+    assert_eq!((&ours[..2], ours.len()), (&theirs[..], 3));
+    let names: Vec<_> = built.outputs[0].layers.iter().map(|layer| layer.name).collect();
+    assert_eq!(names, ["base", "base", "app"]);
+    let store = Store::new(&case.at("read"));
+    let files = |path: &Path| -> BTreeMap<String, (u16, Option<u64>)> {
+        let image = StoredImage::open(path, &store, &Limits::default()).unwrap();
+        assert_eq!(image.env["PATH"], "/app/bin:/bin");
+
+        let size = |node: &Node| matches!(node.what, What::File(_)).then(|| node.bytes());
+        let nodes = image.tree.iter();
+        nodes.map(|(path, node)| (path.to_string(), (node.mode, size(node)))).collect()
+    };
+    let (in_oci, in_sif) = (files(oci), files(sif));
+    assert_eq!(in_oci, in_sif);
+    assert_eq!(in_oci[&format!("/{SITE}/a.py")].1, Some(4));
+    assert!(in_oci.contains_key("/etc/new") && in_oci.contains_key("/opt/mine"));
+    for gone in ["/etc/old".to_owned(), format!("/{SITE}/__pycache__/a.cpython-311.pyc")] {
+        assert!(!in_oci.contains_key(&gone), "{gone}");
+    }
+}
+
+#[test]
+fn the_digest_of_the_lock_counts_and_nothing_is_fetched_twice() {
+    let case = Case::new();
+    let first = case.push(&image("1"));
+    let built = digests(&case.build(&case.order("cache", "out")).unwrap());
+    let second = case.push(&image("2"));
+    assert_ne!(first, second);
+    case.requests();
+    let again = Order { offline: true, locked: true, ..case.order("cache", "again") };
+    assert_eq!(digests(&case.build(&again).unwrap()), built);
+    assert_eq!(case.requests(), 0);
+    // Another machine has the same bytes, whatever the tag says now.
+    let other = Order { locked: true, ..case.order("cache-2", "other") };
+    assert_eq!(digests(&case.build(&other).unwrap()), built);
+    assert!(case.requests() > 0);
+    let nothing = Order { offline: true, ..case.order("cache-3", "none") };
+    assert!(matches!(case.build(&nothing), Err(Error::Offline { .. })));
+
+    assert_eq!(case.lock(Some(case.at("vendor"))).unwrap(), second);
+    case.requests();
+    let vendored = Order { vendor: vec![case.at("vendor")], ..nothing };
+    assert_ne!(digests(&case.build(&vendored).unwrap()), built);
+    assert_eq!(case.requests(), 0);
+}
+
+#[test]
+fn a_base_that_is_not_what_it_says_is_refused() {
+    let case = Case::new();
+    let error = case.lock(None).unwrap_err().to_string();
+    assert!(error.contains("/v2/lab/x/manifests/v1`: it answers 404"), "{error}");
+    case.push(&image("1"));
+    case.lock(None).unwrap();
+    case.shop.state().faults.flipped = true;
+    let error = case.build(&case.order("cache", "out")).unwrap_err().to_string();
+    assert!(error.contains("has SHA-256"), "{error}");
+    case.shop.state().faults.flipped = false;
+    let mut small = case.order("cache", "out");
+    small.limits.bytes = 100;
+    let error = case.build(&small).unwrap_err();
+    assert!(matches!(error, Error::Limit { what: "bytes to fetch", .. }), "{error}");
+    assert!(!case.at("out").exists());
+
+    let recipe = RECIPE.replace("name = \"on\"", "name = \"on\"\nplatform = \"linux/arm64\"");
+    fs::write(case.at("image.toml"), recipe).unwrap();
+    let error = case.lock(None).unwrap_err().to_string();
+    assert!(error.contains("it is for linux/amd64, not for linux/arm64"), "{error}");
+    fs::write(case.at("image.toml"), RECIPE.replace("docker://", "https://me:secret@")).unwrap();
+    let error = case.lock(None).unwrap_err().to_string();
+    assert!(error.contains("begins with `docker://`") && !error.contains("secret"), "{error}");
+}
