@@ -158,6 +158,28 @@ fn a_cache_changes_no_byte_and_spares_what_did_not_change() {
 }
 
 #[test]
+fn small_files_that_share_blocks_are_not_compressed_again() {
+    let place = Place::new();
+    // Two go into a block, the last with the one that changes.
+    let small: Vec<_> = (0..9).map(|seed| place.file(seed, 60_000)).collect();
+    let (old, new) = (place.file(50, 1000), place.file(51, 1000));
+    let files = |last| small.iter().chain([last]).map(PathBuf::as_path).collect::<Vec<_>>();
+    let (before, after, cache) = (files(&old), files(&new), place.cache());
+    for squash in [Squash::Gzip, Squash::Zstd] {
+        let name = |what: &str| format!("{squash:?}-{what}");
+        let plain = |files| Build { squash, ..build(files, None) };
+        let cached = |files| Build { squash, ..build(files, Some(&cache)) };
+        let (first, _) = place.image(&name("first"), &plain(&before));
+        let (same, _) = place.image(&name("same"), &cached(&before));
+        assert!(first == same);
+        let (expected, _) = place.image(&name("expected"), &plain(&after));
+        let (found, written) = place.image(&name("found"), &cached(&after));
+        assert!(found == expected);
+        assert_eq!(written.reused, 5 + 8 * 60_000);
+    }
+}
+
+#[test]
 fn an_image_takes_no_second_place_and_lends_after_it_is_gone() {
     let place = Place::new();
     let file = place.file(1, 2_000_000);

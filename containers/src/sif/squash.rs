@@ -21,8 +21,8 @@ use crate::{Error, Result};
 /// What `mksquashfs` takes: larger blocks are smaller in all, and cost a reader of
 /// one page more.
 const BLOCK_BYTES: u32 = 128 << 10;
-/// Smaller files are compressed before a cache has been asked about them.
-const SMALLEST_LENT: u64 = 1 << 20;
+/// Smaller files share blocks with others.
+const SMALLEST_LENT: u64 = BLOCK_BYTES as u64;
 /// Runs, of a megabyte at most, that are read before they are written.
 const RUNS_AHEAD: usize = 8;
 
@@ -76,7 +76,8 @@ pub(super) fn squash(
     let root_wrong = wrong(&RootPath::ROOT, watch);
     let writer = squashfs::Writer::new(sink, options).map_err(&root_wrong)?;
     let keeps = contents.blocks.is_some();
-    let mut files = Files { writer, settings, keeps, lent, watch, lendable: Vec::new(), reused: 0 };
+    let (lendable, fragments) = (Vec::new(), Shared { keeps, ..Shared::default() });
+    let mut files = Files { writer, settings, lent, watch, lendable, fragments, reused: 0 };
     let mut nodes = Tree::new(meta(root));
     // Files of a layer lie together: what seldom changes first.
     for layer in Layer::ALL {
@@ -93,7 +94,7 @@ pub(super) fn squash(
     }
     files.writer.settle().map_err(&root_wrong)?;
     let lendable = files.placed().map_err(&root_wrong)?;
-    let reused = files.reused;
+    let reused = files.reused + files.fragments.reused;
     let (superblock, _) = files.writer.finish(&nodes).map_err(&root_wrong)?;
     Ok(Squashed { superblock: superblock.to_vec(), lendable, reused })
 }
@@ -139,13 +140,47 @@ struct Files<'a> {
     writer: squashfs::Writer<&'a mut Writer>,
     /// What changes blocks beside the bytes they are made of.
     settings: String,
-    /// Whether somebody wants to know where the blocks lie.
-    keeps: bool,
     lent: &'a EarlierBlocks,
     watch: &'a Watch<'a>,
     /// Data, key, and the digests of its runs where they are known.
     lendable: Vec<(FileData, String, Vec<String>)>,
+    fragments: Shared,
     reused: u64,
+}
+
+/// The blocks that small files share, in their order.
+#[derive(Default)]
+struct Shared {
+    /// Whether somebody wants to know where blocks lie.
+    keeps: bool,
+    /// Key, length, and digests of the runs where they are known: of all but the last block.
+    known: Vec<(String, u64, Vec<String>)>,
+    reused: u64,
+}
+
+impl Shared {
+    /// A block of these bytes of an earlier image.
+    fn find(
+        &mut self,
+        bytes: &[u8],
+        lent: &EarlierBlocks,
+        settings: &str,
+    ) -> Option<(u32, Vec<u8>)> {
+        if !self.keeps {
+            return None;
+        }
+        let (key, size) = (key(blake3::hash(bytes).as_bytes(), settings), bytes.len() as u64);
+        let found = lent.find(&key).filter(|found| found.placed.size == size);
+        let block = found.and_then(|found| {
+            let (at, len, words) = found.placed.runs().next()?;
+            let [word] = words else { return None };
+            Some((*word, found.read(0, at, len)?, found.placed.digests.clone()))
+        });
+        let digests = block.as_ref().map_or_else(Vec::new, |(.., digests)| digests.clone());
+        self.known.push((key, size, digests));
+        self.reused += if block.is_some() { size } else { 0 };
+        block.map(|(word, bytes, _)| (word, bytes))
+    }
 }
 
 impl Files<'_> {
@@ -153,7 +188,7 @@ impl Files<'_> {
         self.watch.check()?;
         match source {
             Source::Bytes(bytes) => {
-                let data = self.writer.data(&mut &**bytes).map_err(wrong(path, self.watch))?;
+                let data = self.data(&mut &**bytes).map_err(wrong(path, self.watch))?;
                 self.watch.advance(bytes.len() as u64);
                 Ok(data)
             }
@@ -174,6 +209,12 @@ impl Files<'_> {
         }
     }
 
+    /// Takes a file's bytes, with shared blocks of earlier images.
+    fn data(&mut self, reader: &mut dyn Read) -> Result<FileData, squashfs::Error> {
+        let Self { writer, fragments, lent, settings, .. } = self;
+        writer.data_lent(reader, &mut |bytes| fragments.find(bytes, lent, settings))
+    }
+
     fn file(
         &mut self,
         path: &RootPath,
@@ -182,7 +223,7 @@ impl Files<'_> {
         bytes: u64,
         told: Option<[u8; 32]>,
     ) -> Result<FileData> {
-        let lendable = self.keeps && bytes >= SMALLEST_LENT;
+        let lendable = self.fragments.keeps && bytes >= SMALLEST_LENT;
         let known = match told {
             None if lendable && self.lent.has_size(bytes) => {
                 Some(digest_of(source, file, self.watch)?)
@@ -200,7 +241,7 @@ impl Files<'_> {
         }
         let hasher = (lendable || told.is_some()).then(blake3::Hasher::new);
         let mut reader = Watched { reader: file, hasher, watch: self.watch };
-        let data = self.writer.data(&mut reader).map_err(wrong(path, self.watch))?;
+        let data = self.data(&mut reader).map_err(wrong(path, self.watch))?;
         let digest = reader.hasher.map(|hasher| *hasher.finalize().as_bytes());
         if told.is_some() && told != digest {
             return Err(Error::Damaged { path: source.display().to_string() });
@@ -274,6 +315,14 @@ impl Files<'_> {
                 placed.push(Placed { key, size, start, words, digests });
             }
         }
+        let fragments = self.fragments.known.iter().zip(self.writer.fragments());
+        placed.extend(fragments.map(|((key, size, digests), (start, word))| Placed {
+            key: key.clone(),
+            size: *size,
+            start: *start,
+            words: vec![*word],
+            digests: digests.clone(),
+        }));
         Ok(placed)
     }
 }

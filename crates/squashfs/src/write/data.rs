@@ -68,6 +68,15 @@ pub struct Placed {
     pub words: Vec<u32>,
 }
 
+/// Is given the bytes of each fragment block that is full, in order, and may have its word and
+/// its bytes in an image of the same [`Options`] already.
+pub type Lender<'a> = dyn FnMut(&[u8]) -> Option<(u32, Vec<u8>)> + 'a;
+
+/// A lender that has no block.
+pub(super) fn nothing(_: &[u8]) -> Option<(u32, Vec<u8>)> {
+    None
+}
+
 const NO_START: u64 = u64::MAX;
 const NO_WORDS: u64 = u64::MAX;
 /// Words that follow from the size, so that a stored image of any size keeps none.
@@ -158,13 +167,17 @@ impl<W: Write> Data<W> {
     }
 
     /// Takes a file's bytes.
-    pub(super) fn file(&mut self, reader: &mut dyn Read) -> Result<FileData, Error> {
+    pub(super) fn file(
+        &mut self,
+        reader: &mut dyn Read,
+        lend: &mut Lender<'_>,
+    ) -> Result<FileData, Error> {
         let plain = self.options.zeros == Zeros::Keep && self.options.fragments == Fragments::None;
         if self.inline.is_some() && plain {
             return self.stored_file(reader);
         }
         let mut open = self.begin()?;
-        self.raw(&mut open, reader)?;
+        self.raw(&mut open, reader, lend)?;
         self.end(&open)
     }
 
@@ -175,7 +188,12 @@ impl<W: Write> Data<W> {
     }
 
     /// Takes all of `reader` as the file's next bytes.
-    pub(super) fn raw(&mut self, open: &mut Open, reader: &mut dyn Read) -> Result<(), Error> {
+    pub(super) fn raw(
+        &mut self,
+        open: &mut Open,
+        reader: &mut dyn Read,
+        lend: &mut Lender<'_>,
+    ) -> Result<(), Error> {
         let record = open.record;
         loop {
             let block = self.options.block_size as usize;
@@ -196,7 +214,7 @@ impl<W: Write> Data<W> {
                 self.batch.pieces.push(Piece { owner: Owner::Record(record), len: 0 });
                 open.holes = true;
             } else if is_tail && self.shares_tail(open.size, len) {
-                self.add_to_fragment(record, before)?;
+                self.add_to_fragment(record, before, lend)?;
             } else {
                 let piece = Piece { owner: Owner::Record(record), len: len as u32 };
                 self.batch.pieces.push(piece);
@@ -223,11 +241,7 @@ impl<W: Write> Data<W> {
         self.submit()?;
         open.size += size;
         let piece = Piece { owner: Owner::Record(open.record), len: 0 };
-        let packed = Packed { pieces: words.iter().map(|word| (piece, *word)).collect(), bytes };
-        match &mut self.pool {
-            None => self.write(packed),
-            Some(_) => self.in_turn(|pool| pool.pass(packed)),
-        }
+        self.pass(Packed { pieces: words.iter().map(|word| (piece, *word)).collect(), bytes })
     }
 
     /// Only whole blocks have anything behind them.
@@ -333,11 +347,16 @@ impl<W: Write> Data<W> {
     /// Moves what lies in the batch from `before` on into the fragment. A full
     /// fragment is written first: behind the file's blocks, which must stay
     /// together.
-    fn add_to_fragment(&mut self, record: u32, before: usize) -> Result<(), Error> {
+    fn add_to_fragment(
+        &mut self,
+        record: u32,
+        before: usize,
+        lend: &mut Lender<'_>,
+    ) -> Result<(), Error> {
         let len = self.batch.raw.len() - before;
         if self.fragment.len() + len > self.options.block_size as usize {
             let tail = self.batch.raw.split_off(before);
-            self.close_fragment()?;
+            self.close_fragment(lend)?;
             self.fragment = tail;
             self.place_in_fragment(record, 0);
         } else {
@@ -355,19 +374,33 @@ impl<W: Write> Data<W> {
         record.fragment_offset = at as u32;
     }
 
-    fn close_fragment(&mut self) -> Result<(), Error> {
+    fn close_fragment(&mut self, lend: &mut Lender<'_>) -> Result<(), Error> {
         if self.fragment.is_empty() {
             return Ok(());
         }
         let piece = Piece { owner: Owner::Fragment, len: self.fragment.len() as u32 };
-        self.batch.raw.append(&mut self.fragment);
-        self.batch.pieces.push(piece);
         self.fragments_full = self
             .fragments_full
             .checked_add(1)
             .filter(|full| *full < NONE)
             .ok_or(Error::TooMany { what: "fragments", limit: u64::from(NONE - 1) })?;
+        let lent = if self.inline.is_none() { lend(&self.fragment) } else { None };
+        if let Some((word, bytes)) = lent.filter(|lent| is_block(lent, piece.len)) {
+            self.fragment.clear();
+            self.submit()?;
+            return self.pass(Packed { pieces: vec![(piece, word)], bytes });
+        }
+        self.batch.raw.append(&mut self.fragment);
+        self.batch.pieces.push(piece);
         Ok(())
+    }
+
+    /// Puts blocks that are compressed already behind all that came before.
+    fn pass(&mut self, packed: Packed) -> Result<(), Error> {
+        match &mut self.pool {
+            None => self.write(packed),
+            Some(_) => self.in_turn(|pool| pool.pass(packed)),
+        }
     }
 
     /// Passes the batch on, and writes what is ready.
@@ -407,7 +440,7 @@ impl<W: Write> Data<W> {
 
     /// Writes all that is still on its way.
     pub(super) fn close(&mut self) -> Result<(), Error> {
-        self.close_fragment()?;
+        self.close_fragment(&mut nothing)?;
         self.submit()?;
         if let Some(mut pool) = self.pool.take() {
             while let Some(packed) = pool.wait()? {
@@ -477,6 +510,13 @@ impl Record {
     pub(super) fn blocks_start(&self) -> u64 {
         if self.start == NO_START { 0 } else { self.start }
     }
+}
+
+/// Whether a word can be that of a block of `raw` bytes that are these in an image.
+fn is_block((word, bytes): &(u32, Vec<u8>), raw: u32) -> bool {
+    let len = word & !BLOCK_STORED;
+    let fits = if word & BLOCK_STORED == 0 { len > 0 && len < raw } else { len == raw };
+    fits && bytes.len() == len as usize
 }
 
 fn is_zero(bytes: &[u8]) -> bool {

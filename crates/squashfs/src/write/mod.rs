@@ -28,7 +28,7 @@ mod tree;
 mod writer;
 mod xattr;
 
-pub use self::data::{FileData, Placed};
+pub use self::data::{FileData, Lender, Placed};
 pub use self::error::Error;
 pub use self::options::{Compression, Fragments, Options, Zeros};
 pub use self::tree::{Meta, Node, Tree};

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::Error;
-use super::data::{Data, FileData, Open, Placed};
+use super::data::{Data, FileData, Lender, Open, Placed, nothing};
 use super::options::Options;
 use super::out::Out;
 use super::tables::Tables;
@@ -51,19 +51,32 @@ impl<W: Write> Writer<W> {
     /// [`Error::Read`] when `reader` failed: the writer can go on, with some bytes
     /// in the image that belong to no file. After any other, it is of no more use.
     pub fn data(&mut self, reader: &mut dyn Read) -> Result<FileData, Error> {
+        self.data_lent(reader, &mut nothing)
+    }
+
+    /// As [`data`](Self::data), with blocks of small files that `lend` has already: they are
+    /// not compressed again, and not looked at. The last one is always compressed.
+    ///
+    /// # Errors
+    /// As `data`.
+    pub fn data_lent(
+        &mut self,
+        reader: &mut dyn Read,
+        lend: &mut Lender<'_>,
+    ) -> Result<FileData, Error> {
         if !self.data.options.deduplicate {
-            return self.data.file(reader);
+            return self.data.file(reader, lend);
         }
         let mut held = std::mem::take(&mut self.held);
         held.clear();
         let read = reader.take(HELD_BYTES + 1).read_to_end(&mut held).map_err(Error::Read)?;
         let data = if read as u64 > HELD_BYTES {
-            self.data.file(&mut held.as_slice().chain(reader))
+            self.data.file(&mut held.as_slice().chain(reader), lend)
         } else {
             let digest = *blake3::hash(&held).as_bytes();
             match self.known.get(&digest) {
                 Some(known) => Ok(*known),
-                None => self.data.file(&mut held.as_slice()).inspect(|data| {
+                None => self.data.file(&mut held.as_slice(), lend).inspect(|data| {
                     self.know(digest, *data);
                 }),
             }
@@ -80,7 +93,7 @@ impl<W: Write> Writer<W> {
     /// As `data`.
     pub fn data_seekable<R: Read + Seek>(&mut self, reader: &mut R) -> Result<FileData, Error> {
         if !self.data.options.deduplicate {
-            return self.data.file(reader);
+            return self.data.file(reader, &mut nothing);
         }
         let start = reader.stream_position().map_err(Error::Read)?;
         let end = reader.seek(SeekFrom::End(0)).map_err(Error::Read)?;
@@ -96,7 +109,7 @@ impl<W: Write> Writer<W> {
         }
         // Known is what was written, which the file may not have held at first.
         let mut hashed = Hashed { reader, hasher: blake3::Hasher::new() };
-        let data = self.data.file(&mut hashed)?;
+        let data = self.data.file(&mut hashed, &mut nothing)?;
         self.know(*hashed.hasher.finalize().as_bytes(), data);
         Ok(data)
     }
@@ -128,6 +141,12 @@ impl<W: Write> Writer<W> {
     /// [`Error::Foreign`].
     pub fn placed(&self, data: FileData) -> Result<Option<Placed>, Error> {
         self.data.placed(data)
+    }
+
+    /// Where each fragment block lies in the image, and its word, in order. Known after
+    /// [`settle`](Self::settle).
+    pub fn fragments(&self) -> &[(u64, u32)] {
+        &self.data.fragments
     }
 
     fn know(&mut self, digest: [u8; 32], data: FileData) {
@@ -171,7 +190,7 @@ impl<W: Write> FileWriter<'_, W> {
     /// # Errors
     /// As [`Writer::data`]; [`Error::Parts`] behind a part of a block.
     pub fn raw(&mut self, reader: &mut dyn Read) -> Result<(), Error> {
-        self.data.raw(&mut self.open, reader)
+        self.data.raw(&mut self.open, reader, &mut nothing)
     }
 
     /// Takes the next `size` bytes of the file as [`Placed`] in another image of the
