@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 mod arguments;
 mod blocks;
 mod docs;
+mod format;
 mod json;
 mod readme;
 mod shell;
