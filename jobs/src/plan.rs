@@ -210,7 +210,7 @@ fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut Plan) {
         );
     }
     for job in &plan.jobs {
-        if job.items_per_job > 1 && job.hours < 1.0 / 6.0 && plan.jobs.len() == 1 {
+        if job.items_per_job > 1 && job.jobs > 1 && job.hours < 1.0 / 6.0 && plan.jobs.len() == 1 {
             notes.push("jobs of less than ten minutes wait longer than they run: the disk limits them, ask for more".to_owned());
         }
         if job.jobs > MANY_JOBS {
@@ -278,6 +278,9 @@ mod tests {
             );
         };
         check(Work { items: 100, ..work() }, "on one machine");
+        // Nothing limits the one job.
+        let one = plan(&Work { items: 100, cpu_seconds: 0.0, ..work() });
+        assert!(one.notes.iter().all(|note| !note.contains("the disk limits")), "{:?}", one.notes);
         check(Work { gpu_seconds: 100_000.0, ..work() }, "exit code 85");
         check(Work { in_bytes: 10_000_000_000, ..work() }, "moving data");
         check(Work { disk_bytes: 1_000_000, ..work() }, "needs 9.3 GB of disk");

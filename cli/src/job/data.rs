@@ -42,6 +42,11 @@ pub(super) struct Wanted<'a> {
 /// Reads the manifest: which files there are, and how much they are.
 pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data, Failure> {
     let stop = Stop::install()?;
+    if !url.contains("://") && of_folder(url).is_none() {
+        let hint = "give what `gular publish` printed, or the folder of a bundle";
+        let what = format!("`{url}` is neither a URL nor a folder here");
+        return Err(Failure::new(what, Some(hint.to_owned())));
+    }
     let url: BundleUrl = of_folder(url).as_deref().unwrap_or(url).parse()?;
     let client = network::client(access)?;
     let ended = |error| network::ended(error, &stop);

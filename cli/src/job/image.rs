@@ -9,6 +9,9 @@ use gular_jobs::write::{Image, Site};
 
 use crate::exit::Failure;
 
+const HINT: &str =
+    "name a .sif, an OCI layout or archive, or a URL such as `docker://pytorch/pytorch:2.11.0`";
+
 /// An image, and what a GPU needs for it.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
@@ -44,12 +47,13 @@ impl Asked {
     }
 
     fn of_file(image: &str, site: Site) -> Result<Self, Failure> {
-        let failed = |e| Failure::from(gular_files::Error::new("read", image, e));
-        let path = fs::canonicalize(image).map_err(failed)?;
+        let path = fs::canonicalize(image).map_err(|error| {
+            let what = format!("cannot read the image `{image}`: {error}");
+            Failure::new(what, Some(HINT.to_owned()))
+        })?;
         let labels = Labels::read(&path).map_err(|error| {
             let what = format!("`{image}` is not a container image that can be read: {error}");
-            let hint = "name a .sif, an OCI layout or archive, or a URL such as `docker://pytorch/pytorch:2.11.0`";
-            Failure::new(what, Some(hint.to_owned()))
+            Failure::new(what, Some(HINT.to_owned()))
         })?;
         let text = path.to_string_lossy();
         let source = match (labels.is_sif, site.is_slurm()) {

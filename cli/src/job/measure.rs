@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use gular_jobs::measure::{Measured, Share, measure, requests};
@@ -10,8 +11,8 @@ use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
-use crate::show;
 use crate::stop::Stop;
+use crate::{show, units};
 
 /// Run a command and say what a job of it should ask for
 ///
@@ -80,9 +81,10 @@ fn words(measured: &Measured, lines: &[(&str, String)], part: Option<Share>) -> 
         show::size(measured.disk_bytes),
     );
     if let Some(part) = part {
-        let hours = measured.seconds * part.of / part.done / 3600.0;
+        let whole = Duration::try_from_secs_f64(measured.seconds * part.of / part.done);
+        let whole = whole.unwrap_or(Duration::MAX);
         let each = measured.seconds / part.done;
-        let _ = writeln!(text, "whole   {hours:.1} h, {} times {each:.1} s", part.of);
+        let _ = writeln!(text, "whole   {}, {} times {each:.1} s", units::span(whole), part.of);
     }
     if measured.exit_code != 0 {
         let _ = writeln!(

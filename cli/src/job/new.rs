@@ -113,9 +113,11 @@ pub(super) struct NewArgs {
     /// Cores of each process
     #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
-    /// Memory of the job; on Slurm of each node, for all of its processes. 1GB is 1024MB
-    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = units::request)]
-    memory: u64,
+    /// Memory of the job; on Slurm of each node, for all of its processes [default: 4GB; jsc: all]
+    ///
+    /// Counted as HTCondor and Slurm do: 1GB is 1024MB. At JSC a job has whole nodes.
+    #[arg(long, value_name = "SIZE", value_parser = units::request)]
+    memory: Option<u64>,
     /// What the program keeps in /dev/shm, which counts as memory
     #[arg(long, value_name = "SIZE", value_parser = units::request, hide_short_help = true)]
     shm: Option<u64>,
@@ -169,6 +171,9 @@ pub(super) struct NewArgs {
     #[command(flatten)]
     access: Access,
 }
+
+/// Unless it is said.
+const MEMORY_BYTES: u64 = 4 << 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum SiteArg {
@@ -259,7 +264,7 @@ fn order(args: &NewArgs, stages: Stages, sources: &[Source]) -> Result<Order, Fa
             ..stages
         },
         cpus: args.cpus,
-        memory_bytes: args.memory,
+        memory_bytes: args.memory.or((site != Site::Jsc).then_some(MEMORY_BYTES)),
         shm_bytes: args.shm.unwrap_or(0),
         scratch_bytes: args.disk,
         gpus: args.gpus,

@@ -106,7 +106,7 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         }),
         stages: Stages { merge: Some(merge), ..Stages::default() },
         cpus: args.cpus,
-        memory_bytes: args.memory,
+        memory_bytes: Some(args.memory),
         shm_bytes: 0,
         scratch_bytes: 0,
         gpus: 0,

@@ -29,7 +29,9 @@ pub(super) fn sources(input: &[PathBuf], commands: &[&[String]]) -> Result<Vec<S
                 ));
             }
             Err(error) if wanted => {
-                return Err(gular_files::Error::new("read", &path, error).into());
+                let hint = "give the path of a file from this folder";
+                let what = format!("cannot read `{}`: {error}", path.display());
+                return Err(Failure::new(what, Some(hint.to_owned())));
             }
             _ => continue,
         };

@@ -33,6 +33,7 @@ pub(super) fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure
                 (from..=to).map(|n| n.to_string()).collect()
             }
             Some(_) => return Err(wrong(text)),
+            None if values.contains("..") => return Err(wrong(text)),
             None => values.split(',').map(|value| value.trim().to_owned()).collect(),
         };
         if rows.len().saturating_mul(values.len()) > 100_000 {
@@ -90,7 +91,7 @@ mod tests {
         let rows: Vec<String> = found.rows.iter().map(|row| row.join(" ")).collect();
         assert_eq!(rows, ["1e-3 1", "1e-3 2", "3e-4 1", "3e-4 2"]);
         assert!(sweep(&[]).unwrap().is_none());
-        for bad in ["lr", "lr=", "seed=5..1", "seed=1..9999999"] {
+        for bad in ["lr", "lr=", "seed=5..1", "seed=1..9999999", "lr=1..0.1"] {
             assert!(sweep(&[bad]).is_err(), "{bad}");
         }
         assert!(sweep(&["lr=1", "lr=2"]).is_err());

@@ -35,7 +35,9 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
         line("arguments", &words.join(" "));
     }
     line("request_cpus", &order.cpus.to_string());
-    line("request_memory", &request(stage.memory_bytes(order)));
+    if let Some(bytes) = stage.memory_bytes(order) {
+        line("request_memory", &request(bytes));
+    }
     line("request_disk", &request(disk(order, stage)));
     let gpus = stage.gpus(order);
     if gpus > 0 {

@@ -51,8 +51,9 @@ pub struct Order {
     pub stages: Stages,
     /// Cores of each process.
     pub cpus: u64,
-    /// Memory of the job, for Slurm on each node, /dev/shm not included.
-    pub memory_bytes: u64,
+    /// Memory of the job, for Slurm on each node, /dev/shm not included; `None` for all that a node
+    /// has, where nodes are given as a whole.
+    pub memory_bytes: Option<u64>,
     /// What it keeps in /dev/shm, which counts as memory.
     pub shm_bytes: u64,
     /// What the program writes.
@@ -373,16 +374,17 @@ impl<'a> Stage<'a> {
     }
 
     /// What follows the jobs is one process, and gets the share of one.
-    fn memory_bytes(&self, order: &Order) -> u64 {
-        let of_job = order.memory_bytes.saturating_add(order.shm_bytes);
-        match self.runs {
+    fn memory_bytes(&self, order: &Order) -> Option<u64> {
+        let of_job = order.memory_bytes?.saturating_add(order.shm_bytes);
+        Some(match self.runs {
             Runs::Jobs => of_job,
             _ => of_job.div_ceil(order.tasks.max(1)),
-        }
+        })
     }
 
     /// Its command, where a word with `{each}` stands once for each job: `place` says where the
-    /// output of a job is. A program that travels is found in the job's folder.
+    /// output of a job is. A program that travels is started from the job's folder; with an
+    /// image, what is not a script is the image's.
     fn words(&self, order: &Order, place: impl Fn(usize) -> String) -> Vec<String> {
         let each = |word: &String| match self.runs == Runs::Merge && word.contains("{each}") {
             true => (0..dag::n_jobs(order)).map(|i| word.replace("{each}", &place(i))).collect(),
@@ -391,6 +393,7 @@ impl<'a> Stage<'a> {
         let mut words: Vec<String> = self.command.iter().flat_map(each).collect();
         if let Some(first) = words.first_mut()
             && order.inputs.iter().any(|(name, _)| name == first)
+            && (order.image.is_none() || first.contains('.'))
         {
             first.insert_str(0, "./");
         }

@@ -222,6 +222,11 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
             "no compute capability is asked for: the job may get a GPU that the image has no code for; `gular image export facts` says which it has, and `--facts` takes it from there",
         );
     }
+    if order.gpus > 0 && order.cpus == 1 {
+        note(
+            "each process has one core, and a GPU waits for those that decode its images: `gular job measure` says how many a command uses, `--cpus` asks for them",
+        );
+    }
     if order.site == Site::Jsc && order.account.is_none() {
         note("JSC needs an account: give `--account`");
     }

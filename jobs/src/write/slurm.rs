@@ -82,7 +82,9 @@ fn options(order: &Order, stage: &Stage<'_>) -> String {
     if stage.gpus(order) > 0 {
         option("gres", &format!("gpu:{}", stage.gpus(order)));
     }
-    option("mem", &request(stage.memory_bytes(order)).replace([' ', 'B'], ""));
+    if let Some(bytes) = stage.memory_bytes(order) {
+        option("mem", &request(bytes).replace([' ', 'B'], ""));
+    }
     option("time", &time(order.hours));
     let array = order.parameters.as_ref().map(|parameters| parameters.rows.len().max(1));
     let array = array.filter(|_| stage.runs != Runs::Merge);

@@ -31,7 +31,7 @@ fn order(site: Site) -> Order {
         parameters: None,
         stages: Stages::default(),
         cpus: 4,
-        memory_bytes: 16 << 30,
+        memory_bytes: Some(16 << 30),
         shm_bytes: 2 << 30,
         scratch_bytes: 1 << 30,
         gpus: 1,
@@ -482,10 +482,16 @@ fn what_follows_the_jobs_asks_for_its_own_needs() {
     assert_eq!(each.map(|name| gpus(&one, name)), [true, true, false]);
     assert_eq!(findings(&one), [""; 0]);
     // Memory is that of a node: one process gets the share of one.
-    let slurm = Order { tasks: 4, memory_bytes: 30 << 30, ..ensemble(Site::Slurm) };
+    let slurm = Order { tasks: 4, memory_bytes: Some(30 << 30), ..ensemble(Site::Slurm) };
     assert!(text_of(&slurm, "pets.sbatch").contains("#SBATCH --mem=32G\n"));
     assert!(text_of(&slurm, "evaluate.sbatch").contains("#SBATCH --mem=8G\n"));
     assert!(!text_of(&slurm, "evaluate.sbatch").contains("gres"));
+    let whole = text_of(&Order { memory_bytes: None, ..order(Site::Jsc) }, "pets.sbatch");
+    assert!(!whole.contains("--mem") && whole.contains("#SBATCH --gres=gpu:1\n"), "{whole}");
+    let notes =
+        |cpus| write(&Order { cpus, ..order(Site::Chtc) }).map(|folder| folder.notes.join(" "));
+    let says = |cpus| notes(cpus).is_ok_and(|notes| notes.contains("one core"));
+    assert_eq!((says(1), says(2)), (true, false));
 }
 
 #[test]

@@ -97,6 +97,9 @@ fn what_would_change_nothing_or_fail_later_is_refused_with_a_way_out() {
     let every = ["--site", "slurm", "--checkpoint", "c", "--every", "1h"];
     check(&every, &python, "`--every` has no effect on Slurm");
     check(&["--image", "train.py"], &python, "`train.py` is not a container image");
+    check(&["--image", "gone.sif"], &python, "cannot read the image `gone.sif`");
+    check(&["--input", "gone.py"], &python, "cannot read `gone.py`");
+    check(&["--data", "gone"], &python, "`gone` is neither a URL nor a folder here");
     check(&[], &["python3", "trian.py"], "there is no file `trian.py` here");
     check(&[], &["./train.py"], "`./train.py` is not executable");
     let chtc = ["pack", "p", ".", "out", "--parts", "2", "--site", "chtc", "--dry-run"];
