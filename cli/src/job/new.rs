@@ -113,7 +113,7 @@ pub(super) struct NewArgs {
     /// Cores of each process
     #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
-    /// Memory of the job; on Slurm of each node, for all of its processes [default: 4GB; jsc: all]
+    /// Memory of the job; on Slurm of each node, for all its processes [default: 4GB; jsc: all]
     ///
     /// Counted as HTCondor and Slurm do: 1GB is 1024MB. At JSC a job has whole nodes.
     #[arg(long, value_name = "SIZE", value_parser = units::request)]
