@@ -64,7 +64,7 @@ const LINK_BYTES: u64 = 4096;
 /// Bytes of a shard that are not samples, and room for manifests.
 const BUNDLE_EXTRA: u64 = 1 << 20;
 
-/// What [`bench`] would do with `source` and a folder below `scratch`; writes nothing.
+/// What [`bench()`] would do with `source` and a folder below `scratch`; writes nothing.
 ///
 /// # Errors
 /// See [`Error`].

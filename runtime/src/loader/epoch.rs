@@ -82,8 +82,10 @@ impl Loader {
     /// [`LoaderOptions::unknown_labels`].
     ///
     /// # Errors
-    /// [`Error::Option`] naming the option that cannot be; [`LoaderError::NoImages`] for a
-    /// bundle without images; [`Error::Bundle`], [`LoaderError::Memory`], [`LoaderError::Thread`].
+    /// [`Error::Option`] naming the option that cannot be;
+    /// [`LoaderError::NoImages`](super::LoaderError::NoImages) for a bundle without images;
+    /// [`Error::Bundle`], [`LoaderError::Memory`](super::LoaderError::Memory),
+    /// [`LoaderError::Thread`](super::LoaderError::Thread).
     pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
         let labelled = bundle.manifest().has_labels();
         let digest = bundle.digest();

@@ -20,12 +20,13 @@ const OURS: [&str; 9] = [
     "xtask-features",
 ];
 
-/// Makes the packages of all others, without compiling them again, and the documentation of all.
+/// Makes the packages of all others, without compiling them again, and the documentation of all libraries.
 pub(super) fn run(workspace: &Workspace, ready: &Ready) -> Result<()> {
     let mut package = cargo(workspace, ready, "package");
     package.args(["--workspace", "--no-verify", "--allow-dirty", "--quiet"]);
     process::run(package.args(OURS.iter().flat_map(|name| ["--exclude", name])))?;
     let mut doc = cargo(workspace, ready, "doc");
-    doc.arg("--no-deps").args(Set::Plain.args(ready.turbo));
+    // The words of programs are help, and not Markdown.
+    doc.args(["--no-deps", "--lib"]).args(Set::Plain.args(ready.turbo));
     process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
