@@ -181,11 +181,21 @@ const RESULTS: &[(&str, Source)] = &[
     (
         "gular job new",
         Members(
-            "cli/src/job/new.rs",
+            "cli/src/job/folder.rs",
             &[
                 ("dir", "Path", "The folder."),
                 ("files", "Vec<Any>", "Of each file `name` and `text`."),
                 ("notes", "Vec<String>", "What the user should know."),
+                (
+                    "once",
+                    "Vec<String>",
+                    "Commands that fetch what the jobs need, to run in the folder once.",
+                ),
+                (
+                    "start",
+                    "Vec<String>",
+                    "Commands that check and submit it, to run in the folder.",
+                ),
                 ("dry_run", "bool", "Whether nothing was written."),
             ],
         ),
