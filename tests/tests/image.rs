@@ -145,8 +145,10 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     assert!(!submitted.stdout.contains("size is not known"), "{submitted:?}");
     for (path, form) in [(&oci, "oci"), (&archive, "oci-archive")] {
         let script = job(path, "slurm").stdout;
-        let line = format!("apptainer exec {form}:{} hostname\n", path.display());
-        assert!(script.contains(&line), "{script}");
+        // One file is made of it before all jobs.
+        let made = format!("apptainer build image.sif '{form}:{}'\n", path.display());
+        let line = "apptainer exec \"$submitted/image.sif\" hostname\n";
+        assert!(script.contains(&made) && script.contains(line), "{script}");
         let refused = job(path, "generic");
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains("hint: name a .sif"), "{refused:?}");
