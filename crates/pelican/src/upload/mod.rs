@@ -416,7 +416,7 @@ impl Inner {
                 return identical(compared);
             }
             // A trial of ours was cut, so what is there now is what it left.
-            let known = "the rest of an interrupted upload".to_owned();
+            let known = "what an interrupted upload left".to_owned();
             Tried::Placed(Placed::Other { known, cut: true })
         };
         Ok(match put {
