@@ -243,6 +243,14 @@ pub enum Error {
         /// How many there are.
         samples: usize,
     },
+    /// What a place that is not a federation says.
+    #[error("{message}")]
+    Source {
+        /// What failed, and where.
+        message: String,
+        /// What may help.
+        hint: Option<String>,
+    },
     /// The file system has no room.
     #[error("`{dir}` has {} free, {} are needed", Size(*free), Size(*needed))]
     NoSpace {
@@ -279,6 +287,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Pelican(error) => error.hint(),
+            Self::Source { hint, .. } => hint.clone(),
             other => other.fixed_hint().map(str::to_owned),
         }
     }
@@ -348,7 +357,7 @@ impl Error {
             Self::NoneFits { .. } => {
                 Some("check the condition, and the splits that were asked for")
             }
-            Self::Pelican(_) | Self::NoSample { .. } => None,
+            Self::Pelican(_) | Self::Source { .. } | Self::NoSample { .. } => None,
         }
     }
 

@@ -9,6 +9,7 @@
 //!       ▲ Cache: one such folder per bundle, for all processes of a node
 //! ```
 
+mod artifact;
 mod cache;
 mod checkup;
 mod data_folder;
@@ -20,18 +21,20 @@ mod prestage;
 mod publish;
 mod published;
 mod remote;
+mod source;
 mod sparse;
 mod url;
 mod watch;
 mod wrong_copy;
 
+pub use artifact::{ARTIFACT_TYPE, ArtifactFile, artifact_files, artifact_title};
 pub use cache::{Cache, scratch};
 pub use checkup::{Checkup, examine};
 pub use error::Error;
 // What functions here take: who fetches or stages needs no other part of the client.
 pub use fetch::{
     Checked, FetchOptions, FetchReport, FolderLock, SampleOptions, SampleReport, TellWaiting,
-    Trust, fetch, fetch_object, fetch_samples, object_here,
+    Trust, fetch, fetch_from, fetch_object, fetch_samples, object_here,
 };
 pub use folder::{
     DEFAULT_MAX_OBJECTS, Doubtful, Failed, FolderFetch, FolderOptions, FolderReport, fetch_folder,
@@ -43,6 +46,7 @@ pub use prestage::{PrestageOptions, PrestageReport, prestage};
 pub use publish::{PublishOptions, PublishReport, SoundBundle, publish, publish_file};
 pub use published::{Published, Stored};
 pub use remote::{Remote, RemoteBundle, has_splits};
+pub use source::{Blocks, ManifestFile, Source};
 pub use sparse::{GiveValue, Sparse, SparseReport, read_samples};
 pub use url::BundleUrl;
 pub use watch::{Progress, Waiting, Watch};

@@ -15,7 +15,7 @@ use gular_pelican::{Client, Copy, Error as Pelican, Object, Sink, Stat, Url};
 
 use crate::data_folder::DataFolder;
 use crate::published::stored_at;
-use crate::{BundleUrl, Error, Published, Stored};
+use crate::{BundleUrl, Error, ManifestFile, Published, Stored};
 
 /// A published bundle whose manifest has been read.
 #[derive(Debug)]
@@ -24,9 +24,7 @@ pub struct RemoteBundle {
     published: Published,
     /// Which of its folders has the data.
     data: DataFolder,
-    manifest: Manifest,
-    bytes: Vec<u8>,
-    digest: Digest,
+    file: ManifestFile,
 }
 
 impl RemoteBundle {
@@ -94,10 +92,9 @@ impl RemoteBundle {
     }
 
     fn new(published: Published, bytes: Vec<u8>) -> Result<Self, Error> {
-        let manifest = Manifest::parse(&published.manifest().to_string(), &bytes)?;
-        let digest = Digest::of(&bytes);
-        let url = BundleUrl { url: published.version().clone(), digest: Some(digest) };
-        Ok(Self { url, published, data: DataFolder::default(), manifest, bytes, digest })
+        let file = ManifestFile::parse(&published.manifest().to_string(), bytes)?;
+        let url = BundleUrl { url: published.version().clone(), digest: Some(file.digest()) };
+        Ok(Self { url, published, data: DataFolder::default(), file })
     }
 
     /// Where it is, with its digest.
@@ -109,19 +106,24 @@ impl RemoteBundle {
     /// Its identity.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        self.digest
+        self.file.digest()
     }
 
     /// What it consists of.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+        self.file.manifest()
     }
 
     /// The bytes of its manifest.
     #[must_use]
     pub fn manifest_bytes(&self) -> &[u8] {
-        &self.bytes
+        self.file.bytes()
+    }
+
+    /// Its manifest's file.
+    pub(crate) fn file(&self) -> &ManifestFile {
+        &self.file
     }
 
     /// Where its parts are.
@@ -135,7 +137,7 @@ impl RemoteBundle {
     /// # Errors
     /// Those of [`Client::stat`].
     pub fn data_folder(&self, client: &Client, cancel: &AtomicBool) -> Result<Url, Error> {
-        if let Some(file) = self.manifest.files().next() {
+        if let Some(file) = self.manifest().files().next() {
             self.data.seek(&self.published, file, |url| client.stat(url, cancel))?;
         }
         let known = self.data.known().and_then(|known| self.published.folders().get(known));
@@ -147,9 +149,7 @@ impl RemoteBundle {
     /// # Errors
     /// [`Error::NoSplit`] for a split without a shard, a slip of the one who asked for it.
     pub fn shards_of(&self, splits: &[Split]) -> Result<Vec<&ShardEntry>, Error> {
-        has_splits(&self.manifest, splits)?;
-        let wanted = |shard: &&ShardEntry| splits.is_empty() || splits.contains(&shard.split);
-        Ok(self.manifest.shards.iter().filter(wanted).collect())
+        self.file.shards_of(splits)
     }
 
     /// Reads a small file of the manifest (an index) into memory, checked.

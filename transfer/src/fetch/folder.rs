@@ -11,7 +11,7 @@ use gular_files::TEMP_PREFIX;
 
 use super::disk::Partial;
 use crate::remote::read_manifest;
-use crate::{Error, RemoteBundle};
+use crate::{Error, ManifestFile};
 
 /// So many bytes of a manifest are no chance beginning of another file: they name its format.
 const TELLING_BYTES: usize = 32;
@@ -28,14 +28,14 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// What `dir` has of `remote`. Nothing is written beside files that are not the bundle's.
+    /// What `dir` has of `bundle`. Nothing is written beside files that are not the bundle's.
     ///
     /// # Errors
     /// [`Error::OtherBundle`], [`Error::NotEmpty`], [`Error::Io`].
-    pub(super) fn look(dir: &Path, remote: &RemoteBundle) -> Result<Self, Error> {
+    pub(super) fn look(dir: &Path, bundle: &ManifestFile) -> Result<Self, Error> {
         let path = dir.join(MANIFEST_NAME);
         let manifest = match read_manifest(dir) {
-            Ok(bytes) if bytes == remote.manifest_bytes() => return Ok(Self::Manifest),
+            Ok(bytes) if bytes == bundle.bytes() => return Ok(Self::Manifest),
             Ok(bytes) => Some(bytes),
             Err(e) if e.kind() == ErrorKind::NotFound => None,
             Err(e) if e.kind() == ErrorKind::NotADirectory => {
@@ -49,15 +49,14 @@ impl Held {
             Some(bytes) => {
                 return Err(Error::OtherBundle {
                     dir: dir.display().to_string(),
-                    expected: remote.digest(),
+                    expected: bundle.digest(),
                     found: Digest::of(bytes),
                 });
             }
         };
-        let is_cut = |bytes: &Vec<u8>| {
-            bytes.len() >= TELLING_BYTES && remote.manifest_bytes().starts_with(bytes)
-        };
-        if manifest.as_ref().is_some_and(is_cut) || has_data(dir, remote)? {
+        let is_cut =
+            |bytes: &Vec<u8>| bytes.len() >= TELLING_BYTES && bundle.bytes().starts_with(bytes);
+        if manifest.as_ref().is_some_and(is_cut) || has_data(dir, bundle)? {
             return Ok(held);
         }
         let mut others = strangers(dir)?;
@@ -93,9 +92,9 @@ fn is_damaged(path: &Path, bytes: &[u8]) -> bool {
 }
 
 /// Whether a data file of the bundle is there, or grows.
-fn has_data(dir: &Path, remote: &RemoteBundle) -> Result<bool, Error> {
+fn has_data(dir: &Path, bundle: &ManifestFile) -> Result<bool, Error> {
     let data = dir.join(DATA_DIR);
-    let shards = &remote.manifest().shards;
+    let shards = &bundle.manifest().shards;
     let mut ours = HashSet::new();
     for file in shards.iter().flat_map(gular_bundle::ShardEntry::files) {
         let path = data.join(file.name.as_str());

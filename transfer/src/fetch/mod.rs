@@ -24,7 +24,7 @@ pub(crate) use disk::{Partial, check_space};
 pub(crate) use object::{ObjectJob, missing};
 pub use object::{fetch_object, object_here};
 pub use report::{Checked, FetchReport};
-pub use run::{FetchOptions, Trust, fetch};
+pub use run::{FetchOptions, Trust, fetch, fetch_from};
 pub use samples::{SampleOptions, SampleReport, fetch_samples};
 pub use streamed::TellWaiting;
 pub(crate) use streamed::{Streamed, keep_whole};

@@ -88,7 +88,7 @@ pub fn object_here(
 /// The report on an object that is there, all of it.
 fn of_object(url: &BundleUrl, digest: Option<Digest>, dir: &Path, len_bytes: u64) -> FetchReport {
     FetchReport {
-        url: url.clone(),
+        url: url.to_string(),
         digest,
         dir: dir.to_owned(),
         files: 1,

@@ -17,7 +17,8 @@ use super::disk::{FolderLock, Partial, check_space};
 use super::folder::Held;
 use super::report::{Checked, FetchReport};
 use crate::remote::{by_file, files_of};
-use crate::{Error, RemoteBundle, Watch, wrong_copies};
+use crate::source::OfFederation;
+use crate::{Error, RemoteBundle, Source, Watch};
 
 /// What is fetched, and how.
 #[derive(Debug, Clone)]
@@ -64,14 +65,28 @@ pub fn fetch(
     options: &FetchOptions,
     watch: Watch<'_>,
 ) -> Result<FetchReport, Error> {
+    fetch_from(&OfFederation { client, remote }, dir, options, watch)
+}
+
+/// As [`fetch`], from anywhere.
+///
+/// # Errors
+/// As [`fetch`], with those of the source in place of the client's.
+pub fn fetch_from(
+    source: &dyn Source,
+    dir: &Path,
+    options: &FetchOptions,
+    watch: Watch<'_>,
+) -> Result<FetchReport, Error> {
     let start = Instant::now();
-    let shards = remote.shards_of(&options.splits)?;
-    let manifest_len = remote.manifest_bytes().len() as u64;
+    let bundle = source.manifest();
+    let shards = bundle.shards_of(&options.splits)?;
+    let manifest_len = bundle.bytes().len() as u64;
     let bytes = files_of(&shards).map(|file| file.bytes);
     let total = bytes.fold(manifest_len, u64::saturating_add);
     let report = |fetched: u64, kept: u64, held: Held| FetchReport {
-        url: remote.url().clone(),
-        digest: Some(remote.digest()),
+        url: source.name(),
+        digest: Some(bundle.digest()),
         dir: dir.to_owned(),
         files: files_of(&shards).count() as u64 + 1,
         bytes: total,
@@ -81,10 +96,10 @@ pub fn fetch(
         checked: Checked::Digest,
         checked_how: None,
         manifest_mended: held == Held::DamagedManifest,
-        wrong_copies: wrong_copies(client),
+        wrong_copies: source.wrong_copies(),
         seconds: start.elapsed().as_secs_f64(),
     };
-    let held = Held::look(dir, remote)?;
+    let held = Held::look(dir, bundle)?;
     let data = dir.join(DATA_DIR);
     if options.dry_run {
         let manifest = if held == Held::Manifest { manifest_len } else { 0 };
@@ -102,7 +117,7 @@ pub fn fetch(
     fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
     let lock = FolderLock::wait(&data, watch)?;
     // Again: whoever had the lock may have written meanwhile.
-    let held = Held::look(dir, remote)?;
+    let held = Held::look(dir, bundle)?;
     check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;
 
     let (done, kept) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -125,7 +140,7 @@ pub fn fetch(
                 advance(n - again, was_there);
             };
             let (data, trust, advance) = (data.as_path(), options.trust, &advance);
-            Job { client, remote, data, trust, advance, cancel: stop }.shard(shard)
+            Job { source, data, trust, advance, cancel: stop }.shard(shard)
         })
     };
     parallel(&by_file(&shards), options.jobs, watch.cancel, work)?;
@@ -133,7 +148,7 @@ pub fn fetch(
 
     let was_there = held == Held::Manifest;
     if !was_there {
-        write_file(&dir.join(MANIFEST_NAME), remote.manifest_bytes())?;
+        write_file(&dir.join(MANIFEST_NAME), bundle.bytes())?;
     }
     advance(manifest_len, was_there);
     drop(lock);
@@ -153,8 +168,7 @@ fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
 
 /// One shard with its index and view.
 pub(super) struct Job<'a> {
-    pub(super) client: &'a Client,
-    pub(super) remote: &'a RemoteBundle,
+    pub(super) source: &'a dyn Source,
     pub(super) data: &'a Path,
     pub(super) trust: Trust,
     pub(super) advance: &'a (dyn Fn(u64, bool) + Sync),
@@ -191,8 +205,7 @@ impl Job<'_> {
                 (self.advance)(bytes.len() as u64, false);
                 Ok(())
             };
-            let Self { client, remote, cancel, .. } = self;
-            remote.stream(client, &shard.file, &accepts, blocks, &mut sink, cancel)?;
+            self.source.stream(&shard.file, &accepts, blocks, &mut sink, self.cancel)?;
         }
         partial.finish()
     }
@@ -204,7 +217,7 @@ impl Job<'_> {
         let view = shard.view.as_ref().map(|view| Ok::<_, Error>((view, self.listing(view)?)));
         let view = view.transpose()?;
         let of_view = view.as_ref().map(|(_, (bytes, _))| bytes.as_slice());
-        let (shown, manifest) = (to.display().to_string(), self.remote.manifest());
+        let (shown, manifest) = (to.display().to_string(), self.source.manifest().manifest());
         let index = Index::accept(&shown, bytes.as_slice(), of_view, manifest, shard)?;
         let view = view.iter().map(|(entry, (bytes, was_there))| (*entry, bytes, *was_there));
         for (entry, bytes, was_there) in [(&shard.index, &bytes, was_there)].into_iter().chain(view)
@@ -221,7 +234,7 @@ impl Job<'_> {
     fn listing(&self, file: &FileEntry) -> Result<(Vec<u8>, bool), Error> {
         match read_if_sound(&self.data.join(file.name.as_str()), file) {
             Some(bytes) => Ok((bytes, true)),
-            None => Ok((self.remote.read(self.client, file, self.cancel)?, false)),
+            None => Ok((self.source.read(file, self.cancel)?, false)),
         }
     }
 

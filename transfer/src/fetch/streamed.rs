@@ -35,6 +35,7 @@ use gular_pelican::Client;
 use super::disk::{FolderLock, Partial, check_space};
 use super::folder::Held;
 use super::run::{Job, has_len};
+use crate::source::OfFederation;
 use crate::{Error, RemoteBundle, Sparse, Trust, Watch, read_samples};
 
 /// How long to wait before room, or a shard that another process brings, is looked for again.
@@ -108,7 +109,7 @@ impl Streamed {
     ) -> Result<Self, Error> {
         let data = dir.join(DATA_DIR);
         let shards = remote.shards_of(splits)?;
-        let held = Held::look(dir, &remote)?;
+        let held = Held::look(dir, remote.file())?;
         let is_there = |file: &FileEntry| has_len(&data.join(file.name.as_str()), file);
         let (mut held, mut gate) = (held == Held::Manifest, None);
         // Another process may bring them meanwhile.
@@ -124,7 +125,7 @@ impl Streamed {
                 thread::sleep(PATIENCE);
                 watch.check()?;
             }
-            held = Held::look(dir, &remote)? == Held::Manifest;
+            held = Held::look(dir, remote.file())? == Held::Manifest;
         }
         drop(gate);
         let manifest = remote.manifest();
@@ -211,7 +212,8 @@ impl Streamed {
                 };
                 let Self { client, remote, data, .. } = self;
                 let (trust, advance) = (Trust::Names, &advance);
-                return Job { client, remote, data, trust, advance, cancel }.shard(entry);
+                let source = &OfFederation { client, remote };
+                return Job { source, data, trust, advance, cancel }.shard(entry);
             }
             drop((alone, folder));
             // Readers of this process that hold what they do not need yet.
@@ -380,7 +382,8 @@ fn bring_indexes(
     parallel(shards, SMALL_JOBS, watch.cancel, |shard, cancel| {
         make_folder_of(&data.join(shard.index.name.as_str()))?;
         let (trust, advance) = (Trust::Names, &advance);
-        Job { client, remote, data, trust, advance, cancel }.index(shard).map(drop)
+        let source = &OfFederation { client, remote };
+        Job { source, data, trust, advance, cancel }.index(shard).map(drop)
     })?;
     Ok(watch.check()?)
 }
