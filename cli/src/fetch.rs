@@ -16,7 +16,7 @@ use crate::network::Network;
 use crate::progress::bytes_bar;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{folder, hints, network, show, units};
+use crate::{folder, hints, network, oci, show, units};
 
 /// Fetch a published bundle, one object, or a collection; check each block on arrival
 ///
@@ -25,10 +25,11 @@ use crate::{folder, hints, network, show, units};
 /// it is there and the URL has a digest, no server is asked. An object that is not a bundle is
 /// stored in DIR under its own name; an incomplete one is kept if the URL has a digest. Without a
 /// digest it is compared with the checksum that its server reports; where there is none, the output
-/// says that it was not checked. With -r, each object below a collection is fetched in this way, to
-/// a file of the same name below DIR. Files that exist are compared and never overwritten; an
-/// object that fails is named, and the others are still fetched. Exit code 1: the bytes do not
-/// match their digest.
+/// says that it was not checked. An oci:// name is a bundle in a registry of container images, whose
+/// credentials are found as by `gular image pull`. With -r, each object below a collection is
+/// fetched in this way, to a file of the same name below DIR. Files that exist are compared and
+/// never overwritten; an object that fails is named, and the others are still fetched. Exit code 1:
+/// the bytes do not match their digest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again later
@@ -39,6 +40,8 @@ Example:
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… owls/ --where \"class = owl\"")]
 pub(crate) struct FetchArgs {
     /// NAME/VERSION#DIGEST as `gular publish` prints it, or an object; with -r a collection
+    ///
+    /// A bundle in a registry: oci://HOST/REPOSITORY:VERSION[@sha256:…][#blake3=…].
     pub(crate) url: String,
     /// The folder of the local copy
     pub(crate) dir: PathBuf,
@@ -77,6 +80,9 @@ pub(crate) struct FetchArgs {
 }
 
 pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
+    if oci::is_oci(&args.url) {
+        return oci::fetch(args, output);
+    }
     let stop = Stop::install()?;
     let mut url: BundleUrl = args.url.parse()?;
     // As it is shown: without secrets of its query.
@@ -92,13 +98,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     };
     let waiting = |dir: &Path| {
         if !output.quiet {
-            let dir = dir.display();
-            bar.suspend(|| {
-                show::message(
-                    "note",
-                    &format!("waiting for another process that writes to `{dir}`"),
-                );
-            });
+            bar.suspend(|| waiting_note(dir));
         }
     };
     let watch = Watch { progress: &progress, waiting: &waiting, cancel: &stop.flag };
@@ -135,6 +135,12 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         show::text(&text(&report, url.digest.is_some(), offline, &asked))?;
     }
     Ok(Exit::Done)
+}
+
+/// Says for whom this process waits.
+pub(crate) fn waiting_note(dir: &Path) {
+    let text = format!("waiting for another process that writes to `{}`", dir.display());
+    show::message("note", &text);
 }
 
 /// Fetches the samples that are listed and fit the condition; what failed here, and what failed there.
@@ -260,7 +266,7 @@ fn failure(error: Error, url: &BundleUrl, args: &FetchArgs, stop: &Stop) -> Fail
     }
 }
 
-fn text(report: &FetchReport, had_digest: bool, offline: bool, asked: &str) -> String {
+pub(crate) fn text(report: &FetchReport, had_digest: bool, offline: bool, asked: &str) -> String {
     let mut text = String::new();
     let moved = show::size(report.bytes_fetched);
     if report.manifest_mended {

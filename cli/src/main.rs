@@ -24,6 +24,7 @@ mod login;
 mod ls;
 mod merge;
 mod network;
+mod oci;
 mod pack;
 mod pack_report;
 mod pack_url;

@@ -21,7 +21,7 @@ use crate::network::Network;
 use crate::progress::bytes_bar;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{folder, hints, network, show, units};
+use crate::{folder, hints, network, oci, show, units};
 
 /// Publish a bundle, one file, or any folder, to a Pelican federation
 ///
@@ -46,7 +46,9 @@ pub(crate) struct PublishArgs {
     /// Where to: NAME/VERSION for a bundle, the object's name for a file
     ///
     /// A .sif goes to NAME-HASH.sif below a URL that ends in `/`, and the line that names it in a
-    /// submit file of HTCondor is printed.
+    /// submit file of HTCondor is printed. A bundle may go to a registry of container images, as
+    /// oci://HOST/REPOSITORY:VERSION: files that the repository has are not sent, a version is
+    /// never given to another bundle, and credentials are found as by `gular image push`.
     pub(crate) url: String,
     /// Publish each file of a folder as it is, under its own name
     #[arg(long, short)]
@@ -54,6 +56,9 @@ pub(crate) struct PublishArgs {
     /// With -r, the most files and folders there may be
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", hide_short_help = true)]
     pub(crate) max_objects: usize,
+    /// For oci://, a repository of the same registry whose files may be used, such as lab/birds
+    #[arg(long, value_name = "REPOSITORY", hide_short_help = true)]
+    pub(crate) mount_from: Option<String>,
     /// Only show what would be sent
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -71,6 +76,13 @@ pub(crate) struct PublishArgs {
 const URL_HINT: &str = "a bundle's URL ends in its name and a version, such as pelican://HOST/NAMESPACE/birds/v1; file:///path and https://HOST/path also work";
 
 pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> {
+    if oci::is_oci(&args.url) {
+        return oci::publish(args, output);
+    }
+    if args.mount_from.is_some() {
+        let message = "`--mount-from` is for registries, and this is not an `oci://` name";
+        return Err(Failure::new(message, Some("leave it out".to_owned())));
+    }
     let stop = Stop::install()?;
     let start = Instant::now();
     let url = target(args)?;
@@ -89,7 +101,9 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     }
     let options = PublishOptions { jobs, dry_run, check: args.check };
     let sound = match args.from.is_dir() {
-        true => Some(SoundBundle::prove(&args.from, |dir| prove(dir, &options, output, &stop))?),
+        true => {
+            Some(SoundBundle::prove(&args.from, |dir| prove(dir, Mode::Full, jobs, output, &stop))?)
+        }
         false => None,
     };
     let bar = bytes_bar("publish", 0, output);
@@ -219,7 +233,7 @@ fn target(args: &PublishArgs) -> Result<Url, Failure> {
 }
 
 /// A place of which nothing can be published is named before anybody is asked.
-fn check_from(args: &PublishArgs) -> Result<(), Failure> {
+pub(crate) fn check_from(args: &PublishArgs) -> Result<(), Failure> {
     let Err(error) = fs::metadata(&args.from) else { return Ok(()) };
     let from = args.from.display();
     let message = match error.kind() {
@@ -233,10 +247,11 @@ fn check_from(args: &PublishArgs) -> Result<(), Failure> {
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 
-/// What is damaged here must not be spread: every byte is checked first.
-fn prove(
+/// What is damaged here must not be spread: it is checked first.
+pub(crate) fn prove(
     dir: &Path,
-    options: &PublishOptions,
+    mode: Mode,
+    jobs: usize,
     output: &Output,
     stop: &Stop,
 ) -> Result<Digest, Failure> {
@@ -245,21 +260,25 @@ fn prove(
         bar.set_length(total.max(done));
         bar.set_position(done);
     };
-    let verify = VerifyOptions { mode: Mode::Full, jobs: options.jobs, ..VerifyOptions::default() };
+    let verify = VerifyOptions { mode, jobs, ..VerifyOptions::default() };
     let result = gular_verify::verify(dir, &verify, &progress, &stop.flag);
     bar.finish_and_clear();
     let report = result.map_err(|error| network::ended(error, stop))?;
     if let Some(fault) = report.faults.first() {
-        let dir = dir.display();
-        let message =
-            format!("the bundle in `{dir}` is damaged: {}: {}", fault.file, fault.message);
-        let hint = format!("`gular verify {dir}` lists every fault");
-        let mut failure = Failure::new(message, Some(hint));
-        failure.exit = Exit::Unsound;
-        return Err(failure);
+        return Err(unsound(dir, &fault.file, &fault.message));
     }
     let no_digest = || Failure::new(format!("`{}` holds no bundle", dir.display()), None);
     report.digest.ok_or_else(no_digest)
+}
+
+/// A bundle that must not be published.
+pub(crate) fn unsound(dir: &Path, file: &str, message: &str) -> Failure {
+    let dir = dir.display();
+    let message = format!("the bundle in `{dir}` is damaged: {file}: {message}");
+    let mut failure =
+        Failure::new(message, Some(format!("`gular verify {dir}` lists every fault")));
+    failure.exit = Exit::Unsound;
+    failure
 }
 
 fn text(report: &PublishReport) -> String {
@@ -301,7 +320,7 @@ fn summary(report: &PublishReport) -> String {
     sentence(report.dry_run, sent, there, report.bytes_uploaded, &pace)
 }
 
-fn sentence(dry_run: bool, sent: u64, there: u64, bytes: u64, pace: &str) -> String {
+pub(crate) fn sentence(dry_run: bool, sent: u64, there: u64, bytes: u64, pace: &str) -> String {
     let (moved, objects) = (show::size(bytes), show::count(sent + there, "object"));
     match (dry_run, sent, there) {
         (true, 0, _) => format!("dry run: nothing to send, {objects} already there\n"),

@@ -66,6 +66,22 @@ impl Sha256 {
     }
 }
 
+/// The SHA-256 of bytes that come piece by piece.
+#[derive(Default)]
+pub struct StreamSha256(sha2::Sha256);
+
+impl StreamSha256 {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// That of all of them.
+    pub fn finish(self) -> Sha256 {
+        Sha256::of_all(self.0)
+    }
+}
+
 impl ImageDigest {
     /// Hexadecimal digits alone, without the name of the function.
     pub fn hex(&self) -> String {

@@ -299,6 +299,14 @@ pub enum Error {
         /// What may help.
         hint: Option<String>,
     },
+    /// A name in a registry that something else has.
+    #[error("`{name}` has another artifact already: {found}")]
+    Taken {
+        /// The name.
+        name: String,
+        /// What it has.
+        found: String,
+    },
     /// A file is not a whole SIF.
     #[error("`{path}` is not a valid SIF: {reason}")]
     Sif {

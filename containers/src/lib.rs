@@ -58,7 +58,7 @@ pub mod store;
 mod stored_image;
 pub mod wheel;
 
-pub use self::digest::{ImageDigest, NotADigest, OciDigest, Sha256};
+pub use self::digest::{ImageDigest, NotADigest, OciDigest, Sha256, StreamSha256};
 pub use self::error::{Error, Result};
 pub use self::labels::Labels;
 pub use self::package::Package;

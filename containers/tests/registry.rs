@@ -13,8 +13,9 @@ use std::time::Duration;
 use gular_containers::fetch::Archives;
 use gular_containers::oci::Layout;
 use gular_containers::registry::{
-    Answer, Method, Pulled, Pulling, Pushed, Pushing, Reference, Registry, Request, Trials, Wire,
-    WireFault, pull_image, push_image,
+    Answer, ArtifactBlob, Method, NewArtifact, Pulled, Pulling, Pushed, Pushing, Reference,
+    Registry, Request, Trials, Wire, WireFault, pull_image, push_artifact, push_image,
+    read_artifact, read_blob,
 };
 use gular_containers::sif::Arch;
 use gular_containers::{Error, Sha256};
@@ -206,6 +207,11 @@ impl State {
                     true => Ok((self.upload(204, &name), Vec::new())),
                     false => Ok((answer(404, &[]), Vec::new())),
                 }
+            }
+            Method::Get if path.ends_with("/tags/list") => {
+                let tags: Vec<_> = self.manifests.keys().collect();
+                let list = json!({ "name": "lab/x", "tags": tags }).to_string();
+                Ok((answer(200, &[]), list.into_bytes()))
             }
             Method::Get => Ok(self.blob(request, host, &name)),
         }
@@ -545,4 +551,94 @@ fn who_may_not_is_told_whose_password_was_shown() {
     let error = error.unwrap_err();
     assert!(error.to_string().ends_with("it answers 401; no credentials for it were found"));
     assert_eq!(error.hint(), Some("log in: `podman login r.io` or `docker login r.io`"));
+}
+
+/// An artifact of files with these names and bytes.
+fn artifact(case: &Case, files: &[(&str, Vec<u8>)]) -> NewArtifact<'static> {
+    let files = files.iter().map(|(title, bytes)| {
+        let path = case.at(title);
+        fs::write(&path, bytes).unwrap();
+        let (digest, media_type) = (sha256(bytes).into(), "application/x".to_owned());
+        let (title, bytes) = ((*title).to_owned(), bytes.len() as u64);
+        (ArtifactBlob { title, media_type, digest, bytes }, path)
+    });
+    let files: Vec<_> = files.collect();
+    let identity = ("org.example.what", format!("set of {}", files.len()));
+    NewArtifact { artifact_type: "application/vnd.example.set", identity, files }
+}
+
+impl Case {
+    fn push_set(&self, set: &NewArtifact<'_>, tag: &str, dry_run: bool) -> Result<Pushed, Error> {
+        let reference = Reference::parse(&format!("oci://r.io/lab/x:{tag}")).unwrap();
+        let registry = Registry::open(&reference, &self.shop, &self.env())?;
+        let with = Pushing {
+            registry: &registry,
+            to: &reference,
+            mount_from: None,
+            uploads: self.at("uploads"),
+            jobs: NonZeroUsize::MIN,
+            watch: &AtomicBool::new(false),
+        };
+        push_artifact(set, dry_run, &with)
+    }
+}
+
+#[test]
+fn an_artifact_shares_its_files_with_other_versions_and_its_tag_with_nobody() {
+    let case = Case::new(Faults { wants: Wants::Token, ..Faults::default() });
+    let large = vec![7; 5 * MIB];
+    let first = artifact(&case, &[("a", large.clone()), ("b", b"b".to_vec())]);
+    let dry = case.push_set(&first, "v1", true).unwrap();
+    assert_eq!((dry.sent, dry.blobs, dry.there), (5 * MIB as u64 + 3, 3, 0));
+    assert!(case.shop.state().blobs.is_empty() && case.shop.state().manifests.is_empty());
+    let pushed = case.push_set(&first, "v1", false).unwrap();
+    assert_eq!((pushed.sent, pushed.digest), (dry.sent, dry.digest));
+    let again = case.push_set(&first, "v1", false).unwrap();
+    assert_eq!((again.sent, again.there, again.digest), (0, 3, pushed.digest));
+
+    // The next version: one file more, of three bytes, and the same under two names.
+    let second = artifact(&case, &[("a", large), ("c", b"new".to_vec()), ("d", b"new".to_vec())]);
+    let taken = case.push_set(&second, "v1", false).unwrap_err();
+    assert_eq!(taken.to_string(), "`r.io/lab/x:v1` has another artifact already: set of 2");
+    assert_eq!(case.shop.state().blobs.len(), 3, "nothing is sent before the tag is known free");
+    let pushed = case.push_set(&second, "v2", false).unwrap();
+    assert_eq!((pushed.sent, pushed.there, pushed.blobs), (3, 2, 3));
+
+    let reference = Reference::parse("oci://r.io/lab/x:v2").unwrap();
+    let registry = Registry::open(&reference, &case.shop, &case.env()).unwrap();
+    let found = read_artifact(&registry, &reference).unwrap();
+    assert_eq!(found.pinned, pushed.pinned);
+    assert_eq!(found.artifact_type, "application/vnd.example.set");
+    assert_eq!(found.annotations["org.example.what"], "set of 3");
+    let (files, one) = (second.files.iter().map(|(file, _)| file.clone()), NonZeroUsize::MIN);
+    assert_eq!(found.files, files.collect::<Vec<_>>());
+    let blob = found.file("c").unwrap();
+    assert_eq!(read_blob(&registry, &reference, blob, 3, one).unwrap(), b"new");
+    let error = read_blob(&registry, &reference, blob, 2, one).unwrap_err().to_string();
+    assert!(error.ends_with("it has 3 bytes, at most 2 are read"), "{error}");
+    case.shop.state().faults.flipped = true;
+    let error = read_blob(&registry, &reference, blob, 3, one).unwrap_err().to_string();
+    assert!(error.contains("it has the digest sha256:") && error.contains("expected"), "{error}");
+
+    let missing = Reference::parse("r.io/lab/x:v3").unwrap();
+    let error = read_artifact(&registry, &missing).unwrap_err();
+    assert_eq!(error.to_string(), "`r.io/lab/x:v3`: there is no such version");
+    assert!(error.hint().unwrap().starts_with("`lab/x` has v1, v2"), "{:?}", error.hint());
+}
+
+#[test]
+fn an_artifact_that_others_pushed_with_the_same_files_is_the_same() {
+    let case = Case::new(Faults::default());
+    let set = artifact(&case, &[("a", b"a".to_vec())]);
+    let pushed = case.push_set(&set, "v1", false).unwrap();
+    let text = case.shop.state().manifests["v1"].clone();
+    let other = [&text[..], b"\n"].concat();
+    case.shop.state().manifests.insert("v1".to_owned(), other.clone());
+    let again = case.push_set(&set, "v1", false).unwrap();
+    assert_ne!(again.digest, pushed.digest);
+    assert_eq!(case.shop.state().manifests["v1"], other, "the tag is left as it is");
+    // An image.
+    case.push(None).map(drop).unwrap();
+    let taken = case.push_set(&set, "v1", false).unwrap_err().to_string();
+    assert!(taken.contains("has another artifact already: an image, sha256:"), "{taken}");
 }

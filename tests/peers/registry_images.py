@@ -1,4 +1,4 @@
-"""Images go to Debian's docker-registry and come back: with and without passwords, tokens and TLS, beside skopeo and podman."""
+"""Images and bundles go to Debian's docker-registry and come back: with and without passwords, tokens and TLS, beside skopeo and podman."""
 
 import base64
 import contextlib
@@ -17,7 +17,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from _shared import GULAR, check, finish, gular, run, sha, skip
+from _shared import GULAR, check, finish, gular, make_images, run, sha, skip
 
 MIB = 1 << 20
 USER, PASSWORD = "gular", "pass:word"
@@ -131,6 +131,59 @@ def plain():
         check("what is missing is named", "lab/none/manifests/v1" in said and "manifest unknown" in said, said)
         base(host)
         killed(host)
+        bundles(host)
+
+
+def tree(folder):
+    """Every file below a folder, by its digest."""
+    files = (path for path in pathlib.Path(folder).rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha(path.read_bytes()) for path in files}
+
+
+def bundles(host):
+    """Bundles as artifacts: versions share what is equal, and keep their names to themselves."""
+    make_images()
+    gular("pack", "images", "birds", "--shard-size", "500KiB")
+    made = gular("derive", "birds", "some", "--limit", "50%")
+    digest = gular("inspect", "birds")["digest"]
+    name = f"oci://{host}/lab/birds"
+    dry = gular("publish", "birds", f"{name}:v1", "--dry-run")
+    published = gular("publish", "birds", f"{name}:v1")
+    check("a bundle is published", (published["digest"], published["uploaded"]) == (digest, dry["uploaded"]), (dry, published))
+    check("the dry run said how much", dry["bytes_uploaded"] == published["bytes_uploaded"] == published["bytes"], (dry, published))
+    again = gular("publish", "birds", f"{name}:v1")
+    check("nothing of it is sent twice", (again["uploaded"], again["url"]) == (0, published["url"]), again)
+    part = gular("publish", "some", f"{name}:some")
+    check("a view sends its few files", part["bytes_uploaded"] < 20_000 < part["bytes"], (made, part))
+    elsewhere = gular("publish", "birds", f"oci://{host}/other/birds:v1", "--mount-from", "lab/birds")
+    check("another name mounts", elsewhere["mounted"] == elsewhere["objects"] and not elsewhere["bytes_uploaded"], elsewhere)
+    said = gular("publish", "some", f"{name}:v1", refused=True)
+    check("a version is one bundle's", f"lab/birds:v1` has another artifact already: {digest}" in said, said)
+    said = gular("publish", "birds", f"oci://{host}/lab/plain:v1", refused=True)
+    check("nor an image's", "has another artifact already: an image" in said, said)
+
+    fetched = gular("fetch", f"{name}:v1", "birds-back")
+    check("a bundle comes back", tree("birds-back") == tree("birds") and fetched["digest"] == digest, fetched)
+    check("its URL is what was published", fetched["url"] == published["url"], (fetched, published))
+    kept = gular("fetch", published["url"], "birds-back")
+    check("and is kept", kept["bytes_fetched"] == 0, kept)
+    next(pathlib.Path("birds-back/data").glob("train-*.safetensors")).unlink()
+    mended = gular("fetch", published["url"].split("#")[0], "birds-back")
+    check("what is missing is fetched alone", tree("birds-back") == tree("birds") and 0 < mended["bytes_fetched"] < mended["bytes"], mended)
+    gular("fetch", part["url"], "some-back")
+    check("a view comes back with its shards", gular("verify", "some-back")["digest"] == part["digest"])
+    said = gular("fetch", f"{name}:v7", "none", refused=True)
+    check("a version that is not there names those that are", "there is no such version" in said and "has some, v1" in said, said)
+    said = gular("fetch", f"oci://{host}/lab/plain:v1", "none", refused=True)
+    check("an image is not a bundle", "is not a bundle" in said and not pathlib.Path("none").exists(), said)
+    if shutil.which("skopeo"):
+        # As anybody copies it, who knows nothing of bundles.
+        plain = ["--src-tls-verify=false", "--dest-tls-verify=false", "--preserve-digests"]
+        run("skopeo", "copy", *plain, f"docker://{host}/lab/birds:v1", f"docker://{host}/copied/birds:v1")
+        copied = gular("fetch", f"oci://{host}/copied/birds:v1", "birds-copied")
+        check("skopeo copies it", copied["digest"] == digest and tree("birds-copied") == tree("birds"), copied)
+    else:
+        skip("skopeo copies a bundle", "skopeo", "apt-get install skopeo")
 
 
 def base(host):
@@ -317,6 +370,8 @@ def passwords_and_tls():
         auth_file(host, USER, "wrong")
         said = gular("image", "push", "plain-mine", f"docker://{host}/lab/x:v1", "--cache", "cache", refused=True)
         check("with a wrong one", "401" in said and "auth.json" in said and "wrong" not in said, said)
+        said = gular("fetch", f"oci://{host}/lab/birds:v1", "none", refused=True)
+        check("nor a bundle", "401" in said and "auth.json" in said and "podman login" in said, said)
         auth_file(host, USER, PASSWORD)
         both_ways(host, "secure", "--tls-verify=false")
         helper(host)

@@ -41,6 +41,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::NotInIndex { .. } => "name another with `--index`",
         Error::Offline { .. } => "fetch once without `--offline`",
         Error::Digest { .. } => "remove it and fetch it again, or try another mirror",
+        Error::Taken { .. } => "a published version never changes: give this one another name",
         Error::Exists { .. } => "remove it, or name another",
         Error::Other { .. } => {
             "if it was truncated or damaged, remove it; if it was signed, rename it, or build with another `--out`"

@@ -8,14 +8,14 @@ mod export;
 pub(crate) mod hints;
 mod inspect;
 mod lock;
-mod places;
+pub(crate) mod places;
 mod pull;
 mod pull_object;
 mod push;
 mod registry;
 mod replay;
-mod transport;
-mod watch;
+pub(crate) mod transport;
+pub(crate) mod watch;
 
 use clap::{Args, Subcommand};
 

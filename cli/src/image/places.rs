@@ -46,9 +46,9 @@ pub(super) struct SourceArgs {
 }
 
 /// Where things are kept.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Places")]
-pub(super) struct CacheArgs {
+pub(crate) struct CacheArgs {
     /// Where packages, unpacked files and compressed blocks are kept, to be used again
     ///
     /// [default: $GULAR_IMAGE_CACHE, else gular/image in $XDG_CACHE_HOME or ~/.cache]
@@ -85,7 +85,7 @@ impl CacheArgs {
     }
 
     /// The cache that is named here, in the environment, or in the user's home.
-    pub(super) fn cache(&self) -> Result<Cache, Failure> {
+    pub(crate) fn cache(&self) -> Result<Cache, Failure> {
         if let Some(dir) = &self.cache {
             return Ok(Cache::new(dir));
         }

@@ -11,7 +11,7 @@ use crate::stop::Stop;
 
 /// Fetches by the client for Pelican, which reads plain HTTP as well: retries,
 /// proxies, certificates and stalled servers are its business.
-pub(super) struct Web<'a> {
+pub(crate) struct Web<'a> {
     pub(super) client: Client,
     pub(super) cancel: &'a AtomicBool,
     env: Env,
@@ -23,7 +23,7 @@ impl<'a> Web<'a> {
     }
 
     /// With no more bytes per second than this.
-    pub(super) fn limited(stop: &'a Stop, limit_rate: Option<u64>) -> Result<Self, Failure> {
+    pub(crate) fn limited(stop: &'a Stop, limit_rate: Option<u64>) -> Result<Self, Failure> {
         let env = Env::process();
         let mut options = ClientOptions::new(env.clone());
         options.limit_rate = limit_rate;

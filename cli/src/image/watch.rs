@@ -12,14 +12,14 @@ use crate::show;
 use crate::stop::Stop;
 
 /// Shows one bar at a time, and stops when a signal came.
-pub(super) struct Bars<'a> {
+pub(crate) struct Bars<'a> {
     output: &'a Output,
     stop: &'a Stop,
     bar: Mutex<Option<(Step, ProgressBar)>>,
 }
 
 impl<'a> Bars<'a> {
-    pub(super) fn new(output: &'a Output, stop: &'a Stop) -> Self {
+    pub(crate) fn new(output: &'a Output, stop: &'a Stop) -> Self {
         Self { output, stop, bar: Mutex::default() }
     }
 

@@ -16,6 +16,7 @@ use crate::{Error, Result};
 /// CACHE/blocks     compressed blocks of SIFs
 /// CACHE/layers     OCI layers
 /// CACHE/uploads    where uploads to registries go on after a kill
+/// CACHE/digests    SHA-256 of files that were published to registries, by their BLAKE3
 /// ```
 #[derive(Debug, Clone)]
 pub struct Cache {
@@ -51,6 +52,11 @@ impl Cache {
     /// Where uploads to registries go on after a kill.
     pub fn uploads(&self) -> PathBuf {
         self.dir.join("uploads")
+    }
+
+    /// The list of files' SHA-256 by their BLAKE3.
+    pub fn digests(&self) -> PathBuf {
+        self.dir.join("digests")
     }
 
     /// The folder itself, which is on one file system with the files in it; made when

@@ -1,13 +1,14 @@
 //! Manifests and indexes of a registry.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::session::Scope;
-use super::{Method, Registry, Request};
+use super::{Answer, Method, Registry, Request};
 use crate::{OciDigest, Result, Sha256};
 
 /// Largest manifest or index; registries take none over 4 MiB.
-const MAX_BYTES: usize = 4 << 20;
+pub(super) const MAX_BYTES: usize = 4 << 20;
 
 pub(super) const INDEXES: [&str; 2] = [
     "application/vnd.oci.image.index.v1+json",
@@ -46,18 +47,68 @@ pub(super) fn get(
     name: &str,
     expected: Option<OciDigest>,
 ) -> Result<Document> {
+    let (url, answer, bytes) = ask(registry, repository, name, &Scope::pull(repository))?;
+    read(registry, &url, &answer, bytes, expected)
+}
+
+/// As [`get`]; `None` where there is none.
+pub(super) fn find(
+    registry: &Registry<'_>,
+    repository: &str,
+    name: &str,
+    expected: Option<OciDigest>,
+    scope: &Scope,
+) -> Result<Option<Document>> {
+    let (url, answer, bytes) = ask(registry, repository, name, scope)?;
+    match answer.status {
+        404 => Ok(None),
+        _ => read(registry, &url, &answer, bytes, expected).map(Some),
+    }
+}
+
+/// Some tags of a repository; none where the registry does not tell them.
+pub(super) fn tags(registry: &Registry<'_>, repository: &str) -> Vec<String> {
+    let request = Request::new(Method::Get, registry.url(repository, "tags/list?n=20"));
+    let answer = registry.ask(&request, &Scope::pull(repository), MAX_BYTES);
+    let Ok((Answer { status: 200, .. }, bytes)) = answer else { return Vec::new() };
+    let tags = serde_json::from_slice::<Tags>(&bytes).ok().and_then(|list| list.tags);
+    let printable = |tag: &String| tag.bytes().all(|b| b.is_ascii_graphic());
+    tags.unwrap_or_default().into_iter().filter(printable).take(20).collect()
+}
+
+#[derive(Deserialize)]
+struct Tags {
+    tags: Option<Vec<String>>,
+}
+
+fn ask(
+    registry: &Registry<'_>,
+    repository: &str,
+    name: &str,
+    scope: &Scope,
+) -> Result<(String, Answer, Vec<u8>)> {
     let url = registry.url(repository, &format!("manifests/{name}"));
     let accept = [INDEXES, MANIFESTS].concat().join(", ");
     let request = Request::new(Method::Get, &url).header("accept", accept);
-    let (answer, bytes) = registry.ask(&request, &Scope::pull(repository), MAX_BYTES)?;
+    let (answer, bytes) = registry.ask(&request, scope, MAX_BYTES)?;
+    Ok((url, answer, bytes))
+}
+
+fn read(
+    registry: &Registry<'_>,
+    url: &str,
+    answer: &Answer,
+    bytes: Vec<u8>,
+    expected: Option<OciDigest>,
+) -> Result<Document> {
     if answer.status != 200 {
-        return Err(registry.refused(&url, &answer));
+        return Err(registry.refused(url, answer));
     }
     let digest = OciDigest(Sha256::of(&bytes));
     let told = answer.header("docker-content-digest").and_then(|text| text.parse().ok());
     if let Some(expected) = expected.or(told).filter(|expected| *expected != digest) {
         let reason = format!("the manifest has the digest {digest}, expected {expected}");
-        return Err(registry.failed(&url, reason));
+        return Err(registry.failed(url, reason));
     }
     let header = answer.header("content-type").and_then(|text| text.split(';').next());
     // The document itself knows best.

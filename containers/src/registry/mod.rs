@@ -1,8 +1,9 @@
-//! Images in registries: pushed, pulled, and what a SIF is there.
+//! Images and other files in registries: pushed, pulled, and what a SIF is there.
 //!
 //! ```text
 //! docker://HOST/REPOSITORY[:TAG][@DIGEST]   an image: manifest, configuration, layers
 //! oras://HOST/REPOSITORY[:TAG][@DIGEST]     an artifact of one layer: a SIF, as Apptainer has it
+//! oci://HOST/REPOSITORY[:TAG][@DIGEST]      an artifact of files
 //!
 //! Registry ─ challenge, credentials, token ─▶ Wire (the program's client)
 //!    ├─ base   an image that another begins with: its digest once, its blobs by that
@@ -13,6 +14,7 @@
 //! Specification: opencontainers/distribution-spec 1.1, and docker's of tokens.
 
 mod answer;
+mod artifact;
 mod base;
 mod challenge;
 mod credentials;
@@ -28,6 +30,9 @@ mod terms;
 mod upload;
 mod wire;
 
+pub use self::artifact::{
+    Artifact, ArtifactBlob, NewArtifact, push_artifact, read_artifact, read_blob, stream_blob,
+};
 pub(crate) use self::base::{Kept, look_up};
 pub use self::challenge::{Challenge, challenges};
 pub use self::credentials::{Credentials, Login, find};
@@ -37,5 +42,5 @@ pub use self::reference::{NotAReference, Reference};
 pub use self::session::{Registry, Scope};
 pub use self::sif::{SIF_LAYER, pull_sif, push_sif};
 pub use self::terms::{NVIDIA_TERMS, nvidia_of_image, nvidia_of_sif};
-pub(crate) use self::upload::Blob;
+pub(crate) use self::upload::{Blob, Held};
 pub use self::wire::{Answer, Method, Registries, Request, Secret, Trials, Wire, WireFault};

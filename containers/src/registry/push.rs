@@ -62,6 +62,25 @@ pub fn push_image(layout: &Layout, image: &Image, with: &Pushing<'_>) -> Result<
     push(&blobs, &media_type, &manifest, with)
 }
 
+/// What was sent of blobs, and what was there.
+pub(super) struct Totals {
+    bytes: u64,
+    sent: u64,
+    resumed: u64,
+    blobs: usize,
+    there: usize,
+    mounted: usize,
+}
+
+impl Totals {
+    /// Of what has the name `to` and this digest.
+    pub(super) fn of(self, to: &Reference, digest: OciDigest) -> Pushed {
+        let Self { bytes, sent, resumed, blobs, there, mounted } = self;
+        let pinned = to.pinned(digest).to_string();
+        Pushed { pinned, digest, bytes, sent, resumed, blobs, there, mounted }
+    }
+}
+
 /// Sends blobs and then the manifest that names them.
 pub(super) fn push(
     blobs: &[Blob],
@@ -69,6 +88,17 @@ pub(super) fn push(
     manifest: &[u8],
     with: &Pushing<'_>,
 ) -> Result<Pushed> {
+    let Pushing { registry, to, .. } = *with;
+    let digest = OciDigest(crate::Sha256::of(manifest));
+    to.check(digest)?;
+    let totals = send_blobs(blobs, false, with)?;
+    let name = to.tag().map_or_else(|| digest.to_string(), str::to_owned);
+    manifest::put(registry, to.repository(), &name, media_type, manifest)?;
+    Ok(totals.of(to, digest))
+}
+
+/// Sends blobs; with `dry_run` only looks for those that are missing.
+pub(super) fn send_blobs(blobs: &[Blob], dry_run: bool, with: &Pushing<'_>) -> Result<Totals> {
     let Pushing { registry, to, watch, .. } = *with;
     let uploads = Uploads {
         registry,
@@ -93,7 +123,12 @@ pub(super) fn push(
                 done.store(now, Ordering::Relaxed);
                 told();
             };
-            match uploads.send(blob, &progress)? {
+            let became = match dry_run {
+                false => uploads.send(blob, &progress)?,
+                true if uploads.has(blob.digest)? => Sent::There,
+                true => Sent::Uploaded { bytes: blob.bytes, resumed: 0 },
+            };
+            match became {
                 Sent::There => there.fetch_add(1, Ordering::Relaxed),
                 Sent::Mounted => mounted.fetch_add(1, Ordering::Relaxed),
                 Sent::Uploaded { bytes, resumed: before } => {
@@ -111,16 +146,7 @@ pub(super) fn push(
     if watch.cancel().load(Ordering::Relaxed) {
         return Err(Error::Cancelled);
     }
-    let digest = OciDigest(crate::Sha256::of(manifest));
-    let name = to.tag().map_or_else(|| digest.to_string(), str::to_owned);
-    if let Some(expected) = to.digest().filter(|expected| *expected != digest) {
-        let reason = format!("the image to push has the digest {digest}, the name says {expected}");
-        return Err(Error::Oci { path: to.to_string(), reason });
-    }
-    manifest::put(registry, to.repository(), &name, media_type, manifest)?;
-    Ok(Pushed {
-        pinned: to.pinned(digest).to_string(),
-        digest,
+    Ok(Totals {
         bytes,
         sent: load(&sent),
         resumed: load(&resumed),

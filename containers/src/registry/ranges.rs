@@ -159,6 +159,8 @@ impl Ranges<'_> {
                         }));
                     }
                 },
+                // Lost behind its last byte.
+                Err(Halt::Passing(_)) if bytes.len() == room => return Ok(bytes),
                 Err(Halt::Passing(reason)) => (reason, None),
                 Err(Halt::Sink(_)) => return Err(Lost::NoRanges),
                 Err(Halt::Fatal(error)) => return Err(Lost::Fault(fault(&error))),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::OciDigest;
+use crate::{Error, OciDigest, Result};
 
 /// `HOST[:PORT]/REPOSITORY[:TAG][@DIGEST]`, all parts sound; without tag and digest the
 /// tag is `latest`.
@@ -28,7 +28,7 @@ const DOCKER: &str = "docker.io";
 const DOCKER_SERVER: &str = "registry-1.docker.io";
 
 impl Reference {
-    /// Takes what docker and podman take, with `docker://` or `oras://` before it or not.
+    /// Takes what docker and podman take, with `docker://`, `oras://` or `oci://` before it or not.
     /// A first part without a dot, a colon and not `localhost` is one of Docker's registry.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Reference {
             false => "what is given, not shown for what is before its `@`,".to_owned(),
         };
         let wrong = |reason| NotAReference { text: text_shown.clone(), reason };
-        let schemes = ["docker://", "oras://"];
+        let schemes = ["docker://", "oras://", "oci://"];
         let name = schemes.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
         let (name, digest) = match name.split_once('@') {
             Some((name, digest)) => {
@@ -124,6 +124,15 @@ impl Reference {
         Self { tag: None, ..self.pinned(digest) }
     }
 
+    /// Refuses what is pushed under it when it names another digest.
+    pub(super) fn check(&self, digest: OciDigest) -> Result<()> {
+        let Some(expected) = self.digest.filter(|expected| *expected != digest) else {
+            return Ok(());
+        };
+        let reason = format!("what to push has the digest {digest}, the name says {expected}");
+        Err(Error::Oci { path: self.to_string(), reason })
+    }
+
     /// Whether its server is this machine.
     pub fn is_loopback(&self) -> bool {
         let name = match self.host.rsplit_once(':') {
@@ -192,6 +201,7 @@ mod tests {
             ("alpine".to_owned(), "docker.io/library/alpine:latest".to_owned()),
             ("docker://lab/x:1.0".to_owned(), "docker.io/lab/x:1.0".to_owned()),
             ("index.docker.io/lab/x".to_owned(), "docker.io/lab/x:latest".to_owned()),
+            ("oci://ghcr.io/a/b:v1".to_owned(), "ghcr.io/a/b:v1".to_owned()),
             ("oras://ghcr.io/a/b/c:v1".to_owned(), "ghcr.io/a/b/c:v1".to_owned()),
             ("localhost/x".to_owned(), "localhost/x:latest".to_owned()),
             ("127.0.0.1:5000/a__b:T".to_owned(), "127.0.0.1:5000/a__b:T".to_owned()),

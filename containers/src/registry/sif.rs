@@ -12,7 +12,7 @@ use serde_json::json;
 use super::manifest;
 use super::pull::{bad, digest_of, parse, within};
 use super::push::push;
-use super::upload::Blob;
+use super::upload::{Blob, EMPTY, Held};
 use super::{Pulled, Pulling, Pushed, Pushing, Reference};
 use crate::make::Step;
 use crate::{Error, OciDigest, Result, Sha256};
@@ -20,7 +20,6 @@ use crate::{Error, OciDigest, Result, Sha256};
 /// What a SIF's layer is called.
 pub const SIF_LAYER: &str = "application/vnd.sylabs.sif.layer.v1.sif";
 const SIF_CONFIG: &str = "application/vnd.sylabs.sif.config.v1+json";
-const CONFIG: &[u8] = b"{}";
 const MAGIC: &[u8] = b"SIF_MAGIC";
 
 /// Pushes a SIF. `progress` of reading it is not told: it is hashed once.
@@ -38,19 +37,14 @@ pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
     file.rewind().map_err(Error::io("read", path))?;
     let bytes = file.metadata().map_err(Error::io("read", path))?.len();
     let digest = OciDigest(Sha256::of_file(path)?);
-    let config_digest = OciDigest(Sha256::of(CONFIG));
-    let mut config = tempfile::tempfile().map_err(Error::io("create", Path::new("a file")))?;
-    std::io::Write::write_all(&mut config, CONFIG)
-        .map_err(Error::io("write", Path::new("a file")))?;
-    let blobs = [
-        Blob { digest, bytes, file, start: 0 },
-        Blob { digest: config_digest, bytes: CONFIG.len() as u64, file: config, start: 0 },
-    ];
+    let config = Blob::of(EMPTY);
+    let config_digest = config.digest;
+    let blobs = [Blob { digest, bytes, held: Held::From(file, 0) }, config];
     let title = path.file_name().unwrap_or_default().to_string_lossy();
     let manifest = json!({
         "schemaVersion": 2,
         "mediaType": manifest::MANIFESTS[0],
-        "config": { "mediaType": SIF_CONFIG, "digest": config_digest.to_string(), "size": CONFIG.len() },
+        "config": { "mediaType": SIF_CONFIG, "digest": config_digest.to_string(), "size": EMPTY.len() },
         "layers": [{
             "mediaType": SIF_LAYER, "digest": digest.to_string(), "size": bytes,
             "annotations": { ANNOTATION_TITLE: title },

@@ -28,24 +28,35 @@ use super::origin::next;
 use super::session::{Halt, Scope, again, form};
 use super::{Answer, Method, Registry, Request};
 use crate::make::{Note, Watch};
-use crate::{Error, OciDigest, Result};
+use crate::{Error, OciDigest, Result, Sha256};
 
 /// Bytes of one request, unless the registry wants more: what is in memory per thread, and
 /// what a cut costs.
 const CHUNK: u64 = 4 << 20;
 /// The most that a registry may want.
 const MAX_CHUNK: u64 = 64 << 20;
+/// The configuration of what has none.
+pub(super) const EMPTY: &[u8] = b"{}";
 /// Answers without a body that is of use.
 const NOTHING: usize = 64 << 10;
 
-/// A blob of this machine: a part of a file.
+/// A blob of this machine.
 #[derive(Debug)]
 pub(crate) struct Blob {
     pub(crate) digest: OciDigest,
     pub(crate) bytes: u64,
-    pub(crate) file: File,
-    /// Where it begins in the file.
-    pub(crate) start: u64,
+    pub(crate) held: Held,
+}
+
+/// Where a blob's bytes are.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// In a file, from this byte on.
+    From(File, u64),
+    /// In a file that is opened for each chunk: an artifact may have more files than may be open.
+    At(PathBuf),
+    /// Here.
+    Bytes(&'static [u8]),
 }
 
 /// What became of it.
@@ -156,7 +167,7 @@ impl Uploads<'_> {
         }
     }
 
-    fn has(&self, digest: OciDigest) -> Result<bool> {
+    pub(super) fn has(&self, digest: OciDigest) -> Result<bool> {
         let url = self.url(&format!("blobs/{digest}"));
         let request = Request::new(Method::Head, &url);
         let (answer, _) = self.registry.ask(&request, &self.scope(), NOTHING)?;
@@ -334,15 +345,38 @@ enum Cut {
 }
 
 impl Blob {
+    /// Of these bytes.
+    pub(super) fn of(bytes: &'static [u8]) -> Self {
+        let (digest, len) = (OciDigest(Sha256::of(bytes)), bytes.len() as u64);
+        Self { digest, bytes: len, held: Held::Bytes(bytes) }
+    }
+
     fn read(&self, from: u64, to: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(usize::MAX)];
-        let read = self.file.read_exact_at(&mut bytes, self.start.saturating_add(from));
+        let read = match &self.held {
+            Held::From(file, start) => file.read_exact_at(&mut bytes, start.saturating_add(from)),
+            Held::At(path) => {
+                File::open(path).and_then(|file| file.read_exact_at(&mut bytes, from))
+            }
+            Held::Bytes(all) => {
+                let from = usize::try_from(from).unwrap_or(usize::MAX);
+                let mut rest = all.get(from..).unwrap_or_default();
+                io::Read::read_exact(&mut rest, &mut bytes)
+            }
+        };
         read.map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => {
-                Error::Changed { path: self.digest.to_string(), found: from, expected: self.bytes }
+                Error::Changed { path: self.shown(), found: from, expected: self.bytes }
             }
-            _ => Error::Read { path: self.digest.to_string(), source },
+            _ => Error::Read { path: self.shown(), source },
         })?;
         Ok(bytes)
+    }
+
+    fn shown(&self) -> String {
+        match &self.held {
+            Held::At(path) => path.display().to_string(),
+            _ => self.digest.to_string(),
+        }
     }
 }

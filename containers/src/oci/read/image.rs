@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::blobs::{Blobs, Expected};
 use super::docker;
-use crate::registry::{Blob, Reference};
+use crate::registry::{Blob, Held, Reference};
 use crate::rootfs::Layer;
 use crate::sif::Arch;
 use crate::{OciDigest, Result, Sha256};
@@ -177,7 +177,7 @@ impl Layout {
             let Expected { sha256, bytes } = self.expected(descriptor)?;
             if blobs.iter().all(|blob| blob.digest.0 != sha256) {
                 let (file, start) = self.blobs.place(&Expected { sha256, bytes })?;
-                blobs.push(Blob { digest: sha256.into(), bytes, file, start });
+                blobs.push(Blob { digest: sha256.into(), bytes, held: Held::From(file, start) });
             }
         }
         Ok(blobs)

@@ -1,0 +1,128 @@
+//! A bundle of a registry, whose files `transfer` fetches.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gular_bundle::{BLOCK_BYTES, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES};
+use gular_containers::fetch::Fault;
+use gular_containers::registry::{
+    Artifact, ArtifactBlob, Registry, read_artifact, read_blob, stream_blob,
+};
+use gular_pelican::Sink;
+use gular_transfer::{ARTIFACT_TYPE, Blocks, Error, ManifestFile, Source, artifact_title};
+
+use super::name::Name;
+use crate::exit::Failure;
+
+/// Ranges of one file at a time; each may be 4 MiB, and is fetched beside those of other files.
+const RANGES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
+
+/// A bundle whose artifact and manifest have been read.
+pub(super) struct OfRegistry<'a> {
+    registry: &'a Registry<'a>,
+    name: &'a Name,
+    artifact: Artifact,
+    manifest: ManifestFile,
+}
+
+impl<'a> OfRegistry<'a> {
+    /// Reads what is at a name, and checks that it is a bundle, and the one that is wanted.
+    pub(super) fn open(registry: &'a Registry<'a>, name: &'a Name) -> Result<Self, Failure> {
+        let artifact = read_artifact(registry, &name.reference)?;
+        let shown = format!("oci://{}", name.reference);
+        let kind = &*artifact.artifact_type;
+        // Other tools may say nothing of its type, or push it as their own.
+        let newer = kind != ARTIFACT_TYPE && kind.starts_with("application/vnd.gular.bundle.");
+        if newer {
+            let message = format!("`{shown}` is of type `{kind}`, newer than `{ARTIFACT_TYPE}`");
+            return Err(Failure::new(message, Some("read it with a newer release".to_owned())));
+        }
+        let Some(blob) = artifact.file(MANIFEST_NAME) else {
+            let message = format!("`{shown}` is not a bundle: it has no file `{MANIFEST_NAME}`");
+            let hint = "`gular image pull` fetches images";
+            return Err(Failure::new(message, Some(hint.to_owned())));
+        };
+        let bytes = read_blob(registry, &name.reference, blob, MAX_MANIFEST_BYTES, RANGES);
+        let bytes = bytes.map_err(|fault| failed(fault, MANIFEST_NAME))?;
+        let manifest = ManifestFile::parse(&shown, bytes)?;
+        let found = manifest.digest();
+        if let Some(expected) = name.digest.filter(|expected| *expected != found) {
+            let hint = "check the version, and that the digest is the one that was printed for it: \
+                        somebody may have replaced it";
+            let error = Error::ObjectDigest { url: shown, expected, found };
+            return Err(Failure::from(error).with_hint(hint));
+        }
+        Ok(Self { registry, name, artifact, manifest })
+    }
+
+    fn blob(&self, file: &FileEntry) -> Result<&ArtifactBlob, Error> {
+        let title = artifact_title(file);
+        let said = |what: String| Error::Source {
+            message: format!("`oci://{}` {what}", self.artifact.pinned),
+            hint: Some("it was not published whole: publish it again, as another version".into()),
+        };
+        let blob = self.artifact.file(&title);
+        let blob =
+            blob.ok_or_else(|| said(format!("has no file `{title}`, which its manifest lists")))?;
+        match blob.bytes == file.bytes {
+            true => Ok(blob),
+            false => Err(said(format!(
+                "has a file `{title}` of {} bytes, its manifest says {}",
+                blob.bytes, file.bytes
+            ))),
+        }
+    }
+}
+
+impl Source for OfRegistry<'_> {
+    fn name(&self) -> String {
+        format!("oci://{}#blake3={}", self.artifact.pinned, self.manifest.digest().hex())
+    }
+
+    fn manifest(&self) -> &ManifestFile {
+        &self.manifest
+    }
+
+    fn read(&self, file: &FileEntry, _cancel: &AtomicBool) -> Result<Vec<u8>, Error> {
+        let (blob, reference) = (self.blob(file)?, &self.name.reference);
+        let bytes = read_blob(self.registry, reference, blob, file.bytes, RANGES);
+        let bytes = bytes.map_err(|fault| failed(fault, file.name.as_str()))?;
+        file.accept(file.name.as_str(), &bytes)?;
+        Ok(bytes)
+    }
+
+    fn stream(
+        &self,
+        file: &FileEntry,
+        accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
+        from_block: u64,
+        sink: &mut Sink<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<(), Error> {
+        let (blob, reference) = (self.blob(file)?, &self.name.reference);
+        let mut blocks = Blocks::new(file, accepts, from_block, sink);
+        let from = from_block.saturating_mul(BLOCK_BYTES as u64);
+        let streamed = stream_blob(self.registry, reference, blob, from, RANGES, &mut |bytes| {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            blocks.take(bytes)
+        });
+        match streamed {
+            Err(_) if cancel.load(Ordering::Relaxed) => Err(Error::cancelled()),
+            Err(fault) if !blocks.is_refused() => Err(failed(fault, file.name.as_str())),
+            _ => blocks.end(),
+        }
+    }
+}
+
+/// A fault of the registry, or of the disk while `file` was written.
+fn failed(fault: Fault, file: &str) -> Error {
+    match fault {
+        Fault::Cancelled => Error::cancelled(),
+        Fault::Sink(e) => gular_files::Error::new("write", file, e).into(),
+        Fault::NotFound(message) => Error::Source { message, hint: None },
+        Fault::Failed { message, hint } => Error::Source { message, hint },
+    }
+}

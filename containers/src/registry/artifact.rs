@@ -1,0 +1,267 @@
+//! Files in a registry: an artifact with one blob per file, as ORAS makes it.
+//!
+//! ```text
+//! manifest: artifactType, annotations
+//!    ├─ config   `{}`
+//!    └─ layers   one per file: media type, SHA-256, length; its name as `…image.title`
+//! ```
+//!
+//! A tag that has an artifact is not given to another one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use oci_spec::image::{ANNOTATION_TITLE, ImageManifest};
+use serde_json::json;
+
+use super::manifest::{self, Document, MANIFESTS};
+use super::pull::{bad, digest_of, parse};
+use super::push::{Pushed, Pushing, send_blobs};
+use super::ranges::Ranges;
+use super::session::Scope;
+use super::upload::{Blob, EMPTY, Held};
+use super::{Reference, Registry};
+use crate::fetch::{Fault, Transport as _};
+use crate::{Error, OciDigest, Result, Sha256, StreamSha256};
+
+/// The type of a configuration that says nothing.
+const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
+
+/// One file of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactBlob {
+    /// Its name, a relative path as ORAS has it; empty where it has none.
+    pub title: String,
+    /// What it is.
+    pub media_type: String,
+    /// Of its bytes.
+    pub digest: OciDigest,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// An artifact of this machine.
+#[derive(Debug, Clone)]
+pub struct NewArtifact<'a> {
+    /// What it is.
+    pub artifact_type: &'a str,
+    /// The annotation of its manifest that tells it from others, and its value.
+    pub identity: (&'a str, String),
+    /// Its files, and where they are.
+    pub files: Vec<(ArtifactBlob, PathBuf)>,
+}
+
+/// An artifact of a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Artifact {
+    /// Its name with its digest.
+    pub pinned: String,
+    /// What it is; empty where it does not say.
+    pub artifact_type: String,
+    /// Annotations of its manifest.
+    pub annotations: BTreeMap<String, String>,
+    /// Its files.
+    pub files: Vec<ArtifactBlob>,
+}
+
+/// Pushes an artifact: the files that are missing, then the manifest, unless it is there. With
+/// `dry_run` nothing is sent, and [`Pushed::sent`] are the bytes that would be.
+///
+/// # Errors
+/// [`Error::Taken`] when the tag has another artifact; [`Error::Registry`]; [`Error::Oci`] for
+/// one with too many files; [`Error::Cancelled`].
+pub fn push_artifact(
+    artifact: &NewArtifact<'_>,
+    dry_run: bool,
+    with: &Pushing<'_>,
+) -> Result<Pushed> {
+    let Pushing { registry, to, .. } = *with;
+    let text = artifact.manifest();
+    if text.len() > manifest::MAX_BYTES {
+        let (files, bytes, most) = (artifact.files.len(), text.len(), manifest::MAX_BYTES);
+        let reason =
+            format!("a manifest of {files} files has {bytes} bytes, and registries take {most}");
+        return Err(bad(to, reason));
+    }
+    let digest = OciDigest(Sha256::of(&text));
+    to.check(digest)?;
+    let scope = Scope::push(to.repository());
+    let find = |tag: &str| manifest::find(registry, to.repository(), tag, None, &scope);
+    let at_tag = || to.tag().map_or(Ok(None), find);
+    // Before anything is sent.
+    let there = at_tag()?.map(|document| artifact.same(to, &document)).transpose()?;
+    let mut blobs = vec![Blob::of(EMPTY)];
+    let mut listed: HashSet<OciDigest> = blobs.iter().map(|blob| blob.digest).collect();
+    for (file, path) in &artifact.files {
+        let ArtifactBlob { digest, bytes, .. } = *file;
+        // Two files may be one blob.
+        if listed.insert(digest) {
+            blobs.push(Blob { digest, bytes, held: Held::At(path.clone()) });
+        }
+    }
+    let totals = send_blobs(&blobs, dry_run, with)?;
+    if let Some(there) = there {
+        return Ok(totals.of(to, there));
+    }
+    if !dry_run {
+        let name = to.tag().map_or_else(|| digest.to_string(), str::to_owned);
+        manifest::put(registry, to.repository(), &name, MANIFESTS[0], &text)?;
+        // Registries store a tag for whoever comes last.
+        if let Some(document) = at_tag()? {
+            artifact.same(to, &document)?;
+        }
+    }
+    Ok(totals.of(to, digest))
+}
+
+impl NewArtifact<'_> {
+    fn manifest(&self) -> Vec<u8> {
+        let layers = self.files.iter().map(|(file, _)| {
+            json!({
+                "mediaType": file.media_type,
+                "digest": file.digest.to_string(),
+                "size": file.bytes,
+                "annotations": { ANNOTATION_TITLE: file.title },
+            })
+        });
+        let config = Blob::of(EMPTY);
+        let (name, value) = &self.identity;
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFESTS[0],
+            "artifactType": self.artifact_type,
+            "config": { "mediaType": EMPTY_TYPE, "digest": config.digest.to_string(), "size": config.bytes },
+            "layers": layers.collect::<Vec<_>>(),
+            "annotations": { (*name): value },
+        });
+        manifest.to_string().into_bytes()
+    }
+
+    /// The digest of a manifest that lists these files, whoever wrote it.
+    fn same(&self, to: &Reference, document: &Document) -> Result<OciDigest> {
+        let found = Artifact::of(to, document);
+        let names = |file: &ArtifactBlob| (file.title.clone(), file.digest);
+        let theirs: Option<HashSet<_>> =
+            found.as_ref().ok().map(|found| found.files.iter().map(names).collect());
+        if theirs == Some(self.files.iter().map(|(file, _)| names(file)).collect()) {
+            return Ok(document.digest);
+        }
+        let name = self.identity.0;
+        let found = match found {
+            Ok(Artifact { annotations, .. }) if annotations.contains_key(name) => {
+                annotations.get(name).cloned().unwrap_or_default()
+            }
+            Ok(Artifact { artifact_type, .. }) if !artifact_type.is_empty() => artifact_type,
+            _ => format!("an image, {}", document.digest),
+        };
+        Err(Error::Taken { name: to.to_string(), found })
+    }
+}
+
+/// What is at a name.
+///
+/// # Errors
+/// [`Error::Registry`]; [`Error::Oci`] for an index, or a manifest that is none.
+pub fn read_artifact(registry: &Registry<'_>, reference: &Reference) -> Result<Artifact> {
+    let (repository, name) = (reference.repository(), reference.manifest());
+    let scope = Scope::pull(repository);
+    match manifest::find(registry, repository, &name, reference.digest(), &scope)? {
+        Some(document) => Artifact::of(reference, &document),
+        None => {
+            let tags = manifest::tags(registry, repository);
+            let hint = match tags.is_empty() {
+                true => None,
+                false => Some(format!("`{repository}` has {}", tags.join(", "))),
+            };
+            let (what, reason) = (reference.to_string(), "there is no such version".to_owned());
+            Err(Error::Registry { what, reason, hint })
+        }
+    }
+}
+
+impl Artifact {
+    fn of(reference: &Reference, document: &Document) -> Result<Self> {
+        if !MANIFESTS.contains(&&*document.media_type) {
+            let found = &document.media_type;
+            return Err(bad(reference, format!("it is of type `{found}`, expected a manifest")));
+        }
+        let parsed: ImageManifest = parse(reference, document)?;
+        let files = parsed.layers().iter().map(|layer| {
+            let title = layer.annotations().as_ref().and_then(|all| all.get(ANNOTATION_TITLE));
+            Ok(ArtifactBlob {
+                title: title.cloned().unwrap_or_default(),
+                media_type: layer.media_type().to_string(),
+                digest: digest_of(reference, layer)?,
+                bytes: layer.size(),
+            })
+        });
+        let annotations = parsed.annotations().iter().flatten();
+        Ok(Self {
+            pinned: reference.pinned(document.digest).to_string(),
+            artifact_type: parsed
+                .artifact_type()
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            annotations: annotations.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            files: files.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The file of this name.
+    #[must_use]
+    pub fn file(&self, title: &str) -> Option<&ArtifactBlob> {
+        self.files.iter().find(|file| file.title == title)
+    }
+}
+
+/// The bytes of a blob from byte `from` on, in order, in `threads` ranges at a time. They are not
+/// compared with its digest.
+///
+/// # Errors
+/// [`Fault::Sink`] with what `sink` said, and others.
+pub fn stream_blob(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    blob: &ArtifactBlob,
+    from: u64,
+    threads: NonZeroUsize,
+    sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), Fault> {
+    let (repository, digest) = (reference.repository(), blob.digest);
+    Ranges { registry, repository, digest, threads }.stream("", blob.bytes, from, sink)
+}
+
+/// A blob of at most `limit` bytes, compared with its digest.
+///
+/// # Errors
+/// [`Fault::Failed`] for other bytes, or too many.
+pub fn read_blob(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    blob: &ArtifactBlob,
+    limit: u64,
+    threads: NonZeroUsize,
+) -> Result<Vec<u8>, Fault> {
+    let failed = |reason: String| {
+        let url = registry.url(reference.repository(), &format!("blobs/{}", blob.digest));
+        Fault::Failed { message: format!("`{url}`: {reason}"), hint: None }
+    };
+    if blob.bytes > limit {
+        return Err(failed(format!("it has {} bytes, at most {limit} are read", blob.bytes)));
+    }
+    let (mut bytes, mut hasher) = (Vec::new(), StreamSha256::default());
+    stream_blob(registry, reference, blob, 0, threads, &mut |piece| {
+        hasher.update(piece);
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })?;
+    let found = OciDigest(hasher.finish());
+    match found == blob.digest {
+        true => Ok(bytes),
+        false => Err(failed(format!("it has the digest {found}, expected {}", blob.digest))),
+    }
+}
