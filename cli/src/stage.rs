@@ -47,8 +47,16 @@ pub(crate) struct StageArgs {
     ///
     /// `auto`: /dev/shm if the copy takes less than half of what is available, otherwise scratch.
     /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp.
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = stage_to)]
-    pub(crate) to: StageTo,
+    /// [default: auto; with --mount a bundle of this machine stays where it is]
+    #[arg(long, value_name = "WHERE", value_parser = stage_to)]
+    pub(crate) to: Option<StageTo>,
+    /// Mount the shards of a bundle of envelope `squashfs`, as folders of plain files
+    ///
+    /// COMMAND finds the files of a split of one shard in `{}/train`, those of any shard in
+    /// `{}/files/SHARD`; `{}` itself opens as the bundle. As root the kernel mounts, for others
+    /// squashfuse does. Without --to nothing is copied; with it, and of a URL, the copy is mounted.
+    #[arg(long, conflicts_with_all = ["unpack", "keep"])]
+    pub(crate) mount: bool,
     /// Copy a bundle's samples as plain files
     ///
     /// They have the names that `gular convert --envelope directory` gives them.
@@ -79,7 +87,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
     let relay = Relay::install()?;
     let env = Env::process();
     let options = StageOptions {
-        to: args.to.clone(),
+        to: args.to.clone().unwrap_or(StageTo::Auto),
         unpack: args.unpack,
         keep: args.keep,
         jobs: args.jobs.count(),
@@ -88,8 +96,12 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         direct: args.direct,
         ..StageOptions::default()
     };
+    // Of a mount, whether a copy comes first.
+    let copies = !args.mount || args.to.is_some() || args.src.contains("://");
+    let mounting = StageOptions { mount: true, ..options.clone() };
     if args.dry_run {
-        let report = plan(&args.src, &options, &env, &relay.cancel);
+        let options = if copies { &options } else { &mounting };
+        let report = plan(&args.src, options, &env, &relay.cancel);
         say(&report.map_err(|e| relay.ended(e))?, output, true)?;
         return Ok(Exit::Done);
     }
@@ -104,9 +116,29 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
             bar.set_position(done);
         }
     };
-    let staged = stage(&args.src, &options, &env, &event, &relay.cancel);
+    if args.mount && !args.src.contains("://") {
+        // What cannot be mounted need not be copied.
+        plan(&args.src, &mounting, &env, &relay.cancel).map_err(|e| relay.ended(e))?;
+    }
+    let copied = match copies {
+        true => Some(stage(&args.src, &options, &env, &event, &relay.cancel)),
+        false => None,
+    };
+    let copied = copied.transpose();
     bar.finish_and_clear();
-    let staged = staged.map_err(|e| relay.ended(e))?;
+    let copied = copied.map_err(|e| relay.ended(e))?;
+    let place = copied.as_ref().map_or_else(|| args.src.clone(), |copy| copy.report.path.clone());
+    let (staged, copy) = match (args.mount, copied) {
+        (false, Some(copied)) => (copied, None),
+        (_, copied) => {
+            let mounted = stage(&place, &mounting, &env, &event, &relay.cancel);
+            (mounted.map_err(|e| relay.ended(e))?, copied)
+        }
+    };
+    if let Some(copy) = &copy {
+        // Until the mounts are gone, whatever happens to this process.
+        copy.hand_down()?;
+    }
     say(&staged.report, output, args.command.is_empty())?;
     let exit = match args.command.split_first() {
         None => {
@@ -116,6 +148,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         Some((program, arguments)) => relay.command(&staged, program, arguments),
     };
     staged.release()?;
+    copy.map_or(Ok(true), Staged::release)?;
     exit
 }
 
@@ -147,18 +180,26 @@ fn text(report: &StageReport) -> String {
             let path = &report.path;
             format!("{what} are in `{path}` ({place}), or on their way; nothing was written")
         }
+        StageReport { dry_run: true, mounted: true, .. } => {
+            format!("{what} would be mounted at `{}`; nothing was mounted", report.path)
+        }
         StageReport { dry_run: true, .. } => {
             format!("{what} would go to `{}` ({place}); nothing was written", report.path)
         }
         StageReport { shared: true, .. } => {
             format!("{what} are in `{}` ({place}) already", report.path)
         }
+        StageReport { mounted: true, .. } => {
+            let shards = show::count(report.files, "shard");
+            let bytes = show::size(report.bytes);
+            format!("mounted {bytes} in {shards} at `{}`, {:.2} s", report.path, report.seconds)
+        }
         _ => {
             let pace = show::pace(report.bytes, report.seconds);
             format!("staged {what} to `{}` ({place}){pace}", report.path)
         }
     };
-    if let Some(limit) = &report.limit {
+    if let Some(limit) = report.limit.as_ref().filter(|_| !report.mounted) {
         let (needed, left) = (show::size(report.needed), show::size(limit.available));
         text.push_str(&format!("\n{needed} had to be free; {} leaves {left}", limit.name));
     }

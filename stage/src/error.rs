@@ -79,6 +79,22 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
+    /// A bundle whose shards are not file systems.
+    #[error("`{path}` cannot be mounted: its envelope is `{envelope}`, and only `squashfs` can")]
+    NotMountable {
+        /// The bundle.
+        path: String,
+        /// Its envelope.
+        envelope: &'static str,
+    },
+    /// A shard that nothing here could mount.
+    #[error("cannot mount `{image}`: {reason}")]
+    Mount {
+        /// The shard.
+        image: String,
+        /// What each program said.
+        reason: String,
+    },
     /// There is nothing to copy.
     #[error("there is no `{path}` to stage")]
     NoSource {
@@ -123,6 +139,12 @@ impl Error {
             Self::Source { .. } => {
                 Some("stage a folder of plain files that nobody writes to, or pack it")
             }
+            Self::NotMountable { .. } => {
+                Some("convert it to the envelope `squashfs`, or unpack its samples")
+            }
+            Self::Mount { .. } => Some(
+                "install squashfuse (`apt-get install squashfuse`, `dnf install squashfuse`, or `conda install -c conda-forge squashfuse`); Apptainer mounts a shard by itself: `--bind SHARD:/mnt:image-src=/`",
+            ),
             Self::NoSource { .. } => Some("name a bundle, a directory, or the URL of a bundle"),
             Self::Stopped { .. } => Some("run the same command again"),
             Self::Io(error) => error.hint(),

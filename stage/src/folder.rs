@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use gular_files::{Lock, LockMode};
 
+use super::mount;
 use crate::Error;
 
 const MARKER: &str = ".gular-stage";
@@ -358,7 +359,7 @@ impl Drop for Gate<'_> {
 
 /// 64 hex digits, and what else tells kinds of copies apart.
 fn is_name(name: &str) -> bool {
-    let hex = name.strip_suffix("-files").unwrap_or(name);
+    let hex = name.strip_suffix("-files").or(mount::digest_in(name)).unwrap_or(name);
     hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
@@ -387,6 +388,8 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() {
         return Err(io::Error::other("it is not a folder of this user"));
     }
+    // What is mounted below it is not its own.
+    mount::unmount_below(path)?;
     fs::remove_dir_all(path)
 }
 
@@ -402,10 +405,12 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-/// What the files and folders below `dir` take, itself included.
+/// What the files and folders below `dir` take, itself included; not what is mounted there.
 fn taken(dir: &Path) -> Taken {
+    let device = fs::symlink_metadata(dir).map(|found| found.dev()).ok();
     let Ok(entries) = fs::read_dir(dir) else { return Taken::default() };
     let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if Some(found.dev()) != device => Taken::default(),
         Ok(found) if found.is_dir() => taken(&entry.path()),
         Ok(found) => Taken { bytes: found.blocks().saturating_mul(512), inodes: 1 },
         Err(_) => Taken::default(),

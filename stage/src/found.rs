@@ -9,6 +9,7 @@ use gular_transfer::{
     BundleUrl, Cache, Client, ClientOptions, FetchOptions, RemoteBundle, Trust, Watch,
 };
 
+use super::mount;
 use super::room::Need;
 use super::run::StageOptions;
 use super::source::{Directory, Source};
@@ -40,6 +41,12 @@ pub(super) fn look(
         true => Source::Samples(Box::new(bundle)),
         false => Source::Bundle(Box::new(bundle)),
     };
+    if options.mount {
+        let bundle = Bundle::open(Path::new(place), open)?;
+        mount::check(&bundle)?;
+        bundle.check_lengths()?;
+        return Found::local(Source::Mounted(Box::new(bundle)));
+    }
     if !place.contains("://") {
         let path = Path::new(place);
         let bundle = match path.join(MANIFEST_NAME).is_file() {

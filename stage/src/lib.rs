@@ -8,7 +8,8 @@
 //!
 //! NAME is the bundle's digest, so that all ranks of a job meet at one copy: the
 //! first makes it, the others wait and share it, the last removes it. What a killed
-//! one left is removed by the next, whatever it stages.
+//! one left is removed by the next, whatever it stages. Shards that are SquashFS images can be mounted
+//! instead, where they are; then NAME holds the mounts.
 
 mod base;
 mod copy;
@@ -16,6 +17,7 @@ mod error;
 mod folder;
 mod found;
 mod memory;
+mod mount;
 mod room;
 mod run;
 mod source;

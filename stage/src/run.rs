@@ -12,6 +12,7 @@ use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, Stale, State};
 use super::found::{Found, cached_samples, client, look, remote};
+use super::mount;
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::Source;
 use crate::Error;
@@ -26,6 +27,8 @@ pub struct StageOptions {
     pub to: StageTo,
     /// A bundle's samples as plain files, named as `gular convert` names them.
     pub unpack: bool,
+    /// Instead of a copy, the shards of a bundle of this machine, mounted; they are SquashFS images.
+    pub mount: bool,
     /// The copy stays when its last user leaves, until a run that does not say so.
     pub keep: bool,
     /// Threads that copy.
@@ -46,6 +49,7 @@ impl Default for StageOptions {
         Self {
             to: StageTo::Auto,
             unpack: false,
+            mount: false,
             keep: false,
             jobs: 4,
             token_files: Vec::new(),
@@ -86,6 +90,8 @@ pub struct StageReport {
     pub removed: u64,
     /// Bytes that removing them would free, when nothing was written.
     pub freed: u64,
+    /// Whether shards are mounted there, and not copied.
+    pub mounted: bool,
     /// Whether nothing was written.
     pub dry_run: bool,
     /// Wall-clock time, waiting included.
@@ -195,7 +201,8 @@ pub fn plan(
         Err(no_base(Path::new(""), "there is no folder".into()))
     };
     let report = run().map_err(|e| stopped(e, place))?;
-    Ok(StageReport { dry_run: true, seconds: start.elapsed().as_secs_f64(), ..report })
+    let (mounted, seconds) = (options.mount, start.elapsed().as_secs_f64());
+    Ok(StageReport { dry_run: true, mounted, seconds, ..report })
 }
 
 /// Makes or shares the copy of the bundle, directory or bundle URL at `place`.
@@ -243,6 +250,7 @@ fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
         shared: false,
         removed: 0,
         freed: 0,
+        mounted: false,
         dry_run: false,
         seconds: 0.0,
     }
@@ -355,7 +363,8 @@ impl Work<'_> {
                 }
             }
         };
-        let report = StageReport { seconds: self.start.elapsed().as_secs_f64(), ..report };
+        let (mounted, seconds) = (self.options.mount, self.start.elapsed().as_secs_f64());
+        let report = StageReport { mounted, seconds, ..report };
         let keep = self.options.keep;
         let seat = seat.map(|mut seat| {
             seat.keep = keep;
@@ -423,6 +432,9 @@ impl Work<'_> {
         match source {
             Source::Bundle(bundle) => copy.bundle(bundle),
             Source::Samples(bundle) => copy.samples(bundle),
+            Source::Mounted(bundle) => {
+                mount::mount(bundle, to, &|| self.cancel.load(Ordering::Relaxed))
+            }
             Source::Directory(directory) => copy.directory(directory),
             Source::Remote(remote) => {
                 let client = client(self.options, self.env)?;

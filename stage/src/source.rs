@@ -13,6 +13,7 @@ use gular_bundle::{
 };
 use gular_transfer::RemoteBundle;
 
+use super::mount;
 use super::room::Need;
 use crate::Error;
 
@@ -23,6 +24,8 @@ pub(super) enum Source {
     Bundle(Box<Bundle>),
     /// A bundle's samples as plain files.
     Samples(Box<Bundle>),
+    /// A bundle of this machine whose shards are mounted.
+    Mounted(Box<Bundle>),
     /// A published bundle.
     Remote(Box<RemoteBundle>),
     /// A directory.
@@ -54,6 +57,7 @@ impl Source {
         match self {
             Self::Bundle(bundle) => bundle.digest().hex(),
             Self::Samples(bundle) => format!("{}-files", bundle.digest().hex()),
+            Self::Mounted(bundle) => mount::name(bundle),
             Self::Remote(remote) => remote.digest().hex(),
             Self::Directory(directory) => directory.name(),
         }
@@ -83,6 +87,7 @@ impl Source {
                 bundle_files(remote.manifest(), &mut need);
             }
             Self::Samples(bundle) => sample_files(bundle, &mut need)?,
+            Self::Mounted(bundle) => need = mount::need(bundle),
             Self::Directory(directory) => {
                 need.add_folders(directory.folders.len() as u64 + 1);
                 directory.files.iter().for_each(|file| need.add(file.len));

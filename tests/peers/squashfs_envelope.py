@@ -3,8 +3,11 @@
 import os
 import pathlib
 import shutil
+import signal
+import subprocess
+import sys
 
-from _shared import check, extract, finish, gular, make_images, run, shards, skip, squashfs_readers, unpacked
+from _shared import GULAR, check, extract, finish, gular, make_images, run, sha, shards, skip, squashfs_readers, unpacked
 
 # Everything as it is; files smaller than a block share fragments, which are stored too.
 STORED = ["-noD", "-noF", "-no-sparse"]
@@ -50,6 +53,63 @@ def our_images(shows):
     apptainer_binds(files[0])
     raw_arrays(shows)
     many_in_a_folder(shows)
+    staged_mounts(shows, made)
+
+
+# What any training does that knows folders of classes alone.
+LISTS = """
+import hashlib, os, sys
+for folder, _, names in os.walk(sys.argv[1] + "/train/"):
+    for name in names:
+        path = os.path.join(folder, name)
+        print(os.path.relpath(path, sys.argv[1]), hashlib.sha256(open(path, "rb").read()).hexdigest(), sep="\\t")
+"""
+
+
+def staged_mounts(shows, made):
+    """`gular stage --mount`: plain files for a command, and nothing left mounted, by the kernel and by squashfuse."""
+    gular("pack", "images", "one", "--envelope", "squashfs")
+    expected = {key: sha(data) for key, (data, _) in made.items() if key.startswith("train/")}
+    path = os.environ["PATH"]
+    tools = pathlib.Path("tools").absolute()
+    tools.mkdir()
+    for name in ("squashfuse", "umount", "fusermount", "fusermount3"):
+        if shutil.which(name):
+            (tools / name).symlink_to(shutil.which(name))
+    for reader, found in (("kernel", path), ("squashfuse", str(tools))):
+        if reader not in shows:
+            continue
+        os.environ["PATH"] = found
+        try:
+            staged_mount(reader, expected)
+        finally:
+            os.environ["PATH"] = path
+
+
+def mounts():
+    return [line.split()[4] for line in open("/proc/self/mountinfo") if "/gular-stage-" in line]
+
+
+def staged_mount(reader, expected):
+    for more in ([], ["--to", str(pathlib.Path.cwd())]):
+        name = f"{reader}: {'a mounted copy' if more else 'mounted in place'}"
+        stage = [GULAR, "stage", "one", "--mount", "--quiet", *more]
+        said = run(*stage, "--", sys.executable, "-c", LISTS, "{}")
+        seen = dict(line.split("\t") for line in said.splitlines())
+        seen.pop("train/samples.tsv", None)
+        check(f"{name}, plain files", seen == expected, list(seen.items())[:3])
+        run(*stage, "--", GULAR, "verify", "{}")
+        check(f"{name}, nothing is left", mounts() == [], mounts())
+        held = subprocess.Popen(stage, stdout=subprocess.PIPE, text=True)
+        path = pathlib.Path(held.stdout.readline().strip())
+        check(f"{name}, held", len(mounts()) == 2 and (path / "manifest.json").is_file(), (path, mounts()))
+        shared = run(*stage, "--", sys.executable, "-c", "print(len(__import__('os').listdir('{}/train')))")
+        check(f"{name}, shared", int(shared) > 1 and len(mounts()) == 2, (shared, mounts()))
+        held.send_signal(signal.SIGKILL)
+        held.wait()
+        check(f"{name}, a kill leaves the mount", len(mounts()) == 2, mounts())
+        run(GULAR, "stage", "images", "--quiet", "--to", path.parent.parent, "--", "/bin/true")
+        check(f"{name}, which the next run removes", mounts() == [] and not path.exists(), mounts())
 
 
 def apptainer_binds(image):

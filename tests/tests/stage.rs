@@ -378,6 +378,31 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     check(&case.bundle, &["true"]);
 }
 
+/// Mounts themselves are tried in `tests/peers/squashfs_envelope.py`.
+#[test]
+fn what_cannot_be_mounted_is_named_and_leaves_nothing() {
+    let case = Case::new();
+    let refused = |source: &Path, says: &[&str]| {
+        let mut command = case.command(source, &["--mount", "--", "true"]);
+        let outcome = finish(command.env("PATH", case.dir.path()));
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        says.iter().for_each(|says| assert!(outcome.stderr.contains(says), "{}", outcome.stderr));
+        assert!(case.is_clean());
+    };
+    refused(
+        &case.bundle,
+        &["its envelope is `shards`, and only `squashfs` can", "hint: convert it"],
+    );
+    let squashed = case.dir.path().join("squashed");
+    let packed =
+        run(["convert", text(&case.bundle), text(&squashed), "--envelope", "squashfs", "--quiet"]);
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    refused(&squashed, &["squashfuse: not installed", "apt-get install squashfuse"]);
+    // Without `--to` nothing would be copied.
+    let asked = run(["stage", text(&squashed), "--mount", "--dry-run"]);
+    assert!(asked.stderr.contains("would be mounted at `/"), "{asked:?}");
+}
+
 #[test]
 fn an_unfinished_copy_is_begun_anew() {
     let case = Case::new();
