@@ -47,6 +47,7 @@ pub(crate) struct StageArgs {
     ///
     /// `auto`: /dev/shm if the copy takes less than half of what is available, otherwise scratch.
     /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp.
+    ///
     /// [default: auto; with --mount a bundle of this machine stays where it is]
     #[arg(long, value_name = "WHERE", value_parser = stage_to)]
     pub(crate) to: Option<StageTo>,

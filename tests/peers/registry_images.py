@@ -143,7 +143,7 @@ def tree(folder):
 def bundles(host):
     """Bundles as artifacts: versions share what is equal, and keep their names to themselves."""
     make_images()
-    gular("pack", "images", "birds", "--shard-size", "500KiB")
+    gular("pack", "images", "birds", "--shard-size", "1MiB")
     made = gular("derive", "birds", "some", "--limit", "50%")
     digest = gular("inspect", "birds")["digest"]
     name = f"oci://{host}/lab/birds"
@@ -173,7 +173,7 @@ def bundles(host):
     gular("fetch", part["url"], "some-back")
     check("a view comes back with its shards", gular("verify", "some-back")["digest"] == part["digest"])
     said = gular("fetch", f"{name}:v7", "none", refused=True)
-    check("a version that is not there names those that are", "there is no such version" in said and "has some, v1" in said, said)
+    check("a version that is not there names those that are", "there is no such version" in said and "some" in said and "v1" in said.splitlines()[1], said)
     said = gular("fetch", f"oci://{host}/lab/plain:v1", "none", refused=True)
     check("an image is not a bundle", "is not a bundle" in said and not pathlib.Path("none").exists(), said)
     if shutil.which("skopeo"):

@@ -243,7 +243,11 @@ impl Uploads<'_> {
         }
         *sent += end - upload.at;
         // A registry that took less goes on where it says.
-        let at = uploaded(&answer).unwrap_or(end);
+        let at = match uploaded(&answer) {
+            // `0-0` is said of nothing, and of one byte.
+            Some(0) if end == 1 => 1,
+            at => at.unwrap_or(end),
+        };
         if at > end || at <= upload.at {
             let reason = format!("it has {at} bytes of the upload, {end} were sent");
             return Err(Cut::Passing(reason, None));
