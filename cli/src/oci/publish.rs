@@ -41,16 +41,23 @@ struct Report {
     url: String,
     /// The bundle's identity.
     digest: Digest,
+    /// Blobs that the version has now.
     objects: usize,
+    /// Those of them that were sent.
     uploaded: usize,
+    /// Those that were there already.
     identical: usize,
-    /// Those that another repository lent.
+    /// Those that another repository of the registry had.
     mounted: usize,
+    /// Bytes of all blobs.
     bytes: u64,
+    /// Bytes of those that were sent.
     bytes_uploaded: u64,
-    /// Bytes that a run before had sent of uploads that were cut.
+    /// Bytes that an earlier run had sent of uploads that were cut.
     bytes_resumed: u64,
+    /// Whether nothing was written.
     dry_run: bool,
+    /// Wall-clock time.
     seconds: f64,
 }
 

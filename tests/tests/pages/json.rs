@@ -88,6 +88,7 @@ const RESULTS: &[(&str, Source)] = &[
         ]),
     ),
     ("gular publish --recursive", Of(&[("transfer/src/publish/report.rs", "PublishReport"), SAID])),
+    ("gular publish oci://", Of(&[("cli/src/oci/publish.rs", "Report")])),
     ("gular fetch", Of(&[("transfer/src/fetch/report.rs", "FetchReport")])),
     ("gular fetch --keys", Of(&[("transfer/src/fetch/samples.rs", "SampleReport")])),
     ("gular fetch --recursive", Of(&[("transfer/src/folder/report.rs", "FolderFetch"), SAID])),
