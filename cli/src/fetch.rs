@@ -36,7 +36,6 @@ Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again l
 
 Example:
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
-  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… some/ --keys keys.txt
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… owls/ --where \"class = owl\"")]
 pub(crate) struct FetchArgs {
     /// NAME/VERSION#DIGEST as `gular publish` prints it, or an object; with -r a collection
@@ -54,14 +53,14 @@ pub(crate) struct FetchArgs {
     /// Only these splits, such as `train,val`
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
     pub(crate) splits: Vec<Split>,
-    /// Only the samples whose keys are in this file, one per line; may be repeated
+    /// Only the samples whose keys this file lists, one per line
     ///
-    /// DIR, which must be new or empty, becomes a bundle of only these samples. Only their bytes
+    /// May be repeated. DIR, which must be new or empty, becomes a bundle of only these samples. Only their bytes
     /// and the indexes are requested, and each sample is checked against its digest. An interrupted
     /// run starts again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["recursive"])]
     pub(crate) keys: Vec<PathBuf>,
-    /// Only the samples that fit a condition, such as `class = cat,dog and bytes > 5000`
+    /// Only the samples that fit, as in `class = cat and bytes > 5000`
     ///
     /// The condition is written as for `gular derive --where`, and DIR becomes a bundle as with
     /// --keys. With --keys, a sample must be listed and fit. A condition on fields needs their
@@ -70,7 +69,7 @@ pub(crate) struct FetchArgs {
     #[arg(long = "where", value_name = "CONDITION", conflicts_with_all = ["recursive"])]
     pub(crate) filter: Option<String>,
     /// Read from the origin instead of from caches
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) direct: bool,
     /// Only show what would be fetched
     #[arg(long)]

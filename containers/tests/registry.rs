@@ -209,7 +209,8 @@ impl State {
                 }
             }
             Method::Get if path.ends_with("/tags/list") => {
-                let tags: Vec<_> = self.manifests.keys().collect();
+                let is_tag = |name: &&String| !name.starts_with("sha256:");
+                let tags: Vec<_> = self.manifests.keys().filter(is_tag).collect();
                 let list = json!({ "name": "lab/x", "tags": tags }).to_string();
                 Ok((answer(200, &[]), list.into_bytes()))
             }

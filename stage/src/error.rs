@@ -143,7 +143,7 @@ impl Error {
                 Some("convert it to the envelope `squashfs`, or unpack its samples")
             }
             Self::Mount { .. } => Some(
-                "install squashfuse (`apt-get install squashfuse`, `dnf install squashfuse`, or `conda install -c conda-forge squashfuse`); Apptainer mounts a shard by itself: `--bind SHARD:/mnt:image-src=/`",
+                "install squashfuse (`apt-get install squashfuse`, `dnf install squashfuse`, or `conda install -c conda-forge squashfuse`); Apptainer mounts a shard by itself, bound with `image-src=/`",
             ),
             Self::NoSource { .. } => Some("name a bundle, a directory, or the URL of a bundle"),
             Self::Stopped { .. } => Some("run the same command again"),

@@ -240,7 +240,7 @@ mod tests {
         let rest = &all[from as usize * BLOCK..];
         let taken = rest.chunks(piece).try_for_each(|piece| blocks.take(piece));
         if bad.is_some() {
-            let expected = format!("bytes {BLOCK}..{} of `x` are not those packed", 2 * BLOCK);
+            let expected = format!("bytes {BLOCK}..{} of `x` differ from those packed", 2 * BLOCK);
             assert_eq!(blocks.end().unwrap_err().to_string(), expected);
         }
         (seen, taken.is_ok())

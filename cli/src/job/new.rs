@@ -53,7 +53,7 @@ pub(super) struct NewArgs {
     /// What the image needs, a file of `gular image export facts`: size, capability, CUDA
     #[arg(long, value_name = "FILE", requires = "image", hide_short_help = true)]
     facts: Option<PathBuf>,
-    /// The bundle, as `gular publish` prints it: URL#blake3=…; or its folder here
+    /// The bundle: URL#blake3=…, as `gular publish` prints it, or a folder
     #[arg(long, value_name = "URL")]
     data: Option<String>,
     /// Who brings the data: `batch` (HTCondor) or `job` [default: batch, if it fits]
@@ -113,9 +113,10 @@ pub(super) struct NewArgs {
     /// Cores of each process
     #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
-    /// Memory of the job; on Slurm of each node, for all its processes [default: 4GB; jsc: all]
+    /// Memory of the job, on Slurm of each node [default: 4GB; jsc: all]
     ///
-    /// Counted as HTCondor and Slurm do: 1GB is 1024MB. At JSC a job has whole nodes.
+    /// All processes of the node share it. Counted as HTCondor and Slurm do: 1GB is 1024MB. At JSC
+    /// a job has whole nodes.
     #[arg(long, value_name = "SIZE", value_parser = units::request)]
     memory: Option<u64>,
     /// What the program keeps in /dev/shm, which counts as memory
