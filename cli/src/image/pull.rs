@@ -132,10 +132,16 @@ fn refuse(args: &PullArgs, is_object: bool, is_sif: bool) -> Result<(), Failure>
     match flags.iter().find(|(_, given, _)| *given) {
         None => Ok(()),
         Some((flag, _, hint)) => {
-            let message = format!("`{flag}` has no effect on `{}`", show::plain(&args.from));
+            let message =
+                format!("`{flag}` has no effect on `{}`", show::plain(without_query(&args.from)));
             Err(Failure::new(message, Some((*hint).to_owned())))
         }
     }
+}
+
+/// A query may hold a token.
+fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
 }
 
 /// The image that a text names.

@@ -149,6 +149,7 @@ impl Inner {
             Some(body) => {
                 let source = source_of(body).await;
                 let len = body.len() as u64;
+                self.pace.wait(len).await;
                 let storing = self.options.patience;
                 let upload = Upload { len, expect: false, storing, source };
                 self.http.upload(&request, upload).await.0

@@ -180,10 +180,10 @@ fn another_kind_of_processor_is_told_at_the_resume() {
         said(&command.envs(variable.iter().copied()).output().unwrap())
     };
     let told = run(&[("ATEN_CPU_CAPABILITY", "default")]);
-    assert!(told.contains("warning: the processor is `"), "{told}");
+    assert!(told.contains("warning: the processor is now `"), "{told}");
     assert!(told.contains("ATEN_CPU_CAPABILITY=default"), "{told}");
     // What is saved now is of that one.
     let told = run(&[("ATEN_CPU_CAPABILITY", "default")]);
     assert!(!told.contains("warning:"), "{told}");
-    assert!(run(&[]).contains("warning: the processor is `"));
+    assert!(run(&[]).contains("warning: the processor is now `"));
 }
