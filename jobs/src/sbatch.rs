@@ -645,7 +645,10 @@ fn programs(
     let linked = linked(script);
     let folder = folder_of(file);
     let is_missing = |name: &str, path: &str| match &linked {
-        Some(linked) => !linked.contains(&base_name(name)) && !disk.exists(path),
+        Some(linked) => {
+            let first = name.trim_start_matches("./").split('/').next();
+            !first.is_some_and(|first| linked.contains(&first)) && !disk.exists(path)
+        }
         None => !moved && !script.brings_files() && !disk.exists(path),
     };
     for (line, name) in script.scripts() {
@@ -709,8 +712,17 @@ fn linked(script: &Script) -> Option<Vec<&str>> {
     let [entered] = entered.as_slice() else { return None };
     let made = all("mkdir").any(|command| command.call().contains(entered));
     let brings = script.commands.iter().any(|c| c.program() != "cd" && is_bringer(c.program()));
-    let links = all("ln").filter_map(|command| command.call().iter().rev().nth(1));
-    let linked: Vec<&str> = links.map(|source| base_name(source)).collect();
+    let links = all("ln").map(|command| {
+        let words = command.call().iter().skip(1).map(String::as_str);
+        let words: Vec<&str> = words.filter(|word| !word.starts_with('-')).collect();
+        match words.as_slice() {
+            [source, "." | "./"] if !base_name(source).contains(['*', '?', '$']) => {
+                Some(base_name(source))
+            }
+            _ => None,
+        }
+    });
+    let linked = links.collect::<Option<Vec<&str>>>()?;
     (made && !brings && !linked.is_empty()).then_some(linked)
 }
 

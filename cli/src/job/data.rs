@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use clap::ValueEnum;
 use gular_bundle::{FileEntry, Manifest, ShardEntry, Split};
@@ -101,7 +101,13 @@ pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data
 /// The URL of a folder of this machine, with its digest where one is given.
 fn of_folder(text: &str) -> Option<String> {
     let (folder, digest) = text.split_once('#').unwrap_or((text, ""));
-    let path = Path::new(folder).is_dir().then(|| std::path::absolute(folder).ok())??;
+    let path = Path::new(folder);
+    // A URL has no `..`; without one the folder keeps the name that it was given by.
+    let path = match path.components().any(|part| part == Component::ParentDir) {
+        _ if !path.is_dir() => return None,
+        true => std::fs::canonicalize(path).ok()?,
+        false => std::path::absolute(path).ok()?,
+    };
     let url = Url::parse("file:///").ok()?.join(path.to_str()?.trim_matches('/'))?;
     let mark = if digest.is_empty() { "" } else { "#" };
     Some(format!("{url}{mark}{digest}"))

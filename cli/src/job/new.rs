@@ -225,12 +225,13 @@ fn order(args: &NewArgs, stages: Stages, sources: &[Source]) -> Result<Order, Fa
         .as_deref()
         .map(|image| Asked::look(image, args.image_size, args.facts.as_deref(), site));
     let Asked { image, capability, cuda } = image.transpose()?.unwrap_or_default();
-    let in_folder = |word: &str| {
+    let in_folder = |at: usize, word: &str| {
         let source = sources.iter().find(|source| source.path == Path::new(word));
         source.map_or_else(
             || word.to_owned(),
             |source| {
-                if word.starts_with("./") {
+                // Without a folder a program would be one of the image's or the machine's.
+                if word.starts_with("./") || (at == 0 && word.contains('/')) {
                     format!("./{}", source.name)
                 } else {
                     source.name.clone()
@@ -238,7 +239,9 @@ fn order(args: &NewArgs, stages: Stages, sources: &[Source]) -> Result<Order, Fa
             },
         )
     };
-    let all = |command: &[String]| command.iter().map(|word| in_folder(word)).collect();
+    let all = |command: &[String]| {
+        command.iter().enumerate().map(|(at, word)| in_folder(at, word)).collect()
+    };
     let inputs = sources.iter().map(|source| (source.name.clone(), source.bytes));
     let parameters = parameters(&args.sweep)?;
     let wanted = data::Wanted {

@@ -89,6 +89,7 @@ impl Number {
     fn parse(text: &str, dtype: Option<Dtype>) -> Option<Self> {
         match dtype {
             Some(Dtype::F32) => text.parse::<f32>().map(|number| Self::Float(number.into())).ok(),
+            Some(Dtype::F64) => text.parse().map(Self::Float).ok(),
             _ => {
                 let int = text.parse().map(Self::Int);
                 int.or_else(|_| text.parse().map(Self::Float)).ok()

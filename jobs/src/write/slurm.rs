@@ -5,7 +5,9 @@
 //!            └─▶ merge.sbatch                          submit.sh has Slurm keep the order
 //! ```
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use super::{Image, Order, Runs, Site, Stage, shell_command, wheels};
 use crate::disk::base_name;
@@ -173,8 +175,18 @@ fn step(order: &Order, stage: &Stage<'_>) -> String {
     let data = stage.data(order);
     let reads = data.is_some() || !order.inputs.is_empty() || !order.stages.is_empty();
     let mut binds = if reads { " --bind \"$submitted\"".to_owned() } else { String::new() };
-    if let Some(local) = data.and_then(|data| data.local.as_ref()) {
-        let _ = write!(binds, " --bind '{}'", local.folder);
+    if let Some(data) = data
+        && let Some(local) = &data.local
+    {
+        // Published bundles have their shards beside the folder of a version.
+        let of_files = data.files.iter().filter_map(|file| Some(file.rsplit_once('/')?.0));
+        let is_outside = |folder: &&str| {
+            folder.starts_with('/') && !Path::new(folder).starts_with(&local.folder)
+        };
+        let folders: BTreeSet<&str> = of_files.filter(is_outside).collect();
+        for folder in std::iter::once(local.folder.as_str()).chain(folders) {
+            let _ = write!(binds, " --bind '{folder}'");
+        }
     }
     let nv = if stage.gpus(order) > 0 { " --nv" } else { "" };
     let image = |image: &Image| match made_image(order) {

@@ -359,7 +359,7 @@ impl Of<'_> {
                 bytes = bytes.saturating_add(bytes_of(self.index, **row, fields));
                 bytes <= HELD_BYTES
             };
-            let n = rows.iter().take_while(more).count().clamp(1, MOST_ROWS);
+            let n = rows.iter().take(MOST_ROWS).take_while(more).count().max(1);
             let (some, rest) = rows.split_at(n);
             rows = rest;
             let (values, report) = self.read(some, fields, read)?;
