@@ -38,7 +38,7 @@ const CHECKS_AT_ONCE: &str = "2";
 
 /// The suite takes 25 s against a server that answers. XRootD 5.5.3 has stopped accepting
 /// connections in its midst; then the next trial is better begun soon.
-const LIMIT_SECONDS: &str = "300";
+const LIMIT_SECONDS: &str = "180";
 
 /// XRootD 5.5.3 can crash (segfault, double free), forget a request or lose a file
 /// it is writing to when several connections end in the same moment. A check that
