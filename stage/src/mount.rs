@@ -9,7 +9,6 @@
 //! The kernel mounts for root; for others squashfuse does. What a killed run left mounted is found
 //! in the list of mounts, and unmounted by whoever removes NAME.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -38,15 +37,14 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Error> {
     }
 }
 
-/// Names the folder, which several runs share where one of them may end before the others: in one
-/// namespace of mounts, of one copy of the bundle, in one job of Slurm, which kills what it started.
+/// Names the folder, which runs share: those of one namespace of mounts, where alone mounts are
+/// seen, and of one copy of the bundle, since it leads to that copy's files.
 pub(super) fn name(bundle: &Bundle) -> String {
     let namespace = fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
     let copy = fs::metadata(bundle.dir().join(MANIFEST_NAME));
     let copy =
         copy.map_or_else(|_| String::new(), |found| format!("{}{}", found.dev(), found.ino()));
-    let job = env::var_os("SLURM_JOB_ID").unwrap_or_default();
-    let all = [namespace.as_os_str(), copy.as_ref(), &job];
+    let all = [namespace.as_os_str(), copy.as_ref()];
     let all = all.iter().flat_map(|text| text.as_bytes());
     let id: String = all.filter(|b| b.is_ascii_digit()).map(|b| char::from(*b)).collect();
     format!("{}{MARK}{id}", bundle.digest().hex())
