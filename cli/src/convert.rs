@@ -49,7 +49,7 @@ pub(crate) enum ConvertTo {
     Directory,
 }
 
-/// Write a bundle to one file, to carry it elsewhere, or describe it for dataset search
+/// Write a bundle to one file for transport, or a description of it for dataset search
 ///
 /// --tar-zst: a zstd-compressed tar of the bundle's folder, which `tar` or any other unpacker
 /// restores. --croissant: a description in MLCommons' Croissant format. Every byte is checked on
@@ -72,13 +72,13 @@ pub(crate) struct ExportArgs {
     /// --about`), and needs the SHA-256 of every file. An earlier one is replaced.
     #[arg(long, value_name = "JSON", conflicts_with_all = ["tar_zst", "level"])]
     pub(crate) croissant: Option<PathBuf>,
-    /// Croissant: the URL of the published version, the folder of its manifest.json
+    /// Croissant: the URL of the folder that holds the published manifest.json
     ///
-    /// The data is in the folder `data` beside it, where `gular publish` puts it. [default: the
-    /// description is in the bundle's folder]
+    /// The data is in the folder `data` beside that folder, where `gular publish` puts it.
+    /// [default: the description is in the bundle's folder]
     #[arg(long, value_name = "URL", requires = "croissant", hide_short_help = true)]
     pub(crate) url: Option<String>,
-    /// The level of zstd, 1 to 19; images hardly get smaller
+    /// The zstd level, 1 to 19; higher ones hardly shrink images
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) level: i32,
     #[command(flatten)]

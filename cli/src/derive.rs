@@ -14,7 +14,7 @@ use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
 
-/// Make a bundle from samples of others: a part, new labels or splits, several merged
+/// Make a new bundle from others: take a subset, change labels or splits, or merge
 ///
 /// The shards are not copied: OUT has links to them, a new manifest, and for each shard a few
 /// hundred bytes that say which samples count (FORMAT.md, "View"). No image is read. Published
@@ -36,7 +36,7 @@ use crate::stop::Stop;
   gular derive birds/ mammals/ animals/ --fractions train=0.9,val=0.1"
 )]
 pub(crate) struct DeriveArgs {
-    /// The folders of the bundles it is made of
+    /// The folders of the existing bundles
     ///
     /// Several need the same fields, envelope and payload. Classes are joined by name: those of the
     /// first bundle keep their numbers. No key may occur twice.

@@ -47,7 +47,7 @@ pub(crate) struct FetchArgs {
     /// Fetch each object below a collection, as it is
     #[arg(long, short, conflicts_with = "splits")]
     pub(crate) recursive: bool,
-    /// With -r, the most objects and collections there may be
+    /// Maximum number of objects and collections with -r
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", hide_short_help = true)]
     pub(crate) max_objects: usize,
     /// Only these splits, such as `train,val`

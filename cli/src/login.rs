@@ -35,7 +35,7 @@ pub(crate) struct LoginArgs {
     /// A token for writing instead of reading
     #[arg(long)]
     pub(crate) write: bool,
-    /// Keep the token in this file instead
+    /// Write the token to this file instead of the default one
     #[arg(long, value_name = "FILE")]
     pub(crate) to: Option<PathBuf>,
 }

@@ -51,7 +51,7 @@ Examples:
   gular pack --merge part-* bundle/                            the bundle of all eight"
 )]
 pub(crate) struct PackArgs {
-    /// The folder of images, a .zip, .tar, .tar.gz, .tgz or .tar.zst of it, its URL, or a CSV
+    /// A folder of images or its URL, a .zip, .tar, .tar.gz, .tgz or .tar.zst of one, or a CSV
     ///
     /// A .csv or .tsv file has a row of pixels per image, such as `label,pixel1,…,pixel784` (see
     /// `--as pixels`).
@@ -133,10 +133,10 @@ pub(crate) struct PackArgs {
     /// they are resized like the images, without mixing values.
     #[arg(long, value_name = "DIR")]
     pub(crate) mask: Option<PathBuf>,
-    /// What a mask's name has after the image's name, such as `_mask`
+    /// Suffix of mask file names, such as `_mask` if the mask of 1.jpg is 1_mask.png
     #[arg(long, value_name = "TEXT", requires = "mask", hide_short_help = true)]
     pub(crate) mask_suffix: Option<String>,
-    /// Another field, from files named like those of --mask, such as `depth=depths/`
+    /// Another field, from a folder whose files are named as for --mask, such as `depth=depths/`
     ///
     /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
     /// be repeated.
@@ -228,7 +228,7 @@ pub(crate) struct PackArgs {
     /// For example JPEG files with stray bytes or a damaged EXIF segment. Every pixel is decoded.
     #[arg(long, conflicts_with = "check_images", hide_short_help = true)]
     pub(crate) strict: bool,
-    /// If an image is bad
+    /// Action on a bad image
     ///
     /// `skip` leaves it out and lists it in OUT/skipped.jsonl.
     #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT")]
@@ -248,7 +248,7 @@ pub(crate) struct PackArgs {
     /// Memory for sorting paths; larger lists are sorted on disk
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) memory: u64,
-    /// Pack one part of several, such as `3/8`: each on a machine of its own
+    /// Pack only part I of N, such as `3/8`, so that N machines can share the work
     ///
     /// Every part gets the same SRC and options, and an OUT of its own. A part has whole shards
     /// of the same plan, so what one of them leaves out changes nothing in the others; --merge

@@ -19,14 +19,14 @@ use crate::{folder, network, show, units};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "A SRC that is a URL")]
 pub(crate) struct UrlArgs {
-    /// Keep the fetched files in this folder, which holds nothing else
+    /// Keep the fetched files in this folder, which must not hold other files
     ///
     /// Files that are already there are compared, and not fetched again. Without it they go to a
     /// temporary folder beside OUT, which is removed when OUT is packed; an interrupted run leaves
     /// it, and the same command resumes there.
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) cache: Option<PathBuf>,
-    /// A file with a bearer token; may be repeated, each is sent where it fits
+    /// A file with a bearer token; may be repeated: the first valid one is sent
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) token: Vec<PathBuf>,
     /// The most bytes per second, all threads together, such as `50MB/s`

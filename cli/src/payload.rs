@@ -11,7 +11,7 @@ pub(crate) struct PayloadArgs {
     /// What to store
     #[arg(long, value_enum, default_value_t = PayloadArg::Encoded, value_name = "WHAT")]
     payload: PayloadArg,
-    /// Raw, and CSV of pixels: columns and rows, such as `256x192`, or one number
+    /// Width and height (raw, CSV of pixels), such as `256x192`, or one number
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<Size>,
     /// Raw: how an image of another shape is made to fit --size

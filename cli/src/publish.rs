@@ -53,16 +53,16 @@ pub(crate) struct PublishArgs {
     /// Publish each file of a folder as it is, under its own name
     #[arg(long, short)]
     pub(crate) recursive: bool,
-    /// With -r, the most files and folders there may be
+    /// Maximum number of files and folders with -r
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", hide_short_help = true)]
     pub(crate) max_objects: usize,
-    /// For oci://, a repository of the same registry whose files may be used, such as lab/birds
+    /// For oci://: reuse files of this repository of the same registry, such as lab/birds
     #[arg(long, value_name = "REPOSITORY", hide_short_help = true)]
     pub(crate) mount_from: Option<String>,
     /// Only show what would be sent
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// What to compare of each object at the origin: size, digest or bytes
+    /// How to check each object at the origin: size, digest or bytes
     ///
     /// `size`: its length. `digest`: its length, and its digest if the origin reports one. `bytes`:
     /// the same, but objects without a digest are read back, which doubles the traffic for origins

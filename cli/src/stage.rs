@@ -63,7 +63,7 @@ pub(crate) struct StageArgs {
     /// They have the names that `gular convert --envelope directory` gives them.
     #[arg(long)]
     pub(crate) unpack: bool,
-    /// Leave the copy at the end, for later runs
+    /// Do not delete the copy at the end, so that later runs can use it
     ///
     /// The last run without --keep removes it.
     #[arg(long)]

@@ -141,7 +141,7 @@ pub(crate) struct BenchRows {
     /// Repetitions of each row [default: 3]
     #[arg(long, value_name = "N", value_parser = units::count, hide_short_help = true)]
     pub(crate) rounds: Option<NonZeroUsize>,
-    /// The longest time of a repetition; a cold one ends with the epoch [default: 0.5]
+    /// Maximum length of a repetition; a cold one stops after one epoch [default: 0.5]
     #[arg(long, value_name = "SECONDS", hide_short_help = true)]
     pub(crate) seconds: Option<f64>,
 }

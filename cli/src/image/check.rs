@@ -38,7 +38,7 @@ pub(super) struct CheckArgs {
     /// The oldest Apptainer it must run under [default: the recipe's, otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(super) apptainer: Option<gular_containers::recipe::Runtime>,
-    /// Also replay HTCondor's lines
+    /// Also run HTCondor's own commands for testing and starting a job
     ///
     /// This starts programs of the image: only for images you trust.
     #[arg(long)]

@@ -12,7 +12,7 @@ use super::places::PlaceArgs;
 use crate::exit::{Exit, Failure};
 use crate::show;
 
-/// Write a definition file, a Dockerfile, or the facts that jobs ask for
+/// Write a definition file, a Dockerfile, or what a job must request
 ///
 /// `def` and `dockerfile` let other tools build a similar image; `facts` is JSON: minimum compute
 /// capability, CUDA runtime, driver, bytes.

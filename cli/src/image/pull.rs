@@ -36,10 +36,10 @@ Examples:
   gular image pull oras://ghcr.io/lab/train:v1 train.sif
   gular image pull osdf:///lab/images/train-0123456789abcdef.sif images/")]
 pub(super) struct PullArgs {
-    /// docker://HOST/REPOSITORY[:TAG][@DIGEST], oras://… for a SIF, or the URL of one
+    /// docker://HOST/REPOSITORY[:TAG][@DIGEST], oras://… for a SIF, or a SIF's URL
     pub(super) from: String,
-    /// The layout's folder, or the SIF; of a URL the folder for it [default: the name there, in the
-    /// current folder]
+    /// The layout's folder, or the SIF's file; for a SIF's URL, the folder to put it in [default:
+    /// named after FROM, in the current folder]
     pub(super) to: Option<PathBuf>,
     /// Which image of several to take: linux/amd64 or linux/arm64 [default: linux/amd64]
     ///

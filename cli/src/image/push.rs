@@ -41,7 +41,8 @@ pub(super) struct PushArgs {
     pub(super) from: String,
     /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
     pub(super) to: String,
-    /// A repository of the same registry whose blobs may be used, such as lab/base
+    /// Reuse blobs of this repository of the same registry, such as lab/base, instead of sending
+    /// them
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
     /// Which image of several to send: linux/amd64 or linux/arm64 [default: linux/amd64]

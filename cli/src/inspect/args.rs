@@ -33,7 +33,7 @@ pub(crate) struct InspectArgs {
     /// Every image is decoded. With --against, between the two bundles.
     #[arg(long)]
     pub(crate) pixels: bool,
-    /// Find similar images, such as smaller copies, as candidates
+    /// Find similar images, which may be copies, such as smaller ones
     ///
     /// Every image is decoded; those whose difference hashes (dHash) differ in at most 3 of 64
     /// bits are similar. With --against, between the two bundles.

@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
 
-/// Unfold Slurm's list of nodes, where there is no scontrol
+/// Expand Slurm's node list without scontrol
 ///
 /// In a container, for the place where ranks meet:
 /// MASTER_ADDR=$(gular job hosts --first "$SLURM_JOB_NODELIST"). JSC's names of the InfiniBand
@@ -21,7 +21,7 @@ pub(super) struct HostsArgs {
     /// Only the first node
     #[arg(long)]
     first: bool,
-    /// Text behind each name
+    /// Text to append to each name
     #[arg(long, value_name = "TEXT", default_value = "")]
     suffix: String,
 }

@@ -38,7 +38,7 @@ pub(super) struct LintArgs {
     /// Submit files, DAGs, sbatch scripts or wrappers
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Repair what has one certain repair, in all files that are named
+    /// Fix findings that have only one possible fix, in all files that are named
     ///
     /// Each file is replaced as a whole. What is left is reported.
     #[arg(long)]

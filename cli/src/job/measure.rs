@@ -14,7 +14,7 @@ use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{show, units};
 
-/// Run a command and say what a job of it should ask for
+/// Run a command and suggest what its job should request
 ///
 /// The most memory at one moment, of the command and all that it starts, with shared memory
 /// counted once; memory of GPUs where there is nvidia-smi; disk of the files that it made or
@@ -31,7 +31,7 @@ pub(super) struct MeasureArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// What the command does of the whole, such as 2/50 epochs: gives the job's length
+    /// The share of the work that the command does, such as 2/50 epochs: gives the job's length
     #[arg(long, value_name = "N/ALL", value_parser = share)]
     part: Option<Share>,
     /// The folder that it writes to

@@ -47,19 +47,19 @@ pub(super) struct NewArgs {
     /// `gular image build` made says by its labels which GPUs and drivers it needs.
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// The image's size, where it cannot be seen here
+    /// The image's size, if --image is a URL: it is counted as disk
     #[arg(long, value_name = "SIZE", value_parser = units::request, requires = "image", hide_short_help = true)]
     image_size: Option<u64>,
-    /// What the image needs, a file of `gular image export facts`: size, capability, CUDA
+    /// A file from `gular image export facts`: the image's size, GPU capability and CUDA version
     #[arg(long, value_name = "FILE", requires = "image", hide_short_help = true)]
     facts: Option<PathBuf>,
     /// The bundle: URL#blake3=…, as `gular publish` prints it, or a folder
     #[arg(long, value_name = "URL")]
     data: Option<String>,
-    /// Who brings the data: `batch` (HTCondor) or `job` [default: batch, if it fits]
+    /// Who fetches the data: `batch` (HTCondor) or `job` [default: job if large or on Slurm]
     #[arg(long, value_enum, value_name = "WHO", requires = "data", hide_short_help = true)]
     fetch: Option<FetchArg>,
-    /// The parameter that counts parts of the data from 1: a job gets the shards of its part alone
+    /// The --sweep parameter that is the part's number, from 1; a job gets only its part's shards
     ///
     /// For `gular-train predict --part {part}/8` and the like: part 3 of 8 is the third eighth of
     /// each split in stored order, give or take a batch (`--batch-size` of the command, or 32).
@@ -76,17 +76,17 @@ pub(super) struct NewArgs {
     /// job, for its programs to import
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     input: Vec<PathBuf>,
-    /// Told to stop, the program saves to DIR and ends with 85
+    /// The program saves to DIR and exits with 85 when told to stop
     ///
-    /// It gets SIGTERM to be told. On HTCondor that is every hour (`--every`): DIR is then copied to
-    /// the access point, and the program starts again. A job that is evicted goes back to the last
-    /// copy. On Slurm it is before the end of `--time`: DIR stays where it is, and the job is queued
-    /// again.
+    /// SIGTERM tells it to stop. On HTCondor that is sent every hour (`--every`): DIR is then
+    /// copied to the access point, and the program starts again. A job that is evicted goes back to
+    /// the last copy. On Slurm it is sent before the end of `--time`: DIR stays where it is, and
+    /// the job is queued again.
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<String>,
-    /// How long the program runs on HTCondor until it has to save to DIR [default: 1h]
+    /// How often the program must save to DIR on HTCondor [default: 1h]
     ///
-    /// An eviction loses what it did since. Each time costs a start of the program.
+    /// An eviction loses the work since the last save. Each save costs a start of the program.
     #[arg(long, value_name = "TIME", requires = "checkpoint", value_parser = seconds, hide_short_help = true)]
     every: Option<f64>,
     /// A job for each value: `lr=1e-3,3e-4` or `seed=1..8`
@@ -94,7 +94,7 @@ pub(super) struct NewArgs {
     /// May be repeated: one job for each combination. `{NAME}` in the command is the value.
     #[arg(long, value_name = "NAME=VALUES")]
     sweep: Vec<String>,
-    /// A command for the output of each job of a sweep, which is in `{trained}`
+    /// Command to run on the output of each job of a sweep; `{trained}` is its folder
     ///
     /// The last line that it prints is a JSON object of numbers. Writes a DAG.
     #[arg(long, value_name = "COMMAND", requires = "sweep", hide_short_help = true)]
@@ -105,7 +105,7 @@ pub(super) struct NewArgs {
     /// Pick the job with the best evaluation: `accuracy`, or `min:loss` for the lowest
     #[arg(long, value_name = "METRIC", requires = "evaluate", hide_short_help = true)]
     select: Option<String>,
-    /// A command for the output of all jobs of a sweep: `{each}/FILE` becomes each job's FILE
+    /// Command to run once, on the output of all jobs; `{each}/FILE` becomes FILE of every job
     ///
     /// Writes a DAG.
     #[arg(long, value_name = "COMMAND", requires = "sweep", hide_short_help = true)]

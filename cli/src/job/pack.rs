@@ -31,7 +31,7 @@ pub(super) struct PackArgs {
     dir: PathBuf,
     /// The images, as `gular pack` takes them
     src: PathBuf,
-    /// Where the parts go, and `bundle`: a folder that all machines see
+    /// The folder for the parts and the finished `bundle`; all machines must see it
     out: PathBuf,
     /// Options of `gular pack`
     #[arg(last = true, value_name = "OPTION")]
