@@ -58,7 +58,7 @@ class Harm:
 class Pool:
     """A submit folder and the machines behind it."""
 
-    def __init__(self, folder, seed=None, n_harms=0, harm_seconds=(0.3, 1.5), harm_when=None, first_cluster=1):
+    def __init__(self, folder, seed=None, n_harms=0, harm_seconds=(0.3, 2.5), harm_when=None, first_cluster=1):
         self.folder = pathlib.Path(folder).resolve()
         self.random = random.Random(seed)
         self.n_harms = n_harms
