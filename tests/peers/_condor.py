@@ -53,17 +53,20 @@ class Harm:
     signal: int
     # Instead of some seconds: when this file is there.
     when: pathlib.Path | None = None
+    # So many seconds after a new file of this pattern came, below the sandbox.
+    grown: str | None = None
 
 
 class Pool:
     """A submit folder and the machines behind it."""
 
-    def __init__(self, folder, seed=None, n_harms=0, harm_seconds=(0.3, 2.5), harm_when=None, first_cluster=1):
+    def __init__(self, folder, seed=None, n_harms=0, harm_seconds=(0.3, 2.5), harm_when=None, harm_grown=None, first_cluster=1):
         self.folder = pathlib.Path(folder).resolve()
         self.random = random.Random(seed)
         self.n_harms = n_harms
         self.harm_seconds = harm_seconds
         self.harm_when = harm_when
+        self.harm_grown = harm_grown
         self.cluster = first_cluster
         self.lock = threading.Lock()
         # What happened, for tests: (job, what)
@@ -79,7 +82,7 @@ class Pool:
             return None
         with self.lock:
             after = self.random.uniform(*self.harm_seconds)
-        return Harm(after, HARMS[n_before % len(HARMS)], self.harm_when)
+        return Harm(after, HARMS[n_before % len(HARMS)], self.harm_when, self.harm_grown)
 
     def ads(self, file, macros=()):
         """The ads of all jobs of a submit file, as condor_submit sends them."""
@@ -212,6 +215,10 @@ def start(ad, sandbox, harm):
         try:
             if harm and harm.when:
                 while child.poll() is None and not harm.when.exists():
+                    time.sleep(0.02)
+            if harm and harm.grown:
+                before = set(sandbox.glob(harm.grown))
+                while child.poll() is None and before.issuperset(sandbox.glob(harm.grown)):
                     time.sleep(0.02)
             child.wait(RUN_SECONDS if not harm else 0 if harm.when else harm.after_seconds)
         except subprocess.TimeoutExpired:

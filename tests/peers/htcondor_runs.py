@@ -39,10 +39,10 @@ def member(folder, job, name):
 def trained(name, url, digest, pool):
     """A sweep of two trainings, their evaluations and the choice, in a pool."""
     shutil.copy(os.environ["GULAR_TRAIN_BIN"], "gular-train")
-    train = ["./gular-train", "train", "{data}", "--digest", digest, "--seed", "{seed}", "--checkpoint-dir", "output", "--epochs", "100",
+    train = ["./gular-train", "train", "{data}", "--digest", digest, "--seed", "{seed}", "--checkpoint-dir", "output", "--epochs", "200",
              "--size", "24", "--batch-size", "8", "--device", "cpu", "--torch-threads", "1", "--jobs", "1", "--checkpoint-every", "20"]
     evaluate = f"./gular-train eval {{data}} --digest {digest} --weights {{trained}}/weights.safetensors --device cpu --torch-threads 1 --json"
-    folder = new(name, "--data", url, "--checkpoint", "output", "--every", "5s", "--sweep", "seed=1..2", "--evaluate", evaluate, "--select", "min:loss", command=train)
+    folder = new(name, "--data", url, "--checkpoint", "output", "--every", "3s", "--sweep", "seed=1..2", "--evaluate", evaluate, "--select", "min:loss", command=train)
     pool = pool(folder)
     failed = condor.run_dag(pool, f"{name}.dag")
     check(f"{name} ends well", not failed, f"{failed} {pool.events}")
@@ -73,7 +73,7 @@ while :; do sleep 0.1; done
 
 def killed_at_random(url, digest):
     calm, _ = trained("calm", url, digest, lambda folder: condor.Pool(folder))
-    harmed, pool = trained("harmed", url, digest, lambda folder: condor.Pool(folder, SEED, n_harms=4))
+    harmed, pool = trained("harmed", url, digest, lambda folder: condor.Pool(folder, SEED, n_harms=4, harm_seconds=(0, 0.3), harm_grown="output/step-*"))
     said = " ".join(what for _, what in pool.events)
     check("trainings were stopped and killed", "85 after SIGTERM" in said and "SIGKILL" in said, f"seed {SEED}: {pool.events}")
     for job in ("job0", "job1"):
