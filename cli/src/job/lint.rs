@@ -100,7 +100,7 @@ fn all(args: &LintArgs, overlay: &Overlay) -> Result<Vec<Finding>, Failure> {
         let name = file.to_string_lossy();
         let Some(found) = lint(&name, overlay) else {
             let why = if overlay.exists(&name) {
-                "it is too long, no text, or a folder"
+                "it is too long, not text, or a folder"
             } else {
                 "there is no such file"
             };

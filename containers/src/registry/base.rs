@@ -12,7 +12,7 @@ use gular_files::{persist, temp_in};
 use oci_spec::image::{Descriptor, ImageManifest};
 use serde::Deserialize;
 
-use super::manifest::{self, Document};
+use super::manifest::{self, Document, MAX_BYTES};
 use super::pull::{bad, blobs_of, digest_of, is_for, of_platform, parse, sum};
 use super::ranges::{Ranges, fault};
 use super::session::Scope;
@@ -23,8 +23,6 @@ use crate::oci::Layout;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result, Sha256};
 
-/// Largest configuration that is looked at; registries take no manifest over 4 MiB.
-const MAX_DOCUMENT: usize = 4 << 20;
 /// Ranges of a blob that are fetched at a time.
 const RANGES: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
 
@@ -51,7 +49,7 @@ pub(crate) fn look_up(
     let config = digest_of(reference, parsed.config())?;
     let url = registry.url(repository, &format!("blobs/{config}"));
     let request = Request::new(Method::Get, &url);
-    let (answer, bytes) = registry.ask(&request, &Scope::pull(repository), MAX_DOCUMENT)?;
+    let (answer, bytes) = registry.ask(&request, &Scope::pull(repository), MAX_BYTES)?;
     if answer.status != 200 {
         return Err(registry.refused(&url, &answer));
     }
@@ -168,7 +166,7 @@ impl Source<'_> {
     /// The manifest, as it was kept or from the registry.
     fn manifest(&self) -> Result<Document> {
         let Self { reference, digest, archives, transport } = *self;
-        if let Some(bytes) = archives.kept(digest.0, MAX_DOCUMENT as u64) {
+        if let Some(bytes) = archives.kept(digest.0, MAX_BYTES as u64) {
             return Ok(Document::of_its_own(bytes, digest));
         }
         if archives.offline {

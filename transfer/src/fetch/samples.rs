@@ -94,7 +94,8 @@ pub struct SampleReport {
 ///
 /// # Errors
 /// [`Error::NoKeys`]; [`Error::NoSuchKeys`] when no sample has any of the keys;
-/// [`Error::Condition`]; [`Error::NoneFits`] when no sample fits it; [`Error::NotEmpty`]; [`Error::NoSpace`] before any sample is fetched; those of
+/// [`Error::Condition`]; [`Error::NoneFits`] when no sample fits it; [`Error::NotEmpty`];
+/// [`Error::NoSpace`] before any sample is fetched; those of
 /// [`read_samples`] and of writing. What was fetched until then is removed.
 pub fn fetch_samples(
     client: &Client,
