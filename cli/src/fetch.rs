@@ -55,9 +55,9 @@ pub(crate) struct FetchArgs {
     pub(crate) splits: Vec<Split>,
     /// Only the samples whose keys this file lists, one per line
     ///
-    /// May be repeated. DIR, which must be new or empty, becomes a bundle of only these samples. Only their bytes
-    /// and the indexes are requested, and each sample is checked against its digest. An interrupted
-    /// run starts again.
+    /// May be repeated. DIR, which must be new or empty, becomes a bundle of only these samples.
+    /// Only their bytes and the indexes are requested, and each sample is checked against its
+    /// digest. An interrupted run starts again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["recursive"])]
     pub(crate) keys: Vec<PathBuf>,
     /// Only the samples that fit, as in `class = cat and bytes > 5000`
@@ -142,7 +142,8 @@ pub(crate) fn waiting_note(dir: &Path) {
     show::message("note", &text);
 }
 
-/// Fetches the samples that are listed and fit the condition; what failed here, and what failed there.
+/// Fetches the samples that are listed and fit the condition; what failed here, and what failed
+/// there.
 fn samples(
     client: &Client,
     url: &BundleUrl,

@@ -76,7 +76,8 @@ pub struct LookPair {
 /// Finds pairs among the images of a bundle; with `other`, pairs of one image of each.
 ///
 /// # Errors
-/// [`Error::NoPictures`] of a bundle without field `image`; those of reading; a sample whose bytes are not those of its digest; [`Error::Cancelled`].
+/// [`Error::NoPictures`] of a bundle without field `image`; those of reading; a sample
+/// whose bytes are not those of its digest; [`Error::Cancelled`].
 pub fn find_looks(
     among: &Among<'_>,
     other: Option<&Among<'_>>,
