@@ -3,9 +3,9 @@
 use gular_bundle::{Backend, Envelope, Payload};
 use gular_pack::PayloadOptions;
 
-use crate::matrix::{What, payload_name};
-use crate::options::{BenchOptions, CacheState, Kind, Order};
-use crate::report::{Advice, Data, Machine, NextStep, Row, Stored};
+use crate::bench_report::{Advice, Data, Machine, NextStep, Row, Stored};
+use crate::matrix::{RowReader, payload_name};
+use crate::options::{BenchOptions, CacheState, Order, RowKind};
 use crate::table::{grouped, size};
 
 /// Rates this close are the same: what other programs do meanwhile is worth as much.
@@ -34,7 +34,7 @@ struct Words<'a> {
 /// The conditions under which rows are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct At {
-    kind: Kind,
+    kind: RowKind,
     payload: Payload,
     order: Order,
     threads: usize,
@@ -47,14 +47,15 @@ impl Words<'_> {
         let (payload, of_payload) = self.payload()?;
         let (cache, of_cache) = self.cache(payload);
         let at = At {
-            kind: Kind::Read,
+            kind: RowKind::Read,
             payload,
             order: *self.options.orders.first()?,
             threads: *self.options.threads.iter().max()?,
             cache,
         };
         // What tells readers apart is reading; without such rows, loading.
-        let kind = if self.options.kinds.contains(&Kind::Read) { Kind::Read } else { Kind::Load };
+        let kind =
+            if self.options.kinds.contains(&RowKind::Read) { RowKind::Read } else { RowKind::Load };
         let at = At { kind, ..at };
         let (pick, of_envelope) = self.envelope(at)?;
         let row = self.rows.get(pick)?;
@@ -80,7 +81,7 @@ impl Words<'_> {
         Some(Advice { pick: Some(pick), next, other_payloads, command: None, text })
     }
 
-    fn rate(&self, what: What, at: At) -> Option<f64> {
+    fn rate(&self, what: RowReader, at: At) -> Option<f64> {
         let row = self.rows.iter().find(|row| row.spec.what == what && is(row, at))?;
         Some(row.numbers.samples_per_s.median)
     }
@@ -112,7 +113,8 @@ impl Words<'_> {
             }
         }
         let first = *payloads.first()?;
-        let kind = if self.options.kinds.contains(&Kind::Load) { Kind::Load } else { Kind::Read };
+        let kind =
+            if self.options.kinds.contains(&RowKind::Load) { RowKind::Load } else { RowKind::Read };
         let at = |payload| At {
             kind,
             payload,
@@ -122,7 +124,7 @@ impl Words<'_> {
         };
         let rate = |payload| self.best(at(payload)).unwrap_or(0.0);
         let best = payloads.iter().copied().max_by(|a, b| rate(*a).total_cmp(&rate(*b)))?;
-        if payloads.len() < 2 || kind == Kind::Read {
+        if payloads.len() < 2 || kind == RowKind::Read {
             // Bytes of other sizes: their rates do not say what a training sees.
             return Some((first, None));
         }
@@ -229,8 +231,8 @@ impl Words<'_> {
 
     fn reader(&self, at: At, row: &Row) -> Option<String> {
         let envelope = row.spec.what.envelope()?;
-        let pread = self.rate(What::Bundle(envelope, Backend::Pread), at)?;
-        let map = self.rate(What::Bundle(envelope, Backend::Map), at)?;
+        let pread = self.rate(RowReader::Bundle(envelope, Backend::Pread), at)?;
+        let map = self.rate(RowReader::Bundle(envelope, Backend::Map), at)?;
         let figures = format!("{} against {} samples/s", grouped(map), grouped(pread));
         let ratio = map / pread.max(1e-9);
         Some(if ratio > 1.0 / SAME {
@@ -252,15 +254,15 @@ impl Words<'_> {
         }
         let gain = |kind| {
             let what = |at| match kind {
-                Kind::Read => self.rate(row.spec.what, at),
-                Kind::Load => self.best(at),
+                RowKind::Read => self.rate(row.spec.what, at),
+                RowKind::Load => self.best(at),
             };
             let (few, many) =
                 (what(At { threads: least, kind, ..at })?, what(At { threads: most, kind, ..at })?);
             Some((kind, few, many))
         };
-        let (kind, few, many) = gain(Kind::Load).or_else(|| gain(Kind::Read))?;
-        let work = if kind == Kind::Load { "loading" } else { "reading" };
+        let (kind, few, many) = gain(RowKind::Load).or_else(|| gain(RowKind::Read))?;
+        let work = if kind == RowKind::Load { "loading" } else { "reading" };
         Some(format!(
             "From {} to {} {work} becomes {:.2} times as fast ({} to {} samples/s).",
             threads(least),
@@ -272,7 +274,7 @@ impl Words<'_> {
     }
 
     fn shuffling(&self, at: At, row: &Row) -> Option<String> {
-        if at.kind == Kind::Load {
+        if at.kind == RowKind::Load {
             return None;
         }
         let at = |order, cache| At { order, cache, ..at };
@@ -296,17 +298,21 @@ impl Words<'_> {
             format!("{a:.2} times the rate of {{}} ({b} samples/s)")
         };
         let mut compared = Vec::new();
-        for what in [What::Files, What::Hdf5Library] {
+        for what in [RowReader::Files, RowReader::Hdf5Library] {
             if let Some(other) = self.rate(what, at) {
-                let name =
-                    if what == What::Files { "the plain directory" } else { "the HDF5 library" };
+                let name = if what == RowReader::Files {
+                    "the plain directory"
+                } else {
+                    "the HDF5 library"
+                };
                 compared.push(times(other).replace("{}", name));
             }
         }
         if !compared.is_empty() {
             text.push(format!("It reads at {}.", compared.join(" and ")));
         }
-        let hand = row.spec.what.reader().and_then(|r| Some((r, self.rate(What::Hand(r), at)?)));
+        let hand =
+            row.spec.what.reader().and_then(|r| Some((r, self.rate(RowReader::Hand(r), at)?)));
         if let Some((_, hand)) = hand {
             text.push(format!(
                 "A hand-written loop over the same bytes reaches {} samples/s; this reader has {:.0} % of it.",
@@ -319,10 +325,10 @@ impl Words<'_> {
 
     /// What batches say, where it is not what reading says.
     fn training(&self, at: At) -> Option<String> {
-        if at.kind == Kind::Load {
+        if at.kind == RowKind::Load {
             return None;
         }
-        let at = At { kind: Kind::Load, ..at };
+        let at = At { kind: RowKind::Load, ..at };
         let rates = self.rows.iter().filter(|row| is(row, at));
         let rates = rates.map(|row| row.numbers.samples_per_s.median);
         let (low, high) = (rates.clone().min_by(f64::total_cmp)?, rates.max_by(f64::total_cmp)?);
@@ -336,7 +342,7 @@ impl Words<'_> {
     }
 
     /// How the pick is made.
-    fn next(&self, what: What, payload: Payload) -> Option<NextStep> {
+    fn next(&self, what: RowReader, payload: Payload) -> Option<NextStep> {
         let envelope = what.envelope()?;
         if let Some(bundle) = self.data.bundle.filter(|bundle| bundle.payload == payload) {
             let same = bundle.envelope == envelope;
@@ -359,7 +365,7 @@ impl Words<'_> {
 fn is(row: &Row, at: At) -> bool {
     let spec = &row.spec;
     // Batches are loaded in one order, the loader's.
-    let order = at.kind == Kind::Load || spec.order == at.order;
+    let order = at.kind == RowKind::Load || spec.order == at.order;
     order
         && (spec.kind, spec.payload, spec.threads, spec.cache)
             == (at.kind, at.payload, at.threads, at.cache)
@@ -370,7 +376,7 @@ fn conditions(at: At) -> String {
         CacheState::Warm => "from a warm page cache",
         CacheState::Cold => "from a cold page cache",
     };
-    let kind = if at.kind == Kind::Read { "reading" } else { "loading" };
+    let kind = if at.kind == RowKind::Read { "reading" } else { "loading" };
     format!("{kind}, {}, {cache}", at.order.name())
 }
 
@@ -396,10 +402,10 @@ fn tools(envelope: Envelope) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench_report::{Numbers, SourceBundle, Spread};
     use crate::matrix::RowSpec;
-    use crate::report::{Numbers, SourceBundle, Spread};
 
-    fn row(what: What, payload: Payload, kind: Kind, rate: f64) -> Row {
+    fn row(what: RowReader, payload: Payload, kind: RowKind, rate: f64) -> Row {
         let spec = RowSpec {
             what,
             payload,
@@ -463,18 +469,18 @@ mod tests {
         advise(&data, &machine, &stored, rows, &options)
     }
 
-    const MAP: fn(Envelope) -> What = |envelope| What::Bundle(envelope, Backend::Map);
-    const PREAD: fn(Envelope) -> What = |envelope| What::Bundle(envelope, Backend::Pread);
+    const MAP: fn(Envelope) -> RowReader = |envelope| RowReader::Bundle(envelope, Backend::Map);
+    const PREAD: fn(Envelope) -> RowReader = |envelope| RowReader::Bundle(envelope, Backend::Pread);
 
     #[test]
     fn equals_leave_the_choice_to_other_tools() {
-        let read = |what, rate| row(what, Payload::Encoded, Kind::Read, rate);
+        let read = |what, rate| row(what, Payload::Encoded, RowKind::Read, rate);
         let advice = advice(&[
             read(PREAD(Envelope::Shards), 95.0),
             read(MAP(Envelope::Shards), 94.0),
             read(PREAD(Envelope::Tar), 100.0),
-            read(What::Files, 10.0),
-            read(What::Hand(Backend::Pread), 100.0),
+            read(RowReader::Files, 10.0),
+            read(RowReader::Hand(Backend::Pread), 100.0),
         ]);
         assert_eq!(advice.pick, Some(0));
         let text = advice.text.join("\n");
@@ -493,9 +499,9 @@ mod tests {
     #[test]
     fn the_fastest_is_picked_where_it_is_faster() {
         let advice = advice(&[
-            row(PREAD(Envelope::Shards), Payload::Encoded, Kind::Read, 50.0),
-            row(PREAD(Envelope::Hdf5), Payload::Encoded, Kind::Read, 100.0),
-            row(MAP(Envelope::Hdf5), Payload::Encoded, Kind::Read, 200.0),
+            row(PREAD(Envelope::Shards), Payload::Encoded, RowKind::Read, 50.0),
+            row(PREAD(Envelope::Hdf5), Payload::Encoded, RowKind::Read, 100.0),
+            row(MAP(Envelope::Hdf5), Payload::Encoded, RowKind::Read, 200.0),
         ]);
         assert_eq!(advice.pick, Some(2));
         let text = advice.text.join("\n");
@@ -508,8 +514,8 @@ mod tests {
     fn pixels_are_worth_their_bytes_when_batches_come_faster() {
         let of = |payload, rate| {
             [
-                row(PREAD(Envelope::Shards), payload, Kind::Read, 100.0),
-                row(PREAD(Envelope::Shards), payload, Kind::Load, rate),
+                row(PREAD(Envelope::Shards), payload, RowKind::Read, 100.0),
+                row(PREAD(Envelope::Shards), payload, RowKind::Load, rate),
             ]
         };
         let faster = [of(Payload::Encoded, 10.0), of(Payload::Raw, 80.0)].concat();
@@ -525,7 +531,7 @@ mod tests {
 
     #[test]
     fn the_next_step_suits_the_source() {
-        let shards = row(PREAD(Envelope::Shards), Payload::Encoded, Kind::Read, 50.0);
+        let shards = row(PREAD(Envelope::Shards), Payload::Encoded, RowKind::Read, 50.0);
         let of = |envelope, rows: &[Row]| {
             advice_of("b", Some((envelope, Payload::Encoded)), rows).next.unwrap()
         };
@@ -534,9 +540,9 @@ mod tests {
         assert_eq!(of(Envelope::Shards, only), NextStep::Keep);
         let raw = [
             shards.clone(),
-            row(PREAD(Envelope::Shards), Payload::Encoded, Kind::Load, 10.0),
-            row(PREAD(Envelope::Shards), Payload::Raw, Kind::Read, 50.0),
-            row(PREAD(Envelope::Shards), Payload::Raw, Kind::Load, 80.0),
+            row(PREAD(Envelope::Shards), Payload::Encoded, RowKind::Load, 10.0),
+            row(PREAD(Envelope::Shards), Payload::Raw, RowKind::Read, 50.0),
+            row(PREAD(Envelope::Shards), Payload::Raw, RowKind::Load, 80.0),
         ];
         let pixels = PayloadOptions::Raw(gular_pack::RawOptions::new(64, 64));
         assert_eq!(of(Envelope::Shards, &raw), NextStep::PackImages(Envelope::Shards, pixels));
@@ -546,10 +552,10 @@ mod tests {
     fn batches_that_come_alike_are_said() {
         let rows = |plain| {
             [
-                row(MAP(Envelope::Shards), Payload::Encoded, Kind::Read, 300.0),
-                row(What::Files, Payload::Encoded, Kind::Read, 100.0),
-                row(MAP(Envelope::Shards), Payload::Encoded, Kind::Load, 10.0),
-                row(What::Files, Payload::Encoded, Kind::Load, plain),
+                row(MAP(Envelope::Shards), Payload::Encoded, RowKind::Read, 300.0),
+                row(RowReader::Files, Payload::Encoded, RowKind::Read, 100.0),
+                row(MAP(Envelope::Shards), Payload::Encoded, RowKind::Load, 10.0),
+                row(RowReader::Files, Payload::Encoded, RowKind::Load, plain),
             ]
         };
         assert!(advice(&rows(9.0)).text.join("\n").contains("A training would not notice"));

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use memmap2::Mmap;
+use gular_files::resident_pages;
 use rustix::fs::{Advice, fadvise};
 
 use crate::Error;
@@ -51,26 +51,11 @@ pub fn resident(paths: &[impl AsRef<Path>]) -> Option<f64> {
     let step = paths.len().div_ceil(LOOKED_AT).max(1);
     let (mut there, mut all) = (0, 0);
     for path in paths.iter().step_by(step) {
-        let (t, a) = pages(&File::open(path).ok()?)?;
+        let (t, a) = resident_pages(&File::open(path).ok()?)?;
         there += t;
         all += a;
     }
     (all > 0).then(|| there as f64 / all as f64)
-}
-
-/// Pages in memory, and all.
-#[expect(unsafe_code, reason = "mapping a file and asking about the mapping are system calls")]
-fn pages(file: &File) -> Option<(usize, usize)> {
-    if file.metadata().ok()?.len() == 0 {
-        return Some((0, 0));
-    }
-    // SAFETY: the map is never read, so that a file cut meanwhile cannot raise SIGBUS.
-    let map = unsafe { Mmap::map(file) }.ok()?;
-    let mut states = vec![0_u8; map.len().div_ceil(rustix::param::page_size())];
-    // SAFETY: the range is that of a live map, which begins at a page, and `states`
-    // has one byte for each of its pages.
-    let done = unsafe { libc::mincore(map.as_ptr() as *mut _, map.len(), states.as_mut_ptr()) };
-    (done == 0).then(|| (states.iter().filter(|s| **s & 1 == 1).count(), states.len()))
 }
 
 #[cfg(test)]

@@ -16,13 +16,13 @@ pub enum Error {
     #[error("{0}")]
     Option(String),
     /// There is nothing to measure.
-    #[error("no JPEG or PNG image below `{path}`, and it is not a bundle")]
+    #[error("`{path}` is neither a bundle nor a folder with JPEG or PNG images")]
     Nothing {
         /// The folder.
         path: String,
     },
     /// The bundles of all rows do not fit.
-    #[error("`{path}` has {} free, {} are needed", Size(*free), Size(*needed))]
+    #[error("not enough disk space: `{path}` has {} free, and {} are needed", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
         path: String,
@@ -32,7 +32,7 @@ pub enum Error {
         needed: u64,
     },
     /// Two ways to read the same samples gave other bytes.
-    #[error("{what} returned other bytes than {first}")]
+    #[error("{what} returned different bytes than {first}")]
     Differs {
         /// The row.
         what: String,
@@ -40,7 +40,7 @@ pub enum Error {
         first: String,
     },
     /// The HDF5 library refused a call.
-    #[error("the HDF5 library failed in `{call}` on `{path}`")]
+    #[error("the HDF5 library could not read `{path}`: its function `{call}` failed")]
     Hdf5 {
         /// The function.
         call: &'static str,

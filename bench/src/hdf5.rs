@@ -3,6 +3,8 @@
 //! The library allows one call at a time (Debian's build is not thread-safe, and a
 //! thread-safe one has a lock of its own), so a mutex stands around each, as in h5py.
 
+#![expect(unsafe_code, reason = "a C library is opened and called")]
+
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -27,8 +29,7 @@ const NAMES: [&str; 8] = [
 ];
 
 /// What to do when there is none.
-pub(crate) const MISSING: &str =
-    "no HDF5 library found: apt-get install libhdf5-103-1 (or libhdf5-310), or your site's module";
+pub(crate) const MISSING: &str = "the HDF5 library was not found: install it with `apt-get install libhdf5-103-1` (or libhdf5-310), or load your site's module";
 
 /// From 1.10 on handles have 64 bits.
 type Id = i64;
@@ -75,7 +76,6 @@ impl Hdf5 {
         NAMES.iter().find_map(|name| Self::open(name)).map(Arc::new)
     }
 
-    #[expect(unsafe_code, reason = "a C library is opened and its functions looked up")]
     fn open(name: &str) -> Option<Self> {
         // SAFETY: the HDF5 library's initialisers only set up its own state.
         let library = ManuallyDrop::new(unsafe { Library::new(name) }.ok()?);
@@ -214,7 +214,6 @@ impl Samples {
         self.hyperslab(&start, &count, out)
     }
 
-    #[expect(unsafe_code, reason = "calls a C library")]
     fn hyperslab(&self, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<(), Error> {
         let len = count
             .iter()
@@ -253,7 +252,6 @@ impl Samples {
         if done < 0 { Err(self.fail("H5Dread")) } else { Ok(()) }
     }
 
-    #[expect(unsafe_code, reason = "calls a C library")]
     fn fopen(&self, path: &CString) -> Result<Id, Error> {
         // SAFETY: a string that ends in NUL; flags 0 open for reading, with default properties.
         let file = unsafe { (self.library.lock().fopen)(path.as_ptr(), 0, 0) };
@@ -261,7 +259,6 @@ impl Samples {
     }
 
     /// A dataset, its space, its dimensions.
-    #[expect(unsafe_code, reason = "calls a C library")]
     fn dataset(&self, name: &str) -> Result<(Id, Id, Vec<u64>), Error> {
         let name = self.c_string(name.as_bytes())?;
         let f = self.library.lock();
@@ -286,7 +283,6 @@ impl Samples {
     }
 
     /// The type of the dataset's elements, and its bytes.
-    #[expect(unsafe_code, reason = "calls a C library")]
     fn element(&self) -> Result<(Id, usize), Error> {
         let f = self.library.lock();
         // SAFETY: an open dataset.
@@ -299,7 +295,6 @@ impl Samples {
     }
 
     /// All of `dataset`, whose one dimension is `n`.
-    #[expect(unsafe_code, reason = "calls a C library")]
     fn read_all(&self, dataset: Id, n: u64) -> Result<Vec<i64>, Error> {
         let mut out = vec![0_i64; usize::try_from(n).unwrap_or(0)];
         let f = self.library.lock();
@@ -309,7 +304,6 @@ impl Samples {
         if done < 0 { Err(self.fail("H5Dread")) } else { Ok(out) }
     }
 
-    #[expect(unsafe_code, reason = "calls a C library")]
     fn close(&self, dataset: Id, space: Id) {
         let f = self.library.lock();
         // SAFETY: handles are closed once, by who made them; of bad ones it is an error code.
@@ -326,7 +320,6 @@ impl Samples {
 }
 
 impl Drop for Samples {
-    #[expect(unsafe_code, reason = "calls a C library")]
     fn drop(&mut self) {
         if self.element >= 0 {
             // SAFETY: an open type, closed once.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use gular_plot::{Bar, bars, escape};
 
+use crate::bench_report::{BenchReport, Row};
 use crate::matrix::payload_name;
-use crate::report::{Report, Row};
 use crate::table::{Block, blocks, column, grouped, size};
 
 const STYLE: &str = "\
@@ -40,7 +40,7 @@ pub fn is_page(bytes: &[u8]) -> bool {
 
 /// The whole page. It opens from a disk without a network: styles and plots are in it.
 #[must_use]
-pub fn page(report: &Report) -> String {
+pub fn page(report: &BenchReport) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n{TITLE}\n\
@@ -66,7 +66,7 @@ pub fn page(report: &Report) -> String {
     out
 }
 
-fn pick(out: &mut String, report: &Report) {
+fn pick(out: &mut String, report: &BenchReport) {
     out.push_str("<div class=\"pick\">\n");
     for sentence in &report.advice.text {
         let _ = writeln!(out, "<p>{}</p>", escape(sentence));
@@ -77,7 +77,7 @@ fn pick(out: &mut String, report: &Report) {
     out.push_str("</div>\n");
 }
 
-fn plots(out: &mut String, block: &Block<'_>, report: &Report) {
+fn plots(out: &mut String, block: &Block<'_>, report: &BenchReport) {
     let _ = writeln!(out, "<h2>{}</h2>\n<div class=\"plots\">", escape(&sentence(&block.title)));
     let picked = report.advice.pick.and_then(|number| report.rows.get(number));
     for (at, of) in block.columns.iter().enumerate() {
@@ -107,7 +107,7 @@ fn bar(row: &Row, picked: Option<&Row>) -> Bar {
     }
 }
 
-fn stored(out: &mut String, report: &Report) {
+fn stored(out: &mut String, report: &BenchReport) {
     out.push_str(
         "<h2>On the disk</h2>\n<table>\n<tr><th>payload, format</th><th>bytes</th>\
          <th>per sample</th><th>files</th></tr>\n",
@@ -126,7 +126,7 @@ fn stored(out: &mut String, report: &Report) {
     out.push_str("</table>\n");
 }
 
-fn how(out: &mut String, report: &Report) {
+fn how(out: &mut String, report: &BenchReport) {
     let (data, machine, method) = (&report.data, &report.machine, &report.method);
     out.push_str("<h2>How it was measured</h2>\n");
     let length = if method.whole_epochs {

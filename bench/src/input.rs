@@ -12,7 +12,7 @@ use gular_bundle::{
 };
 
 use crate::Error;
-use crate::report::{Data, SourceBundle};
+use crate::bench_report::{Data, SourceBundle};
 
 /// What `gular pack` takes.
 const EXTENSIONS: [&str; 4] = ["jpg", "jpeg", "jpe", "png"];

@@ -12,6 +12,7 @@
 //! program would, which their writer does not.
 
 mod advice;
+mod bench_report;
 mod cache;
 mod clock;
 mod error;
@@ -24,18 +25,18 @@ mod matrix;
 mod measure;
 mod options;
 mod prepare;
-mod report;
-mod run;
+mod rounds;
 mod sources;
 mod table;
 
+pub use bench_report::{
+    Advice, BenchReport, Data, Machine, Method, NextStep, Numbers, Row, SourceBundle, Spread,
+    Stored,
+};
 pub use cache::{drop as drop_from_page_cache, resident};
 pub use error::Error;
 pub use html::{is_page, page};
-pub use matrix::{RowSpec, What};
-pub use options::{BenchOptions, CacheState, Kind, Order};
-pub use report::{
-    Advice, Data, Machine, Method, NextStep, Numbers, Report, Row, SourceBundle, Spread, Stored,
-};
-pub use run::{Estimate, Progress, bench, estimate};
+pub use matrix::{RowReader, RowSpec};
+pub use options::{BenchOptions, CacheState, Order, RowKind};
+pub use rounds::{Estimate, Progress, bench, estimate};
 pub use table::{advice, table};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::bench_report::Machine;
 use crate::hdf5::Hdf5;
-use crate::report::Machine;
 
 /// Of this machine, with files in `scratch`.
 pub(crate) fn machine(scratch: &Path, cores: usize, library: Option<&Hdf5>) -> Machine {

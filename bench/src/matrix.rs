@@ -3,11 +3,11 @@
 use gular_bundle::{Backend, Envelope, Payload};
 use serde::Serialize;
 
-use crate::options::{BenchOptions, CacheState, Kind, Order};
+use crate::options::{BenchOptions, CacheState, Order, RowKind};
 
 /// What reads the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum RowReader {
     /// This project's reader, and for batches its loader.
     Bundle(Envelope, Backend),
     /// A loop over (offset, length) that does nothing but read every byte.
@@ -21,15 +21,15 @@ pub enum What {
 /// One combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RowSpec {
-    /// What reads the samples.
-    pub what: What,
-    /// What they hold.
+    /// The program or library that reads the samples.
+    pub what: RowReader,
+    /// How the images are stored.
     pub payload: Payload,
-    /// What is done with them.
-    pub kind: Kind,
-    /// Their order.
+    /// Whether samples are only read, or also decoded and made into batches.
+    pub kind: RowKind,
+    /// The order of the samples.
     pub order: Order,
-    /// How many threads.
+    /// Number of threads.
     pub threads: usize,
     /// The page cache before.
     pub cache: CacheState,
@@ -52,7 +52,7 @@ pub(crate) const fn reader_name(reader: Backend) -> &'static str {
     }
 }
 
-impl What {
+impl RowReader {
     /// For tables.
     #[must_use]
     pub fn label(self) -> String {
@@ -89,7 +89,7 @@ impl What {
     }
 }
 
-impl Serialize for What {
+impl Serialize for RowReader {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.label())
     }
@@ -111,7 +111,7 @@ pub(crate) fn rows(options: &BenchOptions, available: &[Available]) -> Vec<RowSp
         for &kind in &options.kinds {
             for there in available {
                 for &threads in &options.threads {
-                    let n = if kind == Kind::Load { 1 } else { options.orders.len() };
+                    let n = if kind == RowKind::Load { 1 } else { options.orders.len() };
                     for &order in options.orders.iter().take(n) {
                         let row = |what| RowSpec {
                             what,
@@ -130,24 +130,24 @@ pub(crate) fn rows(options: &BenchOptions, available: &[Available]) -> Vec<RowSp
     rows
 }
 
-fn whats(options: &BenchOptions, there: &Available, kind: Kind) -> Vec<What> {
-    let n = if kind == Kind::Load { 1 } else { options.readers.len() };
+fn whats(options: &BenchOptions, there: &Available, kind: RowKind) -> Vec<RowReader> {
+    let n = if kind == RowKind::Load { 1 } else { options.readers.len() };
     let readers: Vec<Backend> = options.readers.iter().take(n).copied().collect();
     let mut whats = Vec::new();
     for &envelope in &there.envelopes {
-        whats.extend(readers.iter().map(|r| What::Bundle(envelope, *r)));
+        whats.extend(readers.iter().map(|r| RowReader::Bundle(envelope, *r)));
     }
     if options.baselines {
-        if kind == Kind::Read {
-            whats.extend(readers.iter().map(|r| What::Hand(*r)));
+        if kind == RowKind::Read {
+            whats.extend(readers.iter().map(|r| RowReader::Hand(*r)));
         }
         if there.files {
-            whats.push(What::Files);
+            whats.push(RowReader::Files);
         }
         // Pixels that only this project's loader brings to a batch's size.
-        let loads = kind == Kind::Read || there.payload != Payload::Raw;
+        let loads = kind == RowKind::Read || there.payload != Payload::Raw;
         if loads && there.envelopes.contains(&Envelope::Hdf5) {
-            whats.push(What::Hdf5Library);
+            whats.push(RowReader::Hdf5Library);
         }
     }
     whats
@@ -168,11 +168,11 @@ mod tests {
         let all = rows(&options, &[there(Payload::Encoded, true), there(Payload::Raw, false)]);
         let n = |f: &dyn Fn(&RowSpec) -> bool| all.iter().filter(|r| f(r)).count();
         // 2 caches x 2 threads x 2 orders x (2 envelopes x 2 readers + 2 loops + library [+ files])
-        assert_eq!(n(&|r| r.kind == Kind::Read && r.payload == Payload::Encoded), 8 * 8);
-        assert_eq!(n(&|r| r.kind == Kind::Read && r.payload == Payload::Raw), 8 * 7);
-        assert_eq!(n(&|r| r.kind == Kind::Load && r.payload == Payload::Encoded), 4 * 4);
-        assert_eq!(n(&|r| r.kind == Kind::Load && r.payload == Payload::Raw), 4 * 2);
-        assert_eq!(n(&|r| r.kind == Kind::Load && r.order == Order::Sequential), 0);
+        assert_eq!(n(&|r| r.kind == RowKind::Read && r.payload == Payload::Encoded), 8 * 8);
+        assert_eq!(n(&|r| r.kind == RowKind::Read && r.payload == Payload::Raw), 8 * 7);
+        assert_eq!(n(&|r| r.kind == RowKind::Load && r.payload == Payload::Encoded), 4 * 4);
+        assert_eq!(n(&|r| r.kind == RowKind::Load && r.payload == Payload::Raw), 4 * 2);
+        assert_eq!(n(&|r| r.kind == RowKind::Load && r.order == Order::Sequential), 0);
         for (i, row) in all.iter().enumerate() {
             assert!(!all[..i].contains(row), "{row:?} occurs twice");
         }

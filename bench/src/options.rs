@@ -7,7 +7,7 @@ use serde::Serialize;
 /// What a row does with each sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum RowKind {
     /// Its bytes are read, and every one looked at.
     Read,
     /// It becomes a row of a batch of decoded pictures.
@@ -34,7 +34,7 @@ pub enum CacheState {
     Cold,
 }
 
-impl Kind {
+impl RowKind {
     /// As in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -83,7 +83,7 @@ pub struct BenchOptions {
     /// States of the page cache.
     pub caches: Vec<CacheState>,
     /// What is done with samples.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<RowKind>,
     /// Also plain files, the HDF5 library's own reads, and hand-written loops.
     pub baselines: bool,
     /// Repetitions of each row.
@@ -117,7 +117,7 @@ impl BenchOptions {
             orders: vec![Order::Shuffled, Order::Sequential],
             threads,
             caches: vec![CacheState::Warm, CacheState::Cold],
-            kinds: vec![Kind::Read, Kind::Load],
+            kinds: vec![RowKind::Read, RowKind::Load],
             baselines: true,
             rounds: 3,
             seconds: 0.5,

@@ -21,10 +21,10 @@ use gular_pack::{
 };
 
 use crate::Error;
+use crate::bench_report::Stored;
 use crate::input::{self, Input};
-use crate::matrix::{Available, What, payload_name};
+use crate::matrix::{Available, RowReader, payload_name};
 use crate::options::BenchOptions;
-use crate::report::Stored;
 use crate::sources::Of;
 
 /// The folder of links.
@@ -58,7 +58,8 @@ impl Set {
     /// The folder of the bundle of `envelope`.
     pub(crate) fn bundle(&self, envelope: Envelope) -> Result<&Path, Error> {
         let found = self.bundles.iter().find(|(e, _)| *e == envelope);
-        let missing = || Error::Option(format!("there is no bundle of envelope `{envelope}`"));
+        let missing =
+            || Error::Option(format!("a bundle in the envelope `{envelope}` was not made"));
         Ok(&found.ok_or_else(missing)?.1)
     }
 
@@ -77,12 +78,12 @@ impl Set {
     }
 
     /// The files that `what` reads.
-    pub(crate) fn paths(&self, what: What) -> Result<Vec<PathBuf>, Error> {
+    pub(crate) fn paths(&self, what: RowReader) -> Result<Vec<PathBuf>, Error> {
         let bundle = match what {
-            What::Files => return Ok(self.files.clone()),
-            What::Bundle(envelope, _) => self.bundle(envelope)?,
-            What::Hdf5Library => self.bundle(Envelope::Hdf5)?,
-            What::Hand(_) => &self.base,
+            RowReader::Files => return Ok(self.files.clone()),
+            RowReader::Bundle(envelope, _) => self.bundle(envelope)?,
+            RowReader::Hdf5Library => self.bundle(Envelope::Hdf5)?,
+            RowReader::Hand(_) => &self.base,
         };
         let bundle = Bundle::open(bundle, OpenOptions::default())?;
         let shards = &bundle.manifest().shards;
@@ -104,7 +105,7 @@ impl Set {
             stored.push(Stored { payload, envelope, bytes, files, samples });
         };
         for (envelope, _) in &self.bundles {
-            let paths = self.paths(What::Bundle(*envelope, Backend::Pread))?;
+            let paths = self.paths(RowReader::Bundle(*envelope, Backend::Pread))?;
             add(Some(*envelope), &paths);
         }
         if !self.files.is_empty() {
@@ -173,7 +174,7 @@ fn payloads(input: &Input, options: &BenchOptions) -> (Vec<Option<PayloadOptions
         }
         if own == Payload::Raw || wanted == Payload::Encoded {
             notes.push(format!(
-                "payload {} is left out: it cannot be made of a bundle of payload {}",
+                "payload {} is left out: it cannot be made from a bundle with payload {}",
                 payload_name(wanted),
                 payload_name(own)
             ));
@@ -296,7 +297,7 @@ impl Work<'_> {
                     if !matches!(error, gular_bundle::Error::Io(_)) =>
                 {
                     notes.push(format!(
-                        "envelope {envelope} is left out of payload {}: {error}",
+                        "envelope {envelope} is left out for payload {}: {error}",
                         payload_name(planned.payload)
                     ));
                 }
@@ -349,7 +350,7 @@ fn of(base: &Path) -> Result<Of, Error> {
     let filled = Split::ALL.into_iter().find(|split| bundle.n_samples(*split) > 0);
     let split = filled.ok_or_else(|| Error::Nothing { path: base.display().to_string() })?;
     let samples = bundle.n_samples(split);
-    let too_many = |_| Error::Option(format!("{samples} samples are too many, set a limit"));
+    let too_many = |_| Error::Option(format!("{samples} samples are too many: set a limit"));
     let samples = u32::try_from(samples).map_err(too_many)? as usize;
     Ok(Of { split, image, samples })
 }
@@ -369,5 +370,9 @@ fn listed(base: &Path, out: &Path, of: Of) -> Result<Vec<PathBuf>, Error> {
         return Ok(files);
     }
     let path = list.display();
-    Err(Error::Option(format!("`{path}` lists {} files of {} samples", files.len(), of.samples)))
+    Err(Error::Option(format!(
+        "`{path}` lists {} files, expected {}, one per sample",
+        files.len(),
+        of.samples
+    )))
 }

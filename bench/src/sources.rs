@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gular_bundle::{Backend, Bundle, CheckWhen, FieldIdx, OpenOptions};
-use memmap2::Mmap;
+use gular_files::Map;
 
 use crate::Error;
 use crate::hdf5::{Hdf5, Samples};
-use crate::matrix::What;
+use crate::matrix::RowReader;
 use crate::prepare::Set;
 
 /// What is done with a sample's bytes.
@@ -26,17 +26,17 @@ pub(crate) trait Source: Send + Sync {
 /// Opens what `what` reads of `set`. Digests are not compared: the time of reading
 /// is asked for, and `gular fetch` compares them on arrival.
 pub(crate) fn open(
-    what: What,
+    what: RowReader,
     set: &Set,
     library: Option<&Arc<Hdf5>>,
 ) -> Result<Box<dyn Source>, Error> {
     Ok(match what {
-        What::Bundle(envelope, backend) => {
+        RowReader::Bundle(envelope, backend) => {
             Box::new(Ours { bundle: bundle(set.bundle(envelope)?, backend)?, set: set.of() })
         }
-        What::Hand(backend) => hand(set, backend)?,
-        What::Files => Box::new(Files(set.files.clone())),
-        What::Hdf5Library => {
+        RowReader::Hand(backend) => hand(set, backend)?,
+        RowReader::Files => Box::new(Files(set.files.clone())),
+        RowReader::Hdf5Library => {
             let library = library.ok_or_else(|| Error::Option(crate::hdf5::MISSING.into()))?;
             Box::new(hdf5(set, library)?)
         }
@@ -80,8 +80,8 @@ fn places(bundle: &Bundle, of: Of) -> Result<Vec<Place>, Error> {
             let id = bundle.locate(of.split, i as u64)?;
             let shard = bundle.shard(id.shard)?;
             let place = shard.range(id.row, of.image)?;
-            let (offset, len) =
-                place.ok_or_else(|| Error::Option(format!("sample {i} has no place")))?;
+            let (offset, len) = place
+                .ok_or_else(|| Error::Option(format!("the place of sample {i} is not known")))?;
             Ok((id.shard.0, offset, len))
         })
         .collect()
@@ -97,17 +97,17 @@ fn hand(set: &Set, backend: Backend) -> Result<Box<dyn Source>, Error> {
         .iter()
         .map(|p| File::open(p).map_err(|e| Error::io("open", p, e)))
         .collect::<Result<_, _>>()?;
-    let beyond = Error::Option("the first bundle's files are not what its index says".into());
+    let beyond = Error::Option("the files of the first bundle differ from its index".into());
     Ok(match backend {
         Backend::Pread => Box::new(HandPread { files, places, paths }),
         Backend::Map => {
             let mut maps = Vec::new();
             for (file, path) in files.iter().zip(&paths) {
-                maps.push(map(file).map_err(|e| Error::io("map", path, e))?);
+                maps.push(Map::of(file).map_err(|e| Error::io("map", path, e))?);
             }
             let fits = |(shard, offset, len): &Place| {
                 let end = usize::try_from(*offset).ok().and_then(|o| o.checked_add(*len));
-                end.zip(maps.get(*shard)).is_some_and(|(end, map): (usize, &Mmap)| end <= map.len())
+                end.zip(maps.get(*shard)).is_some_and(|(end, map): (usize, &Map)| end <= map.len())
             };
             if !places.iter().all(fits) {
                 return Err(beyond);
@@ -115,12 +115,6 @@ fn hand(set: &Set, backend: Backend) -> Result<Box<dyn Source>, Error> {
             Box::new(HandMap { maps, places })
         }
     })
-}
-
-#[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
-fn map(file: &File) -> std::io::Result<Mmap> {
-    // SAFETY: bundles are immutable: nobody truncates or writes their shards.
-    unsafe { Mmap::map(file) }
 }
 
 struct HandPread {
@@ -144,7 +138,7 @@ impl Source for HandPread {
 }
 
 struct HandMap {
-    maps: Vec<Mmap>,
+    maps: Vec<Map>,
     places: Vec<Place>,
 }
 

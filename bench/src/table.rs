@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::matrix::{What, payload_name};
-use crate::options::{CacheState, Kind, Order};
-use crate::report::{Report, Row};
+use crate::bench_report::{BenchReport, Row};
+use crate::matrix::{RowReader, payload_name};
+use crate::options::{CacheState, Order, RowKind};
 
 /// Rows that stand in one block: kind, payload and cache.
 pub(crate) struct Block<'a> {
@@ -12,7 +12,7 @@ pub(crate) struct Block<'a> {
     /// Orders and numbers of threads.
     pub(crate) columns: Vec<(Order, usize)>,
     /// For each reader its row in each column.
-    pub(crate) lines: Vec<(What, Vec<Option<&'a Row>>)>,
+    pub(crate) lines: Vec<(RowReader, Vec<Option<&'a Row>>)>,
 }
 
 /// All rows as blocks.
@@ -43,7 +43,7 @@ fn block(rows: &[Row]) -> Block<'_> {
         }
     }
     columns.sort_by_key(|(order, threads)| (*order != Order::Shuffled, *threads));
-    let line = |what: What| {
+    let line = |what: RowReader| {
         let at = |(order, threads): &(Order, usize)| {
             rows.iter().find(|row| {
                 (row.spec.what, row.spec.order, row.spec.threads) == (what, *order, *threads)
@@ -58,8 +58,8 @@ fn block(rows: &[Row]) -> Block<'_> {
 
 fn title(row: &Row) -> String {
     let kind = match row.spec.kind {
-        Kind::Read => "reading",
-        Kind::Load => "loading batches",
+        RowKind::Read => "reading",
+        RowKind::Load => "loading batches",
     };
     let cache = match row.spec.cache {
         CacheState::Warm => "warm",
@@ -80,7 +80,7 @@ pub(crate) fn column((order, threads): (Order, usize)) -> String {
 /// The table that a terminal shows: samples a second, the median of all rounds, and how
 /// far the farthest round lies from it.
 #[must_use]
-pub fn table(report: &Report) -> String {
+pub fn table(report: &BenchReport) -> String {
     let mut text = format!(
         "{} samples, {}, of {} in `{}`; median of {} rounds, and the farthest from it\n",
         report.data.samples,
@@ -123,7 +123,7 @@ pub fn table(report: &Report) -> String {
 
 /// What to pick and why, for a terminal.
 #[must_use]
-pub fn advice(report: &Report) -> String {
+pub fn advice(report: &BenchReport) -> String {
     let mut text = String::new();
     for sentence in &report.advice.text {
         let _ = writeln!(text, "{sentence}");

@@ -72,12 +72,12 @@ impl AboutArgs {
 fn parse(path: &Path, text: &str) -> Result<AboutFile, Failure> {
     let shown = path.display();
     let file: AboutFile = toml::from_str(text).map_err(|e| {
-        let hint = "it may have name, description, licence, citation and source, each a string";
+        let hint = "the file may have the members name, description, licence, citation and source, each a string";
         Failure::new(format!("`{shown}`: {}", e.to_string().trim_end()), Some(hint.to_owned()))
     })?;
     if let Some(licence) = file.licence.as_deref().filter(|licence| !is_spdx(licence)) {
         let text = format!("`{shown}`: licence `{licence}` is not an SPDX expression");
-        let hint = "https://spdx.org/licenses lists identifiers, such as CC-BY-4.0; for others use LicenseRef-NAME, and AND, OR and WITH between them";
+        let hint = "use an identifier from https://spdx.org/licenses, such as CC-BY-4.0, or LicenseRef-NAME for other licences; join several with AND, OR and WITH";
         return Err(Failure::new(text, Some(hint.to_owned())));
     }
     Ok(file)

@@ -15,7 +15,7 @@ use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
 use crate::{show, units};
 
-/// Rewrite a bundle in another envelope, or as plain files
+/// Rewrite a bundle in another envelope (file format), or as plain files
 ///
 /// Samples, their order, shards and splits stay the same, and each sample is compared with its
 /// digest, so converting back gives the first bundle with the same digest. `directory` writes

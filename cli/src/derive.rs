@@ -219,11 +219,11 @@ fn limit(text: &str) -> Result<Limit, String> {
         let share = percent.trim().parse::<f64>().map_err(|_| wrong())? / 100.0;
         return match share > 0.0 && share <= 1.0 {
             true => Ok(Limit::Share(share)),
-            false => Err(format!("`{text}` is not above 0% and up to 100%")),
+            false => Err(format!("`{text}` is out of range; expected above 0% and at most 100%")),
         };
     }
     match text.parse() {
-        Ok(0) => Err("at least one sample is needed".to_owned()),
+        Ok(0) => Err("expected at least one sample".to_owned()),
         Ok(n) => Ok(Limit::Samples(n)),
         Err(_) => Err(wrong()),
     }

@@ -74,7 +74,7 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
     for probe in probes.by_ref().take_while(|probe| is_front(probe)) {
         let mut said = said(probe);
         if let (Role::Director, Some(namespace)) = (probe.role, &seen.namespace) {
-            let needs = if seen.needs_token == Some(true) { "takes a token" } else { "is public" };
+            let needs = if seen.needs_token == Some(true) { "needs a token" } else { "is public" };
             let _ = write!(said, ", namespace {namespace} {needs}");
         }
         let advice = advice(probe, &checkup.asked);
@@ -102,7 +102,7 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
     if !quiet {
         let verdict = match (checkup.is_well(), checkup.is_readable()) {
             (true, _) => "every server answers; `gular verify` compares the bytes",
-            (false, true) => "it can be read, but something is wrong: see `do:` above",
+            (false, true) => "it can be read, but something is wrong: see the lines `do:` above",
             (false, false) => "it cannot be read",
         };
         let _ = writeln!(text, "{}: {verdict}", checkup.asked);
@@ -111,21 +111,20 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
 }
 
 /// What is said of a token that nobody can judge but its server, when that refuses it.
-const NO_JWT: &str = "it is not a JSON Web Token, as federations use them";
-const NO_JWT_ADVICE: &str =
-    "check that file or variable: it should hold only a token, three parts with dots between";
+const NO_JWT: &str = "it is not a JSON Web Token, which federations need";
+const NO_JWT_ADVICE: &str = "check the file or variable: it should contain only a token, which has three parts separated by dots";
 
 /// Whether what was taken for a token is none, as far as the servers say.
 fn is_refused(token: &TokenFacts, checkup: &Checkup) -> bool {
     token.opaque && !checkup.is_readable()
 }
 
-const ANOTHER_ADVICE: &str = "check the version in the URL, and that the digest is complete, as `gular publish` printed it: a published version never changes";
+const ANOTHER_ADVICE: &str = "check that the URL has the right version and the complete digest, as `gular publish` printed them; a published version never changes";
 
 /// What was asked for and what is there, when these are two bundles.
 fn another_bundle(checkup: &Checkup, url: &BundleUrl) -> Option<String> {
     let (asked, found) = (url.digest?, checkup.digest?);
-    let said = format!("asked for bundle {asked}, published here is {found}");
+    let said = format!("the bundle published here has digest {found}, expected {asked}");
     checkup.other.then_some(said)
 }
 
@@ -165,22 +164,22 @@ fn rate(probe: &Probe) -> Option<f64> {
 
 fn lasts(token: &TokenFacts) -> String {
     let Some(end) = token.expires else {
-        let opaque = "it is not a JSON Web Token; the servers take it";
-        let said = if token.opaque { opaque } else { "it does not say when it expires" };
+        let opaque = "it is not a JSON Web Token, but the servers accept it";
+        let said = if token.opaque { opaque } else { "the token does not say when it expires" };
         return said.to_owned();
     };
     let left = end.duration_since(SystemTime::now()).unwrap_or_default();
-    format!("fits, ends in {}", units::span(left))
+    format!("it is right for this namespace, and expires in {}", units::span(left))
 }
 
 fn fault(fault: &ProbeFault) -> String {
     let and = |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
     match fault {
-        ProbeFault::Name(reason) => format!("its name has no address: {reason}"),
+        ProbeFault::Name(reason) => format!("its host name has no address: {reason}"),
         ProbeFault::Connection(reason) | ProbeFault::Broken(reason) => reason.clone(),
         ProbeFault::Tls(reason) => format!("TLS: {reason}"),
         ProbeFault::Denied { status, diagnosis } => format!("{status}: {diagnosis}"),
-        ProbeFault::Missing(words) => format!("there is no such object{}", and(words)),
+        ProbeFault::Missing(words) => format!("the object does not exist{}", and(words)),
         ProbeFault::Answer { status, said } => format!("answers {status}{}", and(said)),
         ProbeFault::NoneNamed(reason) => format!("the director names no server: {reason}"),
         _ => "unknown".to_owned(),
@@ -192,8 +191,8 @@ fn advice(probe: &Probe, asked: &Url) -> Option<String> {
     let Some(fault) = &probe.fault else {
         let slow = rate(probe).is_some_and(|rate| rate < SLOW_BYTES_PER_SECOND);
         return slow.then(|| {
-            "it is slow now: use another cache (PELICAN_CLIENT_PREFERREDCACHES), or `gular \
-             prestage` before a big run"
+            "the cache is slow now: use another cache (PELICAN_CLIENT_PREFERREDCACHES), or run \
+            `gular prestage` before a big run"
                 .to_owned()
         });
     };
@@ -201,36 +200,36 @@ fn advice(probe: &Probe, asked: &Url) -> Option<String> {
     let text = match fault {
         ProbeFault::Name(_) => "check the host in the URL and this machine's name servers",
         ProbeFault::Connection(_) if probe.role == Role::Cache => {
-            "the cache is down, or a firewall blocks it; the other caches serve meanwhile. Tell its operators if this persists"
+            "the cache is down, or a firewall blocks it; the other caches still work. If this persists, tell the cache's operators"
         }
         ProbeFault::Connection(_) => {
-            "the server is down, or a firewall blocks it: ask its operators; if this machine needs a proxy, set HTTPS_PROXY"
+            "the server is down, or a firewall blocks it: ask the server's operators; if this machine needs a proxy, set HTTPS_PROXY"
         }
         ProbeFault::Tls(_) => {
-            "if it is the server that you mean, name the certificate of its authority in \
-             SSL_CERT_FILE"
+            "if this is the server that you mean, set SSL_CERT_FILE to the certificate of its \
+            authority"
         }
         ProbeFault::Denied { diagnosis, .. } => {
             return Some(hints::token(diagnosis, false, &asked.to_string()));
         }
         ProbeFault::Missing(_) if probe.role == Role::Director => {
-            "check the path with `gular ls`; an object published within the last minute may not be known there yet"
+            "check the path with `gular ls`; this server may not know an object yet that was published within the last minute"
         }
         ProbeFault::Missing(_) if probe.role == Role::Cache => {
-            "the cache cannot get it from its origin: see the origin's line"
+            "the cache cannot get the object from its origin: see the line of the origin"
         }
         ProbeFault::Missing(_) => "check the path with `gular ls`",
         ProbeFault::Answer { status: 429 | 502..=504, .. } if holds => {
-            "it is overloaded or waits for the origin: try again later"
+            "the server is overloaded, or waits for the origin: try again later"
         }
-        ProbeFault::Answer { .. } => "send this line to its operators",
+        ProbeFault::Answer { .. } => "send this line to the server's operators",
         ProbeFault::NoneNamed(_) if probe.role == Role::Director => {
-            "check the namespace in the URL; if it is right, its origin is down. `gular fetch` and `gular verify` can still read from caches: put the bundle's digest into the URL, and if this machine never read the namespace, name a cache in PELICAN_CLIENT_PREFERREDCACHES"
+            "check the namespace in the URL; if it is right, its origin is down. `gular fetch` and `gular verify` can still read from caches: add the bundle's digest to the URL; if this machine has never read from this namespace, also set PELICAN_CLIENT_PREFERREDCACHES to a cache"
         }
         ProbeFault::NoneNamed(_) => {
-            "caches still serve what they hold; nothing can be written or listed until the origin is back: ask the namespace's owner"
+            "until the origin is back, caches still serve what they hold, but nothing can be written or listed: ask the owner of the namespace"
         }
-        _ => "try again; if this persists, send this line to its operators",
+        _ => "try again; if this persists, send this line to the server's operators",
     };
     Some(text.to_owned())
 }

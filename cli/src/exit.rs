@@ -116,6 +116,7 @@ impl From<gular_containers::Error> for Failure {
     fn from(error: gular_containers::Error) -> Self {
         let exit = match &error {
             gular_containers::Error::Digest { .. } => Exit::Unsound,
+            error if error.is_passing() => Exit::Later,
             _ => Exit::Failed,
         };
         Self { exit, ..Self::new(&error, hint(&error)) }
@@ -130,6 +131,7 @@ impl Exit {
             Pelican(error) => Self::of_pelican(error),
             Bundle(error) => verdict(error),
             AnotherBundle { .. } | ObjectDigest { .. } => Self::Unsound,
+            error if error.is_passing() => Self::Later,
             _ => Self::Failed,
         }
     }

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &FederationArgs, output: &Output) -> Result<Exit, Failur
 /// What is said on stdout, as JSON.
 #[derive(serde::Serialize)]
 struct Served<'a> {
-    /// What begins every URL in it.
+    /// The beginning of every URL in the federation.
     url: &'a str,
     /// The certificate that clients must trust.
     ca: &'a Path,
@@ -108,7 +108,7 @@ struct Served<'a> {
     origin: String,
     /// The cache's address, where there is a cache.
     cache: Option<String>,
-    /// The process.
+    /// The id of the process.
     pid: u32,
 }
 

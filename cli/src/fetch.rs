@@ -1,10 +1,10 @@
 //! `gular fetch`.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use gular_bundle::{Bundle, OpenOptions, Split};
+use gular_bundle::{Bundle, Filter, OpenOptions, Split};
 use gular_transfer::{
     BundleUrl, Checked, Client, DEFAULT_MAX_OBJECTS, Error, FetchOptions, FetchReport,
     FolderOptions, Remote, RemoteBundle, SampleOptions, SampleReport, Watch, fetch, fetch_folder,
@@ -13,10 +13,10 @@ use gular_transfer::{
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
-use crate::progress::bytes_bar;
+use crate::progress::watched;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{folder, hints, network, oci, show, units};
+use crate::{any_folder, hints, network, oci, show, units};
 
 /// Fetch a published bundle, one object, or a collection; check each block on arrival
 ///
@@ -38,7 +38,7 @@ Example:
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… owls/ --where \"class = owl\"")]
 pub(crate) struct FetchArgs {
-    /// NAME/VERSION#DIGEST as `gular publish` prints it, or an object; with -r a collection
+    /// The URL that `gular publish` printed, or an object's URL; with -r, a collection's URL
     ///
     /// A bundle in a registry: oci://HOST/REPOSITORY:VERSION[@sha256:…][#blake3=…].
     pub(crate) url: String,
@@ -89,34 +89,28 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     if args.direct {
         url.url = url.url.direct();
     }
+    if let Some(text) = &args.filter {
+        // Before a server is asked. Whether the bundle has these fields and classes is known later.
+        Filter::check(text).map_err(Error::from)?;
+    }
     let client = network::client(&args.network.access)?;
-    let bar = bytes_bar("fetch", 0, output);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let waiting = |dir: &Path| {
-        if !output.quiet {
-            bar.suspend(|| waiting_note(dir));
-        }
-    };
-    let watch = Watch { progress: &progress, waiting: &waiting, cancel: &stop.flag };
     if args.recursive {
-        folder::no_digest(&url)?;
+        any_folder::no_digest(&url)?;
         let options = FolderOptions {
             jobs: args.network.jobs.get(),
             dry_run: args.dry_run,
             max_objects: args.max_objects,
             ..FolderOptions::default()
         };
-        let fetched = fetch_folder(&client, &url.url, &args.dir, &options, watch);
-        bar.finish_and_clear();
+        let fetched = watched("fetch", output, &stop, |watch, _| {
+            fetch_folder(&client, &url.url, &args.dir, &options, watch)
+        });
         let fetched = fetched.map_err(|error| network::ended(error, &stop))?;
-        return folder::report(&fetched, &folder::text(&fetched), output);
+        return any_folder::report(&fetched, &any_folder::text(&fetched), output);
     }
     if !args.keys.is_empty() || args.filter.is_some() {
-        let fetched = samples(&client, &url, args, watch);
-        bar.finish_and_clear();
+        let fetched =
+            watched("fetch", output, &stop, |watch, _| samples(&client, &url, args, watch));
         let report = fetched?.map_err(|error| network::ended(error, &stop))?;
         match output.json {
             true => show::json(&report)?,
@@ -125,8 +119,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
-    let fetched = bring(&client, &url, args, watch);
-    bar.finish_and_clear();
+    let fetched = watched("fetch", output, &stop, |watch, _| bring(&client, &url, args, watch));
     let (report, offline) = fetched.map_err(|error| failure(error, &url, args, &stop))?;
     if output.json {
         show::json(&report)?;
@@ -134,12 +127,6 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         show::text(&text(&report, url.digest.is_some(), offline, &asked))?;
     }
     Ok(Exit::Done)
-}
-
-/// Says for whom this process waits.
-pub(crate) fn waiting_note(dir: &Path) {
-    let text = format!("waiting for another process that writes to `{}`", dir.display());
-    show::message("note", &text);
 }
 
 /// Fetches the samples that are listed and fit the condition; what failed here, and what failed
@@ -194,7 +181,10 @@ fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
         let keys = show::count(report.unknown_keys, "key");
         let first: Vec<String> =
             report.unknown.iter().map(|key| format!("`{}`", show::printable(key))).collect();
-        text.push_str(&format!("no sample matches {keys} of the list: {}\n", first.join(", ")));
+        text.push_str(&format!(
+            "the list has {keys} that no sample of the bundle has: {}\n",
+            first.join(", ")
+        ));
     }
     text
 }
@@ -257,7 +247,7 @@ fn failure(error: Error, url: &BundleUrl, args: &FetchArgs, stop: &Stop) -> Fail
     match copy.filter(|_| out_of_reach && url.digest.is_none()) {
         None => failure,
         Some(copy) => failure.with_hint(format!(
-            "without the federation, a copy can only be checked against a digest in the URL; `{}` holds {}: if that is the bundle you mean, fetch {}#blake3={}",
+            "without the federation, a copy can only be checked against a digest in the URL. The folder `{}` holds the bundle {}; if you want this bundle, fetch {}#blake3={}",
             args.dir.display(),
             copy.digest(),
             url.url,
@@ -313,7 +303,7 @@ pub(crate) fn text(report: &FetchReport, had_digest: bool, offline: bool, asked:
         let (hex, how) = (digest.hex(), report.checked_how.as_deref().unwrap_or_default());
         if report.checked == Checked::Nothing && !report.dry_run {
             text.push_str(&format!(
-                "not checked: {how}; the digest is that of the received bytes, right or wrong\n"
+                "not checked: {how}; the digest printed here is that of the received bytes, which may be wrong\n"
             ));
         } else if !had_digest {
             if report.checked == Checked::Checksum {

@@ -10,19 +10,21 @@ use gular_pack::{ArchiveLimit, Remedy};
 use gular_pelican::{Diagnosis, Scheme, Url};
 use gular_transfer::WrongCopy;
 
+use crate::image::hints::AWAY;
+
 /// For errors of a bundle on this machine.
 pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
     use gular_bundle::Error as E;
     let text = match error {
         E::Length { .. } | E::Digest { .. } | E::Block { .. } | E::SampleDigest(_) => {
-            "fetch or copy the file again: this copy is not the one described; `gular verify` lists every fault"
+            "fetch or copy the file again: this copy differs from the one in the manifest; `gular verify` lists every fault"
         }
         E::Malformed { .. } | E::Label { .. } | E::Format { .. } | E::TooLarge { .. } => {
-            "it may be cut short or not part of a bundle; `gular verify` lists every fault"
+            "the file may be cut short, or not part of a bundle; `gular verify` lists every fault"
         }
         E::OutOfRange { .. } | E::NoField { .. } => "`gular inspect` lists fields and counts",
         E::NotInPlace { .. } => {
-            "unpack it to a folder of files and `gular pack` that, or write it again uncompressed"
+            "unpack it to a folder and pack that with `gular pack`, or write the file again uncompressed"
         }
         other => return other.hint().map(str::to_owned),
     };
@@ -32,11 +34,16 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
 /// For errors of a federation, server or token.
 pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
     match error {
+        gular_pelican::Error::NotFound { url, .. }
+            if Url::parse(url).is_ok_and(|url| url.scheme() == Scheme::File) =>
+        {
+            error.hint()
+        }
         gular_pelican::Error::NotFound { .. } => {
-            Some("list the collection above it with `gular ls`".to_owned())
+            Some("list the folder above it with `gular ls`".to_owned())
         }
         gular_pelican::Error::NoOrigin { .. } => {
-            let hint = "check the namespace with `gular ls`; if its origin is down, run the same command again later. Caches can still be read meanwhile: put `#blake3=…` of the bundle at the end of the URL, and if this machine never read the namespace, name a cache in PELICAN_CLIENT_PREFERREDCACHES";
+            let hint = "check the namespace with `gular ls`; if its origin is down, run the same command again later. To read from the caches until then, add the bundle's `#blake3=…` to the URL; if this machine has never read from this namespace, also set PELICAN_CLIENT_PREFERREDCACHES to a cache";
             Some(hint.to_owned())
         }
         gular_pelican::Error::Denied { diagnosis, action, url, .. } => {
@@ -64,18 +71,18 @@ pub(crate) fn token(diagnosis: &Diagnosis, write: bool, url: &str) -> String {
         (true, Some(url)) if is_own(&url) => {
             let create = if write { " --create /" } else { "" };
             format!(
-                "for the federation that `gular federation serve DIR` runs, `gular federation \
-                 token DIR --read /{create} > token` makes one; then `export \
-                 BEARER_TOKEN_FILE=token`"
+                "for the federation of `gular federation serve DIR`, make a token with `gular \
+                federation token DIR --read /{create} > token`, then `export \
+                BEARER_TOKEN_FILE=token`"
             )
         }
         (true, Some(_)) if matches!(diagnosis, D::Withheld { .. }) => {
             let another = login(write, url);
-            format!("{another}; to send this one anyway, name its file with `--token`")
+            format!("{another}; to send this token anyway, give its file with `--token`")
         }
         (true, Some(_)) => login(write, url),
         (_, _) if matches!(diagnosis, D::Withheld { .. }) => {
-            "get a token from an issuer that the namespace trusts, or send this one anyway: name its file with `--token`".to_owned()
+            "get a token from an issuer that the namespace trusts; to send this token anyway, give its file with `--token`".to_owned()
         }
         (_, _) => diagnosis.hint().to_owned(),
     }
@@ -89,11 +96,11 @@ fn login(write: bool, url: &str) -> String {
     let collection = object.rsplit_once('/').map_or(object, |(above, _)| above);
     match write {
         true => format!(
-            "`gular login --write --to writes {collection}` gets one by `pelican credentials \
-             token get`; name it with `--token writes`, beside one that reads"
+            "get a token that may write with `gular login --write --to writes {collection}` (it \
+            runs `pelican credentials token get`), and add `--token writes` to the command"
         ),
         false => format!(
-            "`gular login {collection}` gets one by `pelican credentials token get`, and saves it where the other commands look for it"
+            "get a token with `gular login {collection}`: it runs `pelican credentials token get`, and saves the token where the other commands look for it"
         ),
     }
 }
@@ -103,8 +110,8 @@ pub(crate) fn wrong_copies(copies: &[WrongCopy]) -> Vec<String> {
     let line = |copy: &WrongCopy| {
         let objects = crate::show::count(copy.objects, "object");
         format!(
-            "`{}` gave wrong bytes of {objects}, such as `{}`; another server gave the right \
-             ones. Tell its operators",
+            "`{}` sent wrong bytes for {objects}, such as `{}`; another server sent the right \
+            bytes. Please tell the operators of the first server",
             copy.server, copy.such_as
         )
     };
@@ -123,12 +130,12 @@ pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
     use gular_pelican::Error as P;
     match error {
         gular_transfer::Error::Pelican(P::Corrupt { attempts, .. }) if !attempts.origin_asked => {
-            let hint = "tell the cache's operators; use another cache with `--cache` meanwhile. `gular fetch` avoids damaged copies by itself";
+            let hint = "tell the cache's operators, and use another cache with `--cache` until then. `gular fetch` avoids damaged copies by itself";
             Some(hint.to_owned())
         }
         gular_transfer::Error::Pelican(P::Failed { .. }) => {
-            let hint = "run the same command again later, or name another cache with `--cache`; \
-                        `gular doctor` says which ones answer";
+            let hint = "run the same command again later, or choose another cache with `--cache`; \
+                `gular doctor` shows which caches answer";
             Some(hint.to_owned())
         }
         other => transfer(other),
@@ -154,20 +161,20 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
     let text = match error {
         E::NoImages { .. } => {
-            "name the folder that holds `class/file` or `split/class/file`; `--as` says which kinds of files are packed"
+            "give the folder that contains `class/file` or `split/class/file`; `--as` chooses which kinds of files are packed"
         }
         E::NoClass { expected: "split/file", .. } => {
-            "move it into a split folder, or say that folders are not splits: `--layout class`"
+            "move the file into a split folder, or use `--layout class` if the folders are classes, not splits"
         }
         E::NoClass { .. } => {
-            "move it into a class folder, say where labels are (`--label-from REGEX`, `--labels FILE`), or pack without: `--labels none`"
+            "move the file into a class folder, say where the labels are (`--label-from REGEX` or `--labels FILE`), or pack without labels: `--labels none`"
         }
         E::NoSource { .. } => {
-            "unpack it, and name the folder; rows of pixels are packed from a .csv file, or with `--as pixels`"
+            "unpack the file and give the folder; a table with pixels in its columns must end in .csv, or use `--as pixels`"
         }
-        E::BadArchive { .. } => "fetch or copy it again: it may be cut short",
+        E::BadArchive { .. } => "fetch or copy the archive again: it may be cut short",
         E::BadMembers { .. } => {
-            "nothing was packed; if you trust the archive, unpack it yourself and name the folder"
+            "nothing was packed; if you trust the archive, unpack it yourself and give the folder"
         }
         E::Expands { limit, .. } => match limit {
             ArchiveLimit::Total => "if you trust the archive, raise `--max-unpacked`",
@@ -175,116 +182,136 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
         },
         E::Unlabelled { table: true, .. } => {
-            "add the missing rows; `--unlabelled skip` leaves these images out"
+            "add the missing rows to the table, or leave these images out with `--unlabelled skip`"
         }
         E::Unlabelled { all: true, .. } => {
-            "correct the expression: it is searched in the path below SRC, or below the split's folder; `^(cat|dog)` matches `cat.0.jpg`"
+            "correct the expression of `--label-from`: it is searched in the path below SRC, or below the split's folder; for example `^(cat|dog)` matches `cat.0.jpg`"
         }
         E::Unlabelled { .. } => {
-            "correct the expression; `--unlabelled skip` leaves these images out"
+            "correct the expression of `--label-from`, or leave these images out with `--unlabelled skip`"
         }
         E::NoTable { .. } => {
-            "`--labels` takes `folder`, `none`, or a table in one of these formats"
+            "give `--labels` the word `folder`, the word `none`, or a table in one of these formats"
         }
-        E::NoColumn { what: "file names", .. } => "name it with `--key-column NAME`",
+        E::NoColumn { what: "file names", .. } => {
+            "name the column of file names with `--key-column NAME`"
+        }
         E::NoColumn { what: "labels", .. } => {
-            "name it with `--label-column NAME`; `--label-column none` packs without labels"
+            "name the column of labels with `--label-column NAME`, or pack without labels: `--label-column none`"
         }
-        E::NoColumn { what: "splits", .. } => "name one of them with `--split-column NAME`",
-        E::NoColumn { .. } => "name some of them with `--columns NAME,NAME`, or `all` or `none`",
-        E::Table { .. } => "correct the table, or export it again",
+        E::NoColumn { what: "splits", .. } => {
+            "name one of these columns with `--split-column NAME`"
+        }
+        E::NoColumn { .. } => {
+            "choose among these columns with `--columns NAME,NAME`, `--columns all` or `--columns none`"
+        }
+        E::Table { .. } => "correct the table, or export it again from the program that made it",
         E::DoubledRows { .. } => {
-            "keep one row per image; several classes of one image go into one cell: see `--label-separator`"
+            "keep one row per image; to give an image several classes, put them into one cell and set `--label-separator`"
         }
         E::UnclearRows { .. } => {
-            "write longer names into the table: paths below SRC, with the extension"
+            "write longer names into the table: the path below SRC, with the extension"
         }
         E::NothingJoins { .. } => {
-            "the table must name images by their path below SRC or the end of it; if another column has the names, use `--key-column`"
+            "the table must name each image by its path below SRC, or by the end of that path; if another column has these names, use `--key-column`"
         }
         E::MixedLayout { .. } => {
-            "say what the top-level folders are: `--layout split` or `--layout class`"
+            "say whether the top-level folders are splits or classes: `--layout split` or `--layout class`"
         }
         E::Loop { .. } => "remove the link",
         E::CaseCollision { .. } => {
-            "rename one: on file systems that ignore case they would be one file"
+            "rename one of the two: on file systems that ignore case they would be one file"
         }
         E::UnknownClass { .. } => {
-            "add it to the list given with `--classes`, or move the folder away"
+            "add the class to the file given with `--classes`, or move the folder away"
         }
         E::Unlike { what, .. } if what == "envelope" => {
-            "`gular convert` writes one of them in the envelope of the other"
+            "convert one bundle to the envelope of the other with `gular convert`"
         }
-        E::Unlike { .. } => "only bundles of the same kind can become one",
+        E::Unlike { .. } => {
+            "only bundles with the same envelope, payload, fields and classes can be combined"
+        }
         E::SharedKeys { .. } => {
-            "leave them out of one bundle first: `gular derive BUNDLE OUT --remove FILE`"
+            "first leave these samples out of one bundle: `gular derive BUNDLE OUT --remove FILE`"
         }
         E::NoSuchKeys { .. } => {
             "keys are paths such as `train/cat/1.jpg`; `gular inspect BUNDLE --samples 5` lists some"
         }
         E::NoPictures { .. } => {
-            "leave out `--pixels` and `--near`: files with the same bytes are found without them; images are packed as such without `--as bytes`"
+            "leave out `--pixels` and `--near`: files with equal bytes are found without these options. If the files are images, pack them again without `--as bytes`"
         }
+        E::UnlikeBase { setting, old, .. } => return Some(unlike_base(setting, old.as_deref())),
+        E::BaseFields => "leave out `--base`, and pack all files into a new bundle",
         E::NoSources { .. } => {
-            "pack it again with `--source-digests`; its new versions have the digests, too"
+            "pack the bundle again with `--source-digests`; later versions made from it then have the digests too"
         }
         E::NothingTaken { .. } => "check the condition and the lists of keys",
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
-        E::MixedArrays { .. } => "pack arrays of each type and shape by themselves",
-        E::BadInputs(bad) => return Some(bad_inputs(bad)),
-        E::Inside { .. } => "name a place outside the source",
-        E::NoSpace { .. } => "free space, or name a folder on another file system",
-        E::Full { .. } => "free space and run the same command again: finished shards are kept",
-        E::AlreadyBundle { .. } => {
-            "bundles are never overwritten: name a new folder, or remove this one"
+        E::MixedArrays { .. } => {
+            "pack the arrays of each type and shape into a bundle of their own"
         }
-        E::NotEmpty { .. } => "name a new or empty folder",
+        E::BadInputs(bad) => return Some(bad_inputs(bad)),
+        E::Inside { .. } => "choose an output folder outside the source",
+        E::NoSpace { .. } => "free some space, or choose a folder on another file system",
+        E::Full { .. } => {
+            "free some space and run the same command again: finished shards are kept"
+        }
+        E::AlreadyBundle { .. } => {
+            "bundles are never overwritten: choose a new folder, or remove this one"
+        }
+        E::NotEmpty { .. } => "choose a new or empty folder",
         E::OtherPlan { .. } => {
-            "run the command that was interrupted, or remove the folder and start again"
+            "run the command that was interrupted again, or remove the folder and start from the beginning"
         }
         E::BadPart { .. } => {
-            "name folders that `gular pack --part` has finished; where it was interrupted, run it again"
+            "give only folders that `gular pack --part` has finished; if a part was interrupted, run its command again"
         }
         E::Parts { .. } => {
-            "name each part of one pack once, as in `gular pack --merge part-* bundle/`; pack those that differ again with the same source and options"
+            "give each part of one pack exactly once, as in `gular pack --merge part-* bundle/`; if a part differs, pack it again with the same source and options"
         }
         E::AlreadyPart { .. } => {
-            "give every part a folder of its own, and `--merge` them into a new one"
+            "give each part a folder of its own, then merge the parts into a new folder with `--merge`"
         }
         E::OtherPart { .. } => {
-            "run the command that was interrupted, or give every part a folder of its own"
+            "run the command that was interrupted again, or give each part a folder of its own"
         }
         E::NotInPlace { .. } => {
-            "write the file again uncompressed, or unpack it to a folder of images and `gular pack` that"
+            "write the file again uncompressed, or unpack it to a folder of images and pack that with `gular pack`"
         }
         E::BadKeys { .. } => {
-            "name another column with `--key NAME`, or use `--key none` for keys of file names and rows"
+            "choose another column with `--key NAME`, or make keys from file names and row numbers with `--key none`"
         }
         E::UnknownLabels { .. } => {
-            "leave them out with `--unknown-labels drop`, or give them a class with `--unknown-labels N`"
+            "leave these samples out with `--unknown-labels drop`, or give them class number N with `--unknown-labels N`"
         }
         E::NoImage { .. } => "name the column of images with `--image NAME`, or repair the file",
         E::NotEqual { .. } => {
             "check the disk and memory of this machine, and convert again; if it happens again, report it as a bug"
         }
-        E::Exists { .. } => "convert to an envelope instead, where names may be the same",
-        E::Busy { .. } => "wait for it, or name another folder",
-        E::FileExists { .. } => "nothing is overwritten: name a new file, or remove this one",
-        E::NoFiles { .. } => {
-            "name the files; for a folder of images use `gular pack`, for a bundle `gular convert`"
+        E::Exists { .. } => {
+            "convert to an envelope instead of a folder: there samples may share a file name"
         }
-        E::MixedFormats { .. } => "adopt the files of each format as a bundle of their own",
-        E::Cancelled { .. } => "run the same command again to continue",
+        E::Busy { .. } => "wait until that process ends, or choose another folder",
+        E::FileExists { .. } => {
+            "files are never overwritten: choose a new file, or remove this one"
+        }
+        E::NoFiles { .. } => {
+            "give the files themselves; to pack a folder of images use `gular pack`, to convert a bundle use `gular convert`"
+        }
+        E::MixedFormats { .. } => {
+            "run `gular adopt` once for each format: each becomes a bundle of its own"
+        }
+        E::Cancelled { .. } => "run the same command again: it continues where it stopped",
         E::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
-            "free space and run the same command again"
+            "free some space and run the same command again"
         }
         E::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             "check the permissions of the file and its folders"
         }
         E::Io(_) => "check the path",
-        E::Option(_) => "`--help` lists the options",
+        E::Option(_) => "`gular COMMAND --help` lists the options",
         E::Condition(_) => {
-            "`gular derive --help` says what a condition is; `gular inspect BUNDLE` lists fields and classes"
+            "`gular derive --help` explains conditions; `gular inspect BUNDLE` lists fields and classes"
         }
         E::Bundle(error) => return bundle(error),
         _ => return None,
@@ -292,9 +319,27 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// How a new version is made as its base was, whose setting is `old`.
+fn unlike_base(setting: &str, old: Option<&str>) -> String {
+    let how = match (setting, old) {
+        ("payload", Some("raw")) => {
+            "add `--payload raw` and the `--size` of the base, which `gular inspect` shows"
+                .to_owned()
+        }
+        ("payload" | "envelope" | "size" | "fit" | "quality", Some(old)) => {
+            format!("add `--{setting} {old}`")
+        }
+        ("max_side", Some(old)) => format!("add `--max-side {old}`"),
+        ("max_side", None) => "leave `--max-side` out".to_owned(),
+        ("image", _) => "give `--dtype` and `--channels` as for the base".to_owned(),
+        _ => "use the version of gular that packed the base".to_owned(),
+    };
+    format!("{how}; without `--base`, all of it is packed into a new bundle")
+}
+
 /// What the first of them needs, or how to pack without them.
 fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
-    let skip = "or run again with `--on-error skip`: it keeps finished shards, packs the rest, and lists in `skipped.jsonl` what it left out";
+    let skip = "or run again with `--on-error skip`: this keeps finished shards, packs the other files, and lists the files left out in `skipped.jsonl`";
     let first = bad.named.first();
     let repair = match first.map(|bad| bad.remedy).unwrap_or_default() {
         Remedy::AllowMorePixels => "if you trust the file, raise `--max-pixels`",
@@ -312,7 +357,7 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
 pub(crate) fn verify(error: &gular_verify::Error) -> Option<String> {
     use gular_verify::Error as E;
     let text = match error {
-        E::NoManifest { .. } => "name the folder that holds `manifest.json`",
+        E::NoManifest { .. } => "give the folder that contains `manifest.json`",
         E::Interrupted { .. } => "run the same `gular pack` again: it continues where it stopped",
         E::Io(_) => "check the path and its permissions",
         E::Transfer(error) => return transfer(error),
@@ -328,7 +373,7 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
     use gular_bench::Error as E;
     let text = match error {
         E::NoSpace { .. } => {
-            "choose another folder with `--scratch`, a smaller `--limit`, or fewer envelopes"
+            "choose another folder with `--scratch`, set a smaller `--limit`, or measure fewer envelopes"
         }
         E::Io(error) if error.action == "create" => {
             "choose a folder for temporary bundles with `--scratch`"
@@ -349,29 +394,32 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
     use gular_transfer::Error as E;
     let text = match error {
         E::ObjectDigest { .. } => {
-            "read it from its origin with `--direct`; if that differs too, it is another object"
+            "read the object from its origin with `--direct`; if those bytes differ too, the digest is of another object"
         }
         E::NoSpace { .. } => {
-            "free space, or use another folder; `--splits` fetches a part of the bundle; what was fetched before is kept"
+            "free some space, use another folder, or fetch only some splits with `--splits`; files already fetched are kept"
         }
         E::Bundle(error) => return bundle(error),
         E::Pelican(error) => return pelican(error),
         E::Fragment { .. } => {
-            "`gular publish` and `gular pack` print the digest; without one, leave `#…` out"
+            "copy the digest from the output of `gular publish` or `gular pack`; if you do not have it, leave out `#…`"
         }
         E::NoManifest { .. } => {
-            "give the URL of a version; `gular ls` lists what is there, and `gular fetch -r` \
-             fetches a collection that is not a bundle"
+            "give the URL of one version of the bundle (`gular ls` lists what is there); to fetch a \
+            collection that is not a bundle, use `gular fetch -r`"
         }
-        E::TooMany { .. } => "name a folder in it, or raise `--max-objects`",
-        E::NotCollection { .. } => "fetch it without `-r`, or name the collection that holds it",
-        E::NoBundleUrl { .. } => "give the URL that `gular publish` printed",
+        E::TooMany { .. } => "choose a smaller folder inside it, or raise `--max-objects`",
+        E::NotCollection { .. } => {
+            "fetch this object without `-r`, or give the URL of the collection that contains it"
+        }
+        E::NoBundleUrl { .. } => "copy the URL from the output of `gular publish`",
         E::AnotherBundle { .. } => {
-            "check the version in the URL, and that the digest is complete, as `gular publish` printed it: a published version never changes"
+            "check that the URL has the right version and the complete digest, as `gular publish` printed them; a published version never changes"
         }
-        E::Condition(_) => "`gular fetch --help` says what a condition is",
+        E::Condition(_) => "`gular fetch --help` explains conditions",
+        E::Source { hint: None, passes: true, .. } => AWAY,
         E::NoneAccepted { .. } => {
-            "`gular verify` with a token that may read says whether it is complete"
+            "run `gular verify` with a token that may read: it tells whether the bundle is already there"
         }
         other => return other.hint(),
     };
@@ -384,24 +432,24 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
     let text = match error {
         E::Transfer(error) => return transfer(error),
         E::NoRoom { memory: true, .. } => {
-            "ask the batch system for more memory, or stage to the job's disk with `--to scratch`"
+            "ask the batch system for more memory, or copy to the job's disk with `--to scratch`"
         }
         E::NoRoom { .. } => {
-            "ask the batch system for more disk, or name another folder with `--to DIR`"
+            "ask the batch system for more disk, or choose another folder with `--to DIR`"
         }
         E::FileTooLarge { .. } => {
             "raise the limit (`ulimit -f unlimited`), or pack with a smaller `--shard-size`"
         }
-        E::TooManyFiles { .. } => "stage the bundle without `--unpack`: it has few files",
-        E::Target { .. } => "name an existing folder with `--to DIR`",
+        E::TooManyFiles { .. } => "stage the bundle without `--unpack`: its shards are few files",
+        E::Target { .. } => "choose an existing folder with `--to DIR`",
         E::NoSource { .. } => {
-            "name a bundle's folder, a directory of files, or the URL of a published bundle"
+            "give a bundle's folder, a folder of files, or the URL of a published bundle"
         }
         E::Foreign { .. } => {
-            "nothing was changed there; remove it if it is yours, or name another folder with `--to DIR`"
+            "nothing was changed in that folder; remove it if it is yours, or choose another one with `--to DIR`"
         }
         E::Source { .. } => {
-            "stage a folder of plain files that nobody writes to, or `gular pack` it"
+            "stage a folder of plain files that no program is writing to, or pack the files with `gular pack`"
         }
         other => return other.hint(),
     };
@@ -413,7 +461,7 @@ fn runtime(error: &gular_runtime::Error) -> Option<String> {
     use gular_runtime::Error as E;
     match error {
         E::Loader(gular_runtime::LoaderError::Decode { .. }) => {
-            Some("pack again with `--check-images full`, which names all such files".to_owned())
+            Some("pack again with `--check-images full`, which lists all such files".to_owned())
         }
         E::Loader(gular_runtime::LoaderError::NoImages { .. }) => {
             Some("`gular inspect` lists the fields".to_owned())
@@ -428,13 +476,16 @@ pub(crate) fn federation(error: &gular_federation::Error) -> Option<String> {
     use gular_federation::Error as E;
     match error {
         E::NotServed { path } => {
-            Some(format!("start one with `gular federation serve {}`", path.display()))
+            Some(format!("start a federation with `gular federation serve {}`", path.display()))
         }
         E::Served { path, by: Some((_, process)) } => Some(format!(
-            "use that one: `gular federation token {} --read /` makes a token for it; or stop it with `kill {process}`, or serve another folder",
+            "use the running federation: `gular federation token {} --read /` makes a token for it; or stop it with `kill {process}`, or serve another folder",
             path.display()
         )),
-        E::NoScope => Some("name a path with `--read`, `--create` or `--modify`".to_owned()),
+        E::NoScope => Some(
+            "say what the token allows: give a path with `--read`, `--create` or `--modify`"
+                .to_owned(),
+        ),
         other => other.hint().map(str::to_owned),
     }
 }

@@ -52,8 +52,9 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     if is_page {
         return Ok(());
     }
-    let message = format!("`{}` exists, and is not a page of `gular bench`", path.display());
-    let hint = "only an earlier page is replaced: name a new file, or remove this one";
+    let message =
+        format!("`{}` exists, but is not a page written by `gular bench`", path.display());
+    let hint = "choose a new file, or remove this one: only an earlier page is replaced";
     Err(Failure::new(message, Some(hint.into())))
 }
 

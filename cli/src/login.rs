@@ -84,7 +84,7 @@ fn ask(url: &Url, write: bool, stop: &Stop) -> Result<String, Failure> {
     let started = command.stdout(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| {
         let message = match error.kind() {
-            ErrorKind::NotFound => "there is no program `pelican` in PATH".to_owned(),
+            ErrorKind::NotFound => "the program `pelican` was not found in PATH".to_owned(),
             _ => format!("cannot run `pelican`: {error}"),
         };
         Failure::new(message, Some(by_hand(url, write)))
@@ -103,7 +103,7 @@ fn ask(url: &Url, write: bool, stop: &Stop) -> Result<String, Failure> {
         return Err(failure);
     }
     if !status {
-        let message = "`pelican credentials token get` failed; its own words are above";
+        let message = "`pelican credentials token get` failed; its own message is above";
         return Err(Failure::new(message, Some(by_hand(url, write))));
     }
     let printed = reader.join().unwrap_or_default();
@@ -135,8 +135,8 @@ fn last_token(printed: &str) -> Option<Token> {
 fn by_hand(url: &Url, write: bool) -> String {
     let verb = if write { "write" } else { "read" };
     format!(
-        "where it is installed, `pelican credentials token get {verb} {url}` prints a token; put it \
-         into a file and name that with `--token`"
+        "on a machine that has the program `pelican`, run `pelican credentials token get {verb} \
+        {url}`; write the token that it prints to a file, and give the file with `--token`"
     )
 }
 

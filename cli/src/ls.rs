@@ -58,7 +58,7 @@ pub(crate) fn run(args: &LsArgs, output: &Output) -> Result<Exit, Failure> {
     show::text(&text)?;
     if listing.skipped > 0 && !output.quiet {
         let left_out = show::count(listing.skipped as u64, "name");
-        show::message("note", &format!("{left_out} left out, since a URL cannot name them"));
+        show::message("note", &format!("{left_out} left out: their names cannot be part of a URL"));
     }
     Ok(Exit::Done)
 }

@@ -1,8 +1,11 @@
 //! The `gular` program: arguments, progress, exit codes. What it does is in
 //! the rooms; here it is only joined and shown.
 
+#![forbid(unsafe_code)]
+
 mod about;
 mod adopt;
+mod any_folder;
 mod bench;
 mod class_table;
 mod completions;
@@ -14,7 +17,6 @@ mod duplicates;
 mod exit;
 mod federation;
 mod fetch;
-mod folder;
 mod hints;
 mod html_page;
 mod image;
@@ -66,7 +68,7 @@ pub(crate) struct Cli {
 }
 
 const EXAMPLE: &str = "\
-Exit codes: 0 done, 1 bad data, 2 error, 75 not now (try again later); stage: its command's
+Exit codes: 0 done, 1 bad data, 2 error, 75 not now (try again later); `stage`: those of its command
 \nExample:\n  gular pack photos/ bundle/ && gular verify bundle/";
 
 const EXAMPLES: &str = "\

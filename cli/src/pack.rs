@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
     ArchiveLimits, BaseReport, Check, Classes, FieldColumns, FieldFiles, Inputs, LabelColumn,
-    Labels, Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part, PayloadOptions,
-    PlanOptions, Progress, Report, TableOptions, TileOptions, Unlabelled,
+    Labels, Layout, NamePattern, OnBadInput, PackOptions, PackOrder, PackReport, Part,
+    PayloadOptions, PlanOptions, Progress, TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -51,7 +51,7 @@ Examples:
   gular pack --merge part-* bundle/                            the bundle of all eight"
 )]
 pub(crate) struct PackArgs {
-    /// A folder of images or its URL, a .zip, .tar, .tar.gz, .tgz or .tar.zst of one, or a CSV
+    /// A folder of images, its URL, an archive of it (.zip, .tar, .tar.gz, .tar.zst), or a CSV
     ///
     /// A .csv or .tsv file has a row of pixels per image, such as `label,pixel1,…,pixel784` (see
     /// `--as pixels`).
@@ -409,7 +409,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Made {
-    New(Box<Report>),
+    New(Box<PackReport>),
     /// A new version of a bundle.
     Version(Box<BaseReport>),
 }
@@ -504,15 +504,17 @@ fn label_of_rows(args: &PackArgs) -> Result<Labels, Failure> {
     ];
     if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
         let text = format!("`{flag}` does not apply to a table of pixels");
-        let hint = "its columns are a label, which `--label-column` names, and pixels".to_owned();
+        let hint = "leave it out: a table of pixels has only pixels and a label, whose column `--label-column` names".to_owned();
         return Err(Failure::new(text, Some(hint)));
     }
     match args.labels.as_slice() {
         [LabelsArg::None] => Ok(Labels::None),
         [LabelsArg::Folder] => Ok(Labels::Column(label_column(args.label_column.as_deref()))),
         _ => {
-            let text = "labels of a table of pixels are in one of its columns";
-            let hint = "name it with `--label-column`, or pack without: `--labels none`".to_owned();
+            let text = "the labels of a table of pixels must be in one of its own columns";
+            let hint =
+                "name the column with `--label-column`, or pack without labels: `--labels none`"
+                    .to_owned();
             Err(Failure::new(text, Some(hint)))
         }
     }
@@ -529,8 +531,11 @@ fn label_source(args: &PackArgs) -> Result<Labels, Failure> {
             ("--columns", args.columns != ["all"]),
         ];
         if let Some((flag, _)) = of_table.iter().find(|(_, given)| *given) {
-            let text = format!("`{flag}` needs a table of labels, and there is none");
-            return Err(Failure::new(text, Some("name one: `--labels labels.csv`".to_owned())));
+            let text = format!("`{flag}` needs a table of labels, but none was given");
+            return Err(Failure::new(
+                text,
+                Some("give a table with `--labels labels.csv`".to_owned()),
+            ));
         }
         return match (&args.label_from, args.labels.as_slice()) {
             (Some(pattern), _) => Ok(Labels::Name(pattern.clone())),
@@ -566,8 +571,8 @@ pub(crate) fn label_column(text: Option<&str>) -> LabelColumn {
 }
 
 fn several_sources() -> Failure {
-    let text = "labels come from folders, from tables, or from nowhere";
-    Failure::new(text, Some("repeat `--labels` only for tables".to_owned()))
+    let text = "`--labels folder`, `--labels none` and tables cannot be combined";
+    Failure::new(text, Some("give `--labels` once, or several times with tables only".to_owned()))
 }
 
 impl LabelsArg {
@@ -598,7 +603,7 @@ fn field_files(text: &str) -> Result<FieldFiles, String> {
     let (name, files) =
         text.split_once('=').ok_or("expected `NAME=DIR`, such as `depth=depths/`")?;
     let name = FieldName::parse(name).ok_or_else(|| {
-        format!("`{name}` cannot be a field: lower-case letters, digits and `_`, first a letter")
+        format!("`{name}` cannot be the name of a field; expected lower-case letters, digits and `_`, beginning with a letter")
     })?;
     Ok(FieldFiles { name, files: files.into(), suffix: String::new() })
 }
@@ -606,13 +611,14 @@ fn field_files(text: &str) -> Result<FieldFiles, String> {
 pub(crate) fn fractions(text: &str) -> Result<Fractions, String> {
     let mut fractions: Vec<(Split, f64)> = Vec::new();
     for part in text.split(',') {
-        let (name, value) =
-            part.split_once('=').ok_or(format!("`{part}` is not `split=fraction`"))?;
+        let (name, value) = part.split_once('=').ok_or(format!(
+            "`{part}` has the wrong form; expected `split=fraction`, such as `train=0.9`"
+        ))?;
         let split = Split::parse(name.trim())
             .ok_or(format!("`{name}` is not a split; expected `train`, `val` or `test`"))?;
         let value: f64 = value.trim().parse().map_err(|_| format!("`{value}` is not a number"))?;
         if fractions.iter().any(|(s, _)| *s == split) {
-            return Err(format!("`{split}` occurs twice"));
+            return Err(format!("`{split}` is given twice"));
         }
         fractions.push((split, value));
     }

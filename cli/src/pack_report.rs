@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gular_bundle::Split;
-use gular_pack::{BadInputs, BaseReport, Report, SplitReport};
+use gular_pack::{BadInputs, BaseReport, PackReport, SplitReport};
 
 use crate::{class_table, show};
 
 /// Of a new bundle, or of a part of one.
-pub(crate) fn table(report: &Report, out: &Path) -> String {
+pub(crate) fn table(report: &PackReport, out: &Path) -> String {
     let mut text =
         format!("{:<8}{:>12}{:>12}{:>9}{:>9}\n", "split", "samples", "source", "shards", "classes");
     for (split, s) in &report.splits {
@@ -111,7 +111,7 @@ pub(crate) fn table(report: &Report, out: &Path) -> String {
 }
 
 /// The end of a finished part's summary.
-fn of_part(report: &Report, out: &Path) -> String {
+fn of_part(report: &PackReport, out: &Path) -> String {
     let part = report.part.map(|part| part.to_string()).unwrap_or_default();
     let samples = show::count(report.samples, "sample");
     if report.already_done {
@@ -127,7 +127,7 @@ fn of_part(report: &Report, out: &Path) -> String {
 }
 
 /// What would become of the folders: a wrong layout shows itself here.
-fn classes(report: &Report) -> String {
+fn classes(report: &PackReport) -> String {
     let names: BTreeSet<&String> = report.splits.values().flat_map(|s| s.classes.keys()).collect();
     if names.is_empty() {
         return String::new();

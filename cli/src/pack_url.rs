@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gular_files::TEMP_PREFIX;
-use gular_transfer::{Error, FolderLock, FolderOptions, Watch, fetch_folder};
+use gular_transfer::{Error, FolderLock, FolderOptions, fetch_folder};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Access;
-use crate::progress::bytes_bar;
+use crate::progress::watched;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{folder, network, show, units};
+use crate::{any_folder, network, show, units};
 
 /// How a SRC that is a URL is fetched.
 #[derive(Debug, Clone, Args)]
@@ -82,37 +82,30 @@ pub(crate) fn fetch(
         return match given {
             false => Ok(None),
             true => {
-                let message = "`--cache`, `--token` and `--limit-rate` need a SRC that is a URL";
-                Err(Failure::new(message, Some("leave them out for a local folder".to_owned())))
+                let message = "`--cache`, `--token` and `--limit-rate` only work if SRC is a URL";
+                Err(Failure::new(
+                    message,
+                    Some("leave out these options for a local folder".to_owned()),
+                ))
             }
         };
     };
     let url = network::url(text)?;
     if dry_run {
-        let message =
-            format!("`--dry-run` writes nothing, and `{url}` must be fetched to be planned");
-        let hint = format!("`gular fetch -r {url} DIR`, then `gular pack --dry-run DIR`");
+        let message = format!(
+            "`--dry-run` cannot be used with a URL: it writes nothing, but `{url}` must be fetched first"
+        );
+        let hint = format!("run `gular fetch -r {url} DIR`, then `gular pack --dry-run DIR`");
         return Err(Failure::new(message, Some(hint)));
     }
     let is_temporary = args.cache.is_none();
     let dir = args.cache.clone().unwrap_or_else(|| beside(out));
     let access = Access { token: args.token.clone(), limit_rate: args.limit_rate };
     let client = network::client(&access)?;
-    let bar = bytes_bar("fetch", 0, output);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let waiting = |dir: &Path| {
-        if !output.quiet {
-            let note = format!("waiting for another process that uses `{}`", dir.display());
-            bar.suspend(|| show::message("note", &note));
-        }
-    };
-    let watch = Watch { progress: &progress, waiting: &waiting, cancel: &stop.flag };
     let options = FolderOptions { alone: true, ..FolderOptions::default() };
-    let fetched = fetch_folder(&client, &url, &dir, &options, watch);
-    bar.finish_and_clear();
+    let fetched = watched("fetch", output, stop, |watch, _| {
+        fetch_folder(&client, &url, &dir, &options, watch)
+    });
     let fetched = fetched.map_err(|error| {
         let hint = hint(&error, &url.to_string(), out);
         let failure = network::ended(error, stop);
@@ -121,16 +114,18 @@ pub(crate) fn fetch(
             None => failure,
         }
     })?;
-    folder::failures(&fetched.failed, fetched.not_tried);
+    any_folder::failures(&fetched.failed, fetched.not_tried);
     if fetched.failed.is_empty() {
         return Ok(Some(Fetched { dir, is_temporary, lock: fetched.lock }));
     }
     let n = show::count((fetched.failed.len() + fetched.not_tried) as u64, "object");
     let message = format!("{n} of `{url}` could not be fetched, so nothing was packed");
-    let hint =
-        format!("what was fetched is in `{}`; the same command resumes there", dir.display());
+    let hint = format!(
+        "run the same command again: it continues with the files already fetched to `{}`",
+        dir.display()
+    );
     let mut failure = Failure::new(message, Some(hint));
-    failure.exit = match folder::exit(&fetched.failed) {
+    failure.exit = match any_folder::exit(&fetched.failed) {
         Exit::Done => Exit::Failed,
         exit => exit,
     };
@@ -143,12 +138,10 @@ fn hint(error: &Error, url: &str, out: &Path) -> Option<String> {
     match error {
         Error::NotCollection { .. } => {
             let name = url.rsplit('/').next().unwrap_or_default();
-            Some(format!(
-                "fetch it with `gular fetch {url} DIR`, then `gular pack DIR/{name} {out}`"
-            ))
+            Some(format!("run `gular fetch {url} DIR`, then `gular pack DIR/{name} {out}`"))
         }
         Error::TooMany { limit, .. } => Some(format!(
-            "name a folder in it, or fetch it with `gular fetch -r --max-objects N {url} DIR`, N above {limit}, then `gular pack DIR {out}`"
+            "choose a smaller folder inside it, or run `gular fetch -r --max-objects N {url} DIR` with N above {limit}, then `gular pack DIR {out}`"
         )),
         _ => None,
     }
@@ -171,11 +164,11 @@ mod tests {
         };
         check(
             Error::NotCollection { url: String::new() },
-            "fetch it with `gular fetch pelican://h/photos.zip DIR`, then `gular pack DIR/photos.zip out`",
+            "run `gular fetch pelican://h/photos.zip DIR`, then `gular pack DIR/photos.zip out`",
         );
         check(
             Error::TooMany { place: String::new(), limit: 7 },
-            "name a folder in it, or fetch it with `gular fetch -r --max-objects N pelican://h/photos.zip DIR`, N above 7, then `gular pack DIR out`",
+            "choose a smaller folder inside it, or run `gular fetch -r --max-objects N pelican://h/photos.zip DIR` with N above 7, then `gular pack DIR out`",
         );
     }
 

@@ -11,7 +11,7 @@ pub(crate) struct PayloadArgs {
     /// What to store
     #[arg(long, value_enum, default_value_t = PayloadArg::Encoded, value_name = "WHAT")]
     payload: PayloadArg,
-    /// Width and height (raw, CSV of pixels), such as `256x192`, or one number
+    /// Size of raw images, also of a CSV: `256x192`, or `256` for a square
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<Size>,
     /// Raw: how an image of another shape is made to fit --size
@@ -73,7 +73,7 @@ fn size(text: &str) -> Result<Size, String> {
     let (width, height) = text.split_once(['x', 'X']).unwrap_or((text, text));
     match (width.parse(), height.parse()) {
         (Ok(width @ 1..), Ok(height @ 1..)) => Ok(Size(width, height)),
-        _ => Err("a size is `256`, or `256x192` for columns and rows".to_owned()),
+        _ => Err("write a size as `256`, or as `256x192` for columns and rows".to_owned()),
     }
 }
 
@@ -90,7 +90,7 @@ impl PayloadArgs {
         ];
         if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
             let text = format!("`{flag}` does not apply to a table of pixels");
-            let hint = "they are stored as they are; `--size` says how many columns and rows";
+            let hint = "leave it out: a table of pixels is stored unchanged; `--size` gives the number of columns and rows";
             return Err(Failure::new(text, Some(hint.to_owned())));
         }
         Ok(self.size.map(|Size(width, height)| (width, height)))
@@ -113,8 +113,8 @@ impl PayloadArgs {
         for (payload, name, options) in groups {
             let given = options.iter().find(|(_, given)| *given);
             if let Some((option, _)) = given.filter(|_| self.payload != payload) {
-                let hint = format!("add `--payload {name}`, or leave it out");
-                let text = format!("`{option}` is an option of `--payload {name}`");
+                let hint = format!("add `--payload {name}`, or leave out this option");
+                let text = format!("`{option}` works only with `--payload {name}`");
                 return Err(Failure::new(text, Some(hint)));
             }
         }
@@ -127,7 +127,7 @@ impl PayloadArgs {
             }
             PayloadArg::Raw => {
                 let Some(Size(width, height)) = self.size else {
-                    let hint = "such as `--size 256`, or `--size 256x192`".to_owned();
+                    let hint = "add a size such as `--size 256` or `--size 256x192`".to_owned();
                     return Err(Failure::new("`--payload raw` needs `--size`", Some(hint)));
                 };
                 let default = RawOptions::new(width, height);

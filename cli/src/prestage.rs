@@ -3,11 +3,11 @@
 use clap::Args;
 use gular_bundle::Split;
 use gular_pelican::Client;
-use gular_transfer::{BundleUrl, PrestageOptions, PrestageReport, Published, Watch, prestage};
+use gular_transfer::{BundleUrl, PrestageOptions, PrestageReport, Published, prestage};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
-use crate::progress::bytes_bar;
+use crate::progress::watched;
 use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{hints, network, show, units};
@@ -25,7 +25,7 @@ Exit codes: 0 done, 1 the cache has other bytes, 2 error, 75 try again later
 Example:
   gular prestage pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…")]
 pub(crate) struct PrestageArgs {
-    /// NAME/VERSION#DIGEST as `gular publish` prints it
+    /// The URL that `gular publish` printed
     pub(crate) url: String,
     /// The cache, such as https://cache.example.org:8443 [default: the nearest]
     #[arg(long, value_name = "URL")]
@@ -47,15 +47,10 @@ pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure>
     let mut options = network::options(&args.network.access);
     options.only_cache = Some(cache.clone());
     let client = Client::new(options)?;
-    let bar = bytes_bar("prestage", 0, output);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
     let options = PrestageOptions { splits: args.splits.clone(), jobs: args.network.jobs.get() };
-    let result = prestage(&client, &url, &cache, &options, watch);
-    bar.finish_and_clear();
+    let result = watched("prestage", output, &stop, |watch, _| {
+        prestage(&client, &url, &cache, &options, watch)
+    });
     let report = result.map_err(|error| {
         let hint = hints::prestage(&error);
         let failure = network::ended(error, &stop);
@@ -76,8 +71,11 @@ fn nearest(args: &PrestageArgs, url: &BundleUrl, stop: &Stop) -> Result<String, 
     let caches =
         client.caches(&manifest, &stop.flag).map_err(|error| network::ended(error, stop))?;
     caches.into_iter().next().ok_or_else(|| {
-        let hint = "jobs will read from its origin; name a cache with `--cache` if you know one";
-        Failure::new(format!("no cache serves `{}`", url.url), Some(hint.to_owned()))
+        let hint = "jobs will read from the origin; if you know a cache, choose it with `--cache`";
+        Failure::new(
+            format!("the federation named no cache for `{}`", url.url),
+            Some(hint.to_owned()),
+        )
     })
 }
 

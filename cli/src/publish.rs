@@ -11,17 +11,17 @@ use gular_containers::make::name_by_content;
 use gular_pelican::{Check, Client, Url};
 use gular_transfer::{
     DEFAULT_MAX_OBJECTS, Doubtful, FolderOptions, PublishOptions, PublishReport, SoundBundle,
-    Watch, publish, publish_file, publish_folder,
+    publish, publish_file, publish_file_with_blocks, publish_folder,
 };
 use gular_verify::{Mode, VerifyOptions};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
-use crate::progress::bytes_bar;
+use crate::progress::{bytes_bar, watched};
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{folder, hints, network, oci, show, units};
+use crate::{any_folder, hints, network, oci, show, units};
 
 /// Publish a bundle, one file, or any folder, to a Pelican federation
 ///
@@ -45,10 +45,11 @@ pub(crate) struct PublishArgs {
     pub(crate) from: PathBuf,
     /// Where to: NAME/VERSION for a bundle, the object's name for a file
     ///
-    /// A .sif goes to NAME-HASH.sif below a URL that ends in `/`, and the line that names it in a
-    /// submit file of HTCondor is printed. A bundle may go to a registry of container images, as
-    /// oci://HOST/REPOSITORY:VERSION: files that the repository has are not sent, a version is
-    /// never given to another bundle, and credentials are found as by `gular image push`.
+    /// A .sif goes to NAME-HASH.sif below a URL that ends in `/`, with the digests of its blocks
+    /// beside it, and the line that names it in a submit file of HTCondor is printed. A bundle may
+    /// go to a registry of container images, as oci://HOST/REPOSITORY:VERSION: files that the
+    /// repository has are not sent, a version is never given to another bundle, and credentials are
+    /// found as by `gular image push`.
     pub(crate) url: String,
     /// Publish each file of a folder as it is, under its own name
     #[arg(long, short)]
@@ -62,25 +63,36 @@ pub(crate) struct PublishArgs {
     /// Only show what would be sent
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How to check each object at the origin: size, digest or bytes
+    /// How to check each object at the origin: size, digest or bytes [default: bytes]
     ///
     /// `size`: its length. `digest`: its length, and its digest if the origin reports one. `bytes`:
     /// the same, but objects without a digest are read back, which doubles the traffic for origins
-    /// that report none.
-    #[arg(long, value_name = "WHAT", default_value = "bytes", value_parser = units::check)]
-    pub(crate) check: Check,
+    /// that report none. Not for oci://: a registry itself compares each blob with its digest.
+    #[arg(long, value_name = "WHAT", value_parser = units::check)]
+    check: Option<Check>,
     #[command(flatten)]
     pub(crate) network: Network,
 }
 
-const URL_HINT: &str = "a bundle's URL ends in its name and a version, such as pelican://HOST/NAMESPACE/birds/v1; file:///path and https://HOST/path also work";
+impl PublishArgs {
+    fn check(&self) -> Check {
+        self.check.unwrap_or(Check::Bytes)
+    }
+
+    /// Whether the command line says how to check.
+    pub(crate) fn names_check(&self) -> bool {
+        self.check.is_some()
+    }
+}
+
+const URL_HINT: &str = "give a URL that ends in the bundle's name and a version, such as pelican://HOST/NAMESPACE/birds/v1; file:///path and https://HOST/path also work";
 
 pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> {
     if oci::is_oci(&args.url) {
         return oci::publish(args, output);
     }
     if args.mount_from.is_some() {
-        let message = "`--mount-from` is for registries, and this is not an `oci://` name";
+        let message = "`--mount-from` works only with registries, whose names begin with `oci://`";
         return Err(Failure::new(message, Some("leave it out".to_owned())));
     }
     let stop = Stop::install()?;
@@ -99,24 +111,24 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     if args.recursive {
         return recursive(args, &client, &url, output, &stop);
     }
-    let options = PublishOptions { jobs, dry_run, check: args.check };
+    let options = PublishOptions { jobs, dry_run, check: args.check() };
     let sound = match args.from.is_dir() {
         true => {
             Some(SoundBundle::prove(&args.from, |dir| prove(dir, Mode::Full, jobs, output, &stop))?)
         }
         false => None,
     };
-    let bar = bytes_bar("publish", 0, output);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
-    let published = match &sound {
+    let scratch = tempfile::tempdir();
+    let scratch = scratch
+        .map_err(|e| Failure::new(format!("cannot create a temporary folder: {e}"), None))?;
+    let published = watched("publish", output, &stop, |watch, _| match &sound {
         Some(sound) => publish(&client, sound, &url, &options, watch),
+        // By its digest in the name alone its readers know which block tree is the right one.
+        None if image.as_ref().is_some_and(|image| url.name() == image.name) => {
+            publish_file_with_blocks(&client, &args.from, &url, &options, scratch.path(), watch)
+        }
         None => publish_file(&client, &args.from, &url, &options, watch),
-    };
-    bar.finish_and_clear();
+    });
     let mut report = published.map_err(|error| {
         let hint = hints::publish(&error, &url.to_string());
         let failure = network::ended(error, &stop);
@@ -147,7 +159,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
 struct Published<'a> {
     #[serde(flatten)]
     report: &'a PublishReport,
-    /// What a submit file of HTCondor names.
+    /// The value of `container_image` in a submit file of HTCondor.
     #[serde(skip_serializing_if = "Option::is_none")]
     container_image: Option<String>,
 }
@@ -188,21 +200,16 @@ fn recursive(
         dry_run: args.dry_run,
         max_objects: args.max_objects,
         alone: false,
-        check: args.check,
+        check: args.check(),
     };
-    let bar = bytes_bar("publish", 0, output);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
-    let doubts = |doubtful: Doubtful| {
-        bar.suspend(|| show::message("warning", &doubts(doubtful)));
-    };
-    let published = publish_folder(client, &args.from, url, &options, &doubts, watch);
-    bar.finish_and_clear();
+    let published = watched("publish", output, stop, |watch, bar| {
+        let doubts = |doubtful: Doubtful| {
+            bar.suspend(|| show::message("warning", &doubts(doubtful)));
+        };
+        publish_folder(client, &args.from, url, &options, &doubts, watch)
+    });
     let published = published.map_err(|error| network::ended(error, stop))?;
-    folder::report(&published, &text(&published.report), output)
+    any_folder::report(&published, &text(&published.report), output)
 }
 
 /// What may not be meant to be published, and cannot be taken back.
@@ -217,7 +224,7 @@ fn doubts(Doubtful { hidden, links_out }: Doubtful) -> String {
         (0, _) => links,
         _ => format!("{hidden_files} and {links}"),
     };
-    format!("this publishes {what}; what is published cannot be withdrawn")
+    format!("this publishes {what}; this cannot be undone")
 }
 
 /// The URL, which has no digest: that is what publishing tells.
@@ -227,8 +234,7 @@ fn target(args: &PublishArgs) -> Result<Url, Failure> {
     };
     let url = network::url(plain)?;
     let message = format!("the URL to publish to, `{url}`, has a part after `#`");
-    let hint =
-        "leave `#…` out: the digest is that of the bundle, and is printed when it is published";
+    let hint = "leave out `#…`: the digest is printed when the bundle is published";
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 
@@ -237,12 +243,12 @@ pub(crate) fn check_from(args: &PublishArgs) -> Result<(), Failure> {
     let Err(error) = fs::metadata(&args.from) else { return Ok(()) };
     let from = args.from.display();
     let message = match error.kind() {
-        ErrorKind::NotFound => format!("there is no `{from}` to publish"),
+        ErrorKind::NotFound => format!("cannot publish `{from}`: it does not exist"),
         _ => format!("cannot publish `{from}`: {error}"),
     };
     let hint = match args.recursive {
-        true => "name a folder",
-        false => "name a bundle's folder, which `gular pack` makes, or a file",
+        true => "give a folder",
+        false => "give the folder of a bundle, as `gular pack` makes it, or a file",
     };
     Err(Failure::new(message, Some(hint.to_owned())))
 }
@@ -267,7 +273,7 @@ pub(crate) fn prove(
     if let Some(fault) = report.faults.first() {
         return Err(unsound(dir, &fault.file, &fault.message));
     }
-    let no_digest = || Failure::new(format!("`{}` holds no bundle", dir.display()), None);
+    let no_digest = || Failure::new(format!("`{}` is not a bundle", dir.display()), None);
     report.digest.ok_or_else(no_digest)
 }
 
@@ -287,7 +293,7 @@ fn text(report: &PublishReport) -> String {
         let shown = url.to_string();
         let first = shown.rsplit_once('~').map_or(shown.as_str(), |(first, _)| first);
         text.push_str(&format!(
-            "`{first}` holds other bytes, as an interrupted upload leaves them; stored as `{shown}` instead, where readers look next\n"
+            "`{first}` holds other bytes, perhaps from an interrupted upload; the object was stored as `{shown}`, which readers try next\n"
         ));
     }
     text.push_str(&summary(report));

@@ -76,7 +76,7 @@ pub(crate) struct StageArgs {
     pub(crate) direct: bool,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// The command to run, and its arguments
+    /// The command to run, and its arguments; `{}` in them becomes the copy's path
     // Before the network's flags: what follows those is listed below their heading.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

@@ -20,7 +20,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 /// A size with its unit: of a job nobody means bytes by a bare number.
 pub(crate) fn with_unit(text: &str) -> Result<u64, String> {
     if text.ends_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("`{text}` has no unit; write it, such as `{text}GB`"));
+        return Err(format!("`{text}` has no unit; write for example `{text}GB`"));
     }
     size(text).ok_or_else(|| {
         format!("`{text}` is not a size; expected a number above 0 with KB, MB, GB or TB, such as `16GB`")
@@ -129,7 +129,7 @@ pub(crate) fn check(text: &str) -> Result<Check, String> {
         "size" => Ok(Check::Size),
         "digest" => Ok(Check::Digest),
         "bytes" => Ok(Check::Bytes),
-        _ => Err(format!("`{text}` cannot be compared; expected `size`, `digest` or `bytes`")),
+        _ => Err(format!("`{text}` is not a way to compare; expected `size`, `digest` or `bytes`")),
     }
 }
 

@@ -78,10 +78,10 @@ pub(crate) fn failure(
 fn unexpected(verb: &clap::Command, name: &str, given: &str) -> Failure {
     let command = verb.get_arguments().find(|argument| argument.is_last_set());
     let hint = match command {
-        Some(_) => format!("put `--` before the command: `{name} … -- {given} …`"),
-        None => format!("`{name} -h` shows its arguments; quote names that have spaces"),
+        Some(_) => format!("write `--` before the command: `{name} … -- {given} …`"),
+        None => format!("quote names that contain spaces; `{name} -h` shows the arguments"),
     };
-    Failure::new(format!("`{name}` does not take another argument `{given}`"), Some(hint))
+    Failure::new(format!("`{given}` is one argument too many for `{name}`"), Some(hint))
 }
 
 /// The verb that `arguments` name, below all others, and how it is called.
@@ -139,10 +139,10 @@ mod tests {
         check(&["gular", "pack", "s", "o", "--val-split", "1"], &["did you mean `--fractions`?"]);
         let serve = ["gular", "federation", "serve", "d", "--threads", "1"];
         check(&serve, &["`gular federation serve` has no option", "`gular federation serve -h`"]);
-        check(&["gular", "stage", "b", "python"], &["put `--` before the command"]);
+        check(&["gular", "stage", "b", "python"], &["write `--` before the command"]);
         check(
             &["gular", "verify", "a", "b"],
-            &["does not take another argument `b`", "`gular verify -h`"],
+            &["`b` is one argument too many", "`gular verify -h`"],
         );
         check(&["gular", "pack", "--spilt", "x"], &["`gular pack` has no option `--spilt`"]);
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use gular_bundle::{Digest, Split};
 use gular_pelican::Url;
 use gular_transfer::BundleUrl;
-use gular_verify::{Error, Fault, Mode, Report, VerifyOptions};
+use gular_verify::{Error, Fault, Mode, VerifyOptions, VerifyReport};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Access;
@@ -122,14 +122,14 @@ fn published(
     if let (Some(one), Some(other)) = (options.digest, digest)
         && one != other
     {
-        let message = format!("the URL names {other}, `--digest` {one}");
-        return Err(Failure::new(message, Some("leave one of them out".to_owned())));
+        let message = format!("the URL and `--digest` give different digests: {other} and {one}");
+        return Err(Failure::new(message, Some("leave out one of the two".to_owned())));
     }
     let url = if args.direct { url.direct() } else { url };
     Ok((url, VerifyOptions { digest: options.digest.or(digest), ..options.clone() }))
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &VerifyReport) -> String {
     let mut text = match report.digest {
         None => faults(report),
         Some(digest) => format!("bundle {digest}\n{}", faults(report)),
@@ -149,7 +149,7 @@ fn text(report: &Report) -> String {
 }
 
 /// What was looked at, and what came of it.
-fn verdict(report: &Report) -> String {
+fn verdict(report: &VerifyReport) -> String {
     let of = format!(
         "{} in {}, {}",
         show::count(report.samples, "sample"),
@@ -175,7 +175,7 @@ fn verdict(report: &Report) -> String {
 }
 
 /// The faults, those of a file together, with what to do once for each file.
-fn faults(report: &Report) -> String {
+fn faults(report: &VerifyReport) -> String {
     let mut text = String::new();
     for of_file in report.faults.chunk_by(|a, b| a.file == b.file) {
         let Some(first) = of_file.first() else { continue };

@@ -12,7 +12,7 @@ use sha2::Digest as _;
 
 use crate::{Error, Result};
 
-/// A SHA-256. Its text, in JSON and TOML too, is 64 lower-case hexadecimal digits.
+/// A SHA-256 digest. Its text, in JSON and TOML too, is 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sha256([u8; 32]);
 
@@ -31,19 +31,19 @@ pub enum ImageDigest {
 
 /// A text that should be a digest and is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a SHA-256: expected {expected}64 lower-case hexadecimal digits")]
+#[error("`{text}` is not a SHA-256 digest: expected {expected}64 lower-case hexadecimal digits")]
 pub struct NotADigest {
     text: String,
     expected: &'static str,
 }
 
 impl Sha256 {
-    /// Of these bytes.
+    /// Computes the digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::of_all(sha2::Sha256::new_with_prefix(bytes))
     }
 
-    /// Of a file.
+    /// Computes the digest of a file.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Changed`] when the file is cut while it is read.
@@ -76,7 +76,7 @@ impl StreamSha256 {
         self.0.update(bytes);
     }
 
-    /// That of all of them.
+    /// Returns the digest of all bytes added.
     pub fn finish(self) -> Sha256 {
         Sha256::of_all(self.0)
     }

@@ -22,7 +22,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The root file system cannot be squashed.
-    #[error("`{path}` of the image: {source}")]
+    #[error("cannot put `{path}` into the image: {source}")]
     Squash {
         /// The path in the image.
         path: String,
@@ -30,7 +30,9 @@ pub enum Error {
         source: gular_squashfs::write::Error,
     },
     /// A file that is not what it was when it was looked at.
-    #[error("`{path}` has {found} bytes, and had {expected} when it was first read")]
+    #[error(
+        "`{path}` was changed during the build: it had {expected} bytes at first, and now has {found}"
+    )]
     Changed {
         /// The file.
         path: String,
@@ -40,7 +42,7 @@ pub enum Error {
         expected: u64,
     },
     /// A file whose bytes are not those it was unpacked with.
-    #[error("`{path}` no longer holds the bytes that were unpacked into it")]
+    #[error("the cached file `{path}` was changed after it was unpacked")]
     Damaged {
         /// The file.
         path: String,
@@ -70,7 +72,7 @@ pub enum Error {
         hint: Option<String>,
     },
     /// A Debian package that cannot be had.
-    #[error("Debian package `{name}`: {reason}")]
+    #[error("cannot add the Debian package `{name}`: {reason}")]
     Package {
         /// Its name.
         name: String,
@@ -80,7 +82,7 @@ pub enum Error {
         hint: Option<String>,
     },
     /// A file of a Debian archive that breaks its format.
-    #[error("`{path}`: {reason}")]
+    #[error("cannot use the Debian file `{path}`: {reason}")]
     Debian {
         /// The file.
         path: String,
@@ -88,7 +90,7 @@ pub enum Error {
         reason: String,
     },
     /// An archive that is damaged, or holds what no image should.
-    #[error("`{path}`: {reason}")]
+    #[error("cannot use the archive `{path}`: {reason}")]
     Archive {
         /// The archive.
         path: String,
@@ -96,7 +98,7 @@ pub enum Error {
         reason: String,
     },
     /// An archive that becomes larger than is allowed.
-    #[error("`{path}` holds at least {found} {what}, over the limit of {limit}")]
+    #[error("`{path}` has at least {found} {what}, more than the limit of {limit}")]
     Limit {
         /// The archive, or where it is from.
         path: String,
@@ -116,7 +118,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A path that no image may hold.
-    #[error("bad path `{path}`: {reason}")]
+    #[error("an image cannot hold the path `{path}`: {reason}")]
     Path {
         /// The path.
         path: String,
@@ -124,7 +126,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// Two things at one path of an image.
-    #[error("`{path}`: {reason}")]
+    #[error("cannot put `{path}` into the image: {reason}")]
     Conflict {
         /// The path in the image.
         path: String,
@@ -150,7 +152,9 @@ pub enum Error {
         reason: String,
     },
     /// An `image.lock` of another version of its format.
-    #[error("`{path}` line {line}: format version {found}, this build reads {supported}")]
+    #[error(
+        "`{path}` has format version {found} (line {line}); this build reads version {supported}"
+    )]
     LockVersion {
         /// The file.
         path: String,
@@ -162,28 +166,28 @@ pub enum Error {
         supported: u32,
     },
     /// There is no recipe.
-    #[error("there is no recipe `{path}`")]
+    #[error("the recipe `{path}` does not exist")]
     NoRecipe {
         /// Where it should be.
         path: String,
     },
     /// There is no lock beside a recipe.
-    #[error("there is no `{path}`")]
+    #[error("the lock file `{path}` does not exist")]
     NoLock {
         /// Where it should be.
         path: String,
     },
     /// A folder of packages that is not there.
-    #[error("there is no folder `{path}`")]
+    #[error("the folder `{path}` does not exist")]
     NoFolder {
         /// Where it should be.
         path: String,
     },
     /// A lock that can be made with a network only.
-    #[error("the packages of the image cannot be resolved without a network")]
+    #[error("choosing the versions of the image's packages needs a network")]
     NotOffline,
     /// The image that another begins with is not that of the lock.
-    #[error("`{path}`: this image has the digest {found}, the lock says {expected}")]
+    #[error("the base image `{path}` has digest {found}, expected {expected} as in the lock file")]
     BaseChanged {
         /// The image.
         path: String,
@@ -193,7 +197,7 @@ pub enum Error {
         expected: OciDigest,
     },
     /// A recipe's program that could not be built.
-    #[error("{reason}")]
+    #[error("cannot build the image's program: {reason}")]
     Program {
         /// What is in the way.
         reason: String,
@@ -201,7 +205,7 @@ pub enum Error {
         hint: Option<String>,
     },
     /// Byte code that could not be made.
-    #[error("byte code of `{name}`: {reason}")]
+    #[error("cannot compile the Python package `{name}` to byte code: {reason}")]
     ByteCode {
         /// The package.
         name: String,
@@ -209,13 +213,13 @@ pub enum Error {
         reason: String,
     },
     /// An `image.lock` of another recipe.
-    #[error("`{path}` is out of date: the recipe has changed")]
+    #[error("the lock file `{path}` is out of date: the recipe has changed")]
     Stale {
         /// The file.
         path: String,
     },
     /// A list of packages that nobody vouches for, or not any more.
-    #[error("`{url}`: {reason}")]
+    #[error("cannot use the package list `{url}`: {reason}")]
     Release {
         /// The document.
         url: String,
@@ -225,7 +229,7 @@ pub enum Error {
         hint: Option<String>,
     },
     /// A list of packages without a signature that counts.
-    #[error("`{url}`: {reason}")]
+    #[error("cannot trust the package list `{url}`: {reason}")]
     Untrusted {
         /// The document.
         url: String,
@@ -235,7 +239,7 @@ pub enum Error {
         expired: bool,
     },
     /// A wheel that an index does not have.
-    #[error("wheel `{name}`: the index `{index}` does not have it")]
+    #[error("the package index `{index}` has no wheel `{name}`")]
     NotInIndex {
         /// Its name, with a version where one was asked for.
         name: String,
@@ -243,7 +247,7 @@ pub enum Error {
         index: String,
     },
     /// A wheel that cannot be had.
-    #[error("wheel `{name}`: {reason}")]
+    #[error("cannot add the wheel `{name}`: {reason}")]
     Wheel {
         /// Its name, with a version where one was asked for.
         name: String,
@@ -261,6 +265,8 @@ pub enum Error {
         reason: String,
         /// What may help.
         hint: Option<String>,
+        /// Whether the same may work at another time.
+        passes: bool,
     },
     /// Other bytes than were asked for.
     #[error("`{path}` has SHA-256 {found}, expected {expected}")]
@@ -273,7 +279,7 @@ pub enum Error {
         expected: Sha256,
     },
     /// A file that is not here, and may not be fetched.
-    #[error("`{name}` is not cached, and fetching is turned off")]
+    #[error("`{name}` is not in the cache, and fetching is turned off")]
     Offline {
         /// The file's name.
         name: String,
@@ -290,7 +296,7 @@ pub enum Error {
         reason: String,
     },
     /// A registry, or what is needed to use one.
-    #[error("`{what}`: {reason}")]
+    #[error("cannot use `{what}`: {reason}")]
     Registry {
         /// A URL without its query, a file, or a program.
         what: String,
@@ -298,9 +304,11 @@ pub enum Error {
         reason: String,
         /// What may help.
         hint: Option<String>,
+        /// Whether the same may work at another time.
+        passes: bool,
     },
     /// A name in a registry that something else has.
-    #[error("`{name}` has another artifact already: {found}")]
+    #[error("`{name}` already exists with different contents: {found}")]
     Taken {
         /// The name.
         name: String,
@@ -318,8 +326,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the bytes themselves suggest: the key that was probably meant, the versions
-    /// that there are. What else helps depends on the program, which words it.
+    /// Returns a hint that follows from the input itself: the key that was probably meant, the
+    /// versions that there are. What else helps depends on the program, which words it.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Recipe { hint, .. }
@@ -331,6 +339,12 @@ impl Error {
             | Self::Fetch { hint, .. } => hint.as_deref(),
             _ => None,
         }
+    }
+
+    /// Whether the same may work at another time, with nothing changed here.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Registry { passes: true, .. } | Self::Fetch { passes: true, .. })
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {

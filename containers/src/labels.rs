@@ -22,8 +22,8 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Of a `.sif`, the folder of an OCI layout, or an OCI archive. A SIF whose root file system
-    /// cannot be looked into, as an encrypted one, has none.
+    /// Reads the labels of a `.sif`, of the folder of an OCI layout, or of an OCI archive. A SIF
+    /// whose root file system cannot be looked into, as an encrypted one, has none.
     ///
     /// # Errors
     /// [`Error::Sif`], [`Error::Archive`] and others for what is not an image, or a damaged one.

@@ -25,6 +25,7 @@
 //! | [`store`] | unpacked archives on this machine |
 //! | [`wheel`] | libraries out of Python wheels |
 
+#![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 

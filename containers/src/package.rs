@@ -29,7 +29,8 @@ pub struct Package {
 }
 
 impl Package {
-    /// Its file's name: one safe segment. `None` when its first URL does not end in one.
+    /// The name of the package's file: one safe segment. `None` when its first URL does not end in
+    /// one.
     pub fn file_name(&self) -> Option<String> {
         self.urls.first().and_then(|url| file_name(url))
     }

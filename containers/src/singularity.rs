@@ -14,7 +14,7 @@ use crate::Result;
 use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use crate::sif::Arch;
 
-/// What is told about the image.
+/// The description of an image.
 #[derive(Debug, Clone)]
 pub struct Description<'a> {
     /// Processor of its programs.
@@ -66,8 +66,8 @@ const LINKS: [(&str, &str); 6] = [
     ("singularity", ".singularity.d/runscript"),
 ];
 
-/// Adds it all to a tree, and returns the text of the SIF's object
-/// `inspect-metadata.json`.
+/// Adds the files that Singularity and Apptainer expect to a tree, and returns the text of the
+/// SIF's object `inspect-metadata.json`.
 ///
 /// # Errors
 /// [`Error::Conflict`](crate::Error::Conflict) where the tree has something else at one of these paths.

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::assemble::{BIN, LIB};
-use crate::check::{About, Form, Report, check};
+use crate::check::{About, CheckReport, Form, check};
 use crate::digest::blake3_of;
 use crate::oci::{Compressor, LayerBlob, Layout, Parts};
 use crate::recipe::{Recipe, Target};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
-use crate::sif::{Arch, Kind, Sif, Squash};
+use crate::sif::{Arch, ObjectKind, Sif, Squash};
 use crate::store::{Limits, Store};
 use crate::{Error, ImageDigest, OciDigest, Result};
 
@@ -22,7 +22,7 @@ const MAX_TEXT: u64 = 16 << 20;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StoredImage {
-    /// Where it is.
+    /// The path of the file or folder.
     pub path: PathBuf,
     /// What kind of file it is.
     pub form: Form,
@@ -30,7 +30,7 @@ pub struct StoredImage {
     pub arch: Arch,
     /// Its bytes on the disk.
     pub bytes: u64,
-    /// What identifies it.
+    /// The digest that identifies the image.
     pub digest: Option<ImageDigest>,
     /// Seconds since 1970.
     pub created: Option<i64>,
@@ -74,11 +74,11 @@ impl StoredImage {
         if Sif::is_meant(path)? { sif(path, store, limits) } else { layout(path, store, limits) }
     }
 
-    /// Looks whether it would run on `target`.
+    /// Checks whether the image would run on `target`.
     ///
     /// # Errors
     /// As [`check`].
-    pub fn check(&self, target: &Target, host_paths: &[String]) -> Result<Report> {
+    pub fn check(&self, target: &Target, host_paths: &[String]) -> Result<CheckReport> {
         let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned());
         let about = About {
             arch: self.arch,
@@ -96,8 +96,8 @@ impl StoredImage {
         check(&self.tree, &about, target)
     }
 
-    /// What its recipe says it is to run on; the default where there is no recipe of
-    /// ours inside.
+    /// Returns the target in the image's own recipe; the default if the image contains no recipe of
+    /// Gular.
     pub fn target(&self) -> Target {
         self.parsed().map(|recipe| recipe.target).unwrap_or_default()
     }
@@ -123,7 +123,7 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
         "zstd" => Some(Squash::Zstd),
         _ => None,
     };
-    let text = |kind: Kind| -> Result<Option<String>> {
+    let text = |kind: ObjectKind| -> Result<Option<String>> {
         let object = sif.descriptors.iter().find(|object| object.kind == kind);
         let bytes = object.map(|object| sif.bytes(object)).transpose()?;
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
@@ -131,11 +131,11 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
     let parts = sif.descriptors.iter().map(|object| Part {
         name: object.name.clone(),
         kind: match object.kind {
-            Kind::Deffile => "deffile".to_owned(),
-            Kind::RootPartition(_) => "partition".to_owned(),
-            Kind::Json => "json".to_owned(),
-            Kind::SpdxJson => "sbom".to_owned(),
-            Kind::Other(number) => format!("{number:#06x}"),
+            ObjectKind::Deffile => "deffile".to_owned(),
+            ObjectKind::RootPartition(_) => "partition".to_owned(),
+            ObjectKind::Json => "json".to_owned(),
+            ObjectKind::SpdxJson => "sbom".to_owned(),
+            ObjectKind::Other(number) => format!("{number:#06x}"),
         },
         bytes: object.bytes,
         digest: None,
@@ -149,8 +149,8 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
         program: runscript(&tree)?,
         env: environment(&tree)?,
         labels: labels(&tree)?,
-        recipe: text(Kind::Deffile)?.unwrap_or_default(),
-        sbom: text(Kind::SpdxJson)?,
+        recipe: text(ObjectKind::Deffile)?.unwrap_or_default(),
+        sbom: text(ObjectKind::SpdxJson)?,
         parts: parts.collect(),
         path: path.to_owned(),
         tree,

@@ -7,9 +7,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::fetch::{Fault, Transport};
-use gular_containers::lock::Sources;
-use gular_containers::make::{Built, Cache, Format, LockOrder, Order, build, lock};
+use gular_containers::fetch::{Fault, Stream, Transport};
+use gular_containers::lock::{BaseMoved, Sources};
+use gular_containers::make::{Built, Cache, Format, LockOrder, Locked, Order, build, lock};
 use gular_containers::oci::Layout;
 use gular_containers::registry::{Pushing, Reference, Registries, Registry, push_image};
 use gular_containers::rootfs::{Node, What};
@@ -43,10 +43,7 @@ struct Case {
 }
 
 /// The network has a registry, and nothing else.
-impl Transport for Case {
-    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-        Err(Fault::NotFound(url.to_owned()))
-    }
+impl Stream for Case {
     fn stream(
         &self,
         url: &str,
@@ -54,6 +51,12 @@ impl Transport for Case {
         _from: u64,
         _sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), Fault> {
+        Err(Fault::NotFound(url.to_owned()))
+    }
+}
+
+impl Transport for Case {
+    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
         Err(Fault::NotFound(url.to_owned()))
     }
     fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
@@ -106,7 +109,7 @@ impl Case {
         build(order, self, &AtomicBool::new(false))
     }
 
-    fn lock(&self, vendor: Option<PathBuf>) -> Result<OciDigest, Error> {
+    fn lock(&self, vendor: Option<PathBuf>) -> Result<Locked, Error> {
         let order = LockOrder {
             recipe: self.at("image.toml"),
             sources: Sources::new(0),
@@ -115,7 +118,7 @@ impl Case {
             offline: false,
             dry_run: false,
         };
-        Ok(lock(&order, self, &AtomicBool::new(false))?.lock.oci.unwrap().digest)
+        lock(&order, self, &AtomicBool::new(false))
     }
 
     /// Requests that the registry got since it was asked.
@@ -197,7 +200,12 @@ fn the_digest_of_the_lock_counts_and_nothing_is_fetched_twice() {
     let nothing = Order { offline: true, ..case.order("cache-3", "none") };
     assert!(matches!(case.build(&nothing), Err(Error::Offline { .. })));
 
-    assert_eq!(case.lock(Some(case.at("vendor"))).unwrap(), second);
+    let locked = case.lock(Some(case.at("vendor"))).unwrap();
+    assert_eq!(locked.lock.oci.unwrap().digest, second);
+    let name = "docker://r.io/lab/x:v1".to_owned();
+    let moved = BaseMoved { name, before: first, now: second };
+    assert_eq!(locked.changes.base, Some(moved));
+    assert_eq!(case.lock(None).unwrap().changes.base, None);
     case.requests();
     let vendored = Order { vendor: vec![case.at("vendor")], ..nothing };
     assert_ne!(digests(&case.build(&vendored).unwrap()), built);
@@ -208,7 +216,7 @@ fn the_digest_of_the_lock_counts_and_nothing_is_fetched_twice() {
 fn a_base_that_is_not_what_it_says_is_refused() {
     let case = Case::new();
     let error = case.lock(None).unwrap_err().to_string();
-    assert!(error.contains("/v2/lab/x/manifests/v1`: it answers 404"), "{error}");
+    assert!(error.contains("/v2/lab/x/manifests/v1`: the registry answers 404"), "{error}");
     case.push(&image("1"));
     case.lock(None).unwrap();
     case.shop.state().faults.flipped = true;
@@ -224,7 +232,7 @@ fn a_base_that_is_not_what_it_says_is_refused() {
     let recipe = RECIPE.replace("name = \"on\"", "name = \"on\"\nplatform = \"linux/arm64\"");
     fs::write(case.at("image.toml"), recipe).unwrap();
     let error = case.lock(None).unwrap_err().to_string();
-    assert!(error.contains("it is for linux/amd64, not for linux/arm64"), "{error}");
+    assert!(error.contains("the image is for linux/amd64, expected linux/arm64"), "{error}");
     fs::write(case.at("image.toml"), RECIPE.replace("docker://", "https://me:secret@")).unwrap();
     let error = case.lock(None).unwrap_err().to_string();
     assert!(error.contains("begins with `docker://`") && !error.contains("secret"), "{error}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gular_containers::check::{About, Finding, Form, Report, Runs, Severity, check};
+use gular_containers::check::{About, CheckReport, Finding, Form, Runs, Severity, check};
 use gular_containers::elf::Facts;
 use gular_containers::oci::Compressor;
 use gular_containers::recipe::{Runtime, Target};
@@ -84,7 +84,7 @@ impl Image {
         image
     }
 
-    fn check(&self) -> Report {
+    fn check(&self) -> CheckReport {
         let about = About {
             arch: self.arch,
             form: self.form,

@@ -195,7 +195,7 @@ fn nvidias_libraries_are_seen_in_images_of_others() {
         let image = layout.image(None, Arch::Amd64).unwrap();
         assert_eq!(nvidia_of_image(&layout, &image).unwrap(), expected, "{name}");
         let sif = converted.output.unwrap().path;
-        assert_eq!(nvidia_of_sif(&sif).unwrap(), expected, "{name}");
+        assert_eq!(nvidia_of_sif(&sif).unwrap(), Some(expected), "{name}");
     }
 }
 
@@ -222,7 +222,7 @@ fn archives_of_docker_that_are_not_sound_are_refused_by_name() {
     };
     refuses(&|saved| saved.manifest = json!({}), "`manifest.json`: ");
     refuses(&|saved| saved.manifest = json!([]), "it has no image for linux/amd64");
-    refuses(&|saved| saved.manifest[0]["Config"] = json!("none.json"), "`none.json` is not there");
+    refuses(&|saved| saved.manifest[0]["Config"] = json!("none.json"), "`none.json` is missing");
     refuses(&|saved| saved.manifest[0]["Config"] = json!("../x"), "leads outside");
     let hex = "ab".repeat(32);
     refuses(
@@ -232,10 +232,10 @@ fn archives_of_docker_that_are_not_sound_are_refused_by_name() {
         },
         "is damaged: its SHA-256 is",
     );
-    refuses(&|saved| drop(saved.layers.pop()), "/layer.tar` is not there");
+    refuses(&|saved| drop(saved.layers.pop()), "/layer.tar` is missing");
     refuses(
         &|saved| saved.manifest[0]["Layers"] = json!(["x"]),
-        "names 1 layers, its configuration 2",
+        "lists 1 layers, and its configuration 2",
     );
     refuses(&|saved| saved.config["rootfs"]["diff_ids"][0] = json!("md5:1"), "is not a SHA-256");
     // Another layer's bytes, and links that lead outside or in a circle.
@@ -246,11 +246,11 @@ fn archives_of_docker_that_are_not_sound_are_refused_by_name() {
                 let name = saved.layers.pop().unwrap().0;
                 saved.links.push((name, to.to_owned()));
             },
-            "/layer.tar` is not there",
+            "/layer.tar` is missing",
         );
     }
     let images: Vec<_> = (0..65).map(|_| Saved::new(&[]).manifest[0].clone()).collect();
-    refuses(&|saved| saved.manifest = json!(images), "it has 65 images, at most 64");
+    refuses(&|saved| saved.manifest = json!(images), "it has 65 images, more than the limit of 64");
 }
 
 #[test]
@@ -262,8 +262,8 @@ fn layers_that_are_hostile_are_refused_by_name_and_leave_nothing() {
     for (members, says) in [
         (&[(Regular, "a/../../x", "", &b"x"[..])][..], "leads outside"),
         (&[(EntryType::Link, "x", "../../etc/passwd", b"")], "leads outside"),
-        (&many, "nodes, over the limit of 50"),
-        (&[(Regular, "bomb", "", &zeros)], "bytes, over the limit of 1048576"),
+        (&many, "files and folders, more than the limit of 50"),
+        (&[(Regular, "bomb", "", &zeros)], "bytes, more than the limit of 1048576"),
     ] {
         place.refuses(&Saved::new(&[tar(members)]), says);
     }

@@ -164,8 +164,8 @@ fn other_bytes_are_refused_and_the_next_place_asked() {
         let found = sha256(&wrong);
         let says = match wrong.len() as i64 - bytes.len() as i64 {
             0 => format!("{A} has SHA-256 {found}, expected {}", sha256(&bytes)),
-            -1 => format!("{A} ended after 3299999 of 3300000 bytes"),
-            _ => format!("{A}: more than 3300000 bytes arrived"),
+            -1 => format!("{A} sent only 3299999 of 3300000 bytes"),
+            _ => format!("{A}: the server sent more than 3300000 bytes"),
         };
         assert!(error.contains(&says), "{error}");
         assert!(!archives.dir.join(sha256(&bytes).to_string()).exists());

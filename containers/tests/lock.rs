@@ -123,7 +123,7 @@ fn lists_that_nobody_vouches_for_are_refused() {
 
     let (error, _) = with(replaced(" 304 main", " 305 main"));
     assert!(error.contains("the signature of Test archive"), "{error}");
-    assert!(error.ends_with("is bad: the text is not the one that was signed"), "{error}");
+    assert!(error.ends_with("is bad: the text was changed after it was signed"), "{error}");
     let (error, _) = with(read("old.InRelease"));
     assert!(error.contains("no trusted key signed it, but "), "{error}");
     let (error, _) = refused(|shelf, sources| {
@@ -152,11 +152,16 @@ fn lists_of_another_suite_or_time_are_refused() {
         shelf.put(&format!("{DEBIAN}/dists/bookworm/InRelease"), read("updates.InRelease"));
     });
     assert!(
-        error.contains("it is of suite bookworm-updates, oldstable-updates, expected bookworm"),
+        error.contains(
+            "it describes the release bookworm-updates, oldstable-updates, expected bookworm"
+        ),
         "{error}"
     );
     let (error, hint) = refused(|_, sources| sources.now = 1_784_419_961);
-    assert!(error.contains("it was valid until Sun, 19 Jul 2026 00:12:41 GMT"), "{error}");
+    assert!(
+        error.contains("it is out of date: it was valid until Sun, 19 Jul 2026 00:12:41 GMT"),
+        "{error}"
+    );
     assert!(hint.contains("clock"), "{hint}");
     let (error, _) = refused(|shelf, _| {
         let url = format!("{DEBIAN}/dists/bookworm-updates/main/binary-amd64/Packages.xz");
@@ -164,17 +169,17 @@ fn lists_of_another_suite_or_time_are_refused() {
         bytes[100] ^= 1;
         shelf.put(&url, bytes);
     });
-    assert!(error.contains("the Release file says"), "{error}");
+    assert!(error.contains("as in the Release file"), "{error}");
     let missing = |suite: &str| {
         let recipe = recipe(&format!("[base]\ndebian = \"{suite}\""));
         lock(&recipe, &sources(), &debian()).unwrap_err()
     };
     assert_eq!(missing("bokworm").hint().unwrap(), "did you mean `bookworm`?");
-    assert!(missing("trixie").to_string().contains("has no suite `trixie`"));
+    assert!(missing("trixie").to_string().contains("has no release `trixie`"));
     assert!(missing("../../x").to_string().contains("not the name of a Debian release"));
     let arm = recipe("platform = \"linux/arm64\"\n[base]\npackages = [\"bash\"]");
     let error = lock(&arm, &sources(), &debian()).unwrap_err();
-    assert_eq!(error.hint().unwrap(), "the suite has no packages for arm64");
+    assert_eq!(error.hint().unwrap(), "this release has no packages for the architecture arm64");
 }
 
 #[test]
@@ -312,14 +317,17 @@ fn of_a_wheel_without_metadata_beside_it_two_pieces_are_read() {
 #[test]
 fn versions_and_wheels_that_are_not_there_are_said() {
     let error = torch(&index(), "2.11.7").unwrap_err();
-    assert_eq!(error.to_string(), "wheel `torch==2.11.7`: the index has no such version");
-    assert_eq!(error.hint().unwrap(), "the newest are 2.11.0, 2.10.0");
+    assert_eq!(
+        error.to_string(),
+        "cannot add the wheel `torch==2.11.7`: the index has no such version"
+    );
+    assert_eq!(error.hint().unwrap(), "the newest versions in the index are 2.11.0, 2.10.0");
     let mut shelf = index();
     shelf.documents.remove(&format!("{INDEX}/nvidia-cublas/"));
     let error = torch(&shelf, "2.11.0").unwrap_err().to_string();
     assert!(
         error.contains(
-            "`nvidia-cublas==13.1.0.3.*`: the index `https://pypi.org/simple` does not have it"
+            "the package index `https://pypi.org/simple` has no wheel `nvidia-cublas==13.1.0.3.*`"
         ),
         "{error}"
     );
@@ -332,7 +340,12 @@ fn versions_and_wheels_that_are_not_there_are_said() {
     let metadata = "Requires-Dist: nvidia-cublas==1\n";
     shelf.put(&format!("{FILES}/nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl.metadata"), metadata);
     let error = torch(&shelf, "2.11.0").unwrap_err().to_string();
-    assert!(error.contains("`nvidia-cublas==1`: another wheel needs version 13.1.0.3"), "{error}");
+    assert!(
+        error.contains(
+            "`nvidia-cublas==1`: the wheels need different versions of it, one of them 13.1.0.3"
+        ),
+        "{error}"
+    );
 }
 
 #[test]

@@ -230,7 +230,12 @@ fn what_is_there_stays_and_what_fails_leaves_nothing() {
         write_layout(&tree, config, to)
     });
     let error = failed.unwrap_err().to_string();
-    assert!(error.ends_with("short` has 5 bytes, and had 10 when it was first read"), "{error}");
+    assert!(
+        error.ends_with(
+            "short` was changed during the build: it had 10 bytes at first, and now has 5"
+        ),
+        "{error}"
+    );
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }

@@ -112,8 +112,12 @@ impl Made {
     fn refused(&self, says: &str) {
         let error = self.read(None).unwrap_err();
         assert!(error.to_string().contains(says), "{error}\nexpected: {says}");
-        let left = fs::read_dir(self.dir.path().join("store")).map_or(0, Iterator::count);
-        assert_eq!(left, 0, "{says}");
+        assert!(!self.is_stored(), "{says}");
+    }
+
+    /// Whether the store has anything.
+    fn is_stored(&self) -> bool {
+        fs::read_dir(self.dir.path().join("store")).is_ok_and(|mut all| all.next().is_some())
     }
 }
 
@@ -314,7 +318,7 @@ fn lengths_of_pax_records_are_those_of_members() {
     header.set_cksum();
     fs::write(&file, [header.as_bytes().as_slice(), &vec![b'a'; 6 << 20]].concat()).unwrap();
     let error = Layout::open(&file).map(drop).unwrap_err().to_string();
-    assert!(error.contains("header is over 4 MiB"), "{error}");
+    assert!(error.contains("longer than 4 MiB"), "{error}");
 }
 
 #[test]
@@ -337,12 +341,13 @@ fn images_are_found_by_tag_and_platform_through_indexes() {
         assert_eq!(shown(&made.read(Some(tag)).unwrap()), [text]);
     }
     let error = made.read(None).unwrap_err().to_string();
-    assert!(error.ends_with("2 images for linux/amd64: name one by its tag"), "{error}");
+    assert!(error.ends_with("2 images for linux/amd64: choose one by its tag"), "{error}");
     let error = made.read(Some("none")).unwrap_err().to_string();
-    assert!(error.ends_with("tag `none` is not there; its tags: old, new"), "{error}");
+    assert!(error.ends_with("it has no tag `none`, only: old, new"), "{error}");
     assert!(error.contains(made.path().to_str().unwrap()), "{error}");
     let image = Layout::open(&made.path()).unwrap().image(Some("new"), Arch::Arm64).unwrap();
     assert_eq!(image.env["A"], "b=c");
+    assert_eq!(image.others, ["linux/amd64"]);
     assert_eq!((image.cmd.join(" "), image.entrypoint.len()), ("sh".to_owned(), 0));
     made.index(&[made.manifest("riscv64", &[])]);
     let error = made.read(None).unwrap_err().to_string();
@@ -361,15 +366,15 @@ fn what_layers_should_not_hold_is_refused() {
             "hard link to /d, which is not a file",
             vec![(Directory, "d", "", b""), (Link, "x", "d", b"")],
         ),
-        ("nodes, over the limit of 50", many),
-        ("has nothing to hide", vec![(Regular, "etc/.wh.", "", b"")]),
-        ("has nothing to hide", vec![(Regular, ".wh...", "", b"")]),
+        ("files and folders, more than the limit of 50", many),
+        ("does not name a file to hide", vec![(Regular, "etc/.wh.", "", b"")]),
+        ("does not name a file to hide", vec![(Regular, ".wh...", "", b"")]),
         (
             "form a loop",
             vec![(Symlink, "a", "b", b""), (Symlink, "b", "/a", b""), (Regular, "a/x", "", b"x")],
         ),
         ("a file is where a directory", vec![(Regular, "f", "", b""), (Regular, "f/x", "", b"")]),
-        ("bytes, over the limit of 1048576", vec![(Regular, "x", "", &[1; (1 << 20) + 1])]),
+        ("bytes, more than the limit of 1048576", vec![(Regular, "x", "", &[1; (1 << 20) + 1])]),
         ("sparse", vec![(XHeader, "x", "", b"22 GNU.sparse.major=1\n"), (Regular, "x", "", &long)]),
     ] {
         let made = Made::of(&[tar(&members)]);
@@ -378,14 +383,13 @@ fn what_layers_should_not_hold_is_refused() {
         // What is refused while it is unpacked is not in the store.
         let tree =
             says.contains("not a file") || says.contains("loop") || says.contains("is where");
-        let left = fs::read_dir(made.dir.path().join("store")).map_or(0, Iterator::count);
-        assert_eq!(left, usize::from(tree), "{says}");
+        assert_eq!(made.is_stored(), tree, "{says}");
     }
     // The same over two layers.
     let half = tar(&[(Regular, "x", "", &[1; 600_000])]);
     let other = tar(&[(Regular, "y", "", &[2; 600_000])]);
     let error = Made::of(&[half, other]).read(None).unwrap_err().to_string();
-    assert!(error.contains("bytes, over the limit of 1048576"), "{error}");
+    assert!(error.contains("bytes, more than the limit of 1048576"), "{error}");
 }
 
 #[test]
@@ -463,7 +467,7 @@ fn sparse(len: u64) -> Vec<u8> {
 fn archives_that_become_huge_are_stopped() {
     let made = Made::of(&[sparse(1000)]);
     assert_eq!(shown(&made.read(None).unwrap()), [format!("/huge {}", "\0".repeat(1000))]);
-    Made::of(&[sparse(1 << 40)]).refused("bytes, over the limit of 1048576");
+    Made::of(&[sparse(1 << 40)]).refused("bytes, more than the limit of 1048576");
 
     // A name of 100 MB, a member of no kind that takes bytes, zeros behind the end.
     let mut header = Header::new_gnu();
@@ -472,7 +476,7 @@ fn archives_that_become_huge_are_stopped() {
     header.set_size(100 << 20);
     header.set_cksum();
     let name = [header.as_bytes().as_slice(), &vec![b'a'; 100 << 20], &[0; 1024]].concat();
-    Made::of(&[name]).refused("header is over 4 MiB");
+    Made::of(&[name]).refused("longer than 4 MiB");
 
     let mut header = Header::new_gnu();
     header.set_entry_type(Directory);
@@ -481,104 +485,100 @@ fn archives_that_become_huge_are_stopped() {
     header.set_size(100 << 20);
     header.set_cksum();
     let dir = [header.as_bytes().as_slice(), &vec![0; 100 << 20], &[0; 1024]].concat();
-    Made::of(&[dir]).refused("bytes, over the limit of 1048576");
+    Made::of(&[dir]).refused("bytes, more than the limit of 1048576");
 
     let padded = [tar(&[(Regular, "x", "", b"x")]), vec![0; 3 << 20]].concat();
     Made::of(&[padded]).refused("too many bytes follow");
 }
 
 #[test]
-fn damage_is_said_with_what_was_expected() {
+fn a_damaged_layer_is_said_whether_or_not_the_store_has_its_files() {
     let good = tar(&[(Regular, "x", "", &[7; 5000])]);
-    let layer = |made: &Made| made.blob_path(&format!("sha256:{}", sha256(&gzip(&good))));
-    let digest = sha256(&gzip(&good));
-
-    let made = Made::of(std::slice::from_ref(&good));
-    fs::remove_file(layer(&made)).unwrap();
-    made.refused(&format!("`blobs/sha256/{digest}` is not there"));
-
-    let cut = gzip(&good)[..50].to_vec();
-    fs::write(layer(&made), &cut).unwrap();
-    made.refused(&format!("has 50 bytes, expected {}", gzip(&good).len()));
-
-    let mut flipped = gzip(&good);
+    let blob = gzip(&good);
+    let (len, name) = (blob.len(), sha256(&blob));
+    let mut flipped = blob.clone();
     flipped[30] ^= 1;
-    fs::write(layer(&made), &flipped).unwrap();
-    made.refused(&format!(
-        "blob `sha256:{digest}` is damaged: its SHA-256 is {}",
-        sha256(&flipped)
-    ));
-
-    // What was cut before it was described.
-    for (media, blob) in [
-        (GZIP, cut),
-        (ZSTD, zstd::encode_all(&good[..], 1).unwrap()[..20].to_vec()),
-        (PLAIN, good[..700].to_vec()),
-    ] {
-        let made = Made::new();
-        made.index(&[made.manifest("amd64", &[(media, blob, good.clone())])]);
-        made.refused("layer sha256:");
+    let found = sha256(&flipped);
+    let damage = [
+        (None, format!("`blobs/sha256/{name}` is missing")),
+        (Some(&blob[..50]), format!("`blobs/sha256/{name}` has 50 bytes, expected {len}")),
+        (Some(&flipped), format!("blob `sha256:{name}` is damaged: its SHA-256 is {found}")),
+    ];
+    for stored in [false, true] {
+        let made = Made::of(std::slice::from_ref(&good));
+        let place = made.blob_path(&format!("sha256:{name}"));
+        let before = stored.then(|| shown(&made.read(None).unwrap()));
+        for (bytes, says) in &damage {
+            match bytes {
+                None => fs::remove_file(&place).unwrap(),
+                Some(bytes) => fs::write(&place, bytes).unwrap(),
+            }
+            let error = made.read(None).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}\nexpected: {says}");
+            assert_eq!(made.is_stored(), stored, "{says}");
+        }
+        fs::write(&place, &blob).unwrap();
+        let after = shown(&made.read(None).unwrap());
+        assert!(before.is_none_or(|before| before == after));
     }
-    let made = Made::new();
-    made.index(&[made.manifest("amd64", &[(GZIP, gzip(&good), b"other".to_vec())])]);
-    made.refused(&format!(
-        "unpacked it has SHA-256 {}, its diff ID is {}",
-        sha256(&good),
-        sha256(b"other")
-    ));
-    let made = Made::new();
-    made.index(&[made.manifest("amd64", &[("application/x-lzma", gzip(&good), good.clone())])]);
-    made.refused("type `application/x-lzma`, expected a tar");
 }
 
 #[test]
-fn damage_is_said_though_the_store_has_the_files() {
+fn a_layer_that_is_not_what_its_documents_say_is_refused() {
     let good = tar(&[(Regular, "x", "", &[7; 5000])]);
-    let (blob, name) = (gzip(&good), sha256(&gzip(&good)));
-    let made = Made::of(std::slice::from_ref(&good));
-    let place = made.blob_path(&format!("sha256:{name}"));
-    let expected = shown(&made.read(None).unwrap());
-    let mut flipped = blob.clone();
-    flipped[30] ^= 1;
-    for (bytes, says) in [
-        (None, format!("`blobs/sha256/{name}` is not there")),
-        (Some(&blob[..50]), format!("`blobs/sha256/{name}` has 50 bytes")),
-        (Some(&flipped), format!("blob `sha256:{name}` is damaged")),
+    let zstd = zstd::encode_all(&good[..], 1).unwrap();
+    let (other, found, id) = (b"other".to_vec(), sha256(&good), sha256(b"other"));
+    for (media, blob, tar, says) in [
+        // What was cut before it was described.
+        (GZIP, gzip(&good)[..50].to_vec(), good.clone(), "layer sha256:".to_owned()),
+        (ZSTD, zstd[..20].to_vec(), good.clone(), "layer sha256:".to_owned()),
+        (PLAIN, good[..700].to_vec(), good.clone(), "layer sha256:".to_owned()),
+        (
+            GZIP,
+            gzip(&good),
+            other,
+            format!("its unpacked bytes have SHA-256 {found}, expected {id}"),
+        ),
+        (
+            "application/x-lzma",
+            gzip(&good),
+            good,
+            "type `application/x-lzma`, expected a tar".to_owned(),
+        ),
     ] {
-        match bytes {
-            None => fs::remove_file(&place).unwrap(),
-            Some(bytes) => fs::write(&place, bytes).unwrap(),
-        }
-        let error = made.read(None).unwrap_err().to_string();
-        assert!(error.contains(&says), "{error}\nexpected: {says}");
+        let made = Made::new();
+        made.index(&[made.manifest("amd64", &[(media, blob, tar)])]);
+        made.refused(&says);
     }
-    fs::write(&place, &blob).unwrap();
-    assert_eq!(shown(&made.read(None).unwrap()), expected);
 }
 
 #[test]
 fn documents_that_say_nothing_sound_are_refused() {
     let made = Made::of(&[]);
-    fs::write(made.path().join("index.json"), "{").unwrap();
-    made.refused("`index.json`: EOF");
-    fs::write(made.path().join("index.json"), vec![b' '; (4 << 20) + 1]).unwrap();
-    made.refused("`index.json` has 4194305 bytes, over 4194304");
-    fs::write(made.path().join("index.json"), "[".repeat(100_000)).unwrap();
-    made.refused("`index.json`: ");
+    for (index, says) in [
+        ("{".to_owned(), "`index.json`: EOF"),
+        (
+            " ".repeat((4 << 20) + 1),
+            "`index.json` has 4194305 bytes, more than the limit of 4194304",
+        ),
+        ("[".repeat(100_000), "`index.json`: "),
+        (r#"{"manifests":[]}"#.to_owned(), "`index.json`: missing field `schemaVersion`"),
+    ] {
+        fs::write(made.path().join("index.json"), index).unwrap();
+        made.refused(says);
+    }
     fs::remove_file(made.path().join("index.json")).unwrap();
-    made.refused("`index.json` is not there");
+    made.refused("`index.json` is missing");
 
     let sha512 = format!("sha512:{}", "0".repeat(128));
     for digest in ["sha256:../../../../etc/passwd", "sha512:00", "sha256:ABCD", "", &sha512] {
         made.index(&[json!({ "mediaType": MANIFEST, "digest": digest, "size": 3 })]);
         made.refused(&format!("digest `{digest}`, expected `sha256:` and 64 digits"));
     }
-    fs::write(made.path().join("index.json"), r#"{"manifests":[]}"#).unwrap();
-    made.refused("`index.json`: missing field `schemaVersion`");
     let mut large = made.manifest("amd64", &[]);
     large["size"] = json!(1_u64 << 50);
     made.index(&[large]);
-    made.refused("has 1125899906842624 bytes, over 4194304");
+    made.refused("has 1125899906842624 bytes, more than the limit of 4194304");
 
     // An index that names itself would need its own digest inside; one of another
     // name is damaged, and a long chain ends.
@@ -599,10 +599,10 @@ fn documents_that_say_nothing_sound_are_refused() {
         .map(|i| made.json(INDEX, &json!({ "schemaVersion": 2, "manifests": [], "i": i })))
         .collect();
     made.index(&many);
-    made.refused("over 64 documents");
+    made.refused("more than 64 documents");
 
     fs::write(made.path().join("oci-layout"), r#"{"imageLayoutVersion":"2.0.0"}"#).unwrap();
-    made.refused("layout version `2.0.0`, expected 1.0.0");
+    made.refused("layout version is `2.0.0`, expected 1.0.0");
 }
 
 #[test]
@@ -615,11 +615,11 @@ fn archives_that_are_none_are_refused() {
     };
     let whole = tar(&[(Regular, "oci-layout", "", &[b' '; 3000])]);
     for (says, bytes) in [
-        ("compressed as a whole", gzip(&whole)),
+        ("the whole archive is compressed", gzip(&whole)),
         ("is empty", Vec::new()),
         ("not a valid tar", vec![7; 5000]),
         ("ends within `oci-layout`", whole[..1500].to_vec()),
-        ("`oci-layout` is not there", tar(&[(Regular, "a", "", b"")])),
+        ("`oci-layout` is missing", tar(&[(Regular, "a", "", b"")])),
     ] {
         let error = open(&bytes);
         assert!(error.contains(says), "{error}, expected {says}");

@@ -47,8 +47,8 @@ fn keys_that_may_sign_are_believed_and_no_others() {
     check("keys.gpg", "short.asc", NOW + 86_400, Err("no longer valid: Subkeys <subkeys@"));
     check("keys.gpg", "revoked.asc", NOW, Err("no trusted key signed it, but F844C326E40ED3CD"));
     check("before.gpg", "revoked.asc", NOW, Ok(()));
-    check("revoked.gpg", "revoked.asc", NOW, Err("no valid key that may sign"));
-    check("encrypts.gpg", "subkey.asc", NOW, Err("no valid key that may sign"));
+    check("revoked.gpg", "revoked.asc", NOW, Err("none of its keys is valid and may sign"));
+    check("encrypts.gpg", "subkey.asc", NOW, Err("none of its keys is valid and may sign"));
     // The other subkey is still good.
     check("subkey-revoked.gpg", "subkey.asc", NOW, Err("no trusted key signed it"));
     check("subkey-revoked.gpg", "rsa.asc", NOW, Ok(()));

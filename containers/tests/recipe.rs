@@ -71,19 +71,19 @@ fn unknown_keys_are_errors_with_the_nearest_known_one() {
     assert_eq!((line, reason.as_str()), (21, "unknown section `label`"));
     assert_eq!(hint, "did you mean `labels`?");
     let (_, _, hint) = wrong("[image]\nname = \"a\"\n[cuda]\nversion = \"12\"\n");
-    assert_eq!(hint, "known here: torch, libtorch");
+    assert_eq!(hint, "the keys known here are: torch, libtorch");
 }
 
 #[test]
 fn values_out_of_range_are_errors_with_their_line() {
     for (from, to, line, says) in [
-        ("\"train\"\nplatform", "\"Train me\"\nplatform", 3, "name `Train me`"),
+        ("\"train\"\nplatform", "\"Train me\"\nplatform", 3, "the name is `Train me`"),
         ("linux/amd64", "linux/sparc", 4, "`linux/amd64` or `linux/arm64`"),
         ("\"8.0\"", "\"80\"", 17, "`80` is not a compute capability"),
-        ("\"2.11.0\"", "\"2.11\"", 12, "torch version `2.11`"),
-        ("\"1.4\"", "\"new\"", 18, "Apptainer `new`"),
+        ("\"2.11.0\"", "\"2.11\"", 12, "the version of torch is `2.11`"),
+        ("\"1.4\"", "\"new\"", 18, "Apptainer is `new`"),
         ("debian = \"bookworm\"", "debian = \"bookworm\"\nscratch = true", 5, "exclude each other"),
-        ("debian = \"bookworm\"", "scratch = true", 5, "`packages` need `debian`"),
+        ("debian = \"bookworm\"", "scratch = true", 5, "`packages` needs the key `debian`"),
         ("OMP_NUM_THREADS", "2BAD", 19, "`2BAD` is not the name"),
         ("name = \"train\"\n", "", 2, "missing field `name`"),
         ("[env]", "[env", 19, ""),
@@ -97,7 +97,7 @@ fn values_out_of_range_are_errors_with_their_line() {
             "requirements =",
             "lock = \"pylock.toml\"\nrequirements =",
             13,
-            "`lock` and `requirements` exclude",
+            "use either `lock` or `requirements`",
         ),
         (
             "requirements = \"requirements.txt\"\nwheels = [\"gular-*.whl\"]",

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gular_containers::fetch::Archives;
+use gular_containers::make::{Note, Watch};
 use gular_containers::oci::Layout;
 use gular_containers::registry::{
     Answer, ArtifactBlob, Method, NewArtifact, Pulled, Pulling, Pushed, Pushing, Reference,
@@ -45,6 +46,8 @@ pub(crate) struct Faults {
     redirects: bool,
     /// Blobs have one other byte.
     pub(crate) flipped: bool,
+    /// Requests with this in their path get this status, or no connection where it is 0.
+    away: Option<(&'static str, u16)>,
     /// What must be shown.
     wants: Wants,
 }
@@ -134,6 +137,11 @@ impl State {
         let shown = request.authorization.as_ref().map(|secret| secret.text().to_owned());
         self.seen.push((host.to_owned(), shown.clone()));
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        match self.faults.away.filter(|(place, _)| path.contains(place)) {
+            Some((_, 0)) => return Err(WireFault::Passing("cannot connect".to_owned())),
+            Some((_, status)) => return Ok((answer(status, &[]), Vec::new())),
+            None => {}
+        }
         let field = |name: &str| {
             let fields = query.split('&').filter_map(|field| field.split_once('='));
             fields.filter(|(known, _)| *known == name).map(|(_, v)| v.replace("%3A", ":")).next()
@@ -488,7 +496,10 @@ fn ranges_that_are_cut_or_not_known_give_the_same() {
 fn what_is_wrong_is_named_and_leaves_nothing() {
     let case = Case::new(Faults::default());
     let error = case.pull("back").unwrap_err().to_string();
-    assert!(error.contains("https://r.io/v2/lab/x/manifests/v1`: it answers 404"), "{error}");
+    assert!(
+        error.contains("https://r.io/v2/lab/x/manifests/v1`: the registry answers 404"),
+        "{error}"
+    );
     case.push(None).unwrap();
     case.shop.state().faults.flipped = true;
     let error = case.pull("back").unwrap_err().to_string();
@@ -501,7 +512,7 @@ fn what_is_wrong_is_named_and_leaves_nothing() {
     case.shop.state().faults.flipped = false;
     let text = case.shop.state().manifests["v1"].clone();
     for (manifest, says) in [
-        (b"{}".to_vec(), "it is of type ``, expected an image"),
+        (b"{}".to_vec(), "its type is ``, expected an image"),
         (b"[".repeat(5 << 20), "longer than 4194304 bytes"),
         ([&text[..], b" "].concat(), ""),
     ] {
@@ -523,6 +534,82 @@ fn what_is_wrong_is_named_and_leaves_nothing() {
 }
 
 #[test]
+fn a_registry_that_is_away_may_be_asked_again_later() {
+    let case = Case::new(Faults::default());
+    case.push(None).unwrap();
+    for (place, status, passes) in [
+        ("/manifests/", 0, true),
+        ("/manifests/", 503, true),
+        ("/blobs/", 0, true),
+        ("/blobs/", 429, true),
+        ("/manifests/", 404, false),
+        ("/blobs/", 404, false),
+        ("/manifests/", 403, false),
+    ] {
+        case.shop.state().faults.away = Some((place, status));
+        let error = case.pull("away").unwrap_err();
+        assert_eq!(error.is_passing(), passes, "{place} {status}: {error}");
+        assert!(error.to_string().contains(place), "{place} {status}: {error}");
+    }
+    case.shop.state().blobs.clear();
+    for (place, status) in [("/blobs/", 0), ("/uploads/", 500), ("/uploads/u", 0)] {
+        case.shop.state().faults.away = Some((place, status));
+        let error = case.push(None).unwrap_err();
+        assert!(error.is_passing() && error.to_string().contains("/blobs/"), "{place}: {error}");
+    }
+}
+
+/// Hears which image of several was taken.
+#[derive(Default)]
+struct Taken(AtomicBool, Mutex<Vec<String>>);
+
+impl Watch for Taken {
+    fn cancel(&self) -> &AtomicBool {
+        &self.0
+    }
+
+    fn note(&self, note: &Note<'_>) {
+        if let Note::OneOf { name, taken, others } = note {
+            self.1.lock().unwrap().push(format!("{name} {taken} {}", others.join(",")));
+        }
+    }
+}
+
+#[test]
+fn of_several_images_the_one_that_was_taken_is_told() {
+    let case = Case::new(Faults::default());
+    let pushed = case.push(None).unwrap();
+    let one = |os: &str, arch: &str, digest: &str| {
+        json!({
+            "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": digest,
+            "size": case.shop.state().manifests["v1"].len(),
+            "platform": { "os": os, "architecture": arch },
+        })
+    };
+    let nothing = format!("sha256:{}", "0".repeat(64));
+    let index = json!({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [
+            one("linux", "arm64", &nothing),
+            one("linux", "amd64", &pushed.digest.to_string()),
+            one("unknown", "unknown", &nothing),
+        ],
+    });
+    let index = index.to_string().into_bytes();
+    case.shop.state().manifests.insert("several".to_owned(), index.clone());
+    let reference = Reference::parse("docker://r.io/lab/x:several").unwrap();
+    let registry = Registry::open(&reference, &case.shop, &case.env()).unwrap();
+    let archives = Archives { dir: case.at("a"), vendor: Vec::new(), offline: false };
+    let (never, taken) = (AtomicBool::new(false), Taken::default());
+    let with = Pulling { watch: &taken, ..pulling(&registry, &archives, &never) };
+    let pulled = pull_image(&reference, Arch::Amd64, &case.at("back"), &with).unwrap();
+    assert_eq!((pulled.top.0, pulled.digest), (Sha256::of(&index), pushed.digest));
+    let said = "r.io/lab/x:several linux/amd64 linux/arm64";
+    assert_eq!(*taken.1.lock().unwrap(), [said]);
+    case.same("back");
+}
+
+#[test]
 fn images_of_other_processors_and_large_ones_are_refused_before_their_layers_come() {
     let case = Case::new(Faults::default());
     case.push(None).unwrap();
@@ -531,7 +618,7 @@ fn images_of_other_processors_and_large_ones_are_refused_before_their_layers_com
         state.fetched.iter().filter(|name| state.blobs[*name].len() > MIB).count()
     };
     let error = case.pull_some("arm", Arch::Arm64, u64::MAX).unwrap_err().to_string();
-    assert!(error.contains("it is for linux/amd64, not for linux/arm64"), "{error}");
+    assert!(error.contains("the image is for linux/amd64, expected linux/arm64"), "{error}");
     let error = case.pull_some("large", Arch::Amd64, 10 * MIB as u64).unwrap_err();
     assert!(matches!(error, Error::Limit { what: "bytes to fetch", .. }), "{error}");
     assert_eq!(blobs(), 0);
@@ -550,7 +637,11 @@ fn who_may_not_is_told_whose_password_was_shown() {
     let to = case.at("x");
     let error = pull_image(&reference, Arch::Amd64, &to, &pulling(&registry, &archives, &never));
     let error = error.unwrap_err();
-    assert!(error.to_string().ends_with("it answers 401; no credentials for it were found"));
+    assert!(
+        error
+            .to_string()
+            .ends_with("the registry answers 401; no credentials for this registry were found")
+    );
     assert_eq!(error.hint(), Some("log in: `podman login r.io` or `docker login r.io`"));
 }
 
@@ -600,7 +691,10 @@ fn an_artifact_shares_its_files_with_other_versions_and_its_tag_with_nobody() {
     // The next version: one file more, of three bytes, and the same under two names.
     let second = artifact(&case, &[("a", large), ("c", b"new".to_vec()), ("d", b"new".to_vec())]);
     let taken = case.push_set(&second, "v1", false).unwrap_err();
-    assert_eq!(taken.to_string(), "`r.io/lab/x:v1` has another artifact already: set of 2");
+    assert_eq!(
+        taken.to_string(),
+        "`r.io/lab/x:v1` already exists with different contents: set of 2"
+    );
     assert_eq!(case.shop.state().blobs.len(), 3, "nothing is sent before the tag is known free");
     let pushed = case.push_set(&second, "v2", false).unwrap();
     assert_eq!((pushed.sent, pushed.there, pushed.blobs), (3, 2, 3));
@@ -616,14 +710,14 @@ fn an_artifact_shares_its_files_with_other_versions_and_its_tag_with_nobody() {
     let blob = found.file("c").unwrap();
     assert_eq!(read_blob(&registry, &reference, blob, 3, one).unwrap(), b"new");
     let error = read_blob(&registry, &reference, blob, 2, one).unwrap_err().to_string();
-    assert!(error.ends_with("it has 3 bytes, at most 2 are read"), "{error}");
+    assert!(error.ends_with("it has 3 bytes, more than the limit of 2"), "{error}");
     case.shop.state().faults.flipped = true;
     let error = read_blob(&registry, &reference, blob, 3, one).unwrap_err().to_string();
-    assert!(error.contains("it has the digest sha256:") && error.contains("expected"), "{error}");
+    assert!(error.contains("its digest is sha256:") && error.contains("expected"), "{error}");
 
     let missing = Reference::parse("r.io/lab/x:v3").unwrap();
     let error = read_artifact(&registry, &missing).unwrap_err();
-    assert_eq!(error.to_string(), "`r.io/lab/x:v3`: there is no such version");
+    assert_eq!(error.to_string(), "cannot use `r.io/lab/x:v3`: the registry has no such version");
     assert!(error.hint().unwrap().starts_with("`lab/x` has v1, v2"), "{:?}", error.hint());
 }
 
@@ -641,5 +735,5 @@ fn an_artifact_that_others_pushed_with_the_same_files_is_the_same() {
     // An image.
     case.push(None).map(drop).unwrap();
     let taken = case.push_set(&set, "v1", false).unwrap_err().to_string();
-    assert!(taken.contains("has another artifact already: an image, sha256:"), "{taken}");
+    assert!(taken.contains("already exists with different contents: an image, sha256:"), "{taken}");
 }

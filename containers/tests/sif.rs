@@ -12,7 +12,9 @@ use std::sync::atomic::AtomicBool;
 use backhand::{FilesystemReader, InnerNode};
 use gular_containers::Error;
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
-use gular_containers::sif::{Arch, Contents, Kind, Settings, Sif, Squash, Writer, write_image};
+use gular_containers::sif::{
+    Arch, Contents, ObjectKind, Settings, Sif, Squash, Writer, write_image,
+};
 use gular_containers::singularity::{Description, describe};
 
 const ROOT: [u8; 5000] = [7; 5000];
@@ -20,9 +22,9 @@ const ROOT: [u8; 5000] = [7; 5000];
 fn write(path: &Path, head: &[u8]) {
     let settings = Settings { arch: Arch::Amd64, time: 1_700_000_000 };
     let mut writer = Writer::new(File::create(path).unwrap(), settings).unwrap();
-    writer.add(Kind::Deffile, "deffile", b"bootstrap: scratch\n").unwrap();
-    writer.add(Kind::Json, "oci-config.json", b"{}").unwrap();
-    writer.start(Kind::RootPartition(Arch::Amd64), "root").unwrap();
+    writer.add(ObjectKind::Deffile, "deffile", b"bootstrap: scratch\n").unwrap();
+    writer.add(ObjectKind::Json, "oci-config.json", b"{}").unwrap();
+    writer.start(ObjectKind::RootPartition(Arch::Amd64), "root").unwrap();
     writer.write_all(&ROOT).unwrap();
     writer.end(head);
     writer.finish().unwrap();
@@ -36,7 +38,7 @@ fn objects_come_back() {
     let sif = Sif::open(&path).unwrap();
     assert_eq!((sif.arch, sif.created), (Some(Arch::Amd64), 1_700_000_000));
     let [deffile, json, root] = &sif.descriptors[..] else { panic!("{:?}", sif.descriptors) };
-    assert_eq!((deffile.kind, deffile.name.as_str()), (Kind::Deffile, "deffile"));
+    assert_eq!((deffile.kind, deffile.name.as_str()), (ObjectKind::Deffile, "deffile"));
     assert_eq!(sif.bytes(deffile).unwrap(), b"bootstrap: scratch\n");
     assert_eq!(sif.bytes(json).unwrap(), b"{}");
     assert_eq!(sif.root().unwrap(), root);
@@ -63,11 +65,11 @@ fn too_much_is_refused() {
     let settings = Settings { arch: Arch::Arm64, time: 0 };
     let mut writer =
         Writer::new(File::create(dir.path().join("a.sif")).unwrap(), settings).unwrap();
-    assert!(writer.add(Kind::Json, &"n".repeat(128), b"").is_err());
+    assert!(writer.add(ObjectKind::Json, &"n".repeat(128), b"").is_err());
     for _ in 0..48 {
-        writer.add(Kind::Json, "n", b"x").unwrap();
+        writer.add(ObjectKind::Json, "n", b"x").unwrap();
     }
-    assert!(writer.add(Kind::Json, "n", b"x").is_err());
+    assert!(writer.add(ObjectKind::Json, "n", b"x").is_err());
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn damage_is_said_and_never_panics() {
         }
     }
     let version = open(&[&whole[..42], b"02", &whole[44..]].concat()).unwrap_err();
-    assert!(version.to_string().ends_with("version 02, expected 01"), "{version}");
+    assert!(version.to_string().ends_with("its version is 02, expected 01"), "{version}");
 }
 
 fn image(to: &Path, squash: Squash, threads: usize) -> Result<(), Error> {
@@ -139,8 +141,8 @@ fn a_tree_becomes_an_image_that_other_readers_know() {
         assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o755);
         let sif = Sif::open(&to).unwrap();
         let kinds: Vec<_> = sif.descriptors.iter().map(|d| d.kind).collect();
-        let root = Kind::RootPartition(Arch::Amd64);
-        assert_eq!(kinds, [Kind::Deffile, Kind::Json, Kind::SpdxJson, root]);
+        let root = ObjectKind::RootPartition(Arch::Amd64);
+        assert_eq!(kinds, [ObjectKind::Deffile, ObjectKind::Json, ObjectKind::SpdxJson, root]);
 
         let file = BufReader::new(File::open(&to).unwrap());
         let offset = sif.root().unwrap().offset;

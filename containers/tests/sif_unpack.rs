@@ -9,8 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::Error;
+use gular_containers::registry::nvidia_of_sif;
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
-use gular_containers::sif::{Arch, Contents, Kind, Settings, Sif, Squash, Writer, write_image};
+use gular_containers::sif::{
+    Arch, Contents, ObjectKind, Settings, Sif, Squash, Writer, write_image,
+};
 use gular_containers::singularity::{Description, describe};
 use gular_containers::store::{Limits, Store};
 use gular_squashfs::write::{self as squashfs, Compression, Meta, Node, Options, Tree, Zeros};
@@ -100,7 +103,7 @@ fn what_was_written_comes_back_and_is_unpacked_once() {
 fn around(to: &Path, image: &[u8]) -> Sif {
     let settings = Settings { arch: Arch::Amd64, time: 0 };
     let mut writer = Writer::new(File::create(to).unwrap(), settings).unwrap();
-    writer.start(Kind::RootPartition(Arch::Amd64), "root").unwrap();
+    writer.start(ObjectKind::RootPartition(Arch::Amd64), "root").unwrap();
     writer.write_all(image).unwrap();
     writer.end(&image[..image.len().min(96)]);
     writer.finish().unwrap();
@@ -140,8 +143,8 @@ fn what_no_image_should_hold_is_refused_and_nothing_is_left() {
         ("/pipe is a device, pipe or socket", squashed(&[(b"pipe", Node::Fifo)], None)),
         ("is not UTF-8", squashed(&[(b"a\xff", Node::Dir)], None)),
         ("is not UTF-8", squashed(&[(b"a", Node::Symlink(b"\xff".to_vec()))], None)),
-        ("bytes, over the limit of 10000", squashed(&[], Some(10_001))),
-        ("nodes, over the limit of 5", squashed(&many, None)),
+        ("bytes, more than the limit of 10000", squashed(&[], Some(10_001))),
+        ("files and folders, more than the limit of 5", squashed(&many, None)),
         ("not a SquashFS image", vec![7; 5000]),
         ("is damaged", squashed(&[], Some(3))[..100].to_vec()),
     ];
@@ -179,4 +182,18 @@ fn damaged_blocks_are_said_with_their_file() {
         }
     }
     assert!(refused > 50 && named > 10, "{refused} refused, {named} with the file's name");
+}
+
+#[test]
+fn names_that_cannot_be_read_are_told_from_those_without_nvidias_libraries() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = squashed(&[(b"libcudart.so.12", Node::Dir)], None);
+    let without = squashed(&[(b"libm.so.6", Node::Dir)], None);
+    let mut lzo = with.clone();
+    lzo[20] = 3;
+    for (image, expected) in [(with, Some(true)), (without, Some(false)), (lzo, None)] {
+        let sif = dir.path().join("a.sif");
+        around(&sif, &image);
+        assert_eq!(nvidia_of_sif(&sif).unwrap(), expected);
+    }
 }

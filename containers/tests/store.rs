@@ -76,17 +76,17 @@ fn what_no_image_should_hold_is_refused_and_nothing_is_left() {
     let cases: &[(&str, Vec<u8>)] = &[
         ("leads outside", tar(&[(EntryType::Regular, "a/../../x", "", b"x")])),
         ("leads outside", tar(&[(EntryType::Link, "x", "../../etc/passwd", b"")])),
-        ("device or pipe", tar(&[(EntryType::Block, "sda", "", b"")])),
-        ("device or pipe", tar(&[(EntryType::Fifo, "pipe", "", b"")])),
+        ("a device or a pipe", tar(&[(EntryType::Block, "sda", "", b"")])),
+        ("a device or a pipe", tar(&[(EntryType::Fifo, "pipe", "", b"")])),
         (
-            "`a.tar` holds at least 10001 bytes, over the limit of 10000",
+            "`a.tar` has at least 10001 bytes, more than the limit of 10000",
             tar(&[(EntryType::Regular, "x", "", &[1; 10_001])]),
         ),
         (
-            "`a.tar` holds at least 21 nodes, over the limit of 20",
+            "`a.tar` has at least 21 files and folders, more than the limit of 20",
             tar(&[(EntryType::Directory, "d", "", &b""[..]); 21]),
         ),
-        ("without a target", tar(&[(EntryType::Symlink, "x", "", b"")])),
+        ("has no target", tar(&[(EntryType::Symlink, "x", "", b"")])),
         ("a.tar", tar(&[(EntryType::Regular, "x", "", &[1; 5000])])[..2000].to_vec()),
         ("a.tar", vec![7; 4096]),
     ];
@@ -150,7 +150,7 @@ fn debian_packages_of_every_compression_are_unpacked() {
     for (says, bytes) in [
         ("compressed as `.lz`", deb("data.tar.lz", &plain)),
         ("not a Debian package", b"#!/bin/sh".to_vec()),
-        ("no complete `data.tar`", whole[..100].to_vec()),
+        ("its `data.tar` is missing or cut short", whole[..100].to_vec()),
         ("x.deb", whole[..whole.len() - 1500].to_vec()),
         ("x.deb", deb("data.tar.xz", b"not xz")),
     ] {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::StoredImage;
-use gular_containers::check::{About, Form, Report, Severity, check};
+use gular_containers::check::{About, CheckReport, Form, Severity, check};
 use gular_containers::recipe::{Runtime, Target};
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::{Arch, Contents, Squash, write_image};
@@ -60,7 +60,7 @@ impl Case {
     }
 
     /// What a build says of the tree before it is written.
-    fn at_build(&self) -> Report {
+    fn at_build(&self) -> CheckReport {
         let (env, labels) = (BTreeMap::new(), BTreeMap::new());
         let about = About {
             arch: Arch::Amd64,
@@ -80,7 +80,7 @@ impl Case {
 }
 
 /// Severity, rule and subject of each finding.
-fn shown(report: &Report) -> Vec<(Severity, &str, &str)> {
+fn shown(report: &CheckReport) -> Vec<(Severity, &str, &str)> {
     let findings = report.findings.iter();
     findings.map(|f| (f.severity, f.rule, f.subject.as_str())).collect()
 }

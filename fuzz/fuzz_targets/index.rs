@@ -1,10 +1,10 @@
 //! What parses as an index leads nowhere outside its shard; what parses as a view is of samples
-//! that its index has, and is written again to the same bytes.
+//! that its index has, and is written again to the same bytes, as is the block tree of a file.
 //!
 //! The input is a view, or the shard's length, eight bytes with the smallest first, and the index.
 #![no_main]
 
-use gular_bundle::{BundlePath, Dtype, Field, FieldName, Index, Row, View};
+use gular_bundle::{BlockTree, BundlePath, Dtype, Field, FieldName, Index, Row, View};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok((digest, view)) = View::parse("fuzz", bytes) {
@@ -14,6 +14,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             assert!(stored.0 < view.n_stored());
             let _ = view.label(stored);
         }
+        return;
+    }
+    if let Ok(tree) = BlockTree::parse_list("fuzz", bytes) {
+        assert_eq!(BlockTree::parse_list("fuzz", &tree.to_list().unwrap()).unwrap(), tree);
         return;
     }
     let Some((len, index)) = bytes.split_first_chunk() else { return };

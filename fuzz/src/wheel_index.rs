@@ -2,7 +2,7 @@
 
 use std::io;
 
-use gular_containers::fetch::{Fault, Transport};
+use gular_containers::fetch::{Fault, Stream, Transport};
 use gular_containers::sif::Arch;
 use gular_containers::wheel::torch;
 use gular_containers::{Package, Result};
@@ -22,6 +22,18 @@ struct Index {
     metadata: Vec<u8>,
 }
 
+impl Stream for Index {
+    fn stream(
+        &self,
+        url: &str,
+        _bytes: u64,
+        _from: u64,
+        _sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Fault> {
+        Err(Fault::NotFound(url.to_owned()))
+    }
+}
+
 impl Transport for Index {
     fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
         let bytes = match url.ends_with(".metadata") {
@@ -36,16 +48,6 @@ impl Transport for Index {
             true => Ok(bytes),
             false => Err(Fault::NotFound(url.to_owned())),
         }
-    }
-
-    fn stream(
-        &self,
-        url: &str,
-        _bytes: u64,
-        _from: u64,
-        _sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Fault> {
-        Err(Fault::NotFound(url.to_owned()))
     }
 
     fn len(&self, _url: &str) -> Result<Option<u64>, Fault> {

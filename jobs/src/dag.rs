@@ -5,7 +5,7 @@ mod programs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::{Disk, below, folder_of};
-use crate::finding::{Edit, Finding, Report};
+use crate::finding::{Edit, FileFindings, Finding};
 use crate::lines::joined;
 use programs::programs;
 
@@ -110,7 +110,7 @@ pub(crate) fn check(
     let mut dag = Dag::default();
     let mut findings = Vec::new();
     read(file, text, disk, &mut dag, &mut findings, 0);
-    let mut report = Report::new(file);
+    let mut report = FileFindings::new(file);
     names(&dag, &mut report);
     cycle(&dag, &mut report);
     findings.append(&mut report.findings);
@@ -127,7 +127,7 @@ fn read(
     findings: &mut Vec<Finding>,
     depth: usize,
 ) {
-    let mut report = Report::new(file);
+    let mut report = FileFindings::new(file);
     let raw: Vec<&str> = text.lines().collect();
     let lines = joined(text);
     let mut lines = lines.iter();
@@ -174,7 +174,7 @@ fn read(
                     report.error(
                         "node-twice",
                         n,
-                        [&what, "condor_submit_dag refuses the file", "give it another name"],
+                        [&what, "condor_submit_dag refuses the file", "give the node another name"],
                     );
                 }
                 if name.contains(['+', '.']) {
@@ -213,7 +213,7 @@ fn read(
                             [
                                 "files include each other too deeply",
                                 "condor_submit_dag refuses it",
-                                "include each file once",
+                                "include each file only once",
                             ],
                         );
                     }
@@ -245,7 +245,7 @@ fn read(
                     mention(dag, Some(name));
                     if dag.outside.contains(*name) {
                         let what = format!("`{name}` is a FINAL or SERVICE node");
-                        report.error("bad-parent", n, [&what, "it runs outside of the order, and condor_submit_dag refuses the file", "remove it from this line"]);
+                        report.error("bad-parent", n, [&what, "such a node does not take part in the order, and condor_submit_dag refuses the file", "remove the node from this line"]);
                     }
                 }
                 for (parent, child) in parents
@@ -258,7 +258,12 @@ fn read(
             "RETRY" | "PRIORITY" | "PRE_SKIP" | "ABORT-DAG-ON" | "TOLERANCE" => {
                 mention(dag, rest.first());
                 let number = rest.get(1).map(|word| word.trim_end_matches('%'));
-                if number.is_none_or(|number| number.parse::<i64>().is_err()) {
+                let more = match (command.as_str(), rest.get(2)) {
+                    ("RETRY", Some(word)) => !word.eq_ignore_ascii_case("UNLESS-EXIT"),
+                    ("PRIORITY" | "PRE_SKIP", word) => word.is_some(),
+                    _ => false,
+                };
+                if more || number.is_none_or(|number| number.parse::<i64>().is_err()) {
                     malformed(&mut report, n, &command, "a node and a whole number");
                 }
                 if command == "TOLERANCE" {
@@ -318,7 +323,7 @@ fn inline<'a>(lines: &mut impl Iterator<Item = &'a crate::lines::Line>) -> Strin
     body.map(|line| format!("{}\n", line.text)).collect()
 }
 
-fn malformed(report: &mut Report, line: usize, command: &str, wants: &str) {
+fn malformed(report: &mut FileFindings, line: usize, command: &str, wants: &str) {
     let what = format!("{command} takes {wants}");
     report.error(
         "bad-dag-line",
@@ -331,30 +336,30 @@ fn malformed(report: &mut Report, line: usize, command: &str, wants: &str) {
     );
 }
 
-fn missing(report: &mut Report, line: usize, path: &str) {
+fn missing(report: &mut FileFindings, line: usize, path: &str) {
     let what = format!("`{path}` does not exist");
     report.error(
         "missing-file",
         line,
         [
             &what,
-            "DAGMan fails when it reaches this node, hours after it was submitted",
-            "name a file that is there",
+            "DAGMan fails when it reaches this node, perhaps hours after the DAG was submitted",
+            "give a file that exists",
         ],
     );
 }
 
-fn newer(report: &mut Report, line: usize, command: &str) {
+fn newer(report: &mut FileFindings, line: usize, command: &str) {
     let what = format!("{command} needs HTCondor 25 or newer");
     report.warning(
         "new-dag-command",
         line,
-        [&what, "older access points refuse the file", "leave it out"],
+        [&what, "older access points refuse the file", "leave out this command"],
     );
 }
 
 /// `SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program …`
-fn script(file: &str, n: usize, words: &[&str], dag: &mut Dag, report: &mut Report) {
+fn script(file: &str, n: usize, words: &[&str], dag: &mut Dag, report: &mut FileFindings) {
     let mut words = words;
     while let [first, _, _, rest @ ..] = words
         && (first.eq_ignore_ascii_case("DEFER") || first.eq_ignore_ascii_case("DEBUG"))
@@ -408,7 +413,7 @@ fn variables(text: &str) -> Vec<(String, String)> {
 }
 
 /// Names that no node has.
-fn names(dag: &Dag, report: &mut Report) {
+fn names(dag: &Dag, report: &mut FileFindings) {
     let spliced = dag.nodes.values().any(|node| matches!(node.runs, Runs::Splice(_)));
     for (name, file, line) in &dag.mentions {
         let all = name.eq_ignore_ascii_case("ALL_NODES");
@@ -417,12 +422,18 @@ fn names(dag: &Dag, report: &mut Report) {
         if all || inside || dag.nodes.contains_key(name) {
             continue;
         }
-        let near = dag.nodes.keys().min_by_key(|known| strsim::damerau_levenshtein(known, name));
-        let near = near.filter(|known| {
-            strsim::damerau_levenshtein(known, name) <= 2 || known.eq_ignore_ascii_case(name)
+        let distance = |known: &str| match known.eq_ignore_ascii_case(name) {
+            true => 0,
+            false => strsim::damerau_levenshtein(known, name),
+        };
+        let near = dag.nodes.keys().min_by_key(|known| distance(known));
+        // Of `A0`, `A1` and `A2` none is meant by `A3`.
+        let near = near.filter(|near| {
+            let least = distance(near);
+            least <= 2 && dag.nodes.keys().filter(|known| distance(known) == least).count() == 1
         });
         let what = format!("there is no node `{name}`");
-        let fix = near.map_or("name a node of a JOB line".to_owned(), |near| {
+        let fix = near.map_or("write the name of a node from a JOB line".to_owned(), |near| {
             format!("write `{near}`; names are case-sensitive")
         });
         let finding = report.error(
@@ -443,7 +454,7 @@ fn names(dag: &Dag, report: &mut Report) {
 }
 
 /// Nodes that wait for themselves.
-fn cycle(dag: &Dag, report: &mut Report) {
+fn cycle(dag: &Dag, report: &mut FileFindings) {
     let mut waits: BTreeMap<&str, usize> =
         dag.nodes.keys().map(|name| (name.as_str(), 0)).collect();
     let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -484,7 +495,8 @@ fn cycle(dag: &Dag, report: &mut Report) {
                 circle.windows(2).any(|pair| pair == [p.as_str(), c.as_str()])
             });
             let Some((_, _, file, line)) = last.max_by_key(|(.., line)| line) else { return };
-            let what = format!("a circle: {}", circle.join(" → "));
+            let what =
+                format!("these nodes wait for each other in a circle: {}", circle.join(" → "));
             let finding = report.error("cycle", *line, [&what, "none of these nodes can ever start; condor_submit_dag accepts the file, and DAGMan refuses it", "remove one of the PARENT lines"]);
             finding.file.clone_from(file);
             return;
@@ -581,7 +593,7 @@ mod tests {
 
     #[test]
     fn each_trap_of_a_graph_is_found() {
-        let files = [("x.sub", SUB), ("a.sh", SH)];
+        let files = [("x.sub", SUB), ("a.sh", SH), ("text.py", "print(1)\n")];
         let check = |text: &str, expected: &[(&'static str, usize)]| {
             let text = format!("VARS a lr=\"1\"\nJOB a x.sub\n{text}");
             let found: Vec<_> =
@@ -592,6 +604,9 @@ mod tests {
         check("PARENT a CHILD b\n", &[("unknown-node", 3)]);
         check("PARENT a CHILD\n", &[("bad-dag-line", 3)]);
         check("RETRY a often\n", &[("bad-dag-line", 3)]);
+        check("RETRY a 3 times\n", &[("bad-dag-line", 3)]);
+        check("RETRY a 3 UNLESS-EXIT 2\n", &[]);
+        check("SCRIPT POST a ./text.py\n", &[("not-executable", 3)]);
         check("RETYR a 2\n", &[("unknown-dag-command", 3)]);
         check("JOB a x.sub\n", &[("node-twice", 3)]);
         check("JOB b.c x.sub NOOP\n", &[("bad-node-name", 3)]);

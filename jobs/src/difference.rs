@@ -9,7 +9,7 @@ const CONTEXT: usize = 2;
 const MAX_CELLS: usize = 4_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     Same,
     Gone,
     New,
@@ -22,7 +22,7 @@ pub fn difference(name: &str, before: &str, after: &str) -> String {
     let new: Vec<&str> = after.lines().collect();
     let steps = steps(&old, &new);
     let mut near = vec![false; steps.len()];
-    for (at, _) in steps.iter().enumerate().filter(|(_, (kind, _))| *kind != Kind::Same) {
+    for (at, _) in steps.iter().enumerate().filter(|(_, (kind, _))| *kind != LineKind::Same) {
         let range = at.saturating_sub(CONTEXT)..(at + CONTEXT + 1).min(steps.len());
         near.get_mut(range).into_iter().flatten().for_each(|near| *near = true);
     }
@@ -34,22 +34,27 @@ pub fn difference(name: &str, before: &str, after: &str) -> String {
     while at < steps.len() {
         let len = near.iter().skip(at).take_while(|near| **near).count();
         let hunk = steps.get(at..at + len).unwrap_or_default();
-        let of = |other: Kind| {
-            hunk.iter().filter(|(kind, _)| *kind == Kind::Same || *kind == other).count()
+        let of = |other: LineKind| {
+            hunk.iter().filter(|(kind, _)| *kind == LineKind::Same || *kind == other).count()
         };
         if !hunk.is_empty() {
-            let _ = writeln!(text, "@@ -{n_old},{} +{n_new},{} @@", of(Kind::Gone), of(Kind::New));
+            let _ = writeln!(
+                text,
+                "@@ -{n_old},{} +{n_new},{} @@",
+                of(LineKind::Gone),
+                of(LineKind::New)
+            );
         }
         for (kind, line) in hunk {
             let sign = match kind {
-                Kind::Same => ' ',
-                Kind::Gone => '-',
-                Kind::New => '+',
+                LineKind::Same => ' ',
+                LineKind::Gone => '-',
+                LineKind::New => '+',
             };
             let _ = writeln!(text, "{sign}{line}");
         }
-        n_old += of(Kind::Gone);
-        n_new += of(Kind::New);
+        n_old += of(LineKind::Gone);
+        n_new += of(LineKind::New);
         at += len;
         let skipped = near.iter().skip(at).take_while(|near| !**near).count();
         n_old += skipped;
@@ -60,18 +65,18 @@ pub fn difference(name: &str, before: &str, after: &str) -> String {
 }
 
 /// The longest common lines stay.
-fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Kind, &'a str)> {
+fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(LineKind, &'a str)> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) =
         (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
     let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(a, b)| a == b).count();
     let old_mid = old_rest.get(..old_rest.len() - tail).unwrap_or_default();
     let new_mid = new_rest.get(..new_rest.len() - tail).unwrap_or_default();
-    let mut steps: Vec<_> = old.iter().take(head).map(|line| (Kind::Same, *line)).collect();
+    let mut steps: Vec<_> = old.iter().take(head).map(|line| (LineKind::Same, *line)).collect();
     let width = new_mid.len() + 1;
     if width.saturating_mul(old_mid.len() + 1) > MAX_CELLS {
-        steps.extend(old_mid.iter().map(|line| (Kind::Gone, *line)));
-        steps.extend(new_mid.iter().map(|line| (Kind::New, *line)));
+        steps.extend(old_mid.iter().map(|line| (LineKind::Gone, *line)));
+        steps.extend(new_mid.iter().map(|line| (LineKind::New, *line)));
     } else {
         // common[i][j]: common lines of old_mid[i..] and new_mid[j..].
         let mut common = vec![0_u32; width * (old_mid.len() + 1)];
@@ -89,26 +94,26 @@ fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Kind, &'a str)> {
         loop {
             match (old_mid.get(i), new_mid.get(j)) {
                 (Some(a), Some(b)) if a == b => {
-                    steps.push((Kind::Same, *a));
+                    steps.push((LineKind::Same, *a));
                     (i, j) = (i + 1, j + 1);
                 }
                 (Some(a), Some(_)) if common[(i + 1) * width + j] >= common[i * width + j + 1] => {
-                    steps.push((Kind::Gone, *a));
+                    steps.push((LineKind::Gone, *a));
                     i += 1;
                 }
                 (Some(a), None) => {
-                    steps.push((Kind::Gone, *a));
+                    steps.push((LineKind::Gone, *a));
                     i += 1;
                 }
                 (_, Some(b)) => {
-                    steps.push((Kind::New, *b));
+                    steps.push((LineKind::New, *b));
                     j += 1;
                 }
                 (None, None) => break,
             }
         }
     }
-    steps.extend(old_rest.iter().skip(old_mid.len()).map(|line| (Kind::Same, *line)));
+    steps.extend(old_rest.iter().skip(old_mid.len()).map(|line| (LineKind::Same, *line)));
     steps
 }
 

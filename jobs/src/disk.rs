@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 /// Longer files are not texts that people wrote.
@@ -17,6 +18,8 @@ pub trait Disk {
     fn text(&self, path: &str) -> Option<String>;
     /// Names of the files in a folder, sorted; empty for the working one.
     fn list(&self, folder: &str) -> Vec<String>;
+    /// Whether the file at `path` may be started.
+    fn is_executable(&self, path: &str) -> bool;
     /// Whether there is anything at `path`.
     fn exists(&self, path: &str) -> bool {
         self.len(path).is_some() || self.is_folder(path)
@@ -38,6 +41,11 @@ impl Disk for LocalDisk {
 
     fn is_folder(&self, path: &str) -> bool {
         fs::metadata(self.folder.join(path)).is_ok_and(|found| found.is_dir())
+    }
+
+    fn is_executable(&self, path: &str) -> bool {
+        fs::metadata(self.folder.join(path))
+            .is_ok_and(|found| found.permissions().mode() & 0o111 != 0)
     }
 
     fn text(&self, path: &str) -> Option<String> {
@@ -122,6 +130,9 @@ pub(crate) mod tests {
         fn is_folder(&self, path: &str) -> bool {
             let inside = format!("{}/", path.trim_end_matches('/'));
             path == "." || path.is_empty() || self.0.keys().any(|name| name.starts_with(&inside))
+        }
+        fn is_executable(&self, path: &str) -> bool {
+            self.0.get(path).is_some_and(|text| text.starts_with("#!"))
         }
         fn text(&self, path: &str) -> Option<String> {
             self.0.get(path).cloned()

@@ -17,15 +17,15 @@ pub enum Severity {
 pub struct Finding {
     /// The rule's name, as in `docs/jobs.md`.
     pub rule: &'static str,
-    /// How bad it is.
+    /// How serious the finding is.
     pub severity: Severity,
     /// The file, as it was named.
     pub file: String,
-    /// Its line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// What is wrong in this line.
     pub what: String,
-    /// What would happen.
+    /// What would happen if it stays.
     pub why: String,
     /// What to write instead.
     pub fix: String,
@@ -38,7 +38,7 @@ pub struct Finding {
 pub struct Edit {
     /// The first line that is replaced, from 1.
     pub line: usize,
-    /// How many are replaced; 0 inserts before `line`.
+    /// How many lines are replaced; 0 inserts before `line`.
     pub count: usize,
     /// Lines without their ends.
     pub lines: Vec<String>,
@@ -46,12 +46,12 @@ pub struct Edit {
 
 /// Where findings of one file are collected.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct FileFindings {
     pub(crate) file: String,
     pub(crate) findings: Vec<Finding>,
 }
 
-impl Report {
+impl FileFindings {
     pub(crate) fn new(file: &str) -> Self {
         Self { file: file.to_owned(), findings: Vec::new() }
     }

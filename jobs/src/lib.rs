@@ -4,6 +4,8 @@
 //! its line, its reason and its repair. Nothing here runs a job or opens a socket, and files
 //! are read through [`Disk`]. What each trap does: `docs/jobs.md`.
 
+#![forbid(unsafe_code)]
+
 mod dag;
 mod difference;
 mod disk;
@@ -22,3 +24,4 @@ pub mod write;
 pub use difference::difference;
 pub use disk::{Disk, LocalDisk};
 pub use finding::{Edit, Finding, Severity, repaired};
+pub use script::python::imports;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::disk::Disk;
-use crate::finding::{Finding, Report};
+use crate::finding::{FileFindings, Finding};
 use crate::script::shell::Script;
 use crate::script::{Job, python, shell};
 use crate::submit::{self, Given, Submit};
@@ -11,7 +11,7 @@ use crate::{dag, sbatch};
 
 /// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// HTCondor's submit file.
     Submit,
     /// DAGMan's graph.
@@ -24,7 +24,7 @@ pub enum Kind {
     Python,
 }
 
-impl Kind {
+impl FileKind {
     /// By the file's name, else by its text.
     #[must_use]
     pub fn of(name: &str, text: &str) -> Self {
@@ -67,13 +67,13 @@ pub fn lint(name: &str, disk: &dyn Disk) -> Option<Vec<Finding>> {
 #[must_use]
 pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<Finding> {
     let mut seen = BTreeSet::from([name.to_owned()]);
-    let mut report = Report::new(name);
-    match Kind::of(name, text) {
-        Kind::Submit => return submit::check(name, text, disk, &Given::default(), &mut seen),
-        Kind::Dag => return dag::check(name, text, disk, &mut seen),
-        Kind::Sbatch => return sbatch::check(name, text, disk, &mut seen),
-        Kind::Shell => shell::check(text, &Script::parse(text), &Job::default(), &mut report),
-        Kind::Python => python::check(text, &Job::default(), &mut report),
+    let mut report = FileFindings::new(name);
+    match FileKind::of(name, text) {
+        FileKind::Submit => return submit::check(name, text, disk, &Given::default(), &mut seen),
+        FileKind::Dag => return dag::check(name, text, disk, &mut seen),
+        FileKind::Sbatch => return sbatch::check(name, text, disk, &mut seen),
+        FileKind::Shell => shell::check(text, &Script::parse(text), &Job::default(), &mut report),
+        FileKind::Python => python::check(text, &Job::default(), &mut report),
     }
     report.findings.sort_by_key(|finding| finding.line);
     report.findings
@@ -156,14 +156,15 @@ mod tests {
 
     #[test]
     fn files_are_known_by_name_or_text() {
-        let check =
-            |name: &str, text: &str, kind: Kind| assert_eq!(Kind::of(name, text), kind, "{name}");
-        check("a.dag", "", Kind::Dag);
-        check("a.sub", "", Kind::Submit);
-        check("a", "executable = x\nqueue\n", Kind::Submit);
-        check("a", "# graph\nJOB a x.sub\n", Kind::Dag);
-        check("run.sh", "#!/bin/bash\n#SBATCH -n 1\n", Kind::Sbatch);
-        check("run", "#!/bin/sh\n", Kind::Shell);
-        check("run", "#!/usr/bin/env python3\n", Kind::Python);
+        let check = |name: &str, text: &str, kind: FileKind| {
+            assert_eq!(FileKind::of(name, text), kind, "{name}");
+        };
+        check("a.dag", "", FileKind::Dag);
+        check("a.sub", "", FileKind::Submit);
+        check("a", "executable = x\nqueue\n", FileKind::Submit);
+        check("a", "# graph\nJOB a x.sub\n", FileKind::Dag);
+        check("run.sh", "#!/bin/bash\n#SBATCH -n 1\n", FileKind::Sbatch);
+        check("run", "#!/bin/sh\n", FileKind::Shell);
+        check("run", "#!/usr/bin/env python3\n", FileKind::Python);
     }
 }

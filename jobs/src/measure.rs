@@ -5,8 +5,8 @@
 //! proportional set sizes (`Pss` of smaps_rollup), and of files in /dev/shm that nobody maps.
 
 mod cgroup;
+mod measured;
 mod processes;
-mod report;
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::cgroup::Cgroup;
+pub use self::measured::{Measured, Share, options, requests};
 use self::processes::{Memory, Processes};
-pub use self::report::{Measured, Share, requests};
 
 /// How often it is seen whether the command has ended, and what is in shared memory.
 const TICK: Duration = Duration::from_millis(20);

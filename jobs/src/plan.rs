@@ -34,9 +34,9 @@ pub struct Work {
 pub struct JobKind {
     /// `gpu`, `cpu` or `both`.
     pub kind: &'static str,
-    /// Items of one job.
+    /// Number of items per job.
     pub items_per_job: u64,
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u64,
     /// Cores that each asks for.
     pub cores: u64,
@@ -175,14 +175,14 @@ fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut Plan) {
     if longest > LONG_HOURS {
         not(
             format!(
-                "one item takes {longest:.0} h: pools stop jobs after about {LONG_HOURS:.0}; make it save and resume (exit code 85), or use a machine of your own"
+                "one item takes {longest:.0} h, but pools stop jobs after about {LONG_HOURS:.0} h: let the program save and resume (exit code 85), or use a machine of your own"
             ),
             &mut notes,
         );
     } else if total < SMALL_HOURS {
         not(
             format!(
-                "all of it takes {total:.1} h on one machine: start it there; waiting for jobs would take longer"
+                "all items together take only {total:.1} h on one machine: run them there, since waiting for jobs would take longer"
             ),
             &mut notes,
         );
@@ -191,7 +191,7 @@ fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut Plan) {
         let share = job.transfer_share * 100.0;
         not(
             format!(
-                "{} jobs spend {share:.0} % of their time moving data: bring the work to the data, or send less of it",
+                "{} jobs spend {share:.0} % of their time on moving data: run the work where the data is, or send less data",
                 job.kind
             ),
             &mut notes,
@@ -204,27 +204,27 @@ fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut Plan) {
         let needed = words(largest);
         not(
             format!(
-                "one item with its model needs {needed} of disk, which is more than a job may ask for: raise the limit, `--disk`, or make items smaller"
+                "one item with its model needs {needed} of disk, more than the limit for a job: raise the limit with `--disk`, or make the items smaller"
             ),
             &mut notes,
         );
     }
     for job in &plan.jobs {
         if job.items_per_job > 1 && job.jobs > 1 && job.hours < 1.0 / 6.0 && plan.jobs.len() == 1 {
-            notes.push("jobs of less than ten minutes wait longer than they run: the disk limits them, ask for more".to_owned());
+            notes.push("the jobs run for less than ten minutes each, and wait longer than that: give each job more items by asking for more disk".to_owned());
         }
         if job.jobs > MANY_JOBS {
             notes.push(format!(
-                "{} {} jobs: submit them in steps, with `max_materialize = {MANY_JOBS}`",
+                "{} {} jobs are many: let HTCondor submit them step by step, with `max_materialize = {MANY_JOBS}`",
                 job.jobs, job.kind
             ));
         }
     }
     if apart {
-        notes.push(format!("a GPU would wait for {cores_wanted:.0} cores: do the CPU work in separate jobs, before or after, and pass the results on"));
+        notes.push(format!("each GPU would need {cores_wanted:.0} cores to keep it busy: do the CPU work in separate jobs, before or after, and pass on the results"));
     }
     if work.model_bytes > 0 && plan.jobs.iter().any(|job| job.jobs > 1) {
-        notes.push("publish the model under a name with a version, and read it by `osdf:///`: caches near the jobs keep it".to_owned());
+        notes.push("publish the model under a name with a version, and let jobs read it with `osdf:///`: caches near the jobs keep a copy".to_owned());
     }
     plan.notes = notes;
 }
@@ -280,7 +280,11 @@ mod tests {
         check(Work { items: 100, ..work() }, "on one machine");
         // Nothing limits the one job.
         let one = plan(&Work { items: 100, cpu_seconds: 0.0, ..work() });
-        assert!(one.notes.iter().all(|note| !note.contains("the disk limits")), "{:?}", one.notes);
+        assert!(
+            one.notes.iter().all(|note| !note.contains("by asking for more disk")),
+            "{:?}",
+            one.notes
+        );
         check(Work { gpu_seconds: 100_000.0, ..work() }, "exit code 85");
         check(Work { in_bytes: 10_000_000_000, ..work() }, "moving data");
         check(Work { disk_bytes: 1_000_000, ..work() }, "needs 9.3 GB of disk");

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::disk::{Disk, base_name, below, folder_of};
-use crate::finding::{Edit, Finding, Report};
-use crate::script::shell::{Script, is_bringer};
+use crate::finding::{Edit, FileFindings, Finding};
+use crate::script::shell::{Command, Next, Script};
 use crate::script::{Job, python, shell};
 use crate::units::{slurm_bytes, slurm_seconds};
 
@@ -193,12 +193,14 @@ pub(crate) fn check(
     disk: &dyn Disk,
     seen: &mut BTreeSet<String>,
 ) -> Vec<Finding> {
-    let mut report = Report::new(file);
+    let mut report = FileFindings::new(file);
     let lines: Vec<&str> = text.lines().collect();
     let script = Script::parse(text);
     let header = header(&lines, &script, &mut report);
     settings(&header, &lines, disk, folder_of(file), &mut report);
     array(&header, text, &lines, &mut report);
+    values(&header, &mut report);
+    left_behind(&header, &script, &mut report);
     signals(&header, text, &script, &mut report);
     ranks(&header, text, &script, &mut report);
     let requeues = text.contains("scontrol requeue");
@@ -216,7 +218,7 @@ pub(crate) fn check(
     report.findings
 }
 
-fn header(lines: &[&str], script: &Script, report: &mut Report) -> Header {
+fn header(lines: &[&str], script: &Script, report: &mut FileFindings) -> Header {
     let first_command = script.commands.first().map_or(usize::MAX, |command| command.line);
     let mut header = Header { first_command, ..Header::default() };
     for (i, line) in lines.iter().enumerate() {
@@ -249,8 +251,8 @@ fn header(lines: &[&str], script: &Script, report: &mut Report) -> Header {
                 n,
                 [
                     &what,
-                    "sbatch stops reading options there: it has no effect",
-                    "move it above all commands",
+                    "sbatch stops reading options at the first command, so this option has no effect",
+                    "move the line above all commands",
                 ],
             );
         }
@@ -260,7 +262,7 @@ fn header(lines: &[&str], script: &Script, report: &mut Report) -> Header {
 }
 
 /// The options of one line.
-fn options(n: usize, text: &str, header: &mut Header, report: &mut Report, raw: &str) {
+fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings, raw: &str) {
     let text = text.split(" #").next().unwrap_or_default();
     let mut words = text.split_whitespace().peekable();
     while let Some(word) = words.next() {
@@ -279,13 +281,13 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut Report, raw: 
                 None => (word.to_owned(), value),
             }
         } else {
-            let what = format!("`{word}` belongs to no option");
+            let what = format!("`{word}` does not belong to an option");
             report.error(
                 "sbatch-option",
                 n,
                 [
                     &what,
-                    "sbatch ignores it and what follows, or refuses the script",
+                    "sbatch ignores this word and the words after it, or refuses the script",
                     "write `--option=value`",
                 ],
             );
@@ -299,10 +301,19 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut Report, raw: 
         let beginnings = known().filter(|option| option.starts_with(&name)).count();
         if !known().any(|option| *option == name) && beginnings != 1 {
             let near = known().min_by_key(|option| strsim::damerau_levenshtein(option, &name));
-            let near = near.filter(|option| strsim::damerau_levenshtein(option, &name) <= 2);
+            let most = if name.len() < 6 { 1 } else { 2 };
+            let near = near.filter(|option| strsim::damerau_levenshtein(option, &name) <= most);
+            let longer: Vec<String> = known()
+                .filter(|option| option.starts_with(&name) && name.len() > 2)
+                .map(|option| format!("`--{option}`"))
+                .collect();
+            let near = near.filter(|_| longer.is_empty());
             let what = format!("sbatch has no option `{name}`");
-            let fix =
-                near.map_or("see `man sbatch`".to_owned(), |near| format!("write `--{near}`"));
+            let fix = match near {
+                _ if !longer.is_empty() => format!("write one of {}", longer.join(", ")),
+                Some(near) => format!("write `--{near}`"),
+                None => "see `man sbatch`".to_owned(),
+            };
             report.error("sbatch-option", n, [&what, "sbatch refuses the script", &fix]).edit =
                 near.filter(|_| word.starts_with("--")).map(|near| Edit {
                     line: n,
@@ -319,7 +330,13 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut Report, raw: 
 }
 
 /// Values of options.
-fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, report: &mut Report) {
+fn settings(
+    header: &Header,
+    lines: &[&str],
+    disk: &dyn Disk,
+    folder: &str,
+    report: &mut FileFindings,
+) {
     for setting in &header.settings {
         let Setting { line, name, value } = setting;
         let raw = lines.get(line - 1).copied().unwrap_or_default();
@@ -328,7 +345,7 @@ fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, repo
             report.error("sbatch-variable", *line, [
                 &what,
                 "no shell expands `#SBATCH` lines: the text is taken literally, such as a folder named `$HOME`",
-                "write it out, use %x (name), %j (job) or %a (array), or give the option to `sbatch`",
+                "write the value itself; use %x (name), %j (job) or %a (array); or give the option to the command `sbatch`",
             ]);
             continue;
         }
@@ -389,14 +406,15 @@ fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, repo
                         && value.split(':').count() == 2
                         && !value.contains('-') =>
                 {
-                    let what =
-                        format!("`--time={value}` is {seconds} seconds: minutes and seconds");
+                    let what = format!(
+                        "`--time={value}` is {seconds} seconds: Slurm reads it as minutes and seconds"
+                    );
                     report.warning(
                         "unit",
                         *line,
                         [
                             &what,
-                            "two numbers are not hours and minutes",
+                            "Slurm reads two numbers as minutes and seconds, not as hours and minutes",
                             &format!("write {value}:00 for hours and minutes"),
                         ],
                     );
@@ -412,7 +430,7 @@ fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, repo
                         *line,
                         [
                             &what,
-                            "the job is stopped then",
+                            "Slurm stops the job after that time",
                             &format!(
                                 "write `{value}:00:00` for hours, for minutes `{:02}:{:02}:00`",
                                 minutes / 60,
@@ -446,7 +464,7 @@ fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, repo
                     report.error("missing-folder", *line, [
                         &what,
                         "Slurm makes no folders: the job fails at once, with no output that says why",
-                        &format!("`mkdir -p {parent}` before it is submitted"),
+                        &format!("run `mkdir -p {parent}` before you submit the job"),
                     ]);
                 }
             }
@@ -458,12 +476,12 @@ fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, repo
         report.warning("no-request", line, [
             "`--time` is not set",
             "the partition's default applies: often an hour or less, or the maximum, which waits longest",
-            "set it, and stop in time to save",
+            "set `--time`, and let the program save before that time",
         ]);
     }
 }
 
-fn array(header: &Header, text: &str, lines: &[&str], report: &mut Report) {
+fn array(header: &Header, text: &str, lines: &[&str], report: &mut FileFindings) {
     let Some(array) = header.get("array") else { return };
     for name in ["output", "error"] {
         let Some(setting) = header.get(name) else { continue };
@@ -498,13 +516,13 @@ fn array(header: &Header, text: &str, lines: &[&str], report: &mut Report) {
             [
                 "nothing reads SLURM_ARRAY_TASK_ID",
                 "all jobs of the array do the same work and write the same files",
-                "take the parameters, and the names of outputs, from `$SLURM_ARRAY_TASK_ID`",
+                "choose the parameters and the names of outputs by `$SLURM_ARRAY_TASK_ID`",
             ],
         );
     }
 }
 
-fn signals(header: &Header, text: &str, script: &Script, report: &mut Report) {
+fn signals(header: &Header, text: &str, script: &Script, report: &mut FileFindings) {
     if let Some(signal) = header.get("signal") {
         let to_shell = signal.value.starts_with("B:")
             || signal.value.starts_with("BR:")
@@ -536,18 +554,23 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut Report) {
                 signal.line,
                 [
                     &what,
-                    "the shell dies of it before the program could save",
-                    &format!("leave out `B:` to send it to the srun step, or `trap … {name}`"),
+                    "the signal ends the shell before the program can save",
+                    &format!(
+                        "leave out `B:` to send the signal to the srun step, or add `trap … {name}`"
+                    ),
                 ],
             );
         } else if !to_shell && !has_srun {
-            let what = format!("`--signal={}` goes to srun steps, and there is none", signal.value);
+            let what = format!(
+                "`--signal={}` is sent to srun steps, but the script starts none",
+                signal.value
+            );
             report.error(
                 "signal-unheard",
                 signal.line,
                 [
                     &what,
-                    "no process gets it: the program is killed at the time limit",
+                    "no process gets the signal: the program is killed at the time limit",
                     "start the program with `srun`",
                 ],
             );
@@ -580,7 +603,7 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut Report) {
                 "requeue-forbidden",
                 line,
                 [
-                    "`--no-requeue` and a requeue",
+                    "`--no-requeue` is set, but the script requeues the job",
                     "Slurm refuses to requeue the job",
                     "remove `--no-requeue`",
                 ],
@@ -589,12 +612,92 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut Report) {
     }
 }
 
+/// Values with a form of their own.
+fn values(header: &Header, report: &mut FileFindings) {
+    for Setting { line, name, value } in &header.settings {
+        let fault = match name.as_str() {
+            "array" if !is_array(value) => {
+                "write numbers and ranges: `1-16`, `1,3,7`, `0-15%4` for four at a time"
+            }
+            "gres" if !is_gres(value) => "write `gpu:4`, or with a type `gpu:a100:4`",
+            _ => continue,
+        };
+        let what = format!("`--{name}={value}` cannot be read");
+        report.error("bad-value", *line, [&what, "sbatch refuses the script", fault]);
+    }
+}
+
+/// `0-15`, `1,3,7`, `0-99:10%4`
+fn is_array(value: &str) -> bool {
+    let numbers = value.split('%').next().unwrap_or_default();
+    let numbers = numbers.trim_start_matches('[').trim_end_matches(']');
+    let number = |text: &str| text.parse::<u32>().ok();
+    let is_range = |text: &str| {
+        let (range, step) = text.split_once(':').unwrap_or((text, "1"));
+        match range.split_once('-') {
+            Some((first, last)) => {
+                number(first).zip(number(last)).is_some_and(|(first, last)| first <= last)
+                    && number(step).is_some()
+            }
+            None => number(range).is_some() && !text.contains(':'),
+        }
+    };
+    numbers.split(',').all(is_range)
+}
+
+/// `gpu`, `gpu:4`, `gpu:a100:4`, `gpu:1,nvme:2`
+fn is_gres(value: &str) -> bool {
+    let is_name = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+    };
+    value.eq_ignore_ascii_case("none")
+        || value.split(',').all(|part| {
+            part.split('(').next().unwrap_or_default().split(':').count() <= 3
+                && part.split('(').next().unwrap_or_default().split(':').all(is_name)
+        })
+}
+
+/// Programs that the script does not wait for, and nodes that it starts nothing on.
+fn left_behind(header: &Header, script: &Script, report: &mut FileFindings) {
+    let waits = script.commands.iter().any(|command| command.program() == "wait");
+    let last = script.commands.iter().rfind(|command| command.is_work());
+    if let Some(command) = last.filter(|command| command.next == Next::Beside && !waits) {
+        let name = command.script().unwrap_or_else(|| command.program());
+        let what = format!("nothing waits for `{name}`, which runs in the background (`&`)");
+        report.error(
+            "no-wait",
+            command.line,
+            [
+                &what,
+                "the job ends with its script, and Slurm kills what still runs",
+                "remove the `&`, or write `wait` at the end",
+            ],
+        );
+    }
+    let several = header.number("nodes").unwrap_or(1) > 1;
+    let starts =
+        ["srun", "mpirun", "mpiexec", "prun", "jsrun", "aprun", "pdsh", "ssh", "ray", "dask"];
+    let remote = script.commands.iter().any(|command| {
+        command.words.iter().any(|word| starts.iter().any(|start| word.contains(start)))
+    });
+    if let Some((setting, command)) = header.get("nodes").zip(last).filter(|_| several && !remote) {
+        let name = command.script().unwrap_or_else(|| command.program());
+        let what =
+            format!("`--nodes={}`, and `{name}` starts on the first node alone", setting.value);
+        report.warning("idle-nodes", command.line, [
+            &what,
+            "only `srun` starts programs on the other nodes: they are idle, and their hours are charged",
+            "write `srun` before it, or ask for one node",
+        ]);
+    }
+}
+
 fn line_of(text: &str, word: &str) -> usize {
     text.lines().position(|line| line.contains(word)).map_or(1, |at| at + 1)
 }
 
 /// Cores and the meeting place of several processes.
-fn ranks(header: &Header, text: &str, script: &Script, report: &mut Report) {
+fn ranks(header: &Header, text: &str, script: &Script, report: &mut FileFindings) {
     let srun = script.commands.iter().find(|command| command.program() == "srun");
     if let (Some(cpus), Some(srun)) = (header.get("cpus-per-task"), srun) {
         let given = srun.words.iter().any(|word| {
@@ -605,7 +708,7 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut Report) {
                 .error("srun-cpus", srun.line, [
                     "srun does not inherit `--cpus-per-task`",
                     "from Slurm 22.05 on each task gets one core: threads that decode images share it, and training is many times slower",
-                    "`export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` before it",
+                    "run `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` before `srun`",
                 ])
                 .edit = Some(Edit { line: srun.line, count: 0, lines: vec!["export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK".to_owned()] });
         }
@@ -613,6 +716,20 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut Report) {
     let nodes = header.number("nodes").unwrap_or(1);
     let tasks = header.number("ntasks").or_else(|| header.number("ntasks-per-node")).unwrap_or(1);
     let learns = ["torch", "gular-train", "train.py"].iter().any(|word| text.contains(word));
+    let here = |command: &&Command| {
+        let mut words = command.words.iter().map(|word| word.trim_start_matches("export "));
+        words.any(|word| {
+            let value = word.strip_prefix("MASTER_ADDR=").map(|value| value.trim_matches('"'));
+            matches!(value, Some("localhost" | "127.0.0.1" | "0.0.0.0"))
+        })
+    };
+    if let Some(command) = script.commands.iter().find(here).filter(|_| nodes > 1) {
+        report.error("no-master-addr", command.line, [
+            "MASTER_ADDR is each node itself",
+            "the processes of the other nodes wait there for a first one that never comes",
+            "`export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)`",
+        ]);
+    }
     let meets = ["MASTER_ADDR", "--rdzv", "--master", "jax", "horovod", "mpirun"]
         .iter()
         .any(|word| text.contains(word));
@@ -624,9 +741,9 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut Report) {
     {
         let line = srun.map_or(1, |srun| srun.line);
         report.error("no-master-addr", line, [
-            "several processes train together, but no address is set where they meet",
-            "each waits for MASTER_ADDR and MASTER_PORT, or trains alone",
-            "`export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`",
+            "several processes train together, but the address where they meet is not set",
+            "each process waits for MASTER_ADDR and MASTER_PORT, or trains alone",
+            "add `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`",
         ]);
     }
 }
@@ -637,7 +754,7 @@ fn programs(
     file: &str,
     disk: &dyn Disk,
     job: &Job<'_>,
-    report: &mut Report,
+    report: &mut FileFindings,
     seen: &mut BTreeSet<String>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -658,7 +775,7 @@ fn programs(
         let path = below(folder, name);
         match disk.text(&path) {
             Some(text) if name.ends_with(".py") && seen.insert(path.clone()) => {
-                let mut own = Report::new(&path);
+                let mut own = FileFindings::new(&path);
                 python::check(&text, job, &mut own);
                 findings.append(&mut own.findings);
             }
@@ -670,7 +787,7 @@ fn programs(
                     [
                         &what,
                         "the job fails as soon as it starts",
-                        "name a file that is there; paths begin where `sbatch` was called",
+                        "give a file that exists; paths are relative to the folder where `sbatch` is called",
                     ],
                 );
             }
@@ -695,7 +812,7 @@ fn programs(
             report.error(
                 "missing-file",
                 command.line,
-                [&what, "the job fails as soon as it starts", "name an image that is there"],
+                [&what, "the job fails as soon as it starts", "give an image that exists"],
             );
         }
     }
@@ -711,7 +828,7 @@ fn linked(script: &Script) -> Option<Vec<&str>> {
     let entered = all("cd").map(|command| command.call().get(1)).collect::<Option<Vec<_>>>()?;
     let [entered] = entered.as_slice() else { return None };
     let made = all("mkdir").any(|command| command.call().contains(entered));
-    let brings = script.commands.iter().any(|c| c.program() != "cd" && is_bringer(c.program()));
+    let brings = script.commands.iter().any(|c| c.program() != "cd" && c.brings());
     let links = all("ln").map(|command| {
         let words = command.call().iter().skip(1).map(String::as_str);
         let words: Vec<&str> = words.filter(|word| !word.starts_with('-')).collect();
@@ -778,6 +895,34 @@ mod tests {
         check(&in_its_folder("tt.py"), &[("missing-file", 6)]);
         check("srun apptainer exec --nv x.sif true\n", &[("missing-file", 3)]);
         assert_eq!(rules("#!/bin/bash\n#SBATCH -n 1\ntrue"), [("no-request", 2)]);
+        check("#SBATCH --mail=me\ntrue\n", &[("sbatch-option", 3)]);
+        check("#SBATCH --gres=gpu=4\ntrue\n", &[("bad-value", 3)]);
+        check("#SBATCH --gres=gpu:a100:4,nvme:1 -a 1-4\necho $SLURM_ARRAY_TASK_ID\n", &[]);
+        check("#SBATCH -a 1..4\necho $SLURM_ARRAY_TASK_ID\n", &[("bad-value", 3)]);
+        check("python t.py &\n", &[("no-wait", 3)]);
+        check("python t.py --a &\npython t.py --b &\nwait\n", &[]);
+        check("#SBATCH -N 2\ntorchrun t.py\n", &[("idle-nodes", 4)]);
+        check("#SBATCH -N 2\nsrun torchrun --rdzv-endpoint=$H t.py\n", &[]);
+        let meet =
+            |host: &str| format!("#SBATCH -N 2\nexport MASTER_ADDR={host}\nsrun python train.py\n");
+        check(&meet("localhost"), &[("no-master-addr", 4)]);
+        check(&meet("$(hostname)"), &[]);
+    }
+
+    #[test]
+    fn lists_of_an_array_and_of_devices_are_read() {
+        for right in ["0-15", "1,3,7", "0-99:10%4", "5", "1-4%2,6", "[1-4]"] {
+            assert!(is_array(right), "{right}");
+        }
+        for wrong in ["", "1..4", "0:15", "a", "1-", "4-1", "1 - 4"] {
+            assert!(!is_array(wrong), "{wrong}");
+        }
+        for right in ["gpu", "gpu:4", "gpu:a100:4", "gpu:1(S:0-1),nvme:2", "none"] {
+            assert!(is_gres(right), "{right}");
+        }
+        for wrong in ["gpu=4", "gpu:", "gpu:a:b:1", "", "gpu: 4"] {
+            assert!(!is_gres(wrong), "{wrong}");
+        }
     }
 
     #[test]

@@ -36,9 +36,10 @@ pub(crate) fn npy(file: &[u8], dtype: Dtype, shape: &[u64]) -> Result<Vec<u8>, F
     let data = usize::try_from(npy.data_at).ok().and_then(|at| file.get(at..)).unwrap_or_default();
     if Some(data.len() as u64) != npy.data_bytes() {
         return fail(format!(
-            "its numbers take {} bytes, its type and shape need {}",
+            "it has {} bytes of numbers, but its type and shape need {}",
             data.len(),
-            npy.data_bytes().map_or_else(|| "more than there can be".to_owned(), |n| n.to_string())
+            npy.data_bytes()
+                .map_or_else(|| "more than any file can have".to_owned(), |n| n.to_string())
         ));
     }
     let element = usize::try_from(dtype.size_bytes()).unwrap_or(1);
@@ -194,7 +195,7 @@ fn is_tiff_file(file: &[u8]) -> bool {
 
 fn other_array(found: Dtype, found_shape: &[u64], dtype: Dtype, shape: &[u64]) -> Fault {
     let reason = format!(
-        "it is {found:?} of shape {found_shape:?}, it was {dtype:?} of shape {shape:?} when the run began"
+        "it was changed during the run: it is now {found:?} of shape {found_shape:?}, and was {dtype:?} of shape {shape:?}"
     );
     Fault::new(reason, None)
 }
@@ -214,12 +215,13 @@ fn unpacked(file: &[u8]) -> Result<Cow<'_, [u8]>, Fault> {
         let name = |entry: &rawzip::ZipFileHeaderRecord<'_>| {
             String::from_utf8_lossy(entry.file_path().as_bytes()).into_owned()
         };
-        let reason = format!("it has several arrays: `{}`, `{}`", name(&member), name(&second));
+        let reason =
+            format!("it has several arrays, such as `{}` and `{}`", name(&member), name(&second));
         return Err(fail(reason, Some("save each array as an .npy file of its own")));
     }
     let (size, crc) = (member.uncompressed_size_hint(), member.crc32());
     if size > MOST_BYTES {
-        let reason = format!("its array takes {size} bytes, at most {MOST_BYTES} are read");
+        let reason = format!("its array takes {size} bytes, more than the limit of {MOST_BYTES}");
         return Err(fail(reason, None));
     }
     let method = member.compression_method();
@@ -239,7 +241,7 @@ fn unpacked(file: &[u8]) -> Result<Cow<'_, [u8]>, Fault> {
         }
     }
     if array.len() as u64 != size || crc32fast::hash(&array) != crc {
-        return Err(fail("its array is damaged: length or CRC-32 differs".to_owned(), None));
+        return Err(fail("its array is damaged: its length or CRC-32 is wrong".to_owned(), None));
     }
     Ok(Cow::Owned(array))
 }
@@ -294,7 +296,7 @@ mod tests {
         file.set_len(MOST_BYTES + 1).unwrap();
         let source = Source::Folder(dir.path().to_owned());
         let refused = start(&source, "a.npz", MOST_BYTES + 1, &Limits::default()).unwrap_err();
-        assert!(refused.reason.contains("it is 2147483648 bytes"), "{refused:?}");
+        assert!(refused.reason.contains("it has 2147483648 bytes"), "{refused:?}");
     }
 
     #[test]

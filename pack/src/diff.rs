@@ -1,4 +1,4 @@
-//! What two bundles have unlike, key by key, from their indexes alone.
+//! Compares two bundles, key by key, by their indexes alone.
 //!
 //! ```text
 //! shards that both list with one index, view and split ─▶ all of their samples are the same
@@ -86,7 +86,7 @@ pub enum Difference {
     Moved(Split, Split),
 }
 
-/// Where keys are sorted, and in how much memory.
+/// Options of [`diff`]: where keys are sorted, and in how much memory.
 #[derive(Debug, Clone, Copy)]
 pub struct DiffOptions<'a> {
     /// What memory does not hold is sorted here.
@@ -96,7 +96,7 @@ pub struct DiffOptions<'a> {
 }
 
 impl DiffReport {
-    /// Whether the samples of both are the same.
+    /// Returns whether both bundles have the same samples.
     #[must_use]
     pub fn is_same(&self) -> bool {
         let differing = [&self.added, &self.removed, &self.changed, &self.relabelled, &self.moved];
@@ -115,7 +115,7 @@ impl Differing {
     }
 }
 
-/// Compares two bundles; `each` is told of every difference, in the order of the keys.
+/// Compares two bundles; calls `each` for every difference, in the order of the keys.
 ///
 /// Reads indexes, and no value.
 ///

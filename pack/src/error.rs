@@ -8,7 +8,7 @@ use gular_files::Size;
 
 use crate::{ArchiveLimit, Part};
 
-/// Why a directory was not packed.
+/// Why bundles could not be packed, adopted, converted or derived.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -55,7 +55,7 @@ pub enum Error {
         bad: BadInputs,
     },
     /// An archive that takes more room unpacked than it may.
-    #[error("archive `{path}`: {reason}")]
+    #[error("archive `{path}` is refused, it may be a decompression bomb: {reason}")]
     Expands {
         /// The archive.
         path: String,
@@ -65,7 +65,7 @@ pub enum Error {
         reason: String,
     },
     /// Images that lie in no class folder.
-    #[error("`{path}` is not in a {} folder, expected `{expected}`", expected.split('/').rev().nth(1).unwrap_or("class"))]
+    #[error("`{path}` is not in a {} folder; expected paths of the form `{expected}`", expected.split('/').rev().nth(1).unwrap_or("class"))]
     NoClass {
         /// The first such file.
         path: String,
@@ -73,7 +73,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// Some top-level folders are named like splits and some are not.
-    #[error("top-level folder `{split}` is named like a split and `{other}` is not")]
+    #[error(
+        "it is not clear whether the top-level folders are splits: `{split}` is the name of a split, `{other}` is not"
+    )]
     MixedLayout {
         /// One named like a split.
         split: String,
@@ -81,7 +83,7 @@ pub enum Error {
         other: String,
     },
     /// A folder that leads back to one above it.
-    #[error("directory loop: `{link}` leads back to `{target}`")]
+    #[error("the symbolic link `{link}` leads back to the folder `{target}` above it")]
     Loop {
         /// The link.
         link: String,
@@ -97,7 +99,7 @@ pub enum Error {
         second: String,
     },
     /// A class folder that the given list of classes does not have.
-    #[error("`{path}` has label `{class}`, which is not one of the {n} classes in `{list}`")]
+    #[error("`{path}` has the class `{class}`, which is not one of the {n} classes in `{list}`")]
     UnknownClass {
         /// A file in it.
         path: String,
@@ -131,7 +133,7 @@ pub enum Error {
         path: String,
     },
     /// A table that cannot be read.
-    #[error("`{path}`{at}: {reason}")]
+    #[error("the table `{path}`{at} cannot be read: {reason}")]
     Table {
         /// The file.
         path: String,
@@ -141,7 +143,7 @@ pub enum Error {
         reason: String,
     },
     /// A column that a table does not have.
-    #[error("`{path}` has no column {}, only {}", wanted_column(what, wanted.as_deref()), all(columns))]
+    #[error("the table `{path}` has no column {}; its columns are {}", wanted_column(what, wanted.as_deref()), all(columns))]
     NoColumn {
         /// The table.
         path: String,
@@ -153,7 +155,7 @@ pub enum Error {
         columns: Vec<String>,
     },
     /// Images that two rows of a table are of.
-    #[error("{} two rows: {names}", counted(*n, "image has", "images have"))]
+    #[error("{} more than one row in the table: {names}", counted(*n, "image has", "images have"))]
     DoubledRows {
         /// How many.
         n: u64,
@@ -161,7 +163,7 @@ pub enum Error {
         names: String,
     },
     /// Rows whose name is that of several images.
-    #[error("{} several images: {names}", counted(*n, "row matches", "rows match"))]
+    #[error("{} several images each: {names}", counted(*n, "row matches", "rows match"))]
     UnclearRows {
         /// How many.
         n: u64,
@@ -170,7 +172,7 @@ pub enum Error {
     },
     /// A table of other images.
     #[error(
-        "none of the {n_rows} rows matches any of the {n_images} images: the rows name {rows}; the images are {images}"
+        "no row of the table matches an image: the {n_rows} rows name {rows}; the {n_images} images are {images}"
     )]
     NothingJoins {
         /// How many rows there are.
@@ -183,7 +185,7 @@ pub enum Error {
         images: String,
     },
     /// Images of 8 and of 16 bits, where all are to have one type.
-    #[error("`{narrow}` has 8 bits per sample and `{wide}` has 16")]
+    #[error("the images differ in depth: `{narrow}` has 8 bits per value, `{wide}` has 16")]
     MixedDepth {
         /// The first image of 8 bits.
         narrow: String,
@@ -191,7 +193,7 @@ pub enum Error {
         wide: String,
     },
     /// Arrays of unlike types or shapes, which one field cannot hold.
-    #[error("`{first}` is an array of {found} and `{second}` one of {other}")]
+    #[error("the arrays differ: `{first}` is {found}, `{second}` is {other}")]
     MixedArrays {
         /// The first array.
         first: String,
@@ -217,7 +219,9 @@ pub enum Error {
     #[error("{0}")]
     Option(String),
     /// Bundles that cannot become one.
-    #[error("`{path}` has {what} {found}, expected {expected} as in the first bundle")]
+    #[error(
+        "the bundles cannot be combined: `{path}` has {what} {found}, expected {expected} as in the first bundle"
+    )]
     Unlike {
         /// The bundle.
         path: String,
@@ -229,7 +233,7 @@ pub enum Error {
         found: String,
     },
     /// Samples of several bundles with one key.
-    #[error("{} in more than one bundle: {keys}", counted(*n, "key is", "keys are"))]
+    #[error("{} in more than one of the bundles: {keys}", counted(*n, "key is", "keys are"))]
     SharedKeys {
         /// How many.
         n: u64,
@@ -237,7 +241,7 @@ pub enum Error {
         keys: String,
     },
     /// A list of keys that no sample has.
-    #[error("no sample matches {} of the list: {keys}", counted(*n, "key", "keys"))]
+    #[error("the list has {} that no sample has: {keys}", counted(*n, "key", "keys"))]
     NoSuchKeys {
         /// How many are listed.
         n: u64,
@@ -245,25 +249,46 @@ pub enum Error {
         keys: String,
     },
     /// A bundle of other files.
-    #[error("`{path}` has no field `image`: its samples are not pictures, which could look alike")]
+    #[error("`{path}` has no field `image`, so its samples are not images that could be compared")]
     NoPictures {
         /// The bundle.
         path: String,
     },
+    /// A new version would be made otherwise than its base.
+    #[error(
+        "the {setting} must be the same as in the base, so that old and new images are stored alike: the base has {}, this pack has {}",
+        or_none(old),
+        or_none(new)
+    )]
+    UnlikeBase {
+        /// `payload`, `envelope`, `image`, or what the manifest calls it in `made`.
+        setting: &'static str,
+        /// Of the base.
+        old: Option<String>,
+        /// Of the new version.
+        new: Option<String>,
+    },
+    /// Samples of which not every value can be compared with a file.
+    #[error(
+        "a new version of a bundle can only have images and labels: tiles, masks and other fields cannot be compared with the base"
+    )]
+    BaseFields,
     /// A bundle that does not say which files its values were made from.
-    #[error("`{path}` does not say which files its images were made from, so none can be compared")]
+    #[error(
+        "the samples of `{path}` cannot be compared with files: the bundle does not store the digests of the files that its images were made from"
+    )]
     NoSources {
         /// The bundle.
         path: String,
     },
     /// A bundle without samples.
-    #[error("none of the {of} samples is left")]
+    #[error("no sample is left: the selection excludes all {of} samples")]
     NothingTaken {
         /// Samples there were.
         of: u64,
     },
     /// The file system is too small.
-    #[error("`{path}` has {} free, the bundle needs about {}", Size(*free), Size(*needed))]
+    #[error("not enough disk space: `{path}` has {} free, and the bundle needs about {}", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
         path: String,
@@ -274,7 +299,7 @@ pub enum Error {
     },
     /// The file system filled up on the way.
     #[error(
-        "the disk is full: {source}; about {} are still needed, {}{} are free",
+        "the disk is full: {source}. About {} more are needed, and {}{} are free",
         Size(*needed), Size(*free), and_files(*files)
     )]
     Full {
@@ -296,7 +321,9 @@ pub enum Error {
         digest: Digest,
     },
     /// The folder holds something else.
-    #[error("`{path}` is not empty and holds no interrupted run; it has `{found}`")]
+    #[error(
+        "the folder `{path}` is not empty, and does not hold an interrupted run: it contains `{found}`"
+    )]
     NotEmpty {
         /// The folder.
         path: String,
@@ -305,7 +332,7 @@ pub enum Error {
     },
     /// An interrupted run from another source or with other options.
     #[error(
-        "`{path}` holds an interrupted run from another source or with other options ({found}, now {expected})"
+        "`{path}` holds an interrupted run from another source or with other options (that run: {found}, this run: {expected})"
     )]
     OtherPlan {
         /// The folder.
@@ -324,7 +351,7 @@ pub enum Error {
         reason: String,
     },
     /// Parts that are not one bundle.
-    #[error("these parts do not make a bundle: {}", faults.join("\n  also "))]
+    #[error("these parts cannot be merged to a bundle: {}", faults.join("\n  also "))]
     Parts {
         /// Each part that is missing, doubled or of another pack.
         faults: Vec<String>,
@@ -338,7 +365,7 @@ pub enum Error {
         part: Part,
     },
     /// An interrupted run of another part, or of the whole.
-    #[error("`{path}` holds an interrupted run of {found}, now {expected} is to be packed")]
+    #[error("`{path}` holds an interrupted run that packed {found}; this run packs {expected}")]
     OtherPart {
         /// The folder.
         path: String,
@@ -348,7 +375,7 @@ pub enum Error {
         found: String,
     },
     /// A shard that was written again does not hold what the first one did.
-    #[error("`{path}` does not read back as it was written: {what} differs")]
+    #[error("reading `{path}` back gave different data than was written: {what} differs")]
     NotEqual {
         /// The new shard.
         path: String,
@@ -356,7 +383,7 @@ pub enum Error {
         what: String,
     },
     /// A column whose values are not stored runs of bytes.
-    #[error("column `{column}` cannot be read in place: {reason}")]
+    #[error("the column `{column}` cannot be read in place: {reason}")]
     NotInPlace {
         /// The column.
         column: String,
@@ -364,7 +391,7 @@ pub enum Error {
         reason: String,
     },
     /// Texts that are meant to be keys and are not.
-    #[error("column `{column}` cannot be the keys: {reason}")]
+    #[error("the column `{column}` cannot be used for keys: {reason}")]
     BadKeys {
         /// The column.
         column: String,
@@ -388,7 +415,7 @@ pub enum Error {
         key: String,
     },
     /// A file that would be overwritten.
-    #[error("`{path}` already exists: two samples have a file of this name")]
+    #[error("two samples would be written to the same file: `{path}` already exists")]
     Exists {
         /// The file.
         path: String,
@@ -400,7 +427,9 @@ pub enum Error {
         path: String,
     },
     /// A folder without anything to adopt.
-    #[error("`{path}` has no file that can be adopted: none ends in {known}")]
+    #[error(
+        "the folder `{path}` has no file that can be adopted; expected files that end in {known}"
+    )]
     NoFiles {
         /// The folder.
         path: String,
@@ -408,7 +437,7 @@ pub enum Error {
         known: String,
     },
     /// Files of several formats, which cannot be one bundle.
-    #[error("`{first}` is {format}, `{second}` is {other}; a bundle has one format")]
+    #[error("all files must have the same format: `{first}` is {format}, `{second}` is {other}")]
     MixedFormats {
         /// The first file.
         first: String,
@@ -455,9 +484,9 @@ impl From<gular_bundle::Error> for Error {
 pub struct BadInput {
     /// The file, below the source folder.
     pub path: String,
-    /// What is wrong with it: expected and found.
+    /// What is wrong with the file: expected and found.
     pub reason: String,
-    /// What can be done about it.
+    /// What can be done about the fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Which setting would accept it.
@@ -465,7 +494,7 @@ pub struct BadInput {
     pub remedy: Remedy,
 }
 
-/// What makes a bad input acceptable.
+/// What would make a bad input acceptable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Remedy {
     /// Nothing but another file.
@@ -520,7 +549,7 @@ const MOST_NAMED: usize = 20;
 pub struct BadInputs {
     /// The first of them, at most 20.
     pub named: Vec<BadInput>,
-    /// All that were found; where they end a run, it had not seen every file.
+    /// How many were found; if they ended the run, it had not read every file.
     pub n: u64,
 }
 
@@ -557,7 +586,8 @@ impl fmt::Display for BadInputs {
 }
 
 fn wanted_column(what: &str, wanted: Option<&str>) -> String {
-    wanted.map_or_else(|| format!("that looks like one of {what}"), |name| format!("`{name}`"))
+    wanted
+        .map_or_else(|| format!("that looks like the column of {what}"), |name| format!("`{name}`"))
 }
 
 fn all(names: &[String]) -> String {
@@ -580,9 +610,13 @@ fn some(names: &[String], n: u64) -> String {
 
 fn kept(path: &str, done: usize, total: usize) -> String {
     match total {
-        0 => "no shard was started".to_owned(),
-        _ => format!("{done} of {total} shards of `{path}` are finished and kept"),
+        0 => "no shard was written".to_owned(),
+        _ => format!("{done} of {total} shards in `{path}` are finished and kept"),
     }
+}
+
+fn or_none(value: &Option<String>) -> String {
+    value.as_ref().map_or_else(|| "none".to_owned(), |value| format!("`{value}`"))
 }
 
 impl Error {

@@ -21,7 +21,7 @@ const MTIME: u64 = 315_532_800;
 /// Bytes of a name in a tar header.
 const LONGEST_NAME: usize = 100;
 
-/// How to export.
+/// Options of [`export`].
 #[derive(Debug, Clone, Copy)]
 pub struct ExportOptions {
     /// zstd's level, 1 to 19: images hardly shrink, so a low one.
@@ -32,7 +32,7 @@ pub struct ExportOptions {
     pub dry_run: bool,
 }
 
-/// What was written, or would be.
+/// The result of [`export`], or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExportReport {
     /// Whether nothing was written.
@@ -95,7 +95,7 @@ pub fn export(
         }
         return Err(taken());
     }
-    crate::run::check_apart(source, to)?;
+    crate::packing::check_apart(source, to)?;
     progress(Progress::Planned(report.files, bytes));
     if !options.dry_run {
         let (temp, _lock) = temp_for(folder_of(to), to)?;

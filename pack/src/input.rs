@@ -131,8 +131,12 @@ impl<'a> InputReader<'a> {
         let format = Format::sniff(bytes);
         let named = media_type_of(record.key.as_str(), self.inputs).unwrap_or_default();
         if let Some(format) = format.filter(|f| f.media_type() != named) {
-            let reason = format!("its name says {named}, its content is {}", format.media_type());
-            return Err(Fault::new(reason, Some("give it the extension of its content")));
+            let reason =
+                format!("its extension says {named}, but its content is {}", format.media_type());
+            return Err(Fault::new(
+                reason,
+                Some("rename it with the extension that its content has"),
+            ));
         }
         let header = read_header(bytes, &self.limits)?;
         debug_assert_eq!(Some(header.format), format);
@@ -168,8 +172,8 @@ fn further(plan: &Plan, record: &Record) -> Option<Further> {
 /// Whether a value may have so many bytes.
 pub(crate) fn check_bytes(bytes: u64) -> Result<(), Fault> {
     if bytes > MOST_BYTES {
-        let reason = format!("it is {bytes} bytes, a sample holds at most {MOST_BYTES}");
-        return Err(Fault::new(reason, Some("cut it into parts")));
+        let reason = format!("it has {bytes} bytes, and a sample may have at most {MOST_BYTES}");
+        return Err(Fault::new(reason, Some("split it into smaller files")));
     }
     Ok(())
 }
@@ -182,8 +186,10 @@ pub(crate) fn read_file(source: &Source, path: &str, bytes: u64) -> Result<Vec<u
         Fault::new(format!("cannot be read: {e}"), denied.then_some("check its permissions"))
     })?;
     if file.len() as u64 != bytes {
-        let reason = format!("it is {found} bytes, it was {bytes} when the run began");
-        return Err(Fault::new(reason, Some("run again when nothing writes to the folder")));
+        let reason = format!(
+            "it was changed during the run: it now has {found} bytes, and had {bytes} at the beginning"
+        );
+        return Err(Fault::new(reason, Some("run again when no program is writing to the folder")));
     }
     if file.is_empty() {
         return Err(Fault::new("the file is empty".to_owned(), None));

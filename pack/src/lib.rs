@@ -10,6 +10,8 @@
 //! The plan fixes everything before a byte is written, so threads, machines
 //! and interruptions do not show in the result.
 
+#![forbid(unsafe_code)]
+
 mod adopt;
 mod array;
 mod beside;
@@ -24,18 +26,18 @@ mod input;
 mod labels;
 mod options;
 mod out;
+mod pack_report;
+mod packing;
 mod parts;
 mod payload;
 mod plan;
 mod read_ahead;
-mod report;
-mod run;
 mod scan;
 mod scenes;
+mod shard_workers;
 mod sort;
 mod source;
 mod sums;
-mod work;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
@@ -57,9 +59,9 @@ pub use options::{
     TileOptions, Unlabelled,
 };
 pub use out::{SKIPPED_NAME, STATE_DIR};
+pub use pack_report::{PackReport, SplitReport};
+pub use packing::{PackOptions, Progress, pack};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};
 pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
-pub use report::{Report, SplitReport};
-pub use run::{PackOptions, Progress, pack};
 pub use source::{ArchiveLimit, ArchiveLimits, PixelColumns};

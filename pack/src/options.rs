@@ -1,4 +1,4 @@
-//! What can be chosen, with defaults.
+//! The options of packing, with defaults.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use gular_bundle::{About, Envelope, FieldName, Payload, Split};
 
 use crate::{ArchiveLimits, LabelColumn, NamePattern, PayloadOptions, TableOptions};
 
-/// Everything that decides what a bundle holds.
+/// All options that decide what a bundle contains.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
     /// What top-level folders are.
     pub layout: Layout,
     /// Where labels come from.
     pub labels: Labels,
-    /// What happens to images that have no label where labels come from names or a table.
+    /// What to do with images that have no label, if labels come from names or a table.
     pub unlabelled: Unlabelled,
     /// Class names, fixing their order; else the names found, sorted.
     pub classes: Option<Classes>,
@@ -38,9 +38,9 @@ pub struct PlanOptions {
     /// Whether the indexes have the digest of the file that each image was made from, which a new
     /// version of the bundle is compared with.
     pub source_digests: bool,
-    /// How closely inputs are looked at.
+    /// How thoroughly inputs are checked.
     pub check: Check,
-    /// What happens to inputs that cannot be packed.
+    /// What to do with inputs that cannot be packed.
     pub on_error: OnBadInput,
     /// Larger images are refused when they are looked at.
     pub max_pixels: u64,

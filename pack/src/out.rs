@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -25,13 +25,13 @@ use gular_bundle::{
     Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, OpenOptions, ShardEntry,
     write_manifest,
 };
-use gular_files::{Free, Lock, LockMode, TEMP_PREFIX, write_file};
+use gular_files::{Free, Lock, LockMode, TEMP_PREFIX, temp_in, write_file};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BadInput, BadInputs};
+use crate::pack_report::skipped_lines;
 use crate::parts::PartFile;
 use crate::plan::Plan;
-use crate::report::skipped_lines;
 use crate::sums::Sums;
 use crate::{Error, OnBadInput, PART_NAME, Part};
 
@@ -78,8 +78,24 @@ pub(crate) struct OutDir {
 }
 
 impl OutDir {
+    /// Takes `path` for as long as `work` lasts. After an error it leaves what a later run can use,
+    /// or the place as it was.
+    pub(crate) fn with<T>(
+        path: &Path,
+        work: impl FnOnce(&Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let dir = Self::open(path)?;
+        match work(&dir) {
+            Ok(done) => dir.close().map(|()| done),
+            Err(error) => {
+                dir.abandon();
+                Err(error)
+            }
+        }
+    }
+
     /// Takes `path`, which must not exist, be empty, or hold an interrupted run.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    fn open(path: &Path) -> Result<Self, Error> {
         let (state, data) = (path.join(STATE_DIR), path.join(DATA_DIR));
         let made_here = !path.exists();
         check_free(path)?;
@@ -231,10 +247,16 @@ impl OutDir {
         Ok(finished)
     }
 
-    /// Notes that a shard is finished.
+    /// Notes that a shard is finished. The note itself need not be durable: a shard whose note is
+    /// lost or damaged is packed again.
     pub(crate) fn note(&self, number: usize, done: &Done) -> Result<(), Error> {
         let json = serde_json::to_vec(done).expect("names, numbers and texts serialise");
-        Ok(write_file(&self.done_path(number), &json)?)
+        let path = self.done_path(number);
+        let mut temp = temp_in(&self.state)?;
+        // As errors of files, by which a full disk is known.
+        temp.write_all(&json).map_err(|e| gular_files::Error::new("write", &path, e))?;
+        temp.persist(&path).map_err(|e| gular_files::Error::new("rename to", &path, e.error))?;
+        Ok(())
     }
 
     fn done_path(&self, number: usize) -> PathBuf {
@@ -250,7 +272,7 @@ impl OutDir {
     }
 
     /// Removes what only an unfinished run needs, and with it the lock.
-    pub(crate) fn close(self) -> Result<(), Error> {
+    fn close(self) -> Result<(), Error> {
         // First another name: a kill meanwhile must not leave half of it, which would
         // look like a run that is to go on.
         let gone = gone(&self.path);
@@ -262,7 +284,7 @@ impl OutDir {
     }
 
     /// After an error: leaves what a later run can use, or the place as it was.
-    pub(crate) fn abandon(self) {
+    fn abandon(self) {
         let is_done = [MANIFEST_NAME, PART_NAME].iter().any(|name| self.path.join(name).exists());
         if self.holds_work() && !is_done {
             return;

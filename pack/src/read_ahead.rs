@@ -17,7 +17,10 @@ pub(crate) type Item = Result<(Record, Result<Value, BadInput>), Error>;
 
 pub(crate) struct ReadAhead<I> {
     state: Mutex<State<I>>,
-    changed: Condvar,
+    /// The writer's next record is ready, or there is none.
+    next_ready: Condvar,
+    /// There is room to read more, or nothing more to be read.
+    has_room: Condvar,
     ahead_bytes: u64,
 }
 
@@ -28,9 +31,9 @@ struct State<I> {
     next_out: u64,
     ready: BTreeMap<u64, Item>,
     in_flight: u64,
-    /// Threads that wait for a change: waking nobody is a system call too, one
-    /// or two for each input.
-    waiting: usize,
+    /// Who waits: waking nobody is a system call too, one or two for each input.
+    writer_waits: bool,
+    readers_wait: usize,
     exhausted: bool,
     stopped: bool,
 }
@@ -43,30 +46,28 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
             next_out: 0,
             ready: BTreeMap::new(),
             in_flight: 0,
-            waiting: 0,
+            writer_waits: false,
+            readers_wait: 0,
             exhausted: false,
             stopped: false,
         };
-        Self { state: Mutex::new(state), changed: Condvar::new(), ahead_bytes }
+        let (next_ready, has_room) = (Condvar::new(), Condvar::new());
+        Self { state: Mutex::new(state), next_ready, has_room, ahead_bytes }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<I>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, mut state: MutexGuard<'a, State<I>>) -> MutexGuard<'a, State<I>> {
-        state.waiting += 1;
-        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.waiting -= 1;
-        state
-    }
-
-    /// Lets go of the state and wakes those who wait for what was done to it.
-    fn release(&self, state: MutexGuard<'_, State<I>>) {
-        let waiting = state.waiting;
+    /// Lets go of the state and wakes those whom a change of it concerns.
+    fn release(&self, state: MutexGuard<'_, State<I>>, writer: bool, readers: bool) {
+        let (writer, readers) = (writer && state.writer_waits, readers && state.readers_wait > 0);
         drop(state);
-        if waiting > 0 {
-            self.changed.notify_all();
+        if writer {
+            self.next_ready.notify_one();
+        }
+        if readers {
+            self.has_room.notify_all();
         }
     }
 
@@ -82,9 +83,11 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
             });
             let mut state = self.lock();
             // From here on it is its value that takes memory.
-            state.in_flight = (state.in_flight - planned).saturating_add(held(&item));
+            let held = held(&item);
+            state.in_flight = (state.in_flight - planned).saturating_add(held);
             state.ready.insert(number, item);
-            self.release(state);
+            let is_next = number == state.next_out;
+            self.release(state, is_next, held < planned);
         }
     }
 
@@ -97,11 +100,13 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
             if state.in_flight < self.ahead_bytes || state.next_read == state.next_out {
                 break;
             }
-            state = self.wait(state);
+            state.readers_wait += 1;
+            state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.readers_wait -= 1;
         }
         let Some(record) = state.records.next() else {
             state.exhausted = true;
-            self.release(state);
+            self.release(state, true, true);
             return None;
         };
         let number = state.next_read;
@@ -118,13 +123,15 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
             if let Some(item) = state.ready.remove(&number) {
                 state.next_out += 1;
                 state.in_flight = state.in_flight.saturating_sub(held(&item));
-                self.release(state);
+                self.release(state, false, true);
                 return Some(item);
             }
             if state.stopped || (state.exhausted && state.next_out == state.next_read) {
                 return None;
             }
-            state = self.wait(state);
+            state.writer_waits = true;
+            state = self.next_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.writer_waits = false;
         }
     }
 
@@ -132,7 +139,7 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
     pub(crate) fn stop(&self) {
         let mut state = self.lock();
         state.stopped = true;
-        self.release(state);
+        self.release(state, true, true);
     }
 }
 

@@ -214,7 +214,7 @@ fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
         && table.split.is_some()
     {
         if options.layout == Layout::Split {
-            let text = "splits cannot come both from folders and from a column";
+            let text = "splits can come from folders or from a column, not from both";
             return Err(Error::Option(text.to_owned()));
         }
         return Ok(false);
@@ -291,7 +291,7 @@ fn beside(source: &Source, fields: &[FieldFiles]) -> Result<Vec<String>, Error> 
     for FieldFiles { name, suffix, .. } in fields.iter().filter(|of| same(&of.files)) {
         if suffix.is_empty() {
             let text = format!(
-                "the files for field `{name}` are in the same folder as the images; only a suffix of their names can tell them apart"
+                "the files for field `{name}` are in the same folder as the images: give the suffix of their names that tells them apart"
             );
             return Err(Error::Option(text));
         }

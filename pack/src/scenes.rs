@@ -7,6 +7,7 @@
 
 use std::fs::File;
 
+use gular_bundle::Dtype;
 use gular_codec::tiff::{Chunks, Geo, Tiff};
 use gular_codec::{Limits, Rect};
 
@@ -136,8 +137,14 @@ impl Scenes {
         let file = File::open(folder.join(wanted.path)).map_err(unreadable)?;
         let found = file.metadata().map_err(unreadable)?.len();
         if found != wanted.bytes {
-            let reason = format!("it is {found} bytes, it was {} when the run began", wanted.bytes);
-            return Err(Fault::new(reason, Some("run again when nothing writes to the folder")));
+            let reason = format!(
+                "it was changed during the run: it now has {found} bytes, and had {} at the beginning",
+                wanted.bytes
+            );
+            return Err(Fault::new(
+                reason,
+                Some("run again when no program is writing to the folder"),
+            ));
         }
         let tiff = Tiff::read(&file, &self.limits)?;
         if self.open.len() >= MOST_OPEN {
@@ -160,16 +167,20 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     let pixel = bytes * usize::from(tiff.bands);
     // Also of a tile that the scene fills in part.
     check_bytes(u64::from(side) * u64::from(side) * pixel as u64)?;
+    let scene = (tiff.width, tiff.height);
+    let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
+    let asks = wanted.min_valid > 0.0;
+    if asks && nodata.is_some() && tiff.is_unwritten(rect) {
+        return Ok(Window { values: Vec::new(), geo: Geo::default(), scene, is_empty: true });
+    }
     let mut values = vec![0; tiff.window_bytes(rect)?];
     tiff.read_window(&open.file, open.number, rect, chunks, &mut values)?;
-    let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
-    let has_value = |cell: &[u8]| nodata.as_deref() != Some(cell) && !is_nan(cell, tiff);
-    let has_any = |cells: &&[u8]| cells.chunks_exact(bytes).any(&has_value);
-    let valid = || values.chunks_exact(pixel).filter(has_any).count() as f64;
     let all = f64::from(side) * f64::from(side);
-    let is_empty = wanted.min_valid > 0.0 && valid() / all < wanted.min_valid;
+    if asks && (n_valid(&values, tiff, nodata.as_deref()) as f64) / all < wanted.min_valid {
+        return Ok(Window { values: Vec::new(), geo: Geo::default(), scene, is_empty: true });
+    }
     if (width, height) != (side, side) {
-        let fill = nodata.clone().unwrap_or_else(|| vec![0; bytes]);
+        let fill = nodata.unwrap_or_else(|| vec![0; bytes]);
         let line = side as usize * pixel;
         let mut padded = fill.repeat(line * side as usize / bytes);
         let rows = values.chunks_exact(width as usize * pixel);
@@ -180,17 +191,37 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     }
     let transform = tiff.geo.window_transform(x, y);
     let geo = Geo { transform, ..tiff.geo.clone() };
-    let scene = (tiff.width, tiff.height);
-    Ok(Window { values, geo, scene, is_empty })
+    Ok(Window { values, geo, scene, is_empty: false })
 }
 
-fn is_nan(cell: &[u8], tiff: &Tiff) -> bool {
-    use gular_bundle::Dtype;
-    match (dtype_of(tiff.number), cell) {
-        (Dtype::F16, [a, b]) => u16::from_le_bytes([*a, *b]) & 0x7fff > 0x7c00,
-        (Dtype::F32, [a, b, c, d]) => f32::from_le_bytes([*a, *b, *c, *d]).is_nan(),
-        (Dtype::F64, cell) => cell.first_chunk().is_some_and(|b| f64::from_le_bytes(*b).is_nan()),
-        _ => false,
+/// Pixels that have a value in some band.
+fn n_valid(values: &[u8], tiff: &Tiff, nodata: Option<&[u8]>) -> usize {
+    let bands = usize::from(tiff.bands);
+    match (dtype_of(tiff.number), tiff.number.bytes()) {
+        (Dtype::F16, _) => {
+            n_valid_of(values, bands, nodata, |b| u16::from_le_bytes(b) & 0x7fff > 0x7c00)
+        }
+        (Dtype::F32, _) => n_valid_of(values, bands, nodata, |b| f32::from_le_bytes(b).is_nan()),
+        (Dtype::F64, _) => n_valid_of(values, bands, nodata, |b| f64::from_le_bytes(b).is_nan()),
+        (_, 1) => n_valid_of::<1>(values, bands, nodata, |_| false),
+        (_, 2) => n_valid_of::<2>(values, bands, nodata, |_| false),
+        (_, 4) => n_valid_of::<4>(values, bands, nodata, |_| false),
+        _ => n_valid_of::<8>(values, bands, nodata, |_| false),
+    }
+}
+
+fn n_valid_of<const B: usize>(
+    values: &[u8],
+    bands: usize,
+    nodata: Option<&[u8]>,
+    is_nan: impl Fn([u8; B]) -> bool,
+) -> usize {
+    let cells = values.as_chunks::<B>().0;
+    let nodata: Option<[u8; B]> = nodata.and_then(|nodata| nodata.try_into().ok());
+    let is_valid = |cell: &[u8; B]| !is_nan(*cell) && nodata != Some(*cell);
+    match bands {
+        1 => cells.iter().filter(|cell| is_valid(cell)).count(),
+        _ => cells.chunks_exact(bands).filter(|pixel| pixel.iter().any(is_valid)).count(),
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! Integers, so that neither threads nor interruptions change them.
 
+use std::ops::AddAssign;
+
 use gular_bundle::{Decimal, Statistics};
 use serde::{Deserialize, Serialize};
 
-/// Lanes summed side by side: a multiple of 1 and of 3 channels, and of a vector.
+/// Lanes summed side by side: a multiple of 1, 2, 3, 4, 6, 8 and 12 channels, and of a vector.
 const LANES: usize = 24;
-/// Rounds until 32-bit lanes are emptied: 65,025 · 65,536 is below 2³².
+/// Rounds until 32-bit lanes are emptied: 65,025 · 65,536, a square of 8 bits each round, and
+/// 65,535 · 65,536 are below 2³².
 const ROUNDS: usize = 1 << 16;
 
 /// Exact sums, one a channel.
@@ -19,42 +22,84 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Of 8-bit pixels of `channels` (1 or 3) samples.
+    /// Of 8-bit pixels of `channels` samples.
     pub(crate) fn of_u8(values: &[u8], channels: usize) -> Self {
+        match LANES.is_multiple_of(channels) {
+            // More of these narrower squares fit into a vector.
+            true => Self::in_lanes(values, channels, |v| {
+                let v = u16::from(*v);
+                (v.into(), u32::from(v * v))
+            }),
+            false => Self::by_pixel(values, channels, |v| u32::from(*v)),
+        }
+    }
+
+    /// Of 16-bit pixels of `channels` samples.
+    pub(crate) fn of_u16(values: &[u16], channels: usize) -> Self {
+        Self::wide(values, channels, |v| u32::from(*v))
+    }
+
+    /// As [`Sums::of_u16`], of little-endian bytes.
+    pub(crate) fn of_u16_le(bytes: &[u8], channels: usize) -> Self {
+        Self::wide(bytes.as_chunks().0, channels, |v| u32::from(u16::from_le_bytes(*v)))
+    }
+
+    fn wide<T>(values: &[T], channels: usize, number: impl Fn(&T) -> u32) -> Self {
+        match LANES.is_multiple_of(channels) {
+            true => Self::in_lanes(values, channels, |v| {
+                let v = number(v);
+                (v, u64::from(v * v))
+            }),
+            false => Self::by_pixel(values, channels, number),
+        }
+    }
+
+    /// `number` gives a number below 65,536 and its square, of a type that holds [`ROUNDS`] of
+    /// them.
+    fn in_lanes<T, S>(values: &[T], channels: usize, number: impl Fn(&T) -> (u32, S)) -> Self
+    where
+        S: Copy + Default + AddAssign + Into<u128>,
+    {
         let mut sums = Self::none(values.len(), channels);
         for part in values.chunks(LANES * ROUNDS) {
-            let (mut sum, mut squares) = ([0_u32; LANES], [0_u32; LANES]);
+            let (mut sum, mut squares) = ([0_u32; LANES], [S::default(); LANES]);
             let (rounds, rest) = part.as_chunks::<LANES>();
             for round in rounds {
                 for lane in 0..LANES {
-                    let v = u16::from(round[lane]);
-                    sum[lane] += u32::from(v);
-                    squares[lane] += u32::from(v * v);
+                    let (v, square) = number(&round[lane]);
+                    sum[lane] += v;
+                    squares[lane] += square;
                 }
             }
             for (lane, v) in rest.iter().enumerate() {
-                sum[lane] += u32::from(*v);
-                squares[lane] += u32::from(*v) * u32::from(*v);
+                let (v, square) = number(v);
+                sum[lane] += v;
+                squares[lane] += square;
             }
             for lane in 0..LANES {
                 sums.sum[lane % channels] += u128::from(sum[lane]);
-                sums.sum_of_squares[lane % channels] += u128::from(squares[lane]);
+                sums.sum_of_squares[lane % channels] += squares[lane].into();
             }
         }
         sums
     }
 
-    /// Of 16-bit pixels of `channels` samples.
-    pub(crate) fn of_u16(values: &[u16], channels: usize) -> Self {
-        let mut sums = Self::none(values.len(), channels);
-        for (channel, sum) in sums.sum.iter_mut().enumerate() {
-            let of_channel = || values.iter().skip(channel).step_by(channels).copied();
-            // A value has at most 2³⁰ samples: neither sum reaches 2⁶⁴.
-            *sum = u128::from(of_channel().map(u64::from).sum::<u64>());
-            let squares = of_channel().map(|v| u64::from(v) * u64::from(v)).sum::<u64>();
-            sums.sum_of_squares[channel] = u128::from(squares);
+    /// Of pixels that lanes do not hold a whole number of times.
+    fn by_pixel<T>(values: &[T], channels: usize, number: impl Fn(&T) -> u32) -> Self {
+        let (mut sum, mut squares) = (vec![0_u64; channels], vec![0_u64; channels]);
+        for pixel in values.chunks_exact(channels) {
+            for ((sum, squares), v) in sum.iter_mut().zip(&mut squares).zip(pixel) {
+                let v = u64::from(number(v));
+                *sum += v;
+                // A value has at most 2³⁰ samples: neither sum reaches 2⁶⁴.
+                *squares += v * v;
+            }
         }
-        sums
+        Self {
+            sum: sum.into_iter().map(u128::from).collect(),
+            sum_of_squares: squares.into_iter().map(u128::from).collect(),
+            ..Self::none(values.len(), channels)
+        }
     }
 
     /// Of a picture whose channels follow each other, from the sums of each.
@@ -102,7 +147,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_adding_one_by_one() {
-        for channels in [1, 3] {
+        for channels in [1, 2, 3, 4, 5, 8, 13] {
             for n in [0, 1, 7, 8, 9, 1000] {
                 let values: Vec<u8> = (0..n * channels).map(|i| (i * 37 + i / 5) as u8).collect();
                 let mut expected = Sums::none(values.len(), channels);
@@ -113,6 +158,8 @@ mod tests {
                 assert_eq!(Sums::of_u8(&values, channels), expected);
                 let wide: Vec<u16> = values.iter().map(|v| u16::from(*v)).collect();
                 assert_eq!(Sums::of_u16(&wide, channels), expected);
+                let bytes: Vec<u8> = wide.iter().flat_map(|v| v.to_le_bytes()).collect();
+                assert_eq!(Sums::of_u16_le(&bytes, channels), expected);
             }
         }
     }
@@ -123,6 +170,13 @@ mod tests {
         let sums = Sums::of_u8(&vec![255; n], 3);
         assert_eq!((sums.pixels, sums.sum[2]), (n as u64 / 3, n as u128 / 3 * 255));
         assert_eq!(sums.sum_of_squares, [n as u128 / 3 * 65_025; 3]);
+        for channels in [3, 5] {
+            let n = LANES * ROUNDS + LANES * 5;
+            let sums = Sums::of_u16(&vec![u16::MAX; n], channels);
+            let pixels = (n / channels) as u128;
+            assert_eq!(sums.sum, vec![pixels * 65_535; channels]);
+            assert_eq!(sums.sum_of_squares, vec![pixels * 65_535 * 65_535; channels]);
+        }
         let mut twice = Sums::default();
         twice.add(&sums);
         twice.add(&sums);

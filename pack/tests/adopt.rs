@@ -135,7 +135,7 @@ fn unknown_labels_are_refused_dropped_or_mapped() {
         |class| AdoptOptions { unknown: UnknownLabels::Class(class), ..Default::default() };
     let paths = std::slice::from_ref(&words);
     let error = take(paths, &dir.path().join("one"), &options(1)).unwrap_err().to_string();
-    assert!(error.contains("there are 1 classes"), "{error}");
+    assert!(error.contains("there are only 1 classes"), "{error}");
     take(paths, &dir.path().join("zero"), &options(0)).unwrap();
 }
 
@@ -211,7 +211,7 @@ fn what_no_sample_can_be_made_of_is_refused_by_name() {
         &[("a.jpg", jpeg(1)), ("b.jpg", jpeg(2)), ("a.cls", b"1".to_vec())],
         "are not next to each other",
     );
-    refused(&[("a.jpg", jpeg(1)), ("a.jpg", jpeg(2))], "two members `.jpg`");
+    refused(&[("a.jpg", jpeg(1)), ("a.jpg", jpeg(2))], "two files that end in `.jpg`");
     refused(&[("a.jpg", jpeg(1)), ("b.cls", b"1".to_vec())], "sample `b.cls`");
     refused(&[("README", b"x".to_vec())], "no members that are samples");
     refused(&[("a.jpg.gz", jpeg(1))], "gzip");
@@ -227,7 +227,10 @@ fn several_images_a_sample_need_one_to_be_named() {
     tar(&path, &[("1.left.jpg", jpeg(1)), ("1.right.jpg", jpeg(2)), ("1.cls", b"cat".to_vec())]);
     let paths = std::slice::from_ref(&path);
     let error = take(paths, &out, &AdoptOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("name it: there are `label`"), "{error}");
+    assert!(
+        error.contains("it is not clear which column holds the images: there are `label`"),
+        "{error}"
+    );
     let options = AdoptOptions { image: Some("right".into()), ..AdoptOptions::default() };
     let report = take(paths, &out, &options).unwrap();
     assert_eq!((report.fields["image"].as_str(), report.classes), ("right", 1));
@@ -408,7 +411,7 @@ fn formats_without_a_magic_are_known_by_structure() {
     let (path, out) = (dir.path().join("a.beton"), dir.path().join("bundle"));
     fs::write(&path, [0; 100]).unwrap();
     let error = take(&[path], &out, &AdoptOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("a.beton") && error.contains("version 0"), "{error}");
+    assert!(error.contains("a.beton") && error.contains("version is 0"), "{error}");
 }
 
 #[test]

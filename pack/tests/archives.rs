@@ -147,7 +147,10 @@ fn one_class_with_folders_in_it_is_warned_of() {
     }
     for (name, class) in [("x", "`data`"), ("y", "`all`")] {
         let warnings = warnings(name);
-        assert!(warnings[0].contains(class) && warnings[0].contains("folders in it"));
+        assert!(
+            warnings[0].contains(class)
+                && warnings[0].contains("although its folder contains folders")
+        );
     }
     assert_eq!(warnings("x/data"), Vec::<String>::new());
 }
@@ -222,7 +225,7 @@ fn hostile_members_are_named() {
     check(b"a/x.jpg", T::Link, "a/x.jpg", "it is a link");
     check(b"a/x.jpg", T::Char, "a/x.jpg", "not a plain file");
     check(b"a/x.jpg", T::Fifo, "a/x.jpg", "not a plain file");
-    check(b"./a/good.jpg", T::Regular, "a/good.jpg", "two members");
+    check(b"./a/good.jpg", T::Regular, "a/good.jpg", "two files of this name");
 }
 
 /// A zip of stored members.
@@ -271,7 +274,7 @@ fn damaged_and_hostile_zips_are_refused() {
         bytes[at + 10] = 8;
         bytes[at + 24..at + 28].copy_from_slice(&3_u32.to_le_bytes());
     };
-    check(&zip_with("a/x.jpg", &[0; 5000], &swollen), "far more bytes packed than unpacked");
+    check(&zip_with("a/x.jpg", &[0; 5000], &swollen), "far more bytes compressed than unpacked");
     // Made by Unix; a link.
     let link = |bytes: &mut [u8], at: usize| {
         bytes[at + 5] = 3;
@@ -286,7 +289,7 @@ fn damaged_and_hostile_zips_are_refused() {
     assert!(matches!(error, Error::BadArchive { .. }), "{error}");
     let names = ["a/x.jpg", "b/x.jpg", "a/x.jpg"];
     let twice = zip_of(&names.map(|name| (name, image.as_slice())));
-    check(&twice, "`a/x.jpg`: two members have this name");
+    check(&twice, "`a/x.jpg`: the archive has two files of this name");
     let crc = zip_with("a/x.jpg", &image, &set(16, &[1, 2, 3, 4]));
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("x.zip"), crc).unwrap();
@@ -345,7 +348,7 @@ fn cut_archives_are_named() {
     check("x.tar", &tar[..3072]);
     check("x.tar.zst", &zstd::encode_all(&tar[..2048], 1).unwrap());
     let error = refused("x.tar", &tar[..2048], ArchiveLimits::default()).to_string();
-    assert!(error.contains("cut after member `a/x.jpg`"), "{error}");
+    assert!(error.contains("cut short after file `a/x.jpg`"), "{error}");
     let gz = gzipped(&tar);
     check("x.tar.gz", &gz[..gz.len() - 10]);
     let zst = zstd::encode_all(tar.as_slice(), 1).unwrap();

@@ -152,17 +152,17 @@ fn what_a_coco_file_does_not_list_is_counted_and_named() {
     for (error, expected) in [
         (
             fault(&|c| c["annotations"][1]["image_id"] = 77.into()),
-            "1 annotations refer to images that it does not list: `77`",
+            "1 annotations refer to images that the file does not list: `77`",
         ),
         (
             fault(&|c| c["annotations"][0]["category_id"] = 2.into()),
-            "categories that it does not list: `2`",
+            "categories that the file does not list: `2`",
         ),
         (fault(&|c| c["images"][1]["id"] = 9.into()), "have the same id, 9"),
         (fault(&|c| c["categories"][1]["id"] = 90.into()), "two categories have the id 90"),
         (fault(&|c| c["categories"][1]["name"] = "toothbrush".into()), "the name `toothbrush`"),
         (fault(&|c| c["images"][1]["width"] = 0.into()), "`a.jpg` is 0 x 100 pixels"),
-        (fault(&|c| *c = serde_json::json!([])), "it is not a COCO file of boxes"),
+        (fault(&|c| *c = serde_json::json!([])), "it is not a COCO file with boxes"),
     ] {
         assert!(error.contains(expected) && error.contains("instances.json"), "{error}");
     }
@@ -198,7 +198,12 @@ fn boxes_of_yolo_are_found_beside_the_images() {
     assert_eq!((&found[0].1[1].1, found[1].1[0].1.len()), (&vec![1.0, 0.0], 0));
     put(dir.path(), "labels/val/3.txt", b"1 0.5 0.5 1 1\n2 0.5 0.5 1 1\n");
     let error = run(&images, &dir.path().join("o"), plan(&labels), 1).unwrap_err().to_string();
-    assert!(error.contains("3.txt` line 2: its class is 2, and `classes.txt` lists 2"), "{error}");
+    assert!(
+        error.contains(
+            "3.txt` line 2 cannot be read: its class number is 2, but `classes.txt` lists only 2"
+        ),
+        "{error}"
+    );
 }
 
 /// A bundle of one image with a box, of these classes.
@@ -234,7 +239,7 @@ fn values_that_are_numbers_of_classes_keep_their_classes() {
     let files = vec![dir.path().join("a-labels")];
     let labels = Some(TableOptions { files, ..TableOptions::default() });
     let error = merge(&[&a], &DeriveOptions { labels, ..plain }).unwrap_err().to_string();
-    assert!(error.contains("the table is one of boxes"), "{error}");
+    assert!(error.contains("the table has boxes"), "{error}");
 }
 
 #[test]

@@ -14,9 +14,9 @@ use gular_bundle::{
 };
 use gular_pack::{
     BaseReport, ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference,
-    Error, FieldColumns, Fit, Inputs, Labels, Limit, NamePattern, OnBadInput, PackOptions,
-    PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions, SKIPPED_NAME, TableOptions,
-    Target, Unlabelled, Unlisted, convert, derive, diff, pack_onto,
+    Error, FieldColumns, FieldFiles, Fit, Inputs, Labels, Limit, NamePattern, OnBadInput,
+    PackOptions, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions, SKIPPED_NAME,
+    TableOptions, Target, Unlabelled, Unlisted, convert, derive, diff, pack_onto,
 };
 
 /// Everything as it is.
@@ -182,7 +182,7 @@ fn listed_keys_are_taken_or_left_out_and_unknown_ones_named() {
     let none = case.put("none", "a\nb\na\n");
     let none = DeriveOptions { remove: vec![none], ..plain() };
     let error = derived(&[&case.at("base")], &case.at("x"), &none).unwrap_err();
-    assert_eq!(error.to_string(), "no sample matches 2 keys of the list: `a`, `b`");
+    assert_eq!(error.to_string(), "the list has 2 keys that no sample has: `a`, `b`");
     let nobody = DeriveOptions { filter: Some("bytes < 1".into()), ..plain() };
     let error = derived(&[&case.at("base")], &case.at("x"), &nobody).unwrap_err();
     assert!(matches!(error, Error::NothingTaken { of: 60 }), "{error}");
@@ -349,7 +349,7 @@ fn options_that_make_no_sense_are_refused_before_anything_is_read() {
     check(filter("class = bird"), "at character 9, `bird` is not a class");
     check(filter("colour = red"), "expected one of `key`, `split`, `bytes`, `label`, `class`");
     check(DeriveOptions { limit: Some(Limit::Share(1.5)), ..plain() }, "at most 100 %");
-    check(DeriveOptions { stratified: true, ..plain() }, "none is given");
+    check(DeriveOptions { stratified: true, ..plain() }, "set how many samples to take");
     check(DeriveOptions { fractions: vec![(Split::Val, 0.5)], ..plain() }, "sum to 0.5");
     let tags = case.table("tags.csv", "file_name,label\na,x y\n");
     let tags = tags.map(|t| TableOptions { separator: Some(" ".into()), ..t });
@@ -583,11 +583,11 @@ fn a_version_of_another_kind_is_refused_before_anything_is_packed() {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     };
     let plan = PlanOptions::default;
-    check(PlanOptions { envelope: Envelope::Tar, ..plan() }, "envelope `shards`");
+    check(PlanOptions { envelope: Envelope::Tar, ..plan() }, "the envelope must be the same");
     check(PlanOptions { labels: Labels::None, ..plan() }, "the base has labels");
     check(PlanOptions { inputs: Inputs::Bytes, ..plan() }, "the same kind");
-    check(PlanOptions { source_digests: true, ..plan() }, "these files are stored as they are");
-    check(PlanOptions { inputs: Inputs::Arrays, ..plan() }, "payload `encoded`");
+    check(PlanOptions { source_digests: true, ..plan() }, "the files are stored unchanged");
+    check(PlanOptions { inputs: Inputs::Arrays, ..plan() }, "the payload must be the same");
 }
 
 #[test]
@@ -712,7 +712,7 @@ fn a_table_labels_a_new_version_as_it_labels_a_bundle_packed_anew() {
         table.fields = FieldColumns::All;
     }
     let error = onto(fields, "v4").unwrap_err().to_string();
-    assert!(error.contains("its further columns are not fields"), "{error}");
+    assert!(error.contains("its other columns cannot become fields"), "{error}");
 }
 
 /// Raw pixels, images encoded again, and arrays.
@@ -775,6 +775,19 @@ fn values_made_of_files_are_compared_by_the_digests_of_these() {
         run(&at("src"), &at("plain"), without, 1).unwrap();
         let error = onto("plain", "no", plan.clone()).unwrap_err();
         assert!(matches!(&error, Error::NoSources { .. }), "{error}");
+        let encoded = PlanOptions { payload: PayloadOptions::Encoded, ..plan.clone() };
+        // Arrays and files have the same payload.
+        if plan.inputs != Inputs::Arrays {
+            let error = onto("v3", "no", encoded).unwrap_err();
+            let Error::UnlikeBase { setting: "payload", new, .. } = &error else {
+                panic!("{error}")
+            };
+            assert_eq!(new.as_deref(), Some("encoded"));
+        }
+        let name = FieldName::parse("mask").unwrap();
+        let fields = vec![FieldFiles { name, files: at("src"), suffix: "_mask".to_owned() }];
+        let masks = PlanOptions { fields, ..plan.clone() };
+        assert!(matches!(onto("v3", "no", masks), Err(Error::BaseFields)));
         let error = match plan.payload {
             PayloadOptions::Raw(raw) => {
                 let payload = PayloadOptions::Raw(RawOptions { fit: Fit::Crop, ..raw });
@@ -787,7 +800,10 @@ fn values_made_of_files_are_compared_by_the_digests_of_these() {
             }
             PayloadOptions::Encoded => continue,
         };
-        assert!(error.to_string().contains("images that stay would differ"), "{error}");
+        assert!(
+            error.to_string().contains("so that old and new images are stored alike"),
+            "{error}"
+        );
         assert!(!at("no").exists());
     }
 }
@@ -809,7 +825,7 @@ fn a_new_version_takes_labels_from_names_as_its_base_does() {
     };
     assert_eq!(onto("v2", "^[a-z]+").unwrap().added, 1);
     let error = onto("v3", "[0-9]+").unwrap_err().to_string();
-    assert!(error.contains("took its labels by `^[a-z]+`"), "{error}");
+    assert!(error.contains("the base has `^[a-z]+`"), "{error}");
 }
 
 #[test]

@@ -133,9 +133,9 @@ fn masks_that_are_missing_or_of_another_size_are_named() {
     let report = run(&images, &out, skip, 2).unwrap();
     assert_eq!((report.samples, report.skipped), (7, 5));
     let skipped = std::fs::read_to_string(out.join("skipped.jsonl")).unwrap();
-    assert!(
-        skipped.contains("its `mask`, `a.b/9.x_mask.png`: it has 9 x 12 pixels, its image 12 x 9")
-    );
+    assert!(skipped.contains(
+        "its `mask`, `a.b/9.x_mask.png`: it has 9 x 12 pixels, but its image has 12 x 9"
+    ));
 }
 
 #[test]
@@ -220,10 +220,10 @@ fn arrays_of_one_type_and_shape_become_pixels() {
 
     put(&source, "b/1.npy", &array(Dtype::U16, &[2, 3, 4], &plain[..48]));
     let mixed = run(&source, &dir.path().join("mixed"), plan.clone(), 2).unwrap_err().to_string();
-    assert_eq!(mixed, "`a/1.npy` is an array of U16 [2, 3, 5] and `b/1.npy` one of U16 [2, 3, 4]");
+    assert_eq!(mixed, "the arrays differ: `a/1.npy` is U16 [2, 3, 5], `b/1.npy` is U16 [2, 3, 4]");
     put(&source, "b/1.npy", &array(Dtype::U16, &[2, 3, 5], &plain[..58]));
     let short = run(&source, &dir.path().join("short"), plan, 2).unwrap_err().to_string();
-    assert!(short.contains("`b/1.npy`: its numbers take 58 bytes"), "{short}");
+    assert!(short.contains("`b/1.npy`: it has 58 bytes of numbers"), "{short}");
 }
 
 #[test]

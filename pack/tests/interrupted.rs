@@ -5,10 +5,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::support::{big_images, files, images, options, png, put, run, small_shards};
-use gular_pack::{Error, OnBadInput, PlanOptions, Progress, Report, pack};
+use gular_pack::{Error, OnBadInput, PackReport, PlanOptions, Progress, pack};
 
 /// Packs until `samples` have gone into shards, then stops.
-fn stop_after(samples: u64, source: &Path, out: &Path, plan: PlanOptions) -> Result<Report, Error> {
+fn stop_after(
+    samples: u64,
+    source: &Path,
+    out: &Path,
+    plan: PlanOptions,
+) -> Result<PackReport, Error> {
     let cancel = AtomicBool::new(false);
     let seen = AtomicU64::new(0);
     let progress = |p: Progress| {

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::support::{files, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
 use gular_pack::{
-    Classes, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, PlanOptions, Report,
-    TableOptions, Unlabelled, pack,
+    Classes, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, PackReport,
+    PlanOptions, TableOptions, Unlabelled, pack,
 };
 
 /// Key, split, label, and further values, of every sample in order of keys.
@@ -65,7 +65,7 @@ fn packed(
     name: &str,
     text: &str,
     change: &dyn Fn(&mut TableOptions),
-) -> Result<(Report, Samples), Error> {
+) -> Result<(PackReport, Samples), Error> {
     let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     six(source.path());
     let elsewhere = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn numbers_are_labels_as_they_are() {
     assert_eq!(labels(&samples), [3, 0, 3, -1, 1, 1].map(Some));
     assert_eq!(report.samples, 6);
     let error = packed("t.csv", &text.replace(",0", ",-2"), &|_| {}).unwrap_err().to_string();
-    assert!(error.contains("line 3") && error.contains("is -2"), "{error}");
+    assert!(error.contains("line 3") && error.contains("number -2"), "{error}");
     let error = packed("t.csv", &text.replace(",0", ",0.5"), &|_| {}).unwrap_err().to_string();
     assert!(error.contains("fractions"), "{error}");
 }
@@ -315,7 +315,7 @@ fn a_column_of_splits_makes_splits() {
         [Split::Val, Split::Test, Split::Train, Split::Val, Split::Test, Split::Train]
     );
     let error = packed("t.csv", &text.replace("Valid", "half"), &split).unwrap_err().to_string();
-    assert!(error.contains("t.csv` line 2: `half` is not a split"), "{error}");
+    assert!(error.contains("t.csv` line 2 cannot be read: `half` is not a split"), "{error}");
 }
 
 #[test]
@@ -330,25 +330,29 @@ fn what_does_not_join_is_named() {
     let short = SIX.replace("2.jpg,cat\n", "").replace("5.png,ant\n", "5.png,\n");
     check(&short, &none, &["2 images have no label: `a/2.jpg`, `b/5.png`; ", "t.csv` has no row"]);
     let twice = format!("{SIX}a/2.jpg,dog\n");
-    check(&twice, &none, &["1 image has two rows: `a/2.jpg (t.csv:4 and t.csv:8)`"]);
+    check(
+        &twice,
+        &none,
+        &["1 image has more than one row in the table: `a/2.jpg (t.csv:4 and t.csv:8)`"],
+    );
     let other = SIX.replace(".jpg", "x.jpg").replace(".png", "x.png");
     check(
         &other,
         &none,
-        &["none of the 6 rows matches any of the 6 images", "`0x.jpg`", "`a/0.jpg`"],
+        &["no row of the table matches an image: the 6 rows name", "`0x.jpg`", "`a/0.jpg`"],
     );
     check(
         "a,b,c\n1,2,3\n",
         &none,
-        &["no column that looks like one of file names, only `a`, `b`, `c`"],
+        &["no column that looks like the column of file names; its columns are `a`, `b`, `c`"],
     );
     let key = |t: &mut TableOptions| t.key = Some("path".into());
-    check(SIX, &key, &["no column `path`, only `file_name`, `label`"]);
-    check("path,u,v\n0.jpg,1,2\n", &none, &["no column that looks like one of labels"]);
-    check(&SIX.replace("dog\n2", "dog,1\n2"), &none, &["line 3: it has 3 cells"]);
+    check(SIX, &key, &["no column `path`; its columns are `file_name`, `label`"]);
+    check("path,u,v\n0.jpg,1,2\n", &none, &["no column that looks like the column of labels"]);
+    check(&SIX.replace("dog\n2", "dog,1\n2"), &none, &["line 3 cannot be read: it has 3 cells"]);
     check("file_name,label\n", &none, &["it has no rows"]);
     let doubled = SIX.replace("file_name,label", "label, label");
-    check(&doubled, &none, &["t.csv` line 1: two columns are named `label`"]);
+    check(&doubled, &none, &["t.csv` line 1 cannot be read: two columns are named `label`"]);
     let columns = |t: &mut TableOptions| t.fields = FieldColumns::Named(vec!["age".into()]);
     check(SIX, &columns, &["no column `age`"]);
     let (report, _) = packed("t.csv", &format!("{SIX}9.jpg,cat\n"), &none).unwrap();
@@ -366,7 +370,7 @@ fn what_does_not_join_is_named() {
     let error = packed("t.txt", SIX, &none).unwrap_err();
     assert!(matches!(error, Error::NoTable { .. }), "{error}");
     let error = packed("t.jsonl", "{\"path\": 1}\n[]\n", &none).unwrap_err().to_string();
-    assert!(error.contains("line 2: it is not an object"), "{error}");
+    assert!(error.contains("line 2 cannot be read: it is not an object"), "{error}");
     let error = packed("t.parquet", "PAR1", &none).unwrap_err().to_string();
     assert!(error.contains("too short"), "{error}");
 }
@@ -381,7 +385,7 @@ fn one_name_for_two_images_is_refused() {
     fs::write(&path, "file,label\n1.jpg,x\n2.jpg,y\n").unwrap();
     let error = run(source.path(), out.path(), by_table(table(&[&path])), 1).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("1 row matches several images: `1.jpg (labels.csv:2)`"), "{text}");
+    assert!(text.contains("1 row matches several images each: `1.jpg (labels.csv:2)`"), "{text}");
     // Each of these is beside the images that it names.
     for folder in ["a", "b"] {
         put(
@@ -428,11 +432,11 @@ fn the_list_of_classes_sets_the_order_and_must_have_all() {
     };
     assert_eq!(check("dog\ncat\nant\n", SIX).unwrap(), [1, 0, 1, 0, 1, 2].map(Some));
     let error = check("dog\ncat\n", SIX).unwrap_err().to_string();
-    assert!(error.contains("label `ant`, which is not one of the 2 classes"), "{error}");
+    assert!(error.contains("class `ant`, which is not one of the 2 classes"), "{error}");
     let numbers = "id,y\n0,1\n1,0\n2,1\n3,0\n4,0\n5,0\n";
     assert_eq!(check("no\nyes\n", numbers).unwrap(), [1, 0, 1, 0, 0, 0].map(Some));
     assert_eq!(check("1\n0\n", numbers).unwrap(), [0, 1, 0, 1, 1, 1].map(Some));
-    assert!(check("no\n", numbers).unwrap_err().to_string().contains("label `1`"));
+    assert!(check("no\n", numbers).unwrap_err().to_string().contains("class `1`"));
 }
 
 #[test]

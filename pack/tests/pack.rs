@@ -134,7 +134,7 @@ fn a_plan_says_what_its_user_should_know() {
     let report = pack(source.path(), out.path(), &options, &|_| {}, &AtomicBool::new(false));
     let report = report.unwrap();
     assert!(report.shards > 500, "{}", report.shards);
-    for word in ["1 tif", "over the quota of 1000", "a shard size of 2MiB", "does not have: dog"] {
+    for word in ["1 tif", "more than the 1000", "a shard size of 2MiB", "does not have: dog"] {
         assert!(report.warnings.iter().any(|w| w.contains(word)), "{word}: {:?}", report.warnings);
     }
     assert_eq!(report.warnings.len(), 3);

@@ -184,8 +184,11 @@ fn parts_that_are_missing_doubled_or_different_are_named() {
         (vec![&one, &two, &two, &three], "are both part 2/3"),
         (vec![&one, &seeded, &three], "option `seed` is 7, expected 0"),
         (vec![&one, &tar, &three], "`envelope` is \"tar\", expected \"shards\""),
-        (vec![&one, &of_four, &three], "it is part 2/4 and not one of 3"),
-        (vec![&one, &newer, &three], "another source, or one that changed: it had 25 samples"),
+        (vec![&one, &of_four, &three], "it is part 2/4, expected a part of 3"),
+        (
+            vec![&one, &newer, &three],
+            "its source was another one, or was changed: it had 25 samples",
+        ),
     ] {
         let text = fault(&parts);
         assert!(text.contains(expected), "{text}");
@@ -196,7 +199,7 @@ fn parts_that_are_missing_doubled_or_different_are_named() {
     let data = fs::read_dir(two.join("data")).unwrap().next().unwrap().unwrap().path();
     let bytes = fs::read(&data).unwrap();
     fs::write(&data, &bytes[1..]).unwrap();
-    assert!(fault(&[&one, &two, &three]).contains("the manifest says"));
+    assert!(fault(&[&one, &two, &three]).contains("as in the manifest"));
     fs::remove_file(&data).unwrap();
     fs::write(&data, &bytes).unwrap();
     let file = fs::read_to_string(two.join("part.json")).unwrap();

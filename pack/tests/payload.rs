@@ -274,7 +274,10 @@ fn damaged_images_are_named_whatever_the_check() {
     put(source.path(), "train/cat/cut.jpg", &whole[..whole.len() / 2]);
     for plan in [raw(RawOptions::new(8, 8)), reencoded(None, 90)] {
         let error = run(source.path(), &out.path().join("x"), plan, 2).unwrap_err();
-        assert!(error.to_string().contains("`train/cat/cut.jpg`: JPEG cut short"), "{error}");
+        assert!(
+            error.to_string().contains("`train/cat/cut.jpg`: the JPEG is cut short"),
+            "{error}"
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::{files, options, run, samples};
 use gular_bundle::{Dtype, Split};
 use gular_pack::{
-    Classes, Error, Inputs, LabelColumn, Labels, OnBadInput, PlanOptions, Report, pack,
+    Classes, Error, Inputs, LabelColumn, Labels, OnBadInput, PackReport, PlanOptions, pack,
 };
 
 fn pixels() -> PlanOptions {
@@ -26,7 +26,7 @@ fn table(path: &Path, n: u32) {
 }
 
 /// What becomes of a table of this text: the report, and key, label and pixels of each sample.
-type Packed = (Report, Vec<u64>, Vec<(String, i64, Vec<u8>)>);
+type Packed = (PackReport, Vec<u64>, Vec<(String, i64, Vec<u8>)>);
 
 fn packed(text: &[u8], plan: PlanOptions) -> Result<Packed, Error> {
     let dir = tempfile::tempdir().unwrap();
@@ -146,7 +146,11 @@ fn what_is_no_table_of_pixels_is_refused() {
         pixels(),
         "it has 2 columns of pixels beside the label in `label`",
     );
-    check(b"digit,a\n0,1\n", pixels(), "it has 2 columns of pixels and none of labels is known");
+    check(
+        b"digit,a\n0,1\n",
+        pixels(),
+        "it has 2 columns of pixels and no column of labels is known",
+    );
     check(b"label,a\n", pixels(), "no row of pixels below");
     let size = PlanOptions { inputs: Inputs::Pixels { size: Some((2, 2)) }, ..pixels() };
     check(b"label,a\n0,1\n", size, "a multiple of 2 x 2");
@@ -154,12 +158,12 @@ fn what_is_no_table_of_pixels_is_refused() {
     check(b"label,a\n0,1\n", PlanOptions { labels: named, ..pixels() }, "no column `z`");
     check(b"label,a\n0,1\n", PlanOptions { max_pixels: 0, ..pixels() }, "pixels");
     let folder = PlanOptions { labels: Labels::Folder, ..pixels() };
-    check(b"label,a\n0,1\n", folder, "labels of rows of pixels come from a column");
+    check(b"label,a\n0,1\n", folder, "the labels of a table of pixels must be in a column");
     let dir = tempfile::tempdir().unwrap();
     let (list, text) = (dir.path().join("list"), b"label,a\ncat,1\nemu,2\n");
     fs::write(&list, "dog\ncat\n").unwrap();
     let listed = PlanOptions { classes: Some(Classes::File(list)), ..pixels() };
-    check(text, listed, "`t/0000001` has label `emu`, which is not one of the 2 classes");
+    check(text, listed, "`t/0000001` has the class `emu`, which is not one of the 2 classes");
     let images = PlanOptions { inputs: Inputs::Images, ..pixels() };
     check(b"label,a\n0,1\n", images, "is not a folder or an archive");
 }

@@ -55,7 +55,7 @@ fn unusable_sources_are_refused() {
             put(d, "extra/a/x.jpg", &jpeg(1));
         },
         default(),
-        "named like a split",
+        "is the name of a split",
     );
     check(
         &|d| {
@@ -71,7 +71,7 @@ fn unusable_sources_are_refused() {
             symlink(d, d.join("a/up")).unwrap();
         },
         default(),
-        "directory loop",
+        "leads back to the folder",
     );
     check(
         &|d| {
@@ -180,7 +180,7 @@ fn a_file_that_changes_after_the_plan_is_refused() {
         };
         let (options, cancel) = (options(PlanOptions::default(), 1), AtomicBool::new(false));
         let error = pack(source.path(), out.path(), &options, &progress, &cancel).unwrap_err();
-        let expected = format!("it is {len} bytes, it was {}", jpeg(1).len());
+        let expected = format!("it now has {len} bytes, and had {}", jpeg(1).len());
         assert!(error.to_string().contains(&expected), "{error}");
     }
 }

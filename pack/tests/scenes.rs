@@ -107,7 +107,7 @@ fn whole_files_keep_their_numbers_and_what_they_say() {
     assert_eq!(doubles(&values[2]), [2.0, 10.0, 0.0, 9000.0, 0.0, -10.0]);
     put(&source, "3.tif", &scene((30, 21), 25, geo(3.0)));
     let mixed = run(&source, &dir.path().join("mixed"), arrays(), 2).unwrap_err().to_string();
-    assert!(mixed.contains("`0.tif` is an array of I16 [20, 30, 2] and `3.tif`"), "{mixed}");
+    assert!(mixed.contains("`0.tif` is I16 [20, 30, 2], `3.tif`"), "{mixed}");
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_mask_that_is_smaller_than_its_scene_is_named_with_both_sizes() {
     let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
     let Error::BadInputs(bad) = &error else { panic!("{error}") };
     assert_eq!(bad.n, 3, "{error}");
-    let reason = "its `mask`, `a.tif`: it has 20 x 20 pixels, its image 60 x 20";
+    let reason = "its `mask`, `a.tif`: it has 20 x 20 pixels, but its image has 60 x 20";
     assert!(bad.named.iter().all(|bad| bad.reason == reason), "{error}");
 }
 
@@ -291,7 +291,7 @@ fn tiles_larger_than_a_value_may_be_are_refused_before_any_is_read() {
     let tile = TileOptions { size: 16_384, overlap: 0, min_valid: 0.0 };
     let plan = PlanOptions { tile: Some(tile), ..arrays() };
     let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
-    assert!(error.to_string().contains("[16384, 16384, 8] has more than 2147483647"), "{error}");
+    assert!(error.to_string().contains("[16384, 16384, 8] is larger than 2147483647"), "{error}");
 }
 
 #[test]

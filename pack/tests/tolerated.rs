@@ -12,7 +12,7 @@ fn with_junk(i: u32) -> Vec<u8> {
 }
 
 const NAME: &str = "c/b.jpg";
-const REASON: &str = "damaged JPEG: stray bytes between its headers";
+const REASON: &str = "the JPEG is damaged: stray bytes between its headers";
 
 fn source() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

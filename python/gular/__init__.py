@@ -19,6 +19,7 @@ from .dataset import GularDataset
 from .errors import (
     BundleError,
     DeliveryError,
+    EmptyBatchWarning,
     Error,
     ForkError,
     OptionError,
@@ -39,6 +40,7 @@ __all__ = [
     "ColorJitter",
     "DataLoader",
     "DeliveryError",
+    "EmptyBatchWarning",
     "Erasing",
     "Error",
     "ForkError",

@@ -72,6 +72,12 @@ class GularDataset:
         value = self._open().value(self._at(index))
         return value if isinstance(value, bytes) else self._array(value)
 
+    @property
+    def targets(self) -> List[int]:
+        """The class indices of all samples, as of ``ImageFolder``; -1 where they are unknown."""
+        label = self._open().label
+        return [int(label(index)) for index in range(len(self))]
+
     def label(self, index: int) -> int:
         """The class index; -1 where it is unknown."""
         return int(self._open().label(self._at(index)))

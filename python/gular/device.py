@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, Tuple
 
 from .arrays import _imported
+from .errors import OptionError
 
 
 class Copies:
@@ -18,10 +19,29 @@ class Copies:
 
     def __init__(self, device: Any) -> None:
         self._torch = _imported("torch", "torch")
-        self.device = self._torch.device(device)
+        self.device = self._checked(device)
         self._stream: Any = None
         if self.device.type == "cuda":
             self._stream = self._torch.cuda.Stream(self.device)
+
+    def _checked(self, device: Any) -> Any:
+        try:
+            found = self._torch.device(device)
+        except (RuntimeError, TypeError):
+            raise OptionError(f"option `device`: {device!r} is not a device of PyTorch", 'use `"cuda"`, `"cuda:1"` or `"cpu"`') from None
+        if found.type not in ("cpu", "cuda"):
+            raise OptionError(
+                f"option `device`: batches are copied to `cuda` devices only, and this is `{found}`",
+                "leave `device` out, and move each batch with `.to(…)`",
+            )
+        if found.type == "cuda" and not self._torch.cuda.is_available():
+            raise OptionError(
+                f"option `device`: PyTorch finds no GPU here for `{found}`",
+                "leave `device` out; `nvidia-smi` shows whether this machine has a driver and a GPU",
+            )
+        if found.type == "cuda" and (found.index or 0) >= self._torch.cuda.device_count():
+            raise OptionError(f"option `device`: there is no `{found}`, as PyTorch finds {self._torch.cuda.device_count()} GPUs")
+        return found
 
     def ahead(self, batches: Iterator[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:
         """Each of ``batches``, on the device, once the next one is on its way."""

@@ -53,5 +53,9 @@ class RankError(Error, ValueError):
     """It cannot be told which of how many processes this one is."""
 
 
+class EmptyBatchWarning(UserWarning):
+    """The last batch of each epoch of a training is empty on some ranks."""
+
+
 class ForkError(Error, RuntimeError):
     """A loader was used in a process forked from the one that made it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple, Union
 
 from . import _gular
-from .errors import OptionError, StateError
+from .errors import EmptyBatchWarning, OptionError, StateError
 from .loader import DataLoader, Sample
-from .settings import distributed, selected, settings
+from .settings import distributed, epoch_number, listed, refuse_unknown, selected, settings, state_of
 
 try:
     from torch.utils.data import IterableDataset as _Iterable
@@ -49,10 +50,8 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
         for name in ("keys", "never"):
             # Each epoch reads them again, and so does each worker.
             if options.get(name) is not None:
-                options[name] = list(options[name])
-        unknown = set(options) - set(_DEFAULTS)
-        if unknown:
-            raise TypeError(f"gular.DataLoader has no option `{min(unknown)}`")
+                options[name] = listed(name, options[name])
+        refuse_unknown("gular.GularIterable", set(options) - set(_DEFAULTS), ["split", "batch_size", *_DEFAULTS])
         rank, world_size = options.pop("rank", None), options.pop("world_size", None)
         if (rank is None) != (world_size is None):
             raise OptionError("option `rank`: give both `rank` and `world_size`, or neither")
@@ -104,14 +103,18 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
         rank, world_size = self._seat
         if workers > 1:
             options = {"workers": 1, **options}
-        return DataLoader(
-            source, split, batch_size, rank=rank * workers + worker, world_size=world_size * workers, **options
-        )
+        with warnings.catch_warnings():
+            if workers > 1:
+                # That a worker may have an empty batch is nothing to a training.
+                warnings.simplefilter("ignore", EmptyBatchWarning)
+            return DataLoader(
+                source, split, batch_size, rank=rank * workers + worker, world_size=world_size * workers, **options
+            )
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next iteration gives: from its start, or what is left of it where
         the state of it was loaded. Call it before workers are started."""
-        self._epoch, self._loader = int(epoch), None
+        self._epoch, self._loader = epoch_number(epoch), None
         if self._state is not None and self._state.get("epoch") != self._epoch:
             self._state = None
 
@@ -134,7 +137,7 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
 
         With workers, call :meth:`set_epoch` too before each epoch, first with ``state["epoch"]``.
         """
-        self._state, self._epoch = dict(state), None
+        self._state, self._epoch = state_of(state), None
         self._loaded_in, self._loader = os.getpid(), None
 
     def __getstate__(self) -> Dict[str, Any]:

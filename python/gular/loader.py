@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections import deque
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _gular
 from .arrays import converter
 from .augment import Change
 from .device import Copies
-from .errors import OptionError
-from .settings import Transform, distributed, plain, selected, settings
+from .errors import EmptyBatchWarning, Error, OptionError
+from .settings import Transform, distributed, epoch_number, listed, plain, refuse_unknown, selected, settings, state_of
 
 
 class Sample(NamedTuple):
-    """What ``select`` is told of a sample."""
+    """What ``select`` is told of a sample. Its ``number`` is what batches have as ``index``, which is
+    here, as of each tuple, the method that finds a value."""
 
     number: int
-    """Its number in the split, from 0."""
+    """Its number in the split, from 0: ``batch["index"]``."""
     key: str
     """Its key: its path when it was packed."""
     label: Optional[int]
@@ -196,16 +198,18 @@ class DataLoader:
         cache_limit: Union[None, int, str] = None,
         token_files: Sequence[Union[str, "os.PathLike[str]"]] = (),
         progress: Optional[Callable[[str], Any]] = None,
+        **unknown: NoReturn,
     ) -> None:
-        arguments = {name: value for name, value in locals().items() if name not in ("self", "source")}
-        if keys is not None:
-            arguments["keys"] = keys = list(keys)
-        if never is not None:
-            arguments["never"] = never = list(never)
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "source", "unknown")}
+        refuse_unknown("gular.DataLoader", unknown, arguments)
+        for name in ("keys", "never", "fields", "augment", "token_files"):
+            # Without keys, all samples.
+            if arguments[name] is not None or name not in ("keys", "never"):
+                arguments[name] = listed(name, arguments[name])
         self._arguments = (os.fspath(source), arguments)
         self._as_tuple = None if as_tuple is None else tuple(as_tuple)
         if device is not None and output not in ("auto", "torch"):
-            raise OptionError(f"option `device`: arrays of {output} stay where they are", "leave `device` or `output` out")
+            raise OptionError(f"option `device`: arrays of {output} cannot be moved to a device", "leave out `device` or `output`")
         self._copies = None if device is None else Copies(device)
         output, self._convert = converter(output if device is None else "torch")
         if numbers == "bf16" and output == "numpy":
@@ -221,6 +225,9 @@ class DataLoader:
         self._pid = os.getpid()
         self._epoch = 0
         self._iterations = 0
+        #: The value of `_iterations` when a state was loaded last.
+        self._restored = 0
+        self._warn_of_empty_batches(order)
         #: What `state_dict` says where the loader is ahead of the caller.
         self._handed: Optional[str] = None
 
@@ -231,7 +238,8 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         """The batches of the next epoch; after ``load_state_dict``, those that are left of it.
 
-        Each call begins an epoch, and ends the one before it wherever that is.
+        Each call begins an epoch, and ends the one before it wherever that is: the iterator of
+        that one raises an error at its next step.
         """
         epoch = self._epoch
         self._epoch = epoch + 1
@@ -253,7 +261,7 @@ class DataLoader:
             states: Deque[str] = deque()
             # Keeps no batch that the caller let go.
             for one in map(self._shaped, self._copies.ahead(self._noted(iteration, states))):
-                if iteration != self._iterations:
+                if self._is_over(iteration):
                     # Another epoch was begun while this batch was on its way.
                     return
                 made = [one]
@@ -266,7 +274,7 @@ class DataLoader:
                 self._loader.leave()
 
     def _taken(self, iteration: int) -> Iterator[Dict[str, Any]]:
-        while iteration == self._iterations:
+        while not self._is_over(iteration):
             fields = self._loader.next()
             if fields is None:
                 return
@@ -274,6 +282,18 @@ class DataLoader:
             made = [self._converted(fields)]
             del fields
             yield made.pop()
+
+    def _is_over(self, iteration: int) -> bool:
+        """Whether a state was loaded since this iteration began.
+
+        :raises gular.Error: where another iteration began instead.
+        """
+        if self._iterations not in (iteration, self._restored):
+            raise Error(
+                "another iteration over this loader was begun, which ended this one",
+                "make a second gular.DataLoader to go over the samples twice at the same time",
+            )
+        return iteration != self._iterations
 
     def _noted(self, iteration: int, states: Deque[str]) -> Iterator[Dict[str, Any]]:
         for fields in self._taken(iteration):
@@ -296,13 +316,13 @@ class DataLoader:
             return tuple(fields[name] for name in self._as_tuple)
         except KeyError as missing:
             names = "`, `".join(fields)
-            raise OptionError(f"option `as_tuple`: a batch has no {missing}, but `{names}`") from None
+            raise OptionError(f"option `as_tuple`: a batch has no {missing}; it has `{names}`") from None
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next iteration gives: from its start, or what is left of it where
         the state of it was just loaded. Without this call each iteration gives the epoch after
         that of the one before, from 0."""
-        self._epoch = int(epoch)
+        self._epoch = epoch_number(epoch)
 
     @property
     def epoch(self) -> int:
@@ -324,8 +344,9 @@ class DataLoader:
 
         Orders ``elastic`` and ``window`` go on with any number of ranks.
         """
+        epoch, over = self._loader.restore(json.dumps(state_of(state), default=plain))
         self._iterations += 1
-        epoch, over = self._loader.restore(json.dumps(dict(state), default=plain))
+        self._restored = self._iterations
         self._handed = None
         self._epoch = epoch + 1 if over else epoch
 
@@ -337,7 +358,7 @@ class DataLoader:
 
         :raises gular.DeliveryError: with the first difference.
         """
-        text = json.dumps(self.state_dict() if state is None else dict(state), default=plain)
+        text = json.dumps(self.state_dict() if state is None else state_of(state), default=plain)
         return self._loader.check_delivered(text)
 
     def stats(self) -> Dict[str, Any]:
@@ -393,6 +414,20 @@ class DataLoader:
         """Threads that decode."""
         return int(self._about["workers"])
 
+    def _warn_of_empty_batches(self, order: Optional[str]) -> None:
+        arguments, world_size = self._arguments[1], self.world_size
+        if arguments["split"] != "train" or arguments["drop_last"] or order == "torch" or not arguments["shuffle"]:
+            return
+        # The last step's samples are dealt to the ranks one by one.
+        in_last_step = self.n_samples % (self.batch_size * world_size)
+        if 0 < in_last_step < world_size:
+            warnings.warn(
+                f"the last batch of each epoch is empty on {world_size - in_last_step} of {world_size} ranks, where a "
+                'mean over its samples is NaN: pass `drop_last=True`, or `order="torch"`, which repeats samples',
+                EmptyBatchWarning,
+                stacklevel=3,
+            )
+
     def __repr__(self) -> str:
         source, arguments = self._arguments
         return f"gular.DataLoader({source!r}, {arguments['split']!r}, {arguments['batch_size']})"
@@ -412,7 +447,7 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
         torch.distributed.all_gather_object(states, loader.state_dict())
         state = gular.merge_states(states)
     """
-    all_states = [dict(state) for state in states]
+    all_states = [state_of(state) for state in states]
     if all_states and all("loaders" in state for state in all_states):
         # Of a gular.Mix: the loaders of each rank, in turn.
         loaders = zip(*(state["loaders"] for state in all_states))

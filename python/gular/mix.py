@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from . import _gular
 from .errors import OptionError, StateError
@@ -16,6 +16,7 @@ class Mix:
     ::
 
         mix = gular.Mix([(photographs, 3), (drawings, 1)], seed=1)
+        # (number, batch): which loader it is, from 0, and its next batch.
         for step, (number, batch) in enumerate(mix): ...
 
     Each loader goes from epoch to epoch by itself; their batch sizes may differ.
@@ -28,20 +29,23 @@ class Mix:
         self.loaders: List[DataLoader] = [loader for loader, _ in loaders]
         self.weights = [int(weight) for _, weight in loaders]
         self.seed, self.step = int(seed), 0
+        self._epochs: Optional[List[Iterator[Any]]] = None
         # That the weights can be drawn by is checked here.
         self._drawn()
         for number, loader in enumerate(self.loaders):
             if (loader.rank, loader.world_size) != (self.loaders[0].rank, self.loaders[0].world_size):
-                raise OptionError(f"option `rank`: loader {number} of the mix is for another rank")
+                raise OptionError(f"option `rank`: loader {number} of the mix was made for another rank")
             if not len(loader):
-                raise OptionError(f"option `split`: loader {number} of the mix has no steps")
+                raise OptionError(f"option `split`: loader {number} of the mix has no batches")
 
     def __iter__(self) -> Iterator[Tuple[int, Any]]:
-        """The number of a loader, and its next batch."""
-        # All of them begin at once, so that each has batches when it is drawn.
-        epochs = [iter(loader) for loader in self.loaders]
+        """The number of a loader, and its next batch. A second iterator goes on where the first
+        one is."""
         while True:
-            number = self._drawn()
+            if self._epochs is None:
+                # All of them begin at once, so that each has batches when it is drawn.
+                self._epochs = [iter(loader) for loader in self.loaders]
+            epochs, number = self._epochs, self._drawn()
             # An epoch may be over where a state was loaded; the one after it is not.
             for _ in range(2):
                 batch = [one for one in [next(epochs[number], None)] if one is not None]
@@ -69,9 +73,9 @@ class Mix:
             raise StateError(f"this is not the state of a mix: {error!r}", "pass what `state_dict()` of a gular.Mix returned") from None
         if not same or len(loaders) != len(self.loaders):
             raise StateError(
-                f"the state is of a mix with seed {state['seed']} and weights {state['weights']}, "
-                f"this one has {self.seed} and {self.weights}"
+                f"the state was saved with seed {state['seed']} and weights {state['weights']}, "
+                f"but this mix has {self.seed} and {self.weights}"
             )
         for loader, one in zip(self.loaders, loaders):
             loader.load_state_dict(one)
-        self.step = step
+        self.step, self._epochs = step, None

@@ -53,6 +53,8 @@ def read_samples(
     :param token_files: Files with tokens for a URL.
     :raises gular.SampleError: for the first key that the bundle does not have.
     """
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"`keys` is a list of keys, such as [{keys!r}]")
     keys = list(keys)
     values = opened(os.fspath(source), digest, cache, token_files).samples(keys, field)
     found = dict(zip(keys, values))

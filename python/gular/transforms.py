@@ -12,9 +12,9 @@ from typing import Any, Dict, Optional, Tuple, Union
 Size = Union[int, Tuple[int, int]]
 
 
-def _size(size: Size) -> Dict[str, int]:
+def _size(size: Size) -> Dict[str, Any]:
     """Of a square, or of (height, width)."""
-    height, width = (size, size) if isinstance(size, int) else size
+    height, width = size if isinstance(size, (tuple, list)) and len(size) == 2 else (size, size)
     return {"width": width, "height": height}
 
 

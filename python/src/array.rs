@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use zerocopy::IntoBytes as _;
 
 use crate::dlpack;
-use crate::here::Here;
+use crate::process_local::ProcessLocal;
 
 /// Numbers in memory, and who owns it.
 #[derive(Debug, Clone)]
@@ -18,17 +18,29 @@ pub(crate) struct Column {
     pub(crate) shape: Vec<usize>,
     /// In numbers, not bytes.
     pub(crate) strides: Vec<usize>,
-    _memory: Arc<Memory>,
-    /// Where the first number is.
-    address: usize,
+    memory: Arc<Memory>,
+    which: Which,
     len_bytes: usize,
+}
+
+/// Which numbers of its memory a column has.
+#[derive(Debug, Clone)]
+enum Which {
+    /// A field of a batch.
+    Field(String),
+    /// The labels of a batch.
+    Labels,
+    /// The numbers of a batch's samples.
+    Ids,
+    /// All, of a copy.
+    All,
 }
 
 #[derive(Debug)]
 enum Memory {
     /// A batch of the loader. After a fork the lock of the ring, to which it goes back, may be
     /// held by a thread that is not there.
-    Lent(Here<Box<Batch>>),
+    Lent(ProcessLocal<Box<Batch>>),
     /// `u64` for their alignment.
     Copied(Vec<u64>),
 }
@@ -43,19 +55,22 @@ pub(crate) enum Part {
 /// batches. `permuted` images have their channels before rows and columns.
 pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String, Part)> {
     let lent = batch.may_be_kept();
-    let batch = Arc::new(Memory::Lent(Here::new(Box::new(batch))));
+    let batch = Arc::new(Memory::Lent(ProcessLocal::new(Box::new(batch))));
     let Memory::Lent(of) = &*batch else { return Vec::new() };
-    let column = |dtype, shape: Vec<usize>, bytes: &[u8]| {
-        let memory = if lent { Arc::clone(&batch) } else { Arc::new(Memory::copy(bytes)) };
-        let (address, strides) = (memory.start(bytes), steps(&shape));
-        Column { dtype, shape, strides, _memory: memory, address, len_bytes: bytes.len() }
+    let column = |which, dtype, shape: Vec<usize>, bytes: &[u8]| {
+        if !lent {
+            return Column::of(dtype, shape, bytes);
+        }
+        let (memory, strides, len_bytes) = (Arc::clone(&batch), steps(&shape), bytes.len());
+        Column { dtype, shape, strides, memory, which, len_bytes }
     };
     let mut parts = Vec::new();
     for (name, values) in of.fields() {
         let part = match values {
             Values::Bytes(values) => Part::Bytes(values.to_vec()),
             Values::Array(array) => {
-                let mut made = column(array.dtype, array.shape, array.bytes);
+                let mut made =
+                    column(Which::Field(name.to_owned()), array.dtype, array.shape, array.bytes);
                 if permuted && name == "image" && of.layout() == Layout::ChannelsLast {
                     made.shape[1..].rotate_right(1);
                     made.strides[1..].rotate_right(1);
@@ -67,7 +82,7 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
     }
     let n = of.len();
     if labelled {
-        let labels = column(Dtype::I64, vec![n], of.labels().as_bytes());
+        let labels = column(Which::Labels, Dtype::I64, vec![n], of.labels().as_bytes());
         parts.push(("label".to_owned(), Part::Numbers(labels)));
     }
     if !of.blended().is_empty() {
@@ -79,7 +94,7 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
         parts.push(("weight".to_owned(), Part::Numbers(weights)));
     }
     // Numbers of samples are far below 2^63.
-    let ids = column(Dtype::I64, vec![n], of.sample_ids().as_bytes());
+    let ids = column(Which::Ids, Dtype::I64, vec![n], of.sample_ids().as_bytes());
     parts.push(("index".to_owned(), Part::Numbers(ids)));
     parts
 }
@@ -89,14 +104,6 @@ impl Memory {
         let mut words = vec![0_u64; bytes.len().div_ceil(8)];
         words.as_mut_bytes()[..bytes.len()].copy_from_slice(bytes);
         Self::Copied(words)
-    }
-
-    /// Where `bytes`, or their copy, begin.
-    fn start(&self, bytes: &[u8]) -> usize {
-        match self {
-            Self::Lent(..) => bytes.as_ptr() as usize,
-            Self::Copied(words) => words.as_ptr() as usize,
-        }
     }
 }
 
@@ -112,30 +119,33 @@ fn steps(shape: &[usize]) -> Vec<usize> {
 impl Column {
     /// `bytes` as numbers of `dtype`, in memory of their own.
     pub(crate) fn of(dtype: Dtype, shape: Vec<usize>, bytes: &[u8]) -> Self {
-        let memory = Arc::new(Memory::copy(bytes));
-        let address = memory.start(bytes);
-        Self {
-            dtype,
-            strides: steps(&shape),
-            shape,
-            _memory: memory,
-            address,
-            len_bytes: bytes.len(),
+        let (memory, strides) = (Arc::new(Memory::copy(bytes)), steps(&shape));
+        Self { dtype, strides, shape, memory, which: Which::All, len_bytes: bytes.len() }
+    }
+
+    /// Its numbers, as they lie in memory.
+    fn bytes(&self) -> &[u8] {
+        match (&*self.memory, &self.which) {
+            (Memory::Copied(words), _) => &words.as_bytes()[..self.len_bytes],
+            (Memory::Lent(batch), Which::Field(name)) => match batch.field(name) {
+                Some(Values::Array(array)) => array.bytes,
+                _ => &[],
+            },
+            (Memory::Lent(batch), Which::Labels) => batch.labels().as_bytes(),
+            (Memory::Lent(batch), Which::Ids) => batch.sample_ids().as_bytes(),
+            (Memory::Lent(_), Which::All) => &[],
         }
     }
 
+    /// Where the first number is.
     pub(crate) fn address(&self) -> usize {
-        self.address
+        self.bytes().as_ptr() as usize
     }
 
     /// The same numbers in memory of their own.
     fn copy(&self) -> Self {
-        // SAFETY: `memory` has as many bytes there, and is kept while this is read.
-        #[expect(unsafe_code, reason = "the memory of a batch, by its address")]
-        let bytes =
-            unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len_bytes) };
-        let memory = Arc::new(Memory::copy(bytes));
-        Self { address: memory.start(bytes), _memory: memory, ..self.clone() }
+        let memory = Arc::new(Memory::copy(self.bytes()));
+        Self { memory, which: Which::All, ..self.clone() }
     }
 
     fn type_name(&self) -> &'static str {
@@ -155,8 +165,8 @@ impl Column {
     }
 }
 
-const NO_BF16: &str = "NumPy has no bfloat16: take it by DLPack (torch.from_dlpack, \
-                       jax.numpy.from_dlpack), or ask the loader for `numbers=\"f16\"` or `\"f32\"`";
+const NO_BF16: &str = "NumPy has no bfloat16: use DLPack (torch.from_dlpack, \
+    jax.numpy.from_dlpack), or set the loader's `numbers` to `\"f16\"` or `\"f32\"`";
 
 /// Numbers of one field of a batch, in the loader's own memory.
 ///
@@ -200,7 +210,7 @@ impl Array {
     /// The address of the first number.
     #[getter]
     fn ptr(&self) -> usize {
-        self.0.address
+        self.0.address()
     }
 
     fn __len__(&self) -> usize {
@@ -224,7 +234,7 @@ impl Array {
         interface.set_item("typestr", typestr)?;
         interface.set_item("shape", PyTuple::new(py, &self.0.shape)?)?;
         interface.set_item("strides", PyTuple::new(py, strides)?)?;
-        interface.set_item("data", (self.0.address, false))?;
+        interface.set_item("data", (self.0.address(), false))?;
         Ok(interface)
     }
 
@@ -254,10 +264,10 @@ impl Array {
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         if stream.is_some() {
-            return Err(PyBufferError::new_err("memory of the CPU has no stream"));
+            return Err(PyBufferError::new_err("an array in the CPU's memory has no stream"));
         }
         if dl_device.is_some_and(|device| device != (dlpack::CPU, 0)) {
-            return Err(PyBufferError::new_err("the array is in memory of the CPU"));
+            return Err(PyBufferError::new_err("the array is in the CPU's memory"));
         }
         let copy = copy.unwrap_or_default();
         let column = if copy { self.0.copy() } else { self.0.clone() };

@@ -40,7 +40,8 @@ pub(crate) fn augment(changes: Vec<Change>) -> Result<Option<Augment>, Error> {
 impl Change {
     fn fault(&self) -> Option<String> {
         let probability = |p: f64| {
-            (!(0.0..=1.0).contains(&p)).then(|| format!("{p} is not a probability from 0 to 1"))
+            (!(0.0..=1.0).contains(&p))
+                .then(|| format!("{p} is not a probability; expected 0 to 1"))
         };
         match self {
             Self::HorizontalFlip { p }
@@ -51,9 +52,9 @@ impl Change {
             Self::ColorJitter { brightness, contrast, saturation, hue } => {
                 let good = |strength: &f32| strength.is_finite() && *strength >= 0.0;
                 let wrong = [brightness, contrast, saturation].into_iter().find(|s| !good(s));
-                let wrong = wrong.map(|s| format!("a strength of {s} is not 0 or more"));
-                let turn =
-                    (!(0.0..=0.5).contains(hue)).then(|| format!("hue {hue} is not 0 to 0.5"));
+                let wrong = wrong.map(|s| format!("the strength is {s}, expected 0 or more"));
+                let turn = (!(0.0..=0.5).contains(hue))
+                    .then(|| format!("the hue is {hue}, expected 0 to 0.5"));
                 wrong.or(turn)
             }
             Self::Erasing { p, scale, ratio, value } => {
@@ -61,7 +62,7 @@ impl Change {
                     |(low, high): &(f64, f64)| *low > 0.0 && low <= high && high.is_finite();
                 let wrong = (!range(scale) || !range(ratio) || scale.1 > 1.0 || !value.is_finite())
                     .then(|| {
-                        format!("scale {scale:?}, ratio {ratio:?} or value {value} cannot be")
+                        format!("scale {scale:?}, ratio {ratio:?} or value {value} is out of range")
                     });
                 probability(*p).or(wrong)
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gular_runtime::{
     Bundle, BundleOptions, DecodeOptions, Decoder, Dtype, Env, Error, FieldIdx, LoaderError,
-    SampleId, Split, open_bundle,
+    SampleId, Split, has_splits, open_bundle,
 };
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -15,7 +15,8 @@ use serde_json::json;
 
 use crate::array::{Array, Column};
 use crate::error::raise;
-use crate::here::Here;
+use crate::given;
+use crate::process_local::ProcessLocal;
 use crate::wait::{Waits, opened};
 
 #[derive(Debug, Deserialize)]
@@ -33,7 +34,7 @@ struct Settings {
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Dataset {
     /// What keeps the files of a fetched bundle may be a lock with a thread.
-    bundle: Here<Arc<Bundle>>,
+    bundle: ProcessLocal<Arc<Bundle>>,
     split: Split,
     field: FieldIdx,
     /// Type and shape of a field of numbers.
@@ -50,9 +51,7 @@ impl Dataset {
     #[pyo3(signature = (settings, tell=None))]
     fn new(py: Python<'_>, settings: &str, tell: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let tell = tell.map(|tell| tell.clone().unbind());
-        let settings: Settings = serde_json::from_str(settings).map_err(|error| {
-            raise(py, &Error::Option { option: "options", reason: error.to_string() })
-        })?;
+        let settings: Settings = given::parse(py, settings)?;
         let Settings { source, split, field, decode, cache, token_files } = settings;
         let bundle = opened(py, &Waits::default(), tell.as_ref(), move |watch| {
             let options = BundleOptions {
@@ -62,6 +61,7 @@ impl Dataset {
                 ..BundleOptions::default()
             };
             let opened = open_bundle(&source, &options, &Env::process(), watch)?;
+            has_splits(opened.bundle.manifest(), &[split])?;
             Ok(Arc::new(opened.bundle))
         })?;
         let at = bundle.manifest().field(&field).map_err(|error| raise(py, &error.into()))?;
@@ -69,7 +69,7 @@ impl Dataset {
         let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
         let fixed = found.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
         let decoders = Mutex::default();
-        let bundle = Here::new(bundle);
+        let bundle = ProcessLocal::new(bundle);
         Ok(Self { bundle, split, field: at, fixed, decode, decoders })
     }
 
@@ -135,7 +135,9 @@ impl Dataset {
     fn locate(&self, index: u64) -> PyResult<SampleId> {
         self.bundle.locate(self.split, index).map_err(|_| {
             let n = self.bundle.n_samples(self.split);
-            PyIndexError::new_err(format!("sample {index} of {n}"))
+            PyIndexError::new_err(format!(
+                "there is no sample {index}: the data set has {n} samples"
+            ))
         })
     }
 
@@ -153,7 +155,7 @@ impl Dataset {
             Err(source) => {
                 let shard = self.bundle.shard(id.shard)?.data().path();
                 let key = self.bundle.key(id)?.to_string();
-                Err(LoaderError::Decode { key, shard, row: id.row.0, source }.into())
+                Err(LoaderError::Decode { key, shard, row: id.row, source }.into())
             }
         }
     }

@@ -8,6 +8,8 @@
 //! Who takes the tensor renames the capsule and calls the deleter when done, on any thread, with
 //! or without Python's lock; a capsule that nobody took calls it itself.
 
+#![expect(unsafe_code, reason = "capsules of Python's C interface, and callbacks from C")]
+
 use std::ffi::{CStr, c_void};
 
 use gular_runtime::Dtype;
@@ -109,16 +111,12 @@ pub(crate) fn capsule(
         };
         let export = export(column, managed, |managed| &mut managed.tensor, |m, c| m.context = c);
         // SAFETY: what `export` made, under the name of its type.
-        #[expect(unsafe_code, reason = "a capsule of a tensor that was just made")]
         return unsafe { wrap(py, export.cast(), VERSIONED, drop_versioned) };
     }
     let managed = |tensor, context| Managed { tensor, context, deleter: Some(delete_plain) };
     let export = export(column, managed, |managed| &mut managed.tensor, |m, c| m.context = c);
     // SAFETY: what `export` made, under the name of its type.
-    #[expect(unsafe_code, reason = "a capsule of a tensor that was just made")]
-    unsafe {
-        wrap(py, export.cast(), PLAIN, drop_plain)
-    }
+    unsafe { wrap(py, export.cast(), PLAIN, drop_plain) }
 }
 
 /// Puts `column` and its description where they stay until the deleter is called.
@@ -146,7 +144,6 @@ fn export<T>(
     (tensor.shape, tensor.strides) = (at, steps);
     let made = Box::into_raw(made);
     // SAFETY: made by the line above, and nobody else has it.
-    #[expect(unsafe_code, reason = "a description that points to its own owner")]
     unsafe {
         context(&mut (*made).managed, made.cast());
         &raw mut (*made).managed
@@ -155,7 +152,6 @@ fn export<T>(
 
 /// # Safety
 /// `managed` is what `destructor` takes from a capsule named `name`.
-#[expect(unsafe_code, reason = "capsules are of Python's C interface")]
 unsafe fn wrap(
     py: Python<'_>,
     managed: *mut c_void,
@@ -169,21 +165,18 @@ unsafe fn wrap(
 }
 
 /// Whoever took the tensor is done with it.
-#[expect(unsafe_code, reason = "a callback of C")]
 unsafe extern "C" fn delete_plain(managed: *mut Managed) {
     // SAFETY: made by `export`, and handed over to this one call.
     drop(unsafe { Box::from_raw((*managed).context.cast::<Export<Managed>>()) });
 }
 
 /// As [`delete_plain`].
-#[expect(unsafe_code, reason = "a callback of C")]
 unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
     // SAFETY: made by `export`, and handed over to this one call.
     drop(unsafe { Box::from_raw((*managed).context.cast::<Export<ManagedVersioned>>()) });
 }
 
 /// The capsule goes away; nobody took the tensor if it still has its first name.
-#[expect(unsafe_code, reason = "a callback of Python")]
 unsafe extern "C" fn drop_plain(capsule: *mut ffi::PyObject) {
     // SAFETY: a capsule of `wrap`, whose pointer is a tensor that was not taken.
     unsafe {
@@ -194,7 +187,6 @@ unsafe extern "C" fn drop_plain(capsule: *mut ffi::PyObject) {
 }
 
 /// As [`drop_plain`].
-#[expect(unsafe_code, reason = "a callback of Python")]
 unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
     // SAFETY: a capsule of `wrap`, whose pointer is a tensor that was not taken.
     unsafe {

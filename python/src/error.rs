@@ -1,19 +1,57 @@
 //! Errors as exceptions of the package: `gular.errors`.
 
-use gular_runtime::{Error, LoaderError};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use gular_runtime::{BundleError, Error, LoaderError, TransferError};
 use pyo3::prelude::*;
 
 /// The exception for `error`: what went wrong, then what the user can do next.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
-    let key = match error {
+    named(py, class(error), &error.to_string(), hint(error).as_deref(), key(error))
+}
+
+/// As [`raise`], of a batch of a loader, which can do without a sample.
+pub(crate) fn raise_in_training(py: Python<'_>, error: &Error) -> PyErr {
+    let Error::Loader(LoaderError::Decode { .. } | LoaderError::MaskSize { .. }) = error else {
+        return raise(py, error);
+    };
+    let hint = "repair these images and pack again, or train without them: \
+                `on_bad_sample=\"skip\"`";
+    named(py, class(error), &error.to_string(), Some(hint), key(error))
+}
+
+fn hint(error: &Error) -> Option<String> {
+    let is_missing = |path: &Path| {
+        let is_manifest = path.file_name().is_some_and(|name| name == "manifest.json");
+        is_manifest && path.parent().is_some_and(Path::is_dir)
+    };
+    match error {
+        Error::Io(error) | Error::Bundle(BundleError::Io(error))
+            if error.kind() == ErrorKind::NotFound && is_missing(&error.path) =>
+        {
+            let hint = "this folder is not a bundle; `gular pack IMAGES BUNDLE` makes one of a \
+                        folder of images";
+            Some(hint.to_owned())
+        }
+        error => error.hint(),
+    }
+}
+
+/// The sample that it is about.
+fn key(error: &Error) -> Option<&str> {
+    match error {
         Error::Loader(
             LoaderError::Decode { key, .. }
             | LoaderError::MaskSize { key, .. }
             | LoaderError::Panicked { key, .. },
-        ) => Some(key.as_str()),
+        )
+        | Error::Bundle(BundleError::Label { key, .. } | BundleError::Value { key, .. }) => {
+            Some(key)
+        }
+        Error::Bundle(BundleError::SampleDigest(fault)) => Some(&fault.key),
         _ => None,
-    };
-    named(py, class(error), &error.to_string(), error.hint().as_deref(), key)
+    }
 }
 
 /// The exception `class` of `gular.errors`.
@@ -36,7 +74,7 @@ pub(crate) fn named(
 
 fn class(error: &Error) -> &'static str {
     match error {
-        Error::Option { .. } => "OptionError",
+        Error::Option { .. } | Error::Transfer(TransferError::NoSplit { .. }) => "OptionError",
         Error::Bundle(_) | Error::Io(_) => "BundleError",
         Error::Transfer(_) | Error::Loader(LoaderError::Shard(_) | LoaderError::NoRoom { .. }) => {
             "TransferError"

@@ -15,7 +15,8 @@ use pyo3::types::PyBytes;
 use serde::Deserialize;
 
 use crate::error::raise;
-use crate::here::Here;
+use crate::given;
+use crate::process_local::ProcessLocal;
 use crate::streams::{self, Stream};
 use crate::wait::{Waits, opened};
 
@@ -36,7 +37,7 @@ struct Settings {
 /// is more than a few samples, and stays in the node's cache.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Files {
-    stream: Here<Stream>,
+    stream: ProcessLocal<Stream>,
     /// What a loader of the same bundle is found by.
     source: String,
     options: BundleOptions,
@@ -84,7 +85,7 @@ fn no_room(bundle: &Bundle, shard: ShardIdx, needed: u64, limit: u64) -> NotBrou
         shard: shard.map_or_else(String::new, |shard| shard.file.name.to_string()),
         url: bundle.digest().to_string(),
         reason: format!(
-            "together with the loaders and open files of this process, that needs a cache of {}, and the limit is {}",
+            "the cache is too small for the loaders and open files of this process: together they take {}, and the limit is {}",
             Size(needed),
             Size(limit)
         ),
@@ -109,9 +110,7 @@ impl Drop for Held {
 impl Files {
     #[new]
     fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
-        let settings: Settings = serde_json::from_str(settings).map_err(|error| {
-            raise(py, &Error::Option { option: "options", reason: error.to_string() })
-        })?;
+        let settings: Settings = given::parse(py, settings)?;
         let Settings { source, digest, cache, token_files } = settings;
         let open = OpenOptions { digest, ..OpenOptions::default() };
         let options = BundleOptions { open, cache, token_files, ..BundleOptions::default() };
@@ -120,7 +119,7 @@ impl Files {
             move |watch| streams::alone(&source, options, &Env::process(), watch)
         })?;
         let (open, singly) = (Mutex::default(), Mutex::default());
-        Ok(Self { stream: Here::new(stream), source, options, open, singly })
+        Ok(Self { stream: ProcessLocal::new(stream), source, options, open, singly })
     }
 
     /// Name, bytes and split of each shard.
@@ -134,7 +133,9 @@ impl Files {
     fn open(&self, py: Python<'_>, name: &str) -> PyResult<Option<ShardFile>> {
         let mut shards = self.stream.bundle.manifest().shards.iter();
         match shards.position(|shard| shard.file.name.as_str() == name) {
-            Some(shard) => Ok(Some(ShardFile { held: Here::new(self.hold(py, ShardIdx(shard))?) })),
+            Some(shard) => {
+                Ok(Some(ShardFile { held: ProcessLocal::new(self.hold(py, ShardIdx(shard))?) }))
+            }
             None => Ok(None),
         }
     }
@@ -312,7 +313,7 @@ impl Files {
 /// A shard as a file. Every byte of it is compared with its block's digest before it is given.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct ShardFile {
-    held: Here<Arc<Held>>,
+    held: ProcessLocal<Arc<Held>>,
 }
 
 #[pymethods]

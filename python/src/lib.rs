@@ -5,13 +5,15 @@
 //! each has one name and one check.
 
 mod array;
+mod asked;
 mod augment;
 mod dataset;
 mod dlpack;
 mod error;
 mod files;
-mod here;
+mod given;
 mod loader;
+mod process_local;
 mod settings;
 mod streams;
 mod wait;

@@ -4,15 +4,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gular_runtime::order::{LoaderState, Tally};
 use gular_runtime::{
-    Bundle, Env, Error, LoaderOptions, Mix, Normalise, Phase, Predicate, Ranks, Watch, open_bundle,
+    Bundle, Env, Error, LoaderOptions, Mix, Normalise, Phase, Predicate, Ranks, Watch, has_splits,
+    open_bundle,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
 
 use crate::array::{Array, Part, parts};
-use crate::error::{named, raise};
-use crate::here::Here;
+use crate::asked::{Asked, Keys};
+use crate::error::{named, raise, raise_in_training};
+use crate::given;
+use crate::process_local::ProcessLocal;
 use crate::settings::Settings;
 use crate::streams;
 use crate::wait::{LOOK, Lines, Waits, opened};
@@ -20,7 +23,7 @@ use crate::wait::{LOOK, Lines, Waits, opened};
 /// The loader of one split, in the process that made it.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Loader {
-    loader: Here<Mutex<gular_runtime::Loader>>,
+    loader: ProcessLocal<Mutex<gular_runtime::Loader>>,
     /// What its shards are waited for with.
     waits: Waits,
     /// Told that.
@@ -42,21 +45,28 @@ impl Loader {
         select: Option<Py<PyAny>>,
         tell: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let settings = Settings::parse(settings).map_err(|error| raise(py, &error))?;
+        let settings: Settings = given::parse(py, settings)?;
         let permuted = settings.permuted();
         let select = select.map(Selected::new);
         let made = opened(py, &Waits::default(), tell.as_ref(), {
             let select = select.clone();
             move |watch| {
-                let (bundle, options, waits) = settings.open(select.as_ref(), watch)?;
-                Ok((gular_runtime::Loader::new(bundle, options)?, waits))
+                let Prepared { bundle, options, waits, asked } =
+                    settings.open(select.as_ref(), watch)?;
+                let n_samples = bundle.n_samples(options.split);
+                let loader = gular_runtime::Loader::new(bundle, options)?;
+                let unmet = asked.unmet(n_samples - loader.n_left_out(), n_samples);
+                Ok((loader, waits, unmet))
             }
         });
         // What the user's function raised goes before what it led to.
         select.map_or(Ok(()), Selected::raised)?;
-        let (loader, waits) = made?;
+        let (loader, waits, unmet) = made?;
+        if let Some(unmet) = unmet {
+            return Err(unmet.raise(py));
+        }
         let labelled = loader.bundle().manifest().has_labels();
-        Ok(Self { loader: Here::new(Mutex::new(loader)), waits, tell, permuted, labelled })
+        Ok(Self { loader: ProcessLocal::new(Mutex::new(loader)), waits, tell, permuted, labelled })
     }
 
     /// Begins `epoch`; where the state restored last left off, if it is of this epoch.
@@ -80,7 +90,7 @@ impl Loader {
             }
             lines.look(py)?;
         };
-        let Some(batch) = taken.transpose().map_err(|error| raise(py, &error))? else {
+        let Some(batch) = taken.transpose().map_err(|error| raise_in_training(py, &error))? else {
             return Ok(None);
         };
         let keys = batch.keys().to_vec();
@@ -189,9 +199,10 @@ impl Loader {
         if self.loader.is_own() {
             return Ok(&self.loader);
         }
-        let what = "this DataLoader was made before a fork, and its threads stayed behind";
-        let hint = "make the DataLoader in the process that uses it, or start that process by \
-                    `spawn`: it reads with threads of its own and needs no worker processes";
+        let what =
+            "this DataLoader was made before a fork, and the new process does not have its threads";
+        let hint = "make the DataLoader in the process that uses it, or start that process with \
+            `spawn`; the DataLoader has its own threads and needs no worker processes";
         Err(named(py, "ForkError", what, Some(hint), None))
     }
 }
@@ -200,13 +211,21 @@ fn lock(loader: &Mutex<gular_runtime::Loader>) -> MutexGuard<'_, gular_runtime::
     loader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A bundle, and all that its loader is made of.
+struct Prepared {
+    bundle: Arc<Bundle>,
+    options: LoaderOptions,
+    /// What its shards will be waited for with.
+    waits: Waits,
+    asked: Asked,
+}
+
 impl Settings {
-    /// The bundle, what its loader is told, and what its shards will be waited for with.
-    fn open(
-        self,
-        select: Option<&Selected>,
-        watch: Watch<'_>,
-    ) -> Result<(Arc<Bundle>, LoaderOptions, Waits), Error> {
+    /// Opens the bundle.
+    ///
+    /// # Errors
+    /// [`gular_runtime::TransferError::NoSplit`], and those of [`open_bundle`].
+    fn open(mut self, select: Option<&Selected>, watch: Watch<'_>) -> Result<Prepared, Error> {
         let env = Env::process();
         let ranks = self.ranks(&env)?;
         let (source, options) = (self.source.clone(), self.bundle()?);
@@ -222,10 +241,13 @@ impl Settings {
                 (Arc::new(opened.bundle), Waits::default())
             }
         };
-        let only = select.map(Selected::predicate);
+        has_splits(bundle.manifest(), &[self.split])?;
+        let asked = self.asked(select.is_some());
+        let by_key = || asked.keys.as_ref().map(Keys::predicate);
+        let only = select.map(Selected::predicate).or_else(by_key);
         let statistics = || Normalise::of_manifest(bundle.manifest());
         let options = self.loader(&ranks, &env, only, statistics)?;
-        Ok((bundle, options, waits))
+        Ok(Prepared { bundle, options, waits, asked })
     }
 }
 
@@ -270,17 +292,21 @@ pub(crate) fn n_steps(
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<u64> {
     let tell = tell.map(|tell| tell.clone().unbind());
-    let settings = Settings::parse(settings).map_err(|error| raise(py, &error))?;
+    let settings: Settings = given::parse(py, settings)?;
     let select = select.map(Selected::new);
     let counted = opened(py, &Waits::default(), tell.as_ref(), {
         let select = select.clone();
         move |watch| {
-            let (bundle, options, _) = settings.open(select.as_ref(), watch)?;
-            gular_runtime::Loader::n_steps_of(&bundle, &options)
+            let Prepared { bundle, options, asked, .. } = settings.open(select.as_ref(), watch)?;
+            let n_steps = gular_runtime::Loader::n_steps_of(&bundle, &options)?;
+            // With `drop_last` there may be samples that make no step.
+            let n_at_least = n_steps.max(u64::from(options.order.drop_last));
+            Ok((n_steps, asked.unmet(n_at_least, bundle.n_samples(options.split))))
         }
     });
     select.map_or(Ok(()), Selected::raised)?;
-    counted
+    let (n_steps, unmet) = counted?;
+    unmet.map_or(Ok(n_steps), |unmet| Err(unmet.raise(py)))
 }
 
 /// Rank and world size, as the launcher of this process says.
@@ -298,7 +324,8 @@ pub(crate) fn mixed(py: Python<'_>, weights: Vec<u32>, seed: u64, step: u64) -> 
 
 fn parse_state(py: Python<'_>, text: &str) -> PyResult<LoaderState> {
     serde_json::from_str(text).map_err(|error| {
-        let what = format!("this is not the state of a loader: {error}");
+        let error = error.to_string();
+        let what = format!("this is not the state of a loader: {}", given::reason(&error));
         let hint = "pass what `state_dict()` of a gular.DataLoader returned";
         named(py, "StateError", &what, Some(hint), None)
     })
@@ -311,17 +338,17 @@ pub(crate) fn merge_states(py: Python<'_>, states: Vec<String>) -> PyResult<Stri
         states.into_iter().map(|text| parse_state(py, &text)).collect::<PyResult<_>>()?;
     let mut states = states.into_iter();
     let Some(mut merged) = states.next() else {
-        return Err(named(py, "StateError", "there is no state to merge", None, None));
+        return Err(named(py, "StateError", "no state to merge was given", None, None));
     };
     for state in states {
         let differs = state.check(&merged).map_err(|error| raise(py, &error.into()));
         differs?;
         if (state.epoch, state.consumed) != (merged.epoch, merged.consumed) {
             let what = format!(
-                "the ranks are at different steps: epoch {} after {} samples, and epoch {} after {}",
+                "the states are of different steps: epoch {} after {} samples, and epoch {} after {}",
                 merged.epoch, merged.consumed, state.epoch, state.consumed
             );
-            let hint = "take the states of all ranks after the same step";
+            let hint = "save the states of all ranks after the same step";
             return Err(named(py, "StateError", &what, Some(hint), None));
         }
         merged.tally = match (merged.tally.take(), &state.tally) {

@@ -13,6 +13,7 @@ use gular_runtime::{
 };
 use serde::Deserialize;
 
+use crate::asked::{Asked, Keys};
 use crate::augment::{Change, augment};
 
 /// All options but the rank; absent ones are those of [`LoaderOptions::new`].
@@ -34,7 +35,7 @@ pub(crate) struct Settings {
     augment: Vec<Change>,
     mixup: Option<f64>,
     cutmix: Option<f64>,
-    numbers: Kind,
+    numbers: NumberKind,
     layout: Axes,
     normalise: Scale,
     depth: Option<Bits>,
@@ -46,7 +47,7 @@ pub(crate) struct Settings {
     jpeg: Option<String>,
     scaling: Option<Reduction>,
     max_pixels: Option<u64>,
-    only: Option<HashSet<String>>,
+    only: Option<Vec<String>>,
     never: Option<HashSet<Digest>>,
     fold: Option<FoldOf>,
     draw: Option<Drawing>,
@@ -86,7 +87,7 @@ enum Reduction {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum NumberKind {
     F32,
     F16,
     Bf16,
@@ -162,11 +163,16 @@ enum When {
 }
 
 impl Settings {
-    /// # Errors
-    /// [`Error::Option`] with what serde says.
-    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text)
-            .map_err(|error| Error::Option { option: "options", reason: error.to_string() })
+    /// What is asked of the samples of its split; `selects` says whether a function is.
+    pub(crate) fn asked(&mut self, selects: bool) -> Asked {
+        let by = [
+            ("keys", self.only.is_some()),
+            ("select", selects),
+            ("never", self.never.is_some()),
+            ("fold", self.fold.is_some()),
+        ];
+        let by = by.into_iter().find_map(|(option, is_given)| is_given.then_some(option));
+        Asked { split: self.split, by, keys: self.only.take().map(Keys::new) }
     }
 
     /// Whether images of pixels in a row are named channels first.
@@ -186,8 +192,9 @@ impl Settings {
     pub(crate) fn bundle(&self) -> Result<BundleOptions, Error> {
         let size = |text: &String| {
             Size::parse(text).map(|size| size.0).ok_or_else(|| {
-                let reason =
-                    format!("`{text}` is not a size such as `200GB`, `64GiB` or plain bytes");
+                let reason = format!(
+                    "`{text}` is not a size; expected for example `200GB`, `64GiB` or plain bytes"
+                );
                 Error::Option { option: "cache_limit", reason }
             })
         };
@@ -241,7 +248,9 @@ impl Settings {
             Scale::By { scale, mean, std } => Normalise { scale, mean, std },
             Scale::Bundle => match normalise() {
                 Some(found) => found,
-                None => return fail("normalise", "the bundle's manifest has no statistics"),
+                None => {
+                    return fail("normalise", "the bundle's manifest has no statistics of pixels");
+                }
             },
         };
         let draw = match self.draw {
@@ -249,7 +258,7 @@ impl Settings {
             Some(Drawing::Class) => Draw::ByClass,
             Some(Drawing::Weights(weights)) => match Weights::scaled(&weights) {
                 Some(weights) => Draw::ByWeight(weights),
-                None => return fail("draw", "weights are to be 0 or more, and not all 0"),
+                None => return fail("draw", "expected weights of 0 or more, and not all 0"),
             },
         };
         let jpeg = match self.jpeg.as_deref() {
@@ -259,7 +268,7 @@ impl Settings {
                     |backend: &&JpegBackend| backend.name().split(['-', ' ']).any(|w| w == name);
                 match JpegBackend::ALL.iter().find(words) {
                     Some(backend) => *backend,
-                    None => return fail("jpeg", &format!("this build has no `{name}`")),
+                    None => return fail("jpeg", &format!("this build does not have `{name}`")),
                 }
             }
         };
@@ -287,21 +296,17 @@ impl Settings {
                 (Some(mixup), Some(cutmix)) => Some(Blend::Either { mixup, cutmix }),
             },
             numbers: match self.numbers {
-                Kind::F32 => Numbers::F32,
-                Kind::F16 => Numbers::F16,
-                Kind::Bf16 => Numbers::Bf16,
-                Kind::Stored => Numbers::Stored,
+                NumberKind::F32 => Numbers::F32,
+                NumberKind::F16 => Numbers::F16,
+                NumberKind::Bf16 => Numbers::Bf16,
+                NumberKind::Stored => Numbers::Stored,
             },
             layout: match self.layout {
                 Axes::Planes => Layout::Contiguous,
                 Axes::Pixels | Axes::ChannelsLast => Layout::ChannelsLast,
             },
             normalise,
-            select: Select {
-                only: only.or_else(|| self.only.map(Predicate::keys)),
-                never: self.never.map(Arc::new),
-                fold,
-            },
+            select: Select { only, never: self.never.map(Arc::new), fold },
             draw,
             across_epochs: self.across_epochs.unwrap_or(base.across_epochs),
             n_epochs: self.n_epochs,

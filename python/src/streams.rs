@@ -53,7 +53,9 @@ pub(crate) fn shared(source: &str, options: &BundleOptions) -> Result<Option<Str
     let Some(found) = open.iter().find(|one| one.place == place) else { return Ok(None) };
     if options.cache_limit.is_some_and(|limit| found.limit != Some(limit)) {
         let limit = found.limit.map_or("none".to_owned(), |limit| Size(limit).to_string());
-        let reason = format!("another loader of this bundle has {limit}, and both share the cache");
+        let reason = format!(
+            "another loader of this bundle set the limit {limit}, and both share the cache"
+        );
         return Err(Error::Option { option: "cache_limit", reason });
     }
     let waits = found.waits.clone();

@@ -1,4 +1,4 @@
-//! When to stop so that what was learnt is saved in time.
+//! When a training must stop so that it can still save its state.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,7 +20,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// `stop_after` this call, or before `end`.
+    /// Stops `stop_after` from now, or in time before `end`, whichever is earlier.
     #[must_use]
     pub fn new(stop_after: Option<Duration>, end: Option<EndTime>) -> Self {
         let now = Instant::now();
@@ -29,13 +29,13 @@ impl Deadline {
         Self { stop_at, end, save: Duration::ZERO }
     }
 
-    /// Counts a checkpoint, which took so long: the next one is expected to take no longer
-    /// than twice the longest.
+    /// Records how long a checkpoint took: the next one is expected to take no longer than twice
+    /// the longest.
     pub fn saved(&mut self, took: Duration) {
         self.save = self.save.max(took);
     }
 
-    /// Why the training is to stop now, if it is.
+    /// Returns why the training must stop now; `None` if it need not.
     #[must_use]
     pub fn reached(&self) -> Option<&'static str> {
         let now = Instant::now();

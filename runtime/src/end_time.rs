@@ -1,4 +1,4 @@
-//! When the batch system will end this job, as it says itself.
+//! Asks the batch system when it will end this job.
 //!
 //! | batch system | says it in |
 //! |---|---|
@@ -46,7 +46,7 @@ impl EndTime {
         found.flatten().min_by_key(|end| end.at)
     }
 
-    /// How long it is until then; zero when it is past.
+    /// Returns the time left until then; zero if it is past.
     #[must_use]
     pub fn left(&self, now: SystemTime) -> Duration {
         self.at.duration_since(now).unwrap_or_default()

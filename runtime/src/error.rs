@@ -10,7 +10,7 @@ use crate::loader::LoaderError;
 use crate::order::StateError;
 use crate::rank::RankError;
 
-/// Why the runtime could not do what it was asked.
+/// Any error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -46,7 +46,7 @@ pub enum Error {
     Group(#[from] gular_group::Error),
     /// libtorch refused.
     #[cfg(feature = "torch")]
-    #[error("libtorch: {0}")]
+    #[error("libtorch reports an error: {0}")]
     Torch(#[from] tch::TchError),
     /// An option that cannot be.
     #[error("option `{option}`: {reason}")]
@@ -57,13 +57,13 @@ pub enum Error {
         reason: String,
     },
     /// Tensors that do not fit the model, or cannot be saved.
-    #[error("the tensors do not fit: {reason}")]
+    #[error("the tensors do not match what is expected: {reason}")]
     Tensors {
         /// What does not fit.
         reason: String,
     },
     /// A name that no metric can have.
-    #[error("`{name}` cannot name a metric: {reason}")]
+    #[error("`{name}` cannot be the name of a metric: {reason}")]
     MetricName {
         /// The refused name.
         name: String,
@@ -76,7 +76,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let text = match self {
@@ -103,8 +103,8 @@ impl Error {
         text.map(str::to_owned)
     }
 
-    /// Whether something ended because this process, or another rank of its group, was asked
-    /// to stop, and not because it failed: with its own stop flag set it is to be run again.
+    /// Returns whether work ended because this process or another rank was asked to stop, and not
+    /// because it failed: with its own stop flag set it is to be run again.
     #[must_use]
     pub fn is_stop(&self) -> bool {
         match self {
@@ -117,8 +117,8 @@ impl Error {
         }
     }
 
-    /// Whether the same may work at another time, with nothing changed here, as when servers
-    /// are busy: the process ends with [`EXIT_LATER`](crate::EXIT_LATER).
+    /// Returns whether the same call may succeed later with nothing changed on this machine, for
+    /// example when servers are busy: the process ends with [`EXIT_LATER`](crate::EXIT_LATER).
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {

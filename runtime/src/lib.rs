@@ -33,8 +33,8 @@ pub use deadline::Deadline;
 pub use end_time::EndTime;
 pub use error::Error;
 pub use gular_bundle::{
-    Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Field, FieldIdx, Index, NotBrought,
-    OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues, Split,
+    Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Error as BundleError, Field, FieldIdx,
+    Index, NotBrought, OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues, Split,
 };
 pub use gular_codec::{
     DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Scaling, jpeg_backend,
@@ -44,7 +44,8 @@ pub use gular_files::{Env, Size, write_file};
 pub use gular_group as group;
 #[cfg(feature = "net")]
 pub use gular_transfer::{
-    BundleOptions, Cache, Error as TransferError, Opened, Progress, TellWaiting, Watch, open_bundle,
+    BundleOptions, Cache, Error as TransferError, Opened, Progress, TellWaiting, Watch, has_splits,
+    open_bundle,
 };
 pub use loader::{
     Array, Batch, Delivered, Depth, Draw, Element, Epoch, Fold, IGNORED_LABEL, Layout, Loader,

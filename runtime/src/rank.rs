@@ -1,4 +1,4 @@
-//! Which of how many processes this one is, as options or its launcher say.
+//! Finds rank and world size of this process, from options or from its launcher.
 
 use std::fmt;
 use std::thread;
@@ -7,7 +7,7 @@ use gular_files::Env;
 
 use crate::Error;
 
-/// Who said which rank this process is.
+/// Where the rank of this process comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RankSource {
@@ -31,12 +31,14 @@ pub enum RankSource {
     Single,
 }
 
-/// Why it cannot be told which process this one is.
+/// Why the rank of this process cannot be found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RankError {
     /// A variable of the environment that should be a number.
-    #[error("environment variable `{variable}` is `{value}`, expected a whole number from 0")]
+    #[error(
+        "the environment variable `{variable}` is `{value}`, expected a whole number, 0 or more"
+    )]
     Value {
         /// The variable.
         variable: &'static str,
@@ -44,7 +46,7 @@ pub enum RankError {
         value: String,
     },
     /// A launcher that said half.
-    #[error("environment variable `{given}` is set and `{missing}` is not")]
+    #[error("the environment variable `{given}` is set, but `{missing}` is not")]
     Half {
         /// What is set.
         given: &'static str,
@@ -53,7 +55,7 @@ pub enum RankError {
     },
     /// A rank that its world does not have.
     #[error(
-        "rank {rank} of world size {world_size} ({origin}): ranks count from 0 and end below it"
+        "rank {rank} does not exist in world size {world_size} ({origin}): ranks count from 0 and must be below the world size"
     )]
     OutOfRange {
         /// The rank.
@@ -64,7 +66,7 @@ pub enum RankError {
         origin: &'static str,
     },
     /// Two launchers say different things about this process.
-    #[error("{first} and {second} contradict each other")]
+    #[error("the launcher's environment is contradictory: {first}, but {second}")]
     Conflict {
         /// The first source, its rank and world size.
         first: String,
@@ -74,11 +76,13 @@ pub enum RankError {
 }
 
 impl RankError {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Half { .. } => "set both, or neither for a process that trains alone",
+            Self::Half { .. } => {
+                "set both variables, or none of the two if the process trains alone"
+            }
             Self::OutOfRange { origin: "options", .. } => {
                 "start as many processes as the world size says, with ranks from 0"
             }
@@ -89,7 +93,7 @@ impl RankError {
     }
 }
 
-/// This process among those of one training.
+/// The rank of this process among the processes of a training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ranks {
     /// Which process, from 0.
@@ -146,7 +150,7 @@ impl Ranks {
         Ok(first)
     }
 
-    /// Where this process sits among the ranks that meet.
+    /// Returns this rank's place among the ranks that meet.
     #[cfg(feature = "torch")]
     #[must_use]
     pub fn seat(&self) -> gular_group::Seat {
@@ -183,7 +187,7 @@ impl fmt::Display for Ranks {
 }
 
 impl RankSource {
-    /// The source in words, with its variables.
+    /// The name of the source, with its environment variables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -200,8 +204,8 @@ impl RankSource {
     }
 }
 
-/// How many cores decoding may use: those this process may run on (affinity and
-/// cgroup quota), or `OMP_NUM_THREADS` when that is fewer. HTCondor sets it to the slot's cores.
+/// Returns how many cores decoding may use: those this process may run on (affinity and cgroup
+/// quota), or `OMP_NUM_THREADS` when that is fewer. HTCondor sets it to the slot's cores.
 ///
 /// torchrun sets that to 1 for several processes on a machine, whatever cores there are, and
 /// binds none to any: there they share the cores, by `LOCAL_WORLD_SIZE`.
@@ -393,40 +397,40 @@ mod tests {
         check_error(
             None,
             &with(&SLURM, &[("RANK", "0"), ("WORLD_SIZE", "8")]),
-            "rank 0 of 8 (torchrun: RANK, WORLD_SIZE) and rank 5 of 8 \
-             (Slurm step: SLURM_PROCID, SLURM_NTASKS) contradict each other",
+            "the launcher's environment is contradictory: rank 0 of 8 (torchrun: RANK, WORLD_SIZE), but rank 5 of 8 \
+             (Slurm step: SLURM_PROCID, SLURM_NTASKS)",
         );
         check_error(
             None,
             &with(&SLURM, &[("PMIX_RANK", "4")]),
-            "rank 5 of 8 (Slurm step: SLURM_PROCID, SLURM_NTASKS) and rank 4 of 8 \
-             (PMIx: PMIX_RANK) contradict each other",
+            "the launcher's environment is contradictory: rank 5 of 8 (Slurm step: SLURM_PROCID, SLURM_NTASKS), but rank 4 of 8 \
+             (PMIx: PMIX_RANK)",
         );
         check_error(
             None,
             &[("RANK", "4"), ("WORLD_SIZE", "4")],
-            "rank 4 of world size 4 (torchrun: RANK, WORLD_SIZE): \
-             ranks count from 0 and end below it",
+            "rank 4 does not exist in world size 4 (torchrun: RANK, WORLD_SIZE): \
+             ranks count from 0 and must be below the world size",
         );
         check_error(
             None,
             &[("RANK", "1")],
-            "environment variable `RANK` is set and `WORLD_SIZE` is not",
+            "the environment variable `RANK` is set, but `WORLD_SIZE` is not",
         );
         check_error(
             None,
             &[("WORLD_SIZE", "2"), ("RANK", "")],
-            "environment variable `WORLD_SIZE` is set and `RANK` is not",
+            "the environment variable `WORLD_SIZE` is set, but `RANK` is not",
         );
         check_error(
             Some((0, 0)),
             &[],
-            "rank 0 of world size 0 (options): ranks count from 0 and end below it",
+            "rank 0 does not exist in world size 0 (options): ranks count from 0 and must be below the world size",
         );
         check_error(
             None,
             &[("PMI_RANK", "-1"), ("PMI_SIZE", "4")],
-            "environment variable `PMI_RANK` is `-1`, expected a whole number from 0",
+            "the environment variable `PMI_RANK` is `-1`, expected a whole number, 0 or more",
         );
     }
 

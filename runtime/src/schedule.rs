@@ -14,13 +14,13 @@ pub struct Cosine {
 }
 
 impl Cosine {
-    /// From `peak` to 0 over `total` steps, the first twentieth of them warm-up.
+    /// Falls from `peak` to 0 over `total` steps, of which the first 5 % are the warm-up.
     #[must_use]
     pub fn new(peak: f64, total: u64) -> Self {
         Self { peak, last: 0.0, warm_up: total / 20, total }
     }
 
-    /// The rate of step `step`, counted from 0; `last` from step `total` on.
+    /// Returns the learning rate of step `step`, counted from 0; `last` from step `total` on.
     #[must_use]
     pub fn at(&self, step: u64) -> f64 {
         if step < self.warm_up {

@@ -1,4 +1,4 @@
-//! Being asked to stop: SIGTERM, SIGINT and SIGUSR1 become a flag.
+//! Turns the signals SIGTERM, SIGINT and SIGUSR1 into a flag.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +8,15 @@ use signal_hook::flag;
 
 use crate::Error;
 
-/// The exit code of a job that saved a checkpoint and wants to be run again.
+/// The exit code of a job that saved a checkpoint and should be run again.
 ///
 /// HTCondor's `checkpoint_exit_code = 85`, by its manual's convention.
 pub const EXIT_CHECKPOINTED: u8 = 85;
 
-/// The exit code of a job that could not begin and may at another time: `EX_TEMPFAIL` of
-/// sysexits.h.
+/// The exit code of a job that could not begin, but may succeed later: `EX_TEMPFAIL` of sysexits.h.
 pub const EXIT_LATER: u8 = 75;
 
-/// Set by the first SIGTERM, SIGINT or SIGUSR1; clones share it.
+/// A flag that the first SIGTERM, SIGINT or SIGUSR1 sets; its clones share it.
 ///
 /// The training loop looks at it between steps, saves and exits with
 /// [`EXIT_CHECKPOINTED`]. A second SIGTERM or SIGINT ends the process at once, as if no
@@ -47,19 +46,19 @@ impl StopFlag {
         Ok(this)
     }
 
-    /// Whether the process was asked to stop.
+    /// Returns whether the process was asked to stop.
     #[must_use]
     pub fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for work that takes one to be cancelled by.
+    /// The flag itself, for functions that take a cancel flag.
     #[must_use]
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 
-    /// The same, for what outlives the caller.
+    /// The flag itself, shared, for work that outlives the caller.
     #[must_use]
     pub fn shared(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)

@@ -202,7 +202,7 @@ fn a_turn_that_a_batch_has_no_room_for_is_an_error() {
     assert!(run(1, SIDE).is_ok() && run(2, SIDE + 2).is_ok());
     let error = run(3, SIDE + 2).unwrap_err();
     assert!(matches!(error, Error::Option { option: "augment", .. }), "{error}");
-    let told = "option `augment`: `rotate_90(3)` would make 16 x 18 pixels of 18 x 16";
+    let told = "option `augment`: `rotate_90(3)` would change 18 x 16 pixels to 16 x 18";
     assert!(error.to_string().starts_with(told), "{error}");
 }
 

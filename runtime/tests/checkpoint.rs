@@ -134,7 +134,7 @@ fn any_damage_to_the_newest_falls_back_with_a_warning() {
     type Damage = fn(&Path);
     let cases: [(&str, Damage, &str); 8] = [
         ("flipped", |dir| flip(&dir.join("model.safetensors")), "`model.safetensors` has digest"),
-        ("cut", |dir| cut(&dir.join("model.safetensors")), "is 14 bytes, expected 15"),
+        ("cut", |dir| cut(&dir.join("model.safetensors")), "has 14 bytes, expected 15"),
         (
             "gone",
             |dir| fs::remove_file(dir.join("loader.json")).unwrap(),
@@ -359,7 +359,7 @@ fn full_disk_leaves_the_previous_checkpoint() {
     let error = checkpoints.save(2, &[("model.safetensors", vec![7; 4 << 20])]).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("cannot write") && text.contains("model.safetensors"), "{text}");
-    assert!(error.hint().is_some_and(|hint| hint.contains("free space")));
+    assert!(error.hint().is_some_and(|hint| hint.contains("free some space")));
     assert_eq!(names(dir.path()), ["latest", "step-0000000001"]);
     assert_eq!(newest(&checkpoints).step, 1);
     save(&checkpoints, 3);

@@ -190,7 +190,10 @@ fn a_broken_sample_is_replaced_by_that_of_the_next_position_on_every_rank() {
             let due: Vec<_> = positions.map(at).filter(|sample| broken.contains(sample)).collect();
             assert_eq!(named.len(), due.len());
             for (told, sample) in named.iter().zip(&due) {
-                assert!(told.starts_with(&format!("sample `train/{sample:04}.img`")), "{told}");
+                assert!(
+                    told.starts_with(&format!("cannot decode sample `train/{sample:04}.img`")),
+                    "{told}"
+                );
             }
             if world_size == 1 {
                 let delivered = loader.check_delivered(&loader.state()).unwrap();
@@ -217,5 +220,8 @@ fn where_nothing_can_be_decoded_the_error_names_the_sample_that_was_due() {
     let mut loader = loader(&made, options);
     let error = loader.epoch(0).find_map(Result::err).unwrap();
     assert!(matches!(&error, Error::Loader(LoaderError::Decode { .. })));
-    assert!(error.to_string().starts_with(&format!("sample `train/{first:04}.img`")), "{error}");
+    assert!(
+        error.to_string().starts_with(&format!("cannot decode sample `train/{first:04}.img`")),
+        "{error}"
+    );
 }

@@ -159,7 +159,7 @@ fn states_of_other_trainings_are_refused() {
         assert!(error.to_string().contains(word), "{error}");
     };
     let state = Loader::new(other.bundle, options(kind)).unwrap().state();
-    check(&mut loader, state, "was saved with bundle blake3:");
+    check(&mut loader, state, "was saved with the bundle blake3:");
     let mut options = options(kind);
     options.order.seed = 12;
     let state = Loader::new(made.bundle.clone(), options.clone()).unwrap().state();
@@ -544,7 +544,7 @@ fn an_encoded_mask_holds_classes_and_goes_with_its_image() {
     let error = loader.epoch(0).find_map(Result::err).unwrap();
     assert!(matches!(error, Error::Loader(LoaderError::MaskSize { .. })));
     assert!(error.to_string().contains("sample `03` (row 3 of"), "{error}");
-    assert!(error.to_string().contains("mask has 21 x 18 pixels, its image 20 x 19"), "{error}");
+    assert!(error.to_string().contains("has 21 x 18 pixels, but its image has 20 x 19"), "{error}");
 }
 
 #[test]
@@ -614,11 +614,11 @@ fn fields_and_bands_that_are_not_there_are_named() {
     let fields = |name: &str| vec![name.to_owned()];
     check(
         LoaderOptions { fields: fields("msk"), ..good() },
-        "option `fields`: the bundle has no field `msk`, but `image`, `mask`, `number`",
+        "option `fields`: the bundle has no field `msk`; its fields are `image`, `mask`, `number`",
     );
     check(
         LoaderOptions { fields: fields("image"), ..good() },
-        "option `fields`: `image` is in every",
+        "option `fields`: every batch contains `image`",
     );
     let bands = Some(vec![0, 5]);
     check(LoaderOptions { bands, ..good() }, "option `bands`: [0, 5] of 5 channels");
@@ -722,7 +722,7 @@ fn unknown_labels_are_dropped_alike_on_all_ranks_and_over_a_resume() {
             // A loader that has those samples is in another order.
             let all = LoaderOptions { unknown_labels: UnknownLabels::Ignore, ..options };
             let error = Loader::new(Arc::clone(&made.bundle), all).unwrap().restore(&state);
-            let told = "the state has samples left out: 4, this loader has 0";
+            let told = "the state was saved with samples left out: 4, but this loader has 0";
             assert_eq!(error.unwrap_err().to_string(), told);
         }
         ids.sort_unstable();
@@ -786,7 +786,10 @@ fn an_image_that_cannot_be_decoded_is_named_or_left_out() {
     assert!(batches.by_ref().take(2).all(|b| b.is_ok()));
     let error = batches.next().unwrap().unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("sample `train/0009.img` (row 1 of shard `train-"), "{text}");
+    assert!(
+        text.starts_with("cannot decode sample `train/0009.img` (row 1 of shard `train-"),
+        "{text}"
+    );
     assert!(matches!(error, Error::Loader(LoaderError::Decode { .. })) && error.hint().is_some());
     assert!(batches.next().is_none());
     assert_eq!(batches.state().consumed, 8);
@@ -974,8 +977,11 @@ fn options_that_cannot_be_are_named() {
         assert!(error.starts_with(expected), "{error}");
     };
     check(LoaderOptions { batch_size: 0, ..good() }, "option `batch_size`: it is 0");
-    check(LoaderOptions { slots: 1, ..good() }, "option `slots`: it is 1, at least 2");
-    check(LoaderOptions { rank: 2, world_size: 2, ..good() }, "option `rank`: it is 2 of 2");
+    check(LoaderOptions { slots: 1, ..good() }, "option `slots`: it is 1, expected at least 2");
+    check(
+        LoaderOptions { rank: 2, world_size: 2, ..good() },
+        "option `rank`: rank 2 does not exist among 2 ranks",
+    );
     check(LoaderOptions { transform: Transform::train(0), ..good() }, "option `transform`: the");
     let transform = Transform::train(u32::MAX);
     check(LoaderOptions { transform, ..good() }, "option `transform`: a batch of 4 x 4294967295");

@@ -101,6 +101,6 @@ fn a_mix_that_cannot_be_is_refused() {
     let bundles = bundles();
     let state = mix(&bundles, 0, 1, WEIGHTS).state();
     let error = mix(&bundles, 0, 1, [2, 5, 2]).restore(&state).unwrap_err();
-    assert!(error.to_string().contains("weights [2, 5, 1], this one has 9 and [2, 5, 2]"));
+    assert!(error.to_string().contains("weights [2, 5, 1], but this mix has 9 and [2, 5, 2]"));
     assert!(Mix::new(Vec::new(), 0).is_err());
 }

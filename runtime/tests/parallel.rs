@@ -263,11 +263,14 @@ fn a_loader_of_another_rank_or_place_ends_all_before_the_first_step() {
     };
     assert_eq!(said("right"), ["4 steps", "4 steps"]);
     for text in said("alone") {
-        assert!(text.contains("the loader is of rank 0 of 1, this process is rank"), "{text}");
+        assert!(
+            text.contains("the loader was made for rank 0 of 1, but this process is rank"),
+            "{text}"
+        );
         assert!(text.contains("`LoaderOptions::for_ranks`"), "{text}");
     }
     for text in said("elsewhere") {
-        let told = "the loader of rank 0 has consumed 0, that of rank 1 has 8";
+        let told = "that of rank 0 has consumed 0, that of rank 1 has 8";
         assert!(text.contains(told), "{text}");
     }
 }

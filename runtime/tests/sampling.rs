@@ -282,9 +282,9 @@ fn ten_million_weights_resume_in_a_few_bytes() {
     let mut other = ours.as_slice().to_vec();
     other[17] += 1;
     let error = loader(&made, draw(&Weights::new(other))).restore(&state).unwrap_err();
-    assert!(error.to_string().starts_with("the state has drawing Weight("), "{error}");
+    assert!(error.to_string().starts_with("the state was saved with drawing Weight("), "{error}");
     let few = Loader::new(made.bundle.clone(), draw(&Weights::new(vec![1; 24]))).unwrap_err();
-    assert_eq!(few.to_string(), "option `draw`: there are 24 weights for 25 samples");
+    assert_eq!(few.to_string(), "option `draw`: 24 weights were given for 25 samples");
     let none = Loader::new(made.bundle.clone(), draw(&Weights::new(vec![0; 25]))).unwrap_err();
     assert_eq!(none.to_string(), "option `draw`: all weights are 0");
     // The checksum is all that a state has, of as many as there may be.
@@ -316,7 +316,11 @@ fn classes_come_as_often_as_each_other_and_a_repeated_sample_looks_other() {
     let window = OrderSpec { kind: OrderKind::Window { shards: 2 }, ..drawn.options().order };
     let wrong = LoaderOptions { order: window, ..drawn.options().clone() };
     let error = Loader::new(made.bundle.clone(), wrong).unwrap_err();
-    assert!(error.to_string().starts_with("option `draw`: samples are drawn in order `elastic`"));
+    assert!(
+        error.to_string().starts_with(
+            "option `draw`: samples can be drawn by weight only in the order `elastic`"
+        )
+    );
 }
 
 #[test]

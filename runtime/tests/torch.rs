@@ -275,11 +275,11 @@ fn tensors_of_another_model_are_refused_and_change_nothing() {
         add(store.root());
         weights(&store).unwrap()
     };
-    check(&mut store, b"no safetensors", "do not fit");
+    check(&mut store, b"no safetensors", "do not match");
     let more = other(&|p| drop(p.zeros("extra", &[1])));
-    check(&mut store, &more, "tensor `extra`, the model has none");
+    check(&mut store, &more, "tensor `extra`, which the model does not have");
     let shape = other(&|p| drop((p / "last").zeros("bias", &[4])));
-    check(&mut store, &shape, "`last.bias` is F32 [4], the model's F32 [3]");
+    check(&mut store, &shape, "`last.bias` is F32 [4], expected F32 [3]");
     let few = other(&|p| drop((p / "last").zeros("bias", &[3])));
     check(&mut store, &few, "no tensor `first.bias`");
     assert_eq!(before, weights(&store).unwrap());

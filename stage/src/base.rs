@@ -8,8 +8,8 @@ use gular_files::Env;
 
 use super::folder::Folder;
 use super::room::{Need, Room};
-use super::run::StageOptions;
 use super::source::Source;
+use super::staged::StageOptions;
 use crate::Error;
 
 /// A folder to stage to.

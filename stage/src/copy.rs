@@ -236,7 +236,7 @@ impl Copy<'_> {
         let meta = source.metadata().map_err(|e| Error::io("look at", &from, e))?;
         if len != file.len || (meta.mtime(), meta.mtime_nsec()) != file.changed {
             let path = from.display().to_string();
-            return Err(Error::Source { path, reason: "it changed while it was copied" });
+            return Err(Error::Source { path, reason: "it was changed while it was being copied" });
         }
         let executable = meta.mode() & 0o100;
         let mode = Permissions::from_mode(0o400 | executable);

@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Transfer(gular_transfer::Error),
     /// A copy would not fit.
-    #[error("a copy in `{dir}` needs {}, {limit} leaves {}", Size(*needed), Size(*available))]
+    #[error("not enough room in `{dir}`: the copy needs {}, and {limit} leaves {}", Size(*needed), Size(*available))]
     NoRoom {
         /// Where the copy was to go.
         dir: String,
@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// A file of the copy would be over this process's limit (`RLIMIT_FSIZE`).
     #[error(
-        "a copy in `{dir}` has a file of {}, the limit of this process is {}",
+        "cannot copy to `{dir}`: the bundle has a file of {}, and this process may only write files of up to {}",
         Size(*needed), Size(*limit)
     )]
     FileTooLarge {
@@ -46,7 +46,9 @@ pub enum Error {
         limit: u64,
     },
     /// The file system has no room for so many files.
-    #[error("a copy in `{dir}` needs {needed} files and folders, the file system has {free} left")]
+    #[error(
+        "not enough room in `{dir}`: the copy needs {needed} files and folders, and the file system allows {free} more"
+    )]
     TooManyFiles {
         /// Where the copy was to go.
         dir: String,
@@ -64,7 +66,7 @@ pub enum Error {
         reason: String,
     },
     /// The folder of copies is not one that we made.
-    #[error("`{dir}` cannot hold copies: {reason}")]
+    #[error("copies cannot be kept in `{dir}`: {reason}")]
     Foreign {
         /// The folder.
         dir: String,
@@ -80,7 +82,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// A bundle whose shards are not file systems.
-    #[error("`{path}` cannot be mounted: its envelope is `{envelope}`, and only `squashfs` can")]
+    #[error("`{path}` cannot be mounted: its envelope is `{envelope}`, expected `squashfs`")]
     NotMountable {
         /// The bundle.
         path: String,
@@ -96,13 +98,13 @@ pub enum Error {
         reason: String,
     },
     /// There is nothing to copy.
-    #[error("there is no `{path}` to stage")]
+    #[error("cannot stage `{path}`: it does not exist")]
     NoSource {
         /// What was named.
         path: String,
     },
     /// Somebody asked it to stop before the copy was whole.
-    #[error("staging `{place}` was stopped; nothing of the copy is left")]
+    #[error("staging `{place}` was stopped; the unfinished copy was removed")]
     Stopped {
         /// What was staged.
         place: String,
@@ -110,7 +112,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -131,21 +133,25 @@ impl Error {
             Self::FileTooLarge { .. } => {
                 Some("raise the limit (`ulimit -f unlimited`), or pack with smaller shards")
             }
-            Self::TooManyFiles { .. } => Some("stage the bundle as it is: it has few files"),
-            Self::Target { .. } => Some("name an existing folder"),
-            Self::Foreign { .. } => {
-                Some("nothing was changed there; remove it if it is yours, or name another folder")
+            Self::TooManyFiles { .. } => {
+                Some("stage the bundle without unpacking it: its shards are few files")
             }
-            Self::Source { .. } => {
-                Some("stage a folder of plain files that nobody writes to, or pack it")
-            }
+            Self::Target { .. } => Some("choose an existing folder"),
+            Self::Foreign { .. } => Some(
+                "nothing was changed in that folder; remove it if it is yours, or choose another one",
+            ),
+            Self::Source { .. } => Some(
+                "stage a folder of plain files that no program is writing to, or pack the files first",
+            ),
             Self::NotMountable { .. } => {
-                Some("convert it to the envelope `squashfs`, or unpack its samples")
+                Some("convert the bundle to the envelope `squashfs`, or unpack its samples")
             }
             Self::Mount { .. } => Some(
-                "install squashfuse (`apt-get install squashfuse`, `dnf install squashfuse`, or `conda install -c conda-forge squashfuse`); Apptainer mounts a shard by itself, bound with `image-src=/`",
+                "install squashfuse (`apt-get install squashfuse`, `dnf install squashfuse`, or `conda install -c conda-forge squashfuse`). Apptainer needs no squashfuse: it mounts a shard that is bound with `image-src=/`",
             ),
-            Self::NoSource { .. } => Some("name a bundle, a directory, or the URL of a bundle"),
+            Self::NoSource { .. } => {
+                Some("give a bundle's folder, a folder of files, or the URL of a bundle")
+            }
             Self::Stopped { .. } => Some("run the same command again"),
             Self::Io(error) => error.hint(),
             Self::Transfer(_) => None,

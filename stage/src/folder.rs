@@ -168,7 +168,9 @@ impl Folder {
             Ok(entries) => entries.count(),
         };
         if entries > 0 && !path.exists() {
-            return Err(self.foreign("it holds files, but no marker of `gular stage`"));
+            return Err(self.foreign(
+                "it already holds files, and none of them marks it as a folder of `gular stage`",
+            ));
         }
         open(&path, true).map(Some).or_else(gone)
     }

@@ -11,17 +11,19 @@
 //! one left is removed by the next, whatever it stages. Shards that are SquashFS images can be mounted
 //! instead, where they are; then NAME holds the mounts.
 
+#![forbid(unsafe_code)]
+
 mod base;
 mod copy;
 mod error;
 mod folder;
-mod found;
 mod memory;
 mod mount;
+mod recognise;
 mod room;
-mod run;
 mod source;
+mod staged;
 
 pub use error::Error;
 pub use room::{Limit, StageTo};
-pub use run::{StageEvent, StageOptions, StageReport, Staged, plan, stage};
+pub use staged::{StageEvent, StageOptions, StageReport, Staged, plan, stage};

@@ -16,14 +16,14 @@ const MARGIN_BYTES: u64 = 16 << 20;
 /// How a file system in memory counts a file.
 const PAGE_BYTES: u64 = 4096;
 
-/// Something that bounds the copy.
+/// A limit on the size of the copy, such as free memory or disk space.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Limit {
-    /// What it is, as a message names it.
+    /// The name of the limit in messages.
     pub name: String,
-    /// What it still allows, in bytes.
+    /// Bytes that the limit still allows.
     pub available: u64,
-    /// Whether it bounds memory and not a disk.
+    /// Whether the limit is one of memory, not of a disk.
     pub memory: bool,
 }
 
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(need.with_margin(), 37 << 20);
         room(37 << 20).check(need, 0).unwrap();
         let error = room(37 << 20).check(need, 1 << 20).unwrap_err();
-        let expected = "a copy in `/d` needs 38.8 MB, narrow leaves 37.7 MB";
+        let expected = "not enough room in `/d`: the copy needs 38.8 MB, and narrow leaves 37.7 MB";
         assert_eq!(error.to_string(), expected);
         assert!(error.hint().unwrap().contains("the job's disk"));
         assert!(!room(73 << 20).is_ample(need, 0));

@@ -111,6 +111,8 @@ for line, accepted in {
     "requirements = A == 8 and B": False,
     "rank = (Memory": False,
     'requirements = (A == "8)': False,
+    "requirements = Memory > 16GB": False,
+    "should_transfer_files = IF_NEEDED\nwhen_to_transfer_output = ON_EXIT_OR_EVICT": False,
     'requirements = Memory >= 8 && OpSys =!= "a=b ("': True,
     "on_exit_remove = (ExitCode =?= 0)": True,
     "arguments = \"it's\"": False,
@@ -119,6 +121,7 @@ for line, accepted in {
     "arguments = it's": True,
     "arguments = \"a 'b c' d\"": True,
     'environment = X="a b"': True,
+    'environment = "CFG=lr=1;wd=2"': True,
 }.items():
     text = f"executable = run.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n{line}\nlog = x\nqueue\n"
     pathlib.Path("line.sub").write_text(text)
@@ -127,7 +130,14 @@ for line, accepted in {
     except Exception:  # condor_submit's own words
         taken = False
     lint = subprocess.run([GULAR, "job", "lint", "--strict", "line.sub"], capture_output=True, text=True)
-    check(f"lint and HTCondor on {line}", (taken, lint.returncode == 0) == (accepted, accepted), f"{taken} {lint.stdout}")
+    check(f"lint and HTCondor on {line.splitlines()[-1]}", (taken, lint.returncode == 0) == (accepted, accepted), f"{taken} {lint.stdout}")
 job = next(iter(htcondor.Submit('executable = run.sh\nenvironment = "A=1;B=2"\nlog = x\nqueue\n').procs(count=0, clusterid=1, procid=0, qdate=1, owner="me")))
 check("in quotes a `;` is part of a value", str(job.get("Environment")) == "A=1;B=2", job.get("Environment"))
+# Words without double quotes are attributes: the job is accepted, and matches no machine.
+for line in ["requirements = OpSys == 'LINUX'", "requirements = Arch == X86_64"]:
+    text = f"executable = run.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n{line}\nlog = x\nqueue\n"
+    pathlib.Path("line.sub").write_text(text)
+    job = next(iter(htcondor.Submit(text).procs(count=0, clusterid=1, procid=0, qdate=1, owner="me")))
+    lint = subprocess.run([GULAR, "job", "lint", "line.sub"], capture_output=True, text=True)
+    check(f"no machine for {line}", (slot().matches(job), lint.returncode) == (False, 1), lint.stdout)
 finish()

@@ -105,6 +105,7 @@ def remote(made):
     found = gular.read_samples(url, few, cache="cache")
     check("and so are a few", found == {key: made[key][0] for key in few}, str(list(found)))
     check("no shard came for them", not cached(), str(cached()))
+    check("one key and no list", *refused(TypeError, "list of keys", lambda: gular.read_samples(url, key, cache="cache")))
     check("a key that is not there", *refused(gular.SampleError, "hint:", lambda: gular.read_samples(url, [key, "none"], cache="cache")))
     paths = [f"{url}!/samples/{one}" for one in made if one.startswith("val/")]
     whole = fs.cat([*paths, f"{url}!/samples/none"], on_error="omit")
@@ -121,7 +122,7 @@ def remote(made):
     train = gular.DataLoader(url, "train", 7, size=32, order="window", window=1, cache="cache", cache_limit=limit)
     check("a file system decides nothing for loaders", train.n_samples > 0)
     with fs.open(f"gular://{url}!/shards/{names[0]}") as one, fs.open(f"gular://{url}!/shards/{names[0]}") as again:
-        check("files share the room of loaders", *refused(gular.Error, "that needs a cache of", lambda: fs.open(f"gular://{url}!/shards/{names[1]}")))
+        check("files share the room of loaders", *refused(gular.Error, "the cache is too small", lambda: fs.open(f"gular://{url}!/shards/{names[1]}")))
         check("which go on", sum(len(batch["key"]) for batch in train) == train.n_samples and one.read() == again.read())
     wrong = fsspec.filesystem("gular", cache="cache", digest="blake3:" + "0" * 64)
     check("another bundle than wanted", *refused(gular.Error, "0000", lambda: wrong.ls(f"gular://{url}!/shards")))

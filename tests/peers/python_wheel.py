@@ -24,6 +24,7 @@ import sys
 import tarfile
 import threading
 import time
+import warnings
 
 sys.path.insert(0, os.environ["GULAR_PYTHON"])
 
@@ -131,7 +132,38 @@ def outputs():
         same = (str(again), again.hint, again.key) == (str(error), error.hint, error.key)
         check("an error of a bundle has no errno, and pickles", error.errno is None and same and type(again) is type(error), repr(again))
     check("options that cannot be", *refused(ValueError, "batch_size", lambda: loader(batch_size=0)))
-    check("a split that cannot be", *refused(gular.Error, "dev", lambda: loader(split="dev")))
+    check("a split that cannot be", *refused(gular.OptionError, "option `split`: `dev` is not", lambda: loader(split="dev")))
+    for made in (gular.DataLoader, gular.GularDataset, lambda *of: len(gular.GularIterable(*of))):
+        check("a split that the bundle lacks", *refused(gular.OptionError, "no split `test`; it has `train`, `val`", lambda: made("bundle", "test")))
+    pathlib.Path("unpacked").mkdir()
+    check("a folder that was never packed", *refused(gular.BundleError, "gular pack", lambda: gular.DataLoader("unpacked")))
+    for wanted, options in [
+        ("`batch_size`: expected a whole number of 0 or more, found `None`", {"batch_size": None}),
+        ("`batch_size`: expected a whole number of 0 or more, found `8.0`", {"batch_size": 8.0}),
+        ("`batch_size`: expected a whole number of 0 or more, found `\"8\"`", {"batch_size": "8"}),
+        ("`size`: expected a whole number of 0 or more, found `-1`", {"size": -1}),
+        ("`size`: expected a whole number of 0 or more, found `\"a\"`", {"size": "a"}),
+        ("`workers`: expected a whole number of 0 or more, found `-1`", {"workers": -1}),
+        ("`window`: expected a whole number of 0 or more, found `None`", {"order": "window", "window": None}),
+        ("`split`: expected a text", {"split": 64}),
+        ("`numbers`: `float16` is not one of `f32`", {"numbers": "float16"}),
+        ("`epochs`: expected a whole number", {"epochs": "many"}),
+        ("`mixup`: nan is not a finite number", {"mixup": float("nan")}),
+        ("`normalise`: None is not", {"normalise": None}),
+        ("`keys`: 'train/a.jpg' is not a list", {"keys": "train/a.jpg"}),
+        ("`fields`: None is not a list", {"fields": None}),
+    ]:
+        right, told = refused(gular.OptionError, wanted, lambda: loader(**options))
+        check(f"options of wrong types: {options}", right and "line 1" not in told, told)
+    for name, instead in [("num_workers", "workers="), ("pin_memory", "device="), ("collate_fn", "as_tuple"), ("dtype", "numbers="),
+                          ("normalize", "normalise="), ("sampler", "order="), ("prefetch_factor", "slots="), ("batchsize", "`batch_size`")]:
+        for made in (gular.DataLoader, gular.GularIterable):
+            check(f"{name} of {made.__name__}", *refused(TypeError, instead, lambda: made("bundle", **{name: 1})))
+    check("an epoch below 0", *refused(gular.OptionError, "-1", lambda: loader().set_epoch(-1)))
+    check("half an epoch", *refused(gular.OptionError, "1.5", lambda: loader().set_epoch(1.5)))
+    check("a state that is none", *refused(gular.StateError, "None is not the state", lambda: loader().load_state_dict(None)))
+    right, told = refused(gular.StateError, "missing field", lambda: loader().load_state_dict({}))
+    check("an empty state", right and "line 1" not in told, told)
     broken = pathlib.Path("torn")
     (broken / "train" / "a").mkdir(parents=True)
     (broken / "train" / "a" / "0.jpg").write_bytes(pathlib.Path("images/train/class 1/1.jpg").read_bytes()[:900])
@@ -140,7 +172,7 @@ def outputs():
         list(gular.DataLoader("torn.bundle"))
         check("a sample that cannot be decoded is named", False, "nothing was raised")
     except gular.SampleError as error:
-        check("a sample that cannot be decoded is named", error.key == "train/a/0.jpg" and error.hint, str(error))
+        check("a sample that cannot be decoded is named", error.key == "train/a/0.jpg" and 'on_bad_sample="skip"' in error.hint, str(error))
 
 
 def kept():
@@ -185,7 +217,7 @@ def resumed():
     seen += sum((batch["index"].tolist() for batch in steps), [])
     states = [one.state_dict() for one in ranks]
     ahead = [ranks[0].state_dict(), loader(rank=1, world_size=2).state_dict()]
-    check("states of different steps are refused", *refused(gular.StateError, "are at different steps", lambda: gular.merge_states(ahead)))
+    check("states of different steps are refused", *refused(gular.StateError, "are of different steps", lambda: gular.merge_states(ahead)))
     check("a state is plain and small", json.loads(json.dumps(states[0])) == states[0] and len(json.dumps(states[0])) < 1024)
     merged = gular.merge_states(states)
     del steps
@@ -232,6 +264,17 @@ def ranks_of_the_environment():
     check("torch.distributed goes first", (one.rank, one.world_size) == (0, 1))
     torch.distributed.destroy_process_group()
     del os.environ["RANK"], os.environ["WORLD_SIZE"]
+    n = loader().n_samples
+    for batch_size, world_size, options, empty in [
+        (n - 1, 3, {}, 0), (n // 2, 2, {}, n % 2), (n // 2, 2, {"drop_last": True}, 0), (n // 2, 2, {"order": "torch"}, 0),
+        (1, n - 1, {}, n - 2), (1, n - 1, {"split": "val"}, 0), (1, n, {}, 0),
+    ]:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            loader(batch_size=batch_size, rank=0, world_size=world_size, workers=1, **options)
+        said = [str(one.message) for one in told if one.category is gular.EmptyBatchWarning]
+        right = len(said) == (empty > 0) and all(f"empty on {empty} of {world_size} ranks" in one for one in said)
+        check(f"ranks without a last batch: {n} samples by {batch_size} on {world_size}, {options}", right, str(said))
     check("half a rank is refused", *refused(gular.OptionError, "world_size", lambda: loader(rank=1)))
 
 
@@ -386,6 +429,7 @@ def datasets():
     ours, plain = gular.GularDataset("bundle", "train"), gular_dataset.GularDataset("bundle", "train")
     same = all(ours[i] == plain[i] and ours.key(i) == plain.key(i) and ours.digest(i) == plain.digest(i) for i in range(len(plain)))
     check("GularDataset is that of the tutorial", same and ours.sizes == plain.sizes and ours.classes == plain.classes)
+    check("GularDataset has ImageFolder's targets", ours.targets == [ours.label(i) for i in range(len(ours))] and set(ours.targets) == {0, 1, 2})
     labels = gular.GularDataset("bundle", "train", field="label")
     check("labels have no digests", labels.digest(0) is None and isinstance(ours.digest(0), bytes))
     check("samples count from the end too", ours[-1] == plain[len(plain) - 1])
@@ -551,7 +595,8 @@ def documented():
         except Exception as error:
             check(f"docs/python.md, block {number}", False, repr(error))
     check("docs/python.md has code", len(blocks) >= 4, str(len(blocks)))
-    options = set(inspect.signature(gular.DataLoader).parameters)
+    parameters = inspect.signature(gular.DataLoader).parameters.values()
+    options = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
     unknown = {name for name in re.findall(r"`(\w+)=", page)} - options - {"rank", "decode", "num_workers", "pin_memory", "shuffle"}
     check("docs/python.md names options that there are", not unknown, str(unknown))
     undocumented = {name for name in options if f":param {name}:" not in gular.DataLoader.__doc__}
@@ -562,6 +607,12 @@ def sampling():
     keys = next(iter(loader()))["key"][:3]
     only = loader(keys=keys)
     check("only these keys", sorted(key for batch in only for key in batch["key"]) == sorted(keys) and only.n_samples == 3)
+    right, told = refused(gular.SampleError, "`a`, `b`, `c` and 1 more: 4 of 5 `keys`", lambda: loader(keys=[keys[0], *"abcd"]))
+    check("keys that no sample has", right, told)
+    check("and the steps without a loader", *refused(gular.SampleError, "no sample `a`", lambda: len(gular.GularIterable("bundle", keys=["a"]))))
+    every = [key for batch in loader() for key in batch["key"]]
+    check("a key in another fold is known", 0 < loader(keys=every, fold=(0, 2)).n_samples < len(every))
+    check("no keys", *refused(gular.OptionError, "`keys`: none of the", lambda: loader(keys=[])))
     parts = [loader(fold=(number, 3, True, 1)) for number in range(3)]
     check("folds share the samples", sum(part.n_samples for part in parts) == loader().n_samples)
     drawn = loader(draw="class")
@@ -609,6 +660,7 @@ def selections():
     check("a function is told of every sample", told and len(facts) == everything.n_samples == len(numbers), str(len(facts)))
     some = loader(select=lambda sample: sample.label == 1)
     check("and selects", {label for batch in some for label in batch["label"].tolist()} == {1} and some.n_samples < len(facts))
+    check("a function that selects nothing", *refused(gular.OptionError, f"none of the {len(facts)} samples", lambda: loader(select=lambda sample: False)))
     check("what it raises is raised", *refused(ZeroDivisionError, "", lambda: loader(select=lambda sample: 1 // 0)))
     check("keys and a function are refused", *refused(gular.OptionError, "keys", lambda: loader(keys=["a"], select=bool)))
     never = list(facts.values())[0].digest
@@ -682,6 +734,8 @@ def mixes():
         if step == 7:
             state = json.loads(json.dumps(half.state_dict()))
             break
+    more = [(number, batch["index"].tolist()) for (number, batch), _ in zip(half, range(12))]
+    check("a second loop over a mix goes on", more == taken[8:], f"{more}, {taken[8:]}")
     again = mix()
     again.load_state_dict(state)
     rest = [(number, batch["index"].tolist()) for (number, batch), _ in zip(again, range(12))]
@@ -717,7 +771,11 @@ def devices():
     left = iter(ours)
     next(left)
     iter(ours)
-    check("an epoch that another one ended gives no more batches", next(left, None) is None)
+    check("an epoch that another one ended says so", *refused(gular.Error, "another iteration", lambda: next(left)))
+    check("a device that is none", *refused(gular.OptionError, "`device`", lambda: loader(device="gpu")))
+    check("a device that nothing is copied to", *refused(gular.OptionError, "`meta`", lambda: loader(device="meta")))
+    if not torch.cuda.is_available():
+        check("a GPU that is not there", *refused(gular.OptionError, "no GPU", lambda: loader(device="cuda")))
     few = loader(device="cpu", as_tuple=["image", "label"], slots=6)
     places = {images.data_ptr() for _ in range(3) for images, labels in few}
     check("memory comes back", len(places) <= 6, str(len(places)))
@@ -776,6 +834,8 @@ def streamed():
     gc.collect()
     check("too little room is named", *refused(gular.TransferError, "at a time", lambda: remote(cache_limit=beside + 1000)))
     whole = remote(order="elastic", cache_limit=f"{beside + sum(sizes)}")
+    second = lambda: remote(order="elastic", cache_limit=f"{beside + sum(sizes)}")
+    check("room that another loader has is named", *refused(gular.TransferError, "of other loaders of this process", second))
     check("any order streams where there is room", sum(len(batch["key"]) for batch in whole) == whole.n_samples)
     del whole
     gc.collect()

@@ -132,6 +132,8 @@ def plain():
         base(host)
         killed(host)
         bundles(host)
+    away = subprocess.run([GULAR, "image", "pull", f"docker://{host}/lab/plain:v1", "away", "--cache", "cache-pull"], capture_output=True, text=True)
+    check("a registry that is away may be asked again later", away.returncode == 75 and "run the same command again later" in away.stderr, away)
 
 
 def tree(folder):
@@ -158,9 +160,11 @@ def bundles(host):
     elsewhere = gular("publish", "birds", f"oci://{host}/other/birds:v1", "--mount-from", "lab/birds")
     check("another name mounts", elsewhere["mounted"] == elsewhere["objects"] and not elsewhere["bytes_uploaded"], elsewhere)
     said = gular("publish", "some", f"{name}:v1", refused=True)
-    check("a version is one bundle's", f"lab/birds:v1` has another artifact already: {digest}" in said, said)
+    check("a version is one bundle's", f"lab/birds:v1` already exists with different contents: {digest}" in said, said)
     said = gular("publish", "birds", f"oci://{host}/lab/plain:v1", refused=True)
-    check("nor an image's", "has another artifact already: an image" in said, said)
+    check("nor an image's", "already exists with different contents: an image" in said, said)
+    said = gular("publish", "birds", f"{name}:v1", "--check", "size", refused=True)
+    check("a check that means nothing is refused", "`--check` works only with federations" in said, said)
 
     fetched = gular("fetch", f"{name}:v1", "birds-back")
     check("a bundle comes back", tree("birds-back") == tree("birds") and fetched["digest"] == digest, fetched)
@@ -173,7 +177,7 @@ def bundles(host):
     gular("fetch", part["url"], "some-back")
     check("a view comes back with its shards", gular("verify", "some-back")["digest"] == part["digest"])
     said = gular("fetch", f"{name}:v7", "none", refused=True)
-    check("a version that is not there names those that are", "there is no such version" in said and "some" in said and "v1" in said.splitlines()[1], said)
+    check("a version that is not there names those that are", "the registry has no such version" in said and "some" in said and "v1" in said.splitlines()[1], said)
     said = gular("fetch", f"oci://{host}/lab/plain:v1", "none", refused=True)
     check("an image is not a bundle", "is not a bundle" in said and not pathlib.Path("none").exists(), said)
     if shutil.which("skopeo"):
@@ -203,6 +207,9 @@ def base(host):
         skip("umoci lays ours over them", "umoci", "apt-get install umoci")
     make_layout("moved", {"a": b"moved"})
     push("moved", f"docker://{host}/lab/plain:v1")
+    moved = gular("image", "lock", "on.toml", "--dry-run", "--cache", "cache-base")["base"]
+    digests = [f"sha256:{sha(manifest_of(layout))}" for layout in ("plain-mine", "moved")]
+    check("a lock says where the tag moved", [moved["before"], moved["now"]] == digests, moved)
     again = gular(*build, "--locked", "--offline", "--out", "on-2")
     check("the lock's digest counts", again["outputs"][0]["digest"] == built["outputs"][0]["digest"], again["outputs"])
     push("plain-mine", f"docker://{host}/lab/plain:v1")

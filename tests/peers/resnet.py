@@ -95,7 +95,7 @@ def main():
     refused = predict("resnet50.safetensors")
     check("other classes are refused", refused.returncode == 2 and "the weights have 1000 classes" in refused.stderr, refused.stderr)
     refused = predict("resnet18.safetensors", "--network", "resnet50")
-    named = "tensor `fc.weight` is F32 [3, 512], the network's F32 [3, 2048]"
+    named = "tensor `fc.weight` of the weights is F32 [3, 512], expected F32 [3, 2048]"
     check("the first tensor that does not fit is named", refused.returncode == 2 and named in refused.stderr, refused.stderr)
     finish()
 

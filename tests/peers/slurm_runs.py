@@ -60,7 +60,7 @@ def array():
 
 
 def ranks():
-    script = '#!/bin/sh\necho "$SLURM_PROCID $SLURM_NTASKS $SLURM_LOCALID $SLURM_CPUS_PER_TASK $MASTER_ADDR" > "output/$SLURM_PROCID"\n'
+    script = '#!/bin/sh\necho "$RANK $WORLD_SIZE $LOCAL_RANK $SLURM_CPUS_PER_TASK $MASTER_ADDR" > "output/$SLURM_PROCID"\n'
     pathlib.Path("train.sh").write_text(script)
     folder = new("ranks", "--nodes", "2", "--tasks", "2", "--gpus", "2", command=["sh", "train.sh"])
     wait(submit(folder))
@@ -239,6 +239,8 @@ def what_lint_says_of_options():
         "unknown-option": ("#!/bin/bash\n#SBATCH --tmie=5\ntrue\n", False),
         "bad-size": ("#!/bin/bash\n#SBATCH --mem=lots\ntrue\n", False),
         "bad-time": ("#!/bin/bash\n#SBATCH --time=5x\ntrue\n", False),
+        "devices": ("#!/bin/bash\n#SBATCH --gres=gpu=2\ntrue\n", False),
+        "array": ("#!/bin/bash\n#SBATCH --array=1..4\ntrue $SLURM_ARRAY_TASK_ID\n", False),
         "no-shebang": ("#SBATCH --time=5\ntrue\n", False),
         "comment": ("#!/bin/bash\n# SBATCH --tmie=5\ntrue\n", True),
         "late": ("#!/bin/bash\ntrue\n#SBATCH --tmie=5\n", True),

@@ -286,9 +286,9 @@ fn what_cannot_be_measured_is_refused() {
         assert!(outcome.stderr.contains(words), "{words}: {}", outcome.stderr);
         case.assert_clean();
     };
-    check(&empty, &[], "no JPEG or PNG image below");
+    check(&empty, &[], "is neither a bundle nor a folder with JPEG or PNG images");
     check(&case.dir.path().join("none"), &[], "cannot open");
-    check(&case.images, &["--seconds", "0"], "the seconds of a measurement are not above 0");
+    check(&case.images, &["--seconds", "0"], "the seconds of a measurement must be above 0");
     check(&case.images, &["--envelope", "zip"], "`zip` is not an envelope");
     check(&case.images, &["--quick", "--full"], "cannot be used with");
 }
@@ -308,7 +308,7 @@ fn a_page_that_cannot_be_written_is_said_before_anything_is_measured() {
         case.assert_clean();
     };
     refused(&case.dir.path().join("none/page.html"), "cannot write");
-    refused(&case.images, "is not a page of `gular bench`");
+    refused(&case.images, "is not a page written by `gular bench`");
     let notes = case.dir.path().join("notes.html");
     fs::write(&notes, "<!doctype html>\n<title>my notes</title>").unwrap();
     refused(&notes, "only an earlier page is replaced");

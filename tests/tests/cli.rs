@@ -240,14 +240,14 @@ fn options_of_another_payload_are_refused() {
     let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
     images(&source, 4);
     for (options, expected) in [
-        (&["--size", "8"][..], "error: `--size` is an option of `--payload raw`"),
+        (&["--size", "8"][..], "error: `--size` works only with `--payload raw`"),
         (&["--payload", "raw"], "error: `--payload raw` needs `--size`"),
         (
             &["--payload", "raw", "--size", "8", "--quality", "3"],
-            "error: `--quality` is an option of",
+            "error: `--quality` works only with",
         ),
-        (&["--payload", "reencoded", "--dtype", "u8"], "error: `--dtype` is an option of"),
-        (&["--payload", "raw", "--size", "0"], "a size is `256`"),
+        (&["--payload", "reencoded", "--dtype", "u8"], "error: `--dtype` works only with"),
+        (&["--payload", "raw", "--size", "0"], "write a size as `256`"),
     ] {
         let args = ["pack", text(&source), text(&out)].into_iter().chain(options.iter().copied());
         let refused = run(args.collect::<Vec<_>>());
@@ -473,7 +473,8 @@ fn parts_of_two_machines_make_the_bundle_of_one_and_leaks_are_named() {
     };
     let missing = merge(&[&one]);
     assert_eq!(missing.code, Some(2));
-    let expected = "error: these parts do not make a bundle: 1 part is missing: 2/2\nhint: ";
+    let expected =
+        "error: these parts cannot be merged to a bundle: 1 part is missing: 2/2\nhint: ";
     assert!(missing.stderr.starts_with(expected), "{missing:?}");
     pack(&two, &["--part", "2/2"]);
     let merged = merge(&[&two, &one]);
@@ -543,4 +544,12 @@ the same in both: 17 samples of 18
     let wrong = run(["derive", &bundle, &at("x"), "--where", "class = dog"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(2), ""));
     assert!(wrong.stderr.contains("at character 9, `dog` is not a class of the bundle"));
+    // What is wrong whatever the bundle is said before it is looked for.
+    let missing = format!("file://{}", at("no/such/v1"));
+    let wrong = run(["fetch", &missing, &at("x"), "--where", "class ="]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("at character 8, expected a value"), "{}", wrong.stderr);
+    let wrong = run(["fetch", &missing, &at("x")]);
+    let expected = format!("error: there is no `{}`\nhint: check the path\n", at("no/such/v1"));
+    assert_eq!((wrong.code, wrong.stderr), (Some(2), expected));
 }

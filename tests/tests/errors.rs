@@ -113,7 +113,7 @@ fn text_named_jpg() {
 
 #[test]
 fn png_named_jpg() {
-    let words = ["its name says image/jpeg, its content is image/png"];
+    let words = ["its extension says image/jpeg, but its content is image/png"];
     check_bad_file("dog/really.jpg", &noisy_png(1, 8), &[], &words);
 }
 
@@ -174,7 +174,7 @@ fn keys_equal_but_for_case() {
 fn directory_loop() {
     let case = Case::new();
     symlink(&case.source, case.source.join("cat/again")).unwrap();
-    expect(&case.pack(&[]), 2, &["directory loop", "cat/again", "remove the link"]);
+    expect(&case.pack(&[]), 2, &["leads back to the folder", "cat/again", "remove the link"]);
     assert!(!case.out.exists());
 }
 
@@ -356,15 +356,15 @@ fn places_that_are_not_there_are_named_before_anybody_is_asked() {
     for (args, words) in [
         (
             &["publish", "/no/such", url][..],
-            &["there is no `/no/such` to publish", "`gular pack`"][..],
+            &["cannot publish `/no/such`: it does not exist", "`gular pack`"][..],
         ),
         (
             &["stage", "nosuch", "--", "true"],
-            &["there is no `nosuch` to stage", "a bundle's folder"],
+            &["cannot stage `nosuch`: it does not exist", "a bundle's folder"],
         ),
         (
             &["federation", "token", "nofed", "--read", "/"],
-            &["no federation serves `nofed`", "`gular federation serve nofed`"],
+            &["no federation is running for the folder `nofed`", "`gular federation serve nofed`"],
         ),
     ] {
         expect(&run(args), 2, words);

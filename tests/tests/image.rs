@@ -142,7 +142,7 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     let submitted = job(&sif_path, "generic");
     let line = format!("container_image = {}\n", sif_path.display());
     assert!(submitted.stdout.contains(&line), "{submitted:?}");
-    assert!(!submitted.stdout.contains("size is not known"), "{submitted:?}");
+    assert!(!submitted.stdout.contains("size of the image is not known"), "{submitted:?}");
     for (path, form) in [(&oci, "oci"), (&archive, "oci-archive")] {
         let script = job(path, "slurm").stdout;
         // One file is made of it before all jobs.
@@ -151,7 +151,7 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
         assert!(script.contains(&made) && script.contains(line), "{script}");
         let refused = job(path, "generic");
         assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.stderr.contains("hint: name a .sif"), "{refused:?}");
+        assert!(refused.stderr.contains("hint: make a .sif"), "{refused:?}");
     }
     let facts = case.run(&["export", "facts", sif]);
     let facts: Value = serde_json::from_str(&facts.stdout).unwrap();
@@ -171,12 +171,14 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     assert_eq!(blake3(&case.at("published").join(&name)), digest);
     let pulled = case.json(&["pull", &format!("{to}{name}"), "pulled"]);
     assert_eq!(pulled["digest"], format!("blake3:{digest}"));
+    let bytes = pulled["bytes"].as_u64().unwrap();
+    assert_eq!(pulled["blocks"], bytes.div_ceil(1 << 20));
     assert_eq!(blake3(&case.at("pulled").join(&name)), digest);
     // Another image under this name.
     fs::write(case.at("published").join("mine-0123456789abcdef.sif"), "other").unwrap();
     let other = case.run(&["pull", &format!("{to}mine-0123456789abcdef.sif"), "pulled"]);
     assert_eq!(other.code, Some(1), "{}", other.stderr);
-    assert!(other.stderr.contains("its name says that it begins with 0123456789abcdef"));
+    assert!(other.stderr.contains("expected 0123456789abcdef… as in its name"));
     assert_eq!(case.names("pulled"), [name]);
     // The layout becomes a SIF with the same files.
     let oci = paths[1].to_str().unwrap();
@@ -301,15 +303,15 @@ fn what_is_wrong_is_said_with_the_next_step() {
     check(&format!("{recipe}pth = \"x\"\n"), &["build"], 2, &["line 6", "did you mean `path`?"]);
     let missing = format!("{recipe}path = \"no-such-program\"\n");
     check(&missing, &["build", "--out", "out"], 2, &["no-such-program"]);
-    check(&missing, &["build", "--locked"], 2, &["there is no `image.lock`", "gular image lock"]);
-    check(&missing, &["lock", "--check"], 1, &["there is no `image.lock`"]);
-    check(&missing, &["build", "other.toml"], 2, &["there is no recipe `other.toml`"]);
     check(
-        "[image]\nname = \"x\"\n",
-        &["build", "--offline"],
+        &missing,
+        &["build", "--locked"],
         2,
-        &["lock once without `--offline`"],
+        &["the lock file `image.lock` does not exist", "gular image lock"],
     );
+    check(&missing, &["lock", "--check"], 1, &["the lock file `image.lock` does not exist"]);
+    check(&missing, &["build", "other.toml"], 2, &["the recipe `other.toml` does not exist"]);
+    check("[image]\nname = \"x\"\n", &["build", "--offline"], 2, &["once without `--offline`"]);
     // Flags that do nothing for what is asked.
     for words in [
         &["pull", "docker://127.0.0.1:9/a", "--token", "file"][..],
@@ -319,7 +321,7 @@ fn what_is_wrong_is_said_with_the_next_step() {
         &["push", "x.sif", "oras://127.0.0.1:9/a", "--platform", "linux/arm64"],
     ] {
         let flag = words.iter().find(|word| word.starts_with("--")).unwrap();
-        check(&missing, words, 2, &[&format!("`{flag}` has no effect on `")]);
+        check(&missing, words, 2, &[&format!("`{flag}` has no effect with `")]);
     }
 }
 

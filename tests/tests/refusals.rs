@@ -72,7 +72,7 @@ fn what_is_there_is_never_written_to() {
     for envelope in ["hdf5", "directory"] {
         let convert = |out: &str| {
             let args = ["convert", bundle, out, "--envelope", envelope];
-            refused(&args, 2, &["name a"]);
+            refused(&args, 2, &["choose a"]);
         };
         convert(tar);
         convert(text(&case.at("images")));
@@ -82,7 +82,7 @@ fn what_is_there_is_never_written_to() {
     let export = |to: &Path, parts: &[&str]| {
         refused(&["export", bundle, "--tar-zst", text(to)], 2, parts);
     };
-    export(&case.tar, &["already exists", "name a new file"]);
+    export(&case.tar, &["already exists", "choose a new file"]);
     export(&case.bundle.join("manifest.json"), &["already exists"]);
     export(&case.bundle.join("b.tar.zst"), &["is inside the source", "outside the source"]);
     export(&case.at("no/b.tar.zst"), &["no`: No such file", "hint: "]);
@@ -103,7 +103,7 @@ fn a_damaged_bundle_goes_nowhere() {
     *other.last_mut().unwrap() ^= 1;
     let cut = &sound[..sound.len() - 1];
     for (bytes, reason) in
-        [(other.as_slice(), "differ from those packed"), (cut, "the manifest says")]
+        [(other.as_slice(), "differ from what was packed"), (cut, "as in the manifest")]
     {
         fs::remove_file(&path).unwrap();
         fs::write(&path, bytes).unwrap();
@@ -121,7 +121,7 @@ fn a_damaged_bundle_goes_nowhere() {
     for envelope in ["tar", "directory"] {
         let (out, args) = (case.at("out"), text(&case.bundle));
         let args = ["convert", args, text(&out), "--envelope", envelope];
-        refused(&args, 1, &["the manifest says", "gular verify"]);
+        refused(&args, 1, &["as in the manifest", "gular verify"]);
         assert!(!out.exists(), "{envelope}");
     }
 }
@@ -176,7 +176,7 @@ fn what_a_killed_export_left_is_written_over() {
     fs::write(&temp, vec![7; 1 << 20]).unwrap();
     let other = fs::File::open(&temp).unwrap();
     other.lock().unwrap();
-    refused(&args, 2, &["another process is writing into", "wait for it"]);
+    refused(&args, 2, &["another process is writing into", "wait until that process ends"]);
     assert!(!to.exists() && temp.exists());
     drop(other);
     done(&args);
@@ -194,8 +194,8 @@ fn what_cannot_be_adopted_is_named() {
         assert!(!out.exists());
     };
     let (tar, own) = (case.tar.join("data"), case.bundle.join("data"));
-    adopt(&[tar.clone(), own], &["is tar", "is shards; a bundle has one format", "of their own"]);
-    adopt(&[tar.clone(), tar.clone()], &["is named twice"]);
+    adopt(&[tar.clone(), own], &["is tar", "is shards", "a bundle of its own"]);
+    adopt(&[tar.clone(), tar.clone()], &["is given twice"]);
     // A folder of images, and of a bundle.
     for folder in [case.at("images"), case.bundle.clone()] {
         adopt(&[folder], &["no file that can be adopted", "`.tar`", "`gular pack`"]);
@@ -238,7 +238,11 @@ fn a_full_disk_leaves_no_half_a_file_and_what_goes_on() {
     assert_eq!((full.code, left), (Some(2), 0), "{}", full.stderr);
     assert!(full.stderr.contains("No space left on device"), "{}", full.stderr);
     assert_eq!(few.code, Some(2), "{}", few.stderr);
-    assert!(few.stderr.contains("free space and run the same command again"), "{}", few.stderr);
+    assert!(
+        few.stderr.contains("free some space and run the same command again"),
+        "{}",
+        few.stderr
+    );
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     let images: Vec<_> = found
         .into_iter()

@@ -155,8 +155,8 @@ fn inspect_says_what_a_path_is_instead() {
     let packed = Packed::new();
     let dir = packed.dir.path();
     let inspect = |path: &Path| run(["inspect", text(path)]);
-    refused(&inspect(&dir.join("images/c0/0.jpg")), &["is a picture (image/jpeg)"]);
-    refused(&inspect(&dir.join("images")), &["holds no bundle", "manifest.json"]);
+    refused(&inspect(&dir.join("images/c0/0.jpg")), &["is a single image (image/jpeg)"]);
+    refused(&inspect(&dir.join("images")), &["is not a bundle", "manifest.json"]);
     fs::create_dir_all(dir.join("half/.gular-pack")).unwrap();
     refused(&inspect(&dir.join("half")), &["interrupted", "run the same `gular pack` again"]);
     put(dir, "empty", b"");
@@ -166,7 +166,7 @@ fn inspect_says_what_a_path_is_instead() {
     let huge = dir.join("huge.json");
     put(dir, "huge.json", b"{\"format\":\"gular-bundle\"");
     File::options().write(true).open(&huge).unwrap().set_len(1 << 40).unwrap();
-    refused(&inspect(&huge), &["1099511627776", "over the limit"]);
+    refused(&inspect(&huge), &["1099511627776", "more than the limit"]);
     for option in [&["--samples", "1"][..], &["--sheet", "s.png"], &["--extract", "k"]] {
         let shard = packed.shard();
         let args = [&["inspect", text(&shard)], option].concat();

@@ -42,7 +42,10 @@ fn it_serves_until_a_signal_and_says_how_to_use_it() {
         assert!(line.starts_with("pelican://localhost:") && line.ends_with("/gular\n"), "{line}");
         let second = run(["federation", "serve", dir.path().to_str().unwrap()]);
         assert_eq!(second.code, Some(2));
-        assert!(second.stderr.starts_with("error: a federation already serves"), "{second:?}");
+        assert!(
+            second.stderr.starts_with("error: a federation is already running for the folder"),
+            "{second:?}"
+        );
         let (code, stderr) = stop(child, signal);
         assert_eq!(code, Some(0), "{signal}: {stderr}");
         for said in
@@ -52,7 +55,11 @@ fn it_serves_until_a_signal_and_says_how_to_use_it() {
         }
         let token = run(["federation", "token", dir.path().to_str().unwrap(), "--read", "/"]);
         assert_eq!((token.code, token.stdout.as_str()), (Some(2), ""));
-        assert!(token.stderr.contains("no federation serves"), "{}", token.stderr);
+        assert!(
+            token.stderr.contains("no federation is running for the folder"),
+            "{}",
+            token.stderr
+        );
     }
 }
 
@@ -73,9 +80,9 @@ fn json_says_where_everything_is_and_tokens_stand_alone() {
     assert_eq!((minted.code, minted.stderr.as_str()), (Some(0), ""));
     assert_eq!(minted.stdout.trim_end().split('.').count(), 3, "one JSON Web Token");
     for (options, reason) in [
-        (&[][..], "the token would allow nothing"),
+        (&[][..], "the token would not allow anything"),
         (&["--read", "/", "--lifetime", "2h"], "1 s to 3600 s"),
-        (&["--read", "../x"], "is not a path below the namespace"),
+        (&["--read", "../x"], "a token cannot be limited to the path"),
         (&["--read", "/", "--lifetime", "30"], "such as `30m`"),
     ] {
         let refused = token(options);

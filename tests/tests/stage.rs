@@ -391,7 +391,7 @@ fn what_cannot_be_mounted_is_named_and_leaves_nothing() {
     };
     refused(
         &case.bundle,
-        &["its envelope is `shards`, and only `squashfs` can", "hint: convert it"],
+        &["its envelope is `shards`, expected `squashfs`", "hint: convert the bundle"],
     );
     let squashed = case.dir.path().join("squashed");
     let packed =
@@ -540,7 +540,7 @@ fn a_damaged_source_is_refused_and_nothing_is_left() {
     fs::write(&path, manifest.replacen("gular-bundle", "gular-bundlf", 1)).unwrap();
     refused("its format is `gular-bundlf`");
     fs::remove_file(&path).unwrap();
-    refused("it holds shards of a bundle, but no `manifest.json`");
+    refused("it holds shards of a bundle, but the bundle's `manifest.json` is missing");
     fs::write(&path, &manifest).unwrap();
     assert_eq!(case.stage(&case.bundle, &["--", "true"]).code, Some(0));
 }
@@ -586,7 +586,7 @@ fn a_folder_that_is_not_ours_is_refused_and_left_alone() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     check("other users may enter it");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-    check("it holds files, but no marker of `gular stage`");
+    check("it already holds files, and none of them marks it as a folder of `gular stage`");
     assert_eq!(files(&folder).len(), 1);
     if is_root() {
         fs::remove_dir_all(&folder).unwrap();
@@ -628,7 +628,11 @@ fn what_does_not_fit_is_refused_before_a_byte_is_written() {
     limited.args(["stage", text(&case.bundle), "--to", text(&case.to), "--", "true"]);
     let outcome = finish(&mut limited);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("the limit of this process is"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("this process may only write files of up to"),
+        "{}",
+        outcome.stderr
+    );
     assert!(case.is_clean());
 
     if !is_root() {
@@ -785,7 +789,7 @@ fn a_signal_ends_the_staging_and_leaves_nothing() {
     let ended = run.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(143));
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(said.contains("was stopped; nothing of the copy is left"), "{said}");
+    assert!(said.contains("was stopped; the unfinished copy was removed"), "{said}");
     drop(gate);
     assert_eq!(case.stage(&case.images, &["--quiet", "--", "true"]).code, Some(0));
     assert!(case.is_clean());

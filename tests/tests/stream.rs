@@ -416,10 +416,7 @@ fn a_cache_that_is_too_small_is_an_error_at_the_start() {
     let Error::Loader(LoaderError::NoRoom { needed, .. }) = &error else { panic!("{error}") };
     check(*needed, windows(4)).unwrap();
     assert!(check(*needed - 1, windows(4)).is_err());
-    assert!(
-        error.to_string().contains("4 of its 10 shards at a time; that needs a cache of "),
-        "{error}"
-    );
+    assert!(error.to_string().contains("4 of its 10 shards at a time, which take "), "{error}");
     // Any other order needs all of a split, and is served where there is room.
     let error = check(site.limit(9), OrderKind::Elastic).unwrap_err();
     assert!(error.hint().unwrap().contains("`window`"), "{error}");

@@ -8,7 +8,7 @@ use gular_bundle::{DATA_DIR, Digest, FileEntry, MANIFEST_NAME};
 
 use crate::{Error, SoundBundle};
 
-/// The type of the artifact.
+/// The media type (`artifactType`) of a bundle's artifact.
 pub const ARTIFACT_TYPE: &str = "application/vnd.gular.bundle.v1";
 
 const MANIFEST: &str = "application/vnd.gular.bundle.manifest.v1+json";
@@ -17,7 +17,7 @@ const SHARD: &str = "application/vnd.gular.bundle.shard.v1.";
 const INDEX: &str = "application/vnd.gular.bundle.index.v1.safetensors";
 const VIEW: &str = "application/vnd.gular.bundle.view.v1";
 
-/// One file of a bundle, as a blob of its artifact.
+/// One file of a bundle, stored as one blob of its artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactFile {
     /// Its name in the artifact: the path below the bundle's folder.
@@ -32,8 +32,8 @@ pub struct ArtifactFile {
     pub digest: Digest,
 }
 
-/// The files of a bundle in the order in which its artifact lists them: the manifest, then each
-/// shard with its index and view, each file once.
+/// Lists the files of a bundle in the order of its artifact: the manifest, then each shard with its
+/// index and view, each file once.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -69,7 +69,7 @@ pub fn artifact_files(sound: &SoundBundle) -> Result<Vec<ArtifactFile>, Error> {
     Ok(files)
 }
 
-/// The name of a shard, index or view in the artifact.
+/// Returns the name of a shard, index or view in the artifact.
 #[must_use]
 pub fn artifact_title(file: &FileEntry) -> String {
     format!("{DATA_DIR}/{}", file.name)

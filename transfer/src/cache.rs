@@ -1,4 +1,4 @@
-//! Bundles that a node fetched once, for all processes on it.
+//! The cache of a node: bundles fetched once for all processes on it.
 //!
 //! ```text
 //! ROOT/<64 hex of the bundle digest>/manifest.json, data/…   a local bundle
@@ -25,21 +25,21 @@ use crate::{
     Watch, fetch,
 };
 
-/// The node's folder of fetched bundles.
+/// The folder in which a node keeps fetched bundles.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// The job's own scratch folder, which the batch system removes.
+/// Returns the job's own scratch folder, which the batch system removes after the job.
 pub fn scratch(env: &Env) -> Option<&str> {
     ["_CONDOR_SCRATCH_DIR", "SLURM_TMPDIR", "TMPDIR"].iter().find_map(|name| env.get(name))
 }
 
 impl Cache {
-    /// The cache in `explicit`; else in `GULAR_CACHE`; else `gular-cache` in the
-    /// job's own scratch folder (`_CONDOR_SCRATCH_DIR`, `SLURM_TMPDIR`,
-    /// `TMPDIR`), which the batch system removes; else `/tmp/gular-cache-UID`.
+    /// Chooses the cache's folder: `explicit`; else `GULAR_CACHE`; else `gular-cache` in the job's
+    /// own scratch folder (`_CONDOR_SCRATCH_DIR`, `SLURM_TMPDIR`, `TMPDIR`), which the batch system
+    /// removes; else `/tmp/gular-cache-UID`.
     #[must_use]
     pub fn at(explicit: Option<&Path>, env: &Env) -> Self {
         let given = explicit.map(Path::to_owned).or_else(|| env.get("GULAR_CACHE").map(Into::into));
@@ -48,20 +48,21 @@ impl Cache {
         Self { root: root.unwrap_or_else(|| format!("/tmp/gular-cache-{uid}").into()) }
     }
 
-    /// Its folder.
+    /// The cache's folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where clients keep the last good route of each namespace, for when a director is down.
+    /// The folder where clients keep the last route to each namespace that worked, for times when a
+    /// director is down.
     #[must_use]
     pub fn route_folder(&self) -> PathBuf {
         self.root.join("routes")
     }
 
-    /// Brings the bundle at `url` here, once for all processes of this machine; without a
-    /// network when all is here.
+    /// Fetches the bundle at `url`, once for all processes of this machine; uses no network when
+    /// the cache has all of it.
     ///
     /// What is here was checked when it came: [`Trust::Names`](crate::Trust::Names) spares
     /// checking it again.
@@ -98,8 +99,8 @@ impl Cache {
         Err(Error::CacheLimit { dir, needed, limit })
     }
 
-    /// As [`Cache::fetch`], and opens the bundle; no process removes shards of it as long as it
-    /// is open.
+    /// Fetches the bundle like [`Cache::fetch`] and opens it; while it is open, no process removes
+    /// its shards.
     ///
     /// # Errors
     /// As [`Cache::fetch`]; [`Error::Bundle`].
@@ -177,8 +178,8 @@ impl Cache {
         Ok((dir, streamed))
     }
 
-    /// The bundle, when all files of it are here, by their lengths; no process removes shards of
-    /// it as long as it is open.
+    /// Opens the bundle if the cache has all its files, judged by their lengths; while it is open,
+    /// no process removes its shards.
     pub fn whole(&self, digest: Digest, options: &OpenOptions) -> Option<Bundle> {
         self.check_own().ok()?;
         let dir = self.dir_of(digest);
@@ -195,7 +196,7 @@ impl Cache {
         shards.all(|shard| shard.files().all(has)).then_some(bundle)
     }
 
-    /// Waits until nobody writes to the bundle, and keeps others from it.
+    /// Waits until no process writes to the bundle, then locks it against other writers.
     ///
     /// # Errors
     /// [`Error::Io`], and [`gular_pelican::Error::Cancelled`] when it is cancelled.

@@ -1,4 +1,4 @@
-//! What every server of a federation does with a bundle, or with one object.
+//! Checks how each server of a federation serves a bundle or a single object.
 //!
 //! ```text
 //! manifest.json ─▶ discovery, director, token, each cache, each origin
@@ -12,7 +12,7 @@ use gular_pelican::{Client, Error as Pelican, Examination, ProbeFault, Role, Url
 
 use crate::{BundleUrl, Error, Published, RemoteBundle};
 
-/// What was seen, and of what.
+/// The result of a checkup: what was examined, and how each server answered.
 #[derive(Debug, Clone)]
 pub struct Checkup {
     /// Of each server, in the order in which a transfer would meet them.
@@ -26,14 +26,14 @@ pub struct Checkup {
 }
 
 impl Checkup {
-    /// Whether some server gives what was asked for.
+    /// Returns whether at least one server serves what was asked for.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         let mut probes = self.examination.probes.iter();
         probes.any(|probe| probe.read.is_some() && probe.fault.is_none())
     }
 
-    /// Whether nothing is wrong.
+    /// Returns whether no fault was found.
     #[must_use]
     pub fn is_well(&self) -> bool {
         let Examination { probes, token, .. } = &self.examination;

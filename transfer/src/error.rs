@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use gular_bundle::{Digest, Split};
+use gular_bundle::{Digest, Row, Split};
 use gular_files::Size;
 
 /// Why a bundle could not be fetched or published.
@@ -20,13 +20,15 @@ pub enum Error {
     #[error(transparent)]
     Pelican(#[from] gular_pelican::Error),
     /// The text after `#` in a URL is not a digest.
-    #[error("`#{text}` is not a bundle digest, expected `#blake3=` and 64 hex digits")]
+    #[error(
+        "the URL ends in `#{text}`, which is not a digest; expected `#blake3=` and 64 hexadecimal digits"
+    )]
     Fragment {
         /// The refused text.
         text: String,
     },
     /// A collection without a manifest.
-    #[error("`{url}` is a collection without a `{name}`, so it is not a bundle")]
+    #[error("`{url}` is not a bundle: the collection has no `{name}`")]
     NoManifest {
         /// The collection.
         url: String,
@@ -34,19 +36,19 @@ pub enum Error {
         name: &'static str,
     },
     /// A URL that is too short to name a version of a bundle.
-    #[error("`{url}` is too short for a bundle, expected a URL that ends in NAME/VERSION")]
+    #[error("`{url}` is not the URL of a bundle; expected a URL that ends in NAME/VERSION")]
     NoBundleUrl {
         /// The URL.
         url: String,
     },
     /// A file of a bundle that cannot be published under its name.
-    #[error("`{name}` cannot be the name of an object")]
+    #[error("the file `{name}` cannot be published: its name cannot be part of a URL")]
     ObjectName {
         /// The refused name.
         name: String,
     },
     /// The bundle under a URL is not the one it was before.
-    #[error("`{url}` is bundle {found} now, it was {expected}")]
+    #[error("the bundle at `{url}` was replaced: its digest was {expected} and is now {found}")]
     BundleChanged {
         /// The URL, which carried no digest.
         url: String,
@@ -56,7 +58,7 @@ pub enum Error {
         found: Digest,
     },
     /// The folder holds another bundle.
-    #[error("`{dir}` holds bundle {found}, expected {expected}")]
+    #[error("the folder `{dir}` holds another bundle: its digest is {found}, expected {expected}")]
     OtherBundle {
         /// The folder.
         dir: String,
@@ -66,7 +68,7 @@ pub enum Error {
         found: Digest,
     },
     /// A folder with other files, and nothing of the bundle.
-    #[error("`{dir}` holds other files, such as `{found}`{}, and nothing of this bundle", and_more(*more))]
+    #[error("the folder `{dir}` is not empty: it holds `{found}`{}, which do not belong to this bundle", and_more(*more))]
     NotEmpty {
         /// The folder.
         dir: String,
@@ -77,7 +79,7 @@ pub enum Error {
     },
     /// A bundle's URL of which the data would lie outside the namespace.
     #[error(
-        "`{url}` is the namespace `{namespace}` itself, and a bundle needs NAME/VERSION below it"
+        "`{url}` is the namespace `{namespace}` itself; a bundle's URL continues with NAME/VERSION"
     )]
     NoRoomForName {
         /// The URL.
@@ -86,7 +88,7 @@ pub enum Error {
         namespace: String,
     },
     /// A sound manifest, of another bundle.
-    #[error("`{url}` is bundle {found}, expected {expected}")]
+    #[error("the bundle at `{url}` has digest {found}, expected {expected}")]
     AnotherBundle {
         /// The URL.
         url: String,
@@ -98,7 +100,7 @@ pub enum Error {
         attempts: Box<gular_pelican::Attempts>,
     },
     /// A file that would be replaced by a fetched object.
-    #[error("`{path}` already exists, and may not be the object at `{url}`")]
+    #[error("`{path}` already exists, and may differ from the object at `{url}`")]
     Occupied {
         /// The file.
         path: String,
@@ -107,7 +109,7 @@ pub enum Error {
     },
     /// The origin took none of the objects, and the token may read none of them.
     #[error(
-        "the origin refused {refused} of {refused} objects of `{url}`, and this token may not read them: they exist already, or it refuses the token"
+        "the origin refused all {refused} objects of `{url}`: either they already exist, or the origin does not accept the token. This token cannot read them, so it is not known which"
     )]
     NoneAccepted {
         /// What was published.
@@ -124,7 +126,7 @@ pub enum Error {
         has: Vec<Split>,
     },
     /// An object is not the one that was asked for.
-    #[error("`{url}` has digest {found}, expected {expected}")]
+    #[error("the object at `{url}` has digest {found}, expected {expected}")]
     ObjectDigest {
         /// The object.
         url: String,
@@ -150,7 +152,7 @@ pub enum Error {
         limit: u64,
     },
     /// Other processes hold what the cache has.
-    #[error("no room for {} in `{dir}`, whose limit is {}: other processes are using its shards", Size(*needed), Size(*limit))]
+    #[error("no room for {} in the cache `{dir}`: its limit is {}, and other processes are using the shards that are in it", Size(*needed), Size(*limit))]
     CacheInUse {
         /// The bundle's folder in the cache.
         dir: String,
@@ -160,13 +162,13 @@ pub enum Error {
         needed: u64,
     },
     /// A folder without a file.
-    #[error("`{dir}` contains no files")]
+    #[error("the folder `{dir}` contains no files")]
     NoFiles {
         /// The folder.
         dir: String,
     },
     /// A folder for one collection that holds files of others.
-    #[error("`{dir}` holds files that are not in `{url}`, such as `{found}`{}", and_more(*more))]
+    #[error("the folder `{dir}` holds files that `{url}` does not have, such as `{found}`{}", and_more(*more))]
     Strangers {
         /// The folder.
         dir: String,
@@ -178,13 +180,13 @@ pub enum Error {
         more: usize,
     },
     /// An object where a collection is expected.
-    #[error("`{url}` is an object, and not a collection of objects")]
+    #[error("`{url}` is a single object, not a collection")]
     NotCollection {
         /// The object.
         url: String,
     },
     /// Names in a listing that no path can hold.
-    #[error("the listing of `{url}` has {names} names that cannot be files, which were left out")]
+    #[error("{names} objects of `{url}` were left out: their names cannot be used as file names")]
     UnsafeNames {
         /// The collection.
         url: String,
@@ -217,7 +219,7 @@ pub enum Error {
     #[error("the list of keys is empty")]
     NoKeys,
     /// Keys that no sample of the bundle has.
-    #[error("no sample matches {} of the list: {}", counted(*n), shown(keys, *n))]
+    #[error("the list has {} that no sample of the bundle has: {}", counted(*n), shown(keys, *n))]
     NoSuchKeys {
         /// How many are listed.
         n: u64,
@@ -228,18 +230,20 @@ pub enum Error {
     #[error(transparent)]
     Condition(#[from] gular_bundle::FilterError),
     /// A condition that holds for no sample.
-    #[error("none of the {of} samples fits the condition")]
+    #[error("the condition matches none of the {of} samples")]
     NoneFits {
         /// How many samples the bundle has.
         of: u64,
     },
     /// A sample that the shard does not have.
-    #[error("shard `{shard}` has no sample {row}: it has {samples}, counted from 0")]
+    #[error(
+        "shard `{shard}` has no sample {row}: it has {samples} samples, and the first one is sample 0"
+    )]
     NoSample {
         /// The shard.
         shard: String,
         /// The number asked for.
-        row: usize,
+        row: Row,
         /// How many there are.
         samples: usize,
     },
@@ -250,9 +254,11 @@ pub enum Error {
         message: String,
         /// What may help.
         hint: Option<String>,
+        /// Whether the same may work at another time.
+        passes: bool,
     },
     /// The file system has no room.
-    #[error("`{dir}` has {} free, {} are needed", Size(*free), Size(*needed))]
+    #[error("not enough disk space: `{dir}` has {} free, and {} are needed", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
         dir: String,
@@ -264,25 +270,29 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a transfer ends with when its [`Watch`](crate::Watch) says so.
+    /// Makes the error with which a transfer ends when its [`Watch`](crate::Watch) cancels it.
     #[must_use]
     pub fn cancelled() -> Self {
         Self::Pelican(gular_pelican::Error::Cancelled)
     }
 
-    /// Whether it is that.
+    /// Returns whether this error is [`Error::cancelled`].
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Pelican(gular_pelican::Error::Cancelled))
     }
 
-    /// Whether the same may work at another time, with nothing changed here.
+    /// Returns whether the same call may succeed later, with nothing changed on this machine.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Pelican(error) if error.is_passing())
+        match self {
+            Self::Pelican(error) => error.is_passing(),
+            Self::Source { passes, .. } => *passes,
+            _ => false,
+        }
     }
 
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -296,67 +306,67 @@ impl Error {
         match self {
             Self::Bundle(error) => error.hint(),
             Self::Fragment { .. } => Some(
-                "give the digest as it was printed when the bundle was packed or published; without one, leave `#…` out",
+                "use the digest that was printed when the bundle was packed or published; if you do not have it, leave out `#…`",
             ),
-            Self::NoManifest { .. } => Some("give the URL of a version"),
+            Self::NoManifest { .. } => {
+                Some("give the URL of one version of the bundle, such as URL/v1")
+            }
             Self::NoBundleUrl { .. } => {
                 Some("give the URL that was printed when the bundle was published")
             }
             Self::BundleChanged { .. } => Some(
-                "a published version never changes: ask who published it; to accept it, give its digest: URL#blake3=…",
+                "ask the publisher: a published version must not change. To use the new bundle, add its digest to the URL: URL#blake3=…",
             ),
             Self::OtherBundle { .. } => Some(
-                "fetch into another folder; if this one was fetched from the same URL, its `manifest.json` was changed: remove that file and fetch again",
+                "fetch into another folder; if this folder was fetched from the same URL, its `manifest.json` was changed: remove that file and fetch again",
             ),
             Self::NotEmpty { .. } => Some("fetch into a new or empty folder"),
             Self::NoRoomForName { .. } => {
                 Some("add the name of the bundle and its version, such as `/birds/v1`")
             }
             Self::AnotherBundle { .. } => Some(
-                "check the version in the URL, and that the digest is complete: a published version never changes",
+                "check that the URL has the right version and the complete digest; a published version never changes",
             ),
-            Self::Occupied { .. } => Some("remove it, or fetch into another folder"),
-            Self::NoneAccepted { .. } => {
-                Some("verify it with a token that may read, to see whether it is complete")
-            }
-            Self::NoSplit { .. } => Some("name splits that it has"),
-            Self::ObjectDigest { .. } => {
-                Some("read it from its origin; if that differs too, it is another object")
-            }
+            Self::Occupied { .. } => Some("remove that file, or fetch into another folder"),
+            Self::NoneAccepted { .. } => Some(
+                "verify the URL with a token that may read, to see whether the bundle is already there",
+            ),
+            Self::NoSplit { .. } => Some("choose among the splits that the bundle has"),
+            Self::ObjectDigest { .. } => Some(
+                "read the object from its origin; if those bytes differ too, the digest is of another object",
+            ),
             Self::SharedCache { .. } => {
-                Some("name a folder of your own with GULAR_CACHE, or `chmod go-w` this one")
+                Some("set GULAR_CACHE to a folder of your own, or run `chmod go-w` on this folder")
             }
             Self::CacheLimit { .. } => Some(
-                "raise the cache's limit, or use order `window`, which needs only some of the shards at a time",
+                "raise the cache's limit, or use the order `window`, which needs only some of the shards at a time",
             ),
             Self::CacheInUse { .. } => Some(
-                "raise the cache's limit, or use another cache; trainings in other orders need other shards",
+                "raise the cache's limit, or use another cache: trainings that read in different orders need different shards",
             ),
             Self::NoSpace { .. } => Some(
-                "free space, use another folder, or fetch only some splits; what was fetched before is kept",
+                "free some space, use another folder, or fetch only some splits; files already fetched are kept",
             ),
             Self::Io(error) => error.hint(),
             Self::ObjectName { .. } => Some(
-                "rename it: names are UTF-8 without `?`, `#`, `\\` or control characters, and do not begin with `.gular-tmp-`",
+                "rename the file: names must be UTF-8 without `?`, `#`, `\\` or control characters, and must not begin with `.gular-tmp-`",
             ),
-            Self::Strangers { .. } => Some("use a new or empty folder, or remove them"),
+            Self::Strangers { .. } => Some("use a new or empty folder, or remove those files"),
             Self::NoFiles { .. } => Some("name the folder that holds the files"),
             Self::NotCollection { .. } => {
-                Some("fetch it alone, or name the collection that holds it")
+                Some("fetch this object alone, or give the URL of the collection that contains it")
             }
-            Self::UnsafeNames { .. } => Some("whoever owns the collection can rename them"),
+            Self::UnsafeNames { .. } => Some("ask the owner of the collection to rename them"),
             Self::NoLength { .. } => Some("ask the server's operators"),
-            Self::TooMany { .. } => Some("name a folder in it, or raise the limit"),
-            Self::TooDeep { .. } => Some("name a folder in it"),
-            Self::NoKeys | Self::NoSuchKeys { .. } => {
-                Some("keys are the paths that images had when they were packed, one per line")
-            }
-            Self::Condition(_) => Some(
-                "a condition is such as `class = cat,dog and bytes > 5000`; put the whole of it in quotes",
+            Self::TooMany { .. } => Some("choose a smaller folder inside it, or raise the limit"),
+            Self::TooDeep { .. } => Some("choose a folder inside it"),
+            Self::NoKeys | Self::NoSuchKeys { .. } => Some(
+                "write one key per line; a key is the path that the image had when it was packed",
             ),
-            Self::NoneFits { .. } => {
-                Some("check the condition, and the splits that were asked for")
-            }
+            Self::Condition(_) => Some(
+                "write a condition such as `class = cat,dog and bytes > 5000`, all of it in quotes",
+            ),
+            Self::NoneFits { .. } => Some("check the condition, and which splits were selected"),
             Self::Pelican(_) | Self::Source { .. } | Self::NoSample { .. } => None,
         }
     }

@@ -9,7 +9,10 @@
 //!       ▲ Cache: one such folder per bundle, for all processes of a node
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod artifact;
+mod blocks;
 mod cache;
 mod checkup;
 mod data_folder;
@@ -28,13 +31,14 @@ mod watch;
 mod wrong_copy;
 
 pub use artifact::{ARTIFACT_TYPE, ArtifactFile, artifact_files, artifact_title};
+pub use blocks::read_blocks;
 pub use cache::{Cache, scratch};
 pub use checkup::{Checkup, examine};
 pub use error::Error;
 // What functions here take: who fetches or stages needs no other part of the client.
 pub use fetch::{
     Checked, FetchOptions, FetchReport, FolderLock, SampleOptions, SampleReport, TellWaiting,
-    Trust, fetch, fetch_from, fetch_object, fetch_samples, object_here,
+    Trust, fetch, fetch_from, fetch_object, fetch_object_by_blocks, fetch_samples, object_here,
 };
 pub use folder::{
     DEFAULT_MAX_OBJECTS, Doubtful, Failed, FolderFetch, FolderOptions, FolderReport, fetch_folder,
@@ -43,7 +47,9 @@ pub use folder::{
 pub use gular_pelican::{Client, ClientOptions};
 pub use open::{BundleOptions, Opened, open_bundle};
 pub use prestage::{PrestageOptions, PrestageReport, prestage};
-pub use publish::{PublishOptions, PublishReport, SoundBundle, publish, publish_file};
+pub use publish::{
+    PublishOptions, PublishReport, SoundBundle, publish, publish_file, publish_file_with_blocks,
+};
 pub use published::{Published, Stored};
 pub use remote::{Remote, RemoteBundle, has_splits};
 pub use source::{Blocks, ManifestFile, Source};

@@ -1,4 +1,4 @@
-//! A bundle by its path or its URL.
+//! Opens a bundle by its path or its URL.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use gular_pelican::{Client, ClientOptions, Env};
 
 use crate::{BundleUrl, Cache, Error, FetchOptions, FetchReport, TellWaiting, Trust, Watch};
 
-/// What of a bundle is opened, and how.
+/// Options of [`open_bundle`]: what is opened, and how.
 #[derive(Debug, Clone, Default)]
 pub struct BundleOptions {
     /// Of a URL these splits, those that the bundle has; all when empty.
@@ -29,7 +29,7 @@ pub struct BundleOptions {
     pub token_files: Vec<PathBuf>,
 }
 
-/// A bundle that is open, and how it came here.
+/// An open bundle, and how it was fetched.
 #[derive(Debug)]
 pub struct Opened {
     /// The bundle: all wanted splits of it on this machine, unless its shards come when they are

@@ -1,4 +1,4 @@
-//! Bringing a bundle into a cache, so that a thousand jobs find it there.
+//! Brings a bundle into a federation's cache, so that many jobs find it there.
 //!
 //! Every byte is read from that cache and checked, and none is kept: what the cache gave
 //! right once it has.
@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::remote::{by_file, files_of};
 use crate::{BundleUrl, Error, Published, RemoteBundle, Watch};
 
-/// What is brought, and how.
+/// Options of [`prestage`]: what is read, and how.
 #[derive(Debug, Clone)]
 pub struct PrestageOptions {
     /// These splits; all when empty.
@@ -31,30 +31,30 @@ impl Default for PrestageOptions {
     }
 }
 
-/// What was brought.
+/// The result of [`prestage`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PrestageReport {
     /// `URL#blake3=…`.
     pub url: BundleUrl,
-    /// The bundle's identity.
+    /// The bundle's digest.
     pub digest: Digest,
     /// The cache: `https://HOST[:PORT]`.
     pub cache: String,
     /// Files of the bundle, the manifest included.
     pub files: u64,
-    /// Their bytes, all of which the cache gave and which were right.
+    /// Bytes of these files; the cache sent all of them, and they were right.
     pub bytes: u64,
-    /// Of these, bytes of files that the cache had already.
+    /// How many of these bytes the cache already had.
     pub bytes_there: u64,
-    /// Of these, bytes of files that it fetched now.
+    /// How many of these bytes the cache fetched now.
     pub bytes_brought: u64,
-    /// Bytes of files of which it did not say.
+    /// Bytes of files for which the cache did not say whether it had them.
     pub bytes_unknown: u64,
     /// Wall-clock time.
     pub seconds: f64,
 }
 
-/// Reads all of the bundle at `url` through `cache`, the one that all reads of `client` go to.
+/// Reads the whole bundle at `url` through `cache`, the cache that all reads of `client` use.
 ///
 /// # Errors
 /// [`Error::NoSplit`], those of [`RemoteBundle::open`], [`Error::Pelican`]; among these [`gular_pelican::Error::Corrupt`]

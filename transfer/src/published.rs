@@ -25,7 +25,7 @@ pub struct Published {
     folders: [Url; 3],
 }
 
-/// What is stored under the name of a data file, or under one that replaces it.
+/// What a server stores under the name of a data file, or under its next name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stored {
     /// An object of the right length.
@@ -76,8 +76,9 @@ impl Published {
         shared
     }
 
-    /// Where data is sought, in this order: `NAME/data`; `NAME/VERSION/data`, of a bundle's
-    /// folder that was copied as it is; `NAME/VERSION`, of one with all files side by side.
+    /// The folders in which data is looked for, in this order: `NAME/data`; `NAME/VERSION/data`, of
+    /// a bundle's folder that was copied as it is; `NAME/VERSION`, of one with all files side by
+    /// side.
     #[must_use]
     pub fn folders(&self) -> &[Url; 3] {
         &self.folders

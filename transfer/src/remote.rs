@@ -77,8 +77,9 @@ impl RemoteBundle {
         }
     }
 
-    /// The bundle at `url`, by the manifest of its copy in `dir`: the digest in the URL proves
-    /// that, and no server is asked. `None` unless there is such a digest and such a copy.
+    /// Opens the bundle at `url` with the manifest of its local copy in `dir`: the digest in the
+    /// URL proves that, and no server is asked. `None` unless there is such a digest and such a
+    /// copy.
     #[must_use]
     pub fn of_copy(url: &BundleUrl, dir: &Path) -> Option<Self> {
         let expected = url.digest?;
@@ -97,25 +98,25 @@ impl RemoteBundle {
         Ok(Self { url, published, data: DataFolder::default(), file })
     }
 
-    /// Where it is, with its digest.
+    /// The bundle's URL, with its digest.
     #[must_use]
     pub fn url(&self) -> &BundleUrl {
         &self.url
     }
 
-    /// Its identity.
+    /// The bundle's digest, which identifies it.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.file.digest()
     }
 
-    /// What it consists of.
+    /// The bundle's manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         self.file.manifest()
     }
 
-    /// The bytes of its manifest.
+    /// The bytes of the bundle's manifest.
     #[must_use]
     pub fn manifest_bytes(&self) -> &[u8] {
         self.file.bytes()
@@ -126,7 +127,7 @@ impl RemoteBundle {
         &self.file
     }
 
-    /// Where its parts are.
+    /// Where the parts of the bundle are published.
     #[must_use]
     pub fn published(&self) -> &Published {
         &self.published
@@ -144,7 +145,7 @@ impl RemoteBundle {
         Ok(known.unwrap_or(self.published.data()).clone())
     }
 
-    /// The shards of `splits`, of all when there are none.
+    /// The shards of `splits`; of all splits if `splits` is empty.
     ///
     /// # Errors
     /// [`Error::NoSplit`] for a split without a shard, a slip of the one who asked for it.
@@ -152,7 +153,7 @@ impl RemoteBundle {
         self.file.shards_of(splits)
     }
 
-    /// Reads a small file of the manifest (an index) into memory, checked.
+    /// Reads a small file that the manifest lists (an index or a view) into memory, and checks it.
     ///
     /// # Errors
     /// Those of [`Client::read`].
@@ -214,7 +215,7 @@ impl RemoteBundle {
         })
     }
 
-    /// The name that a shard or index is stored under, some bytes of it at least.
+    /// Finds the name under which a shard or index is stored, at least in part.
     ///
     /// # Errors
     /// Those of [`Client::stat`].
@@ -227,7 +228,7 @@ impl RemoteBundle {
         self.data.seek(&self.published, file, |url| client.stat(url, cancel).map(|_| url.clone()))
     }
 
-    /// Whether the server that `file` is read from has a copy of it.
+    /// Asks whether the server from which `file` is read has a copy of it.
     ///
     /// # Errors
     /// Those of [`Client::copy_of`].
@@ -240,8 +241,8 @@ impl RemoteBundle {
         self.data.likeliest(&self.published, file, |url| client.copy_of(url, cancel))
     }
 
-    /// Whether a shard or index is stored with its length under any of its names, asked for
-    /// without reading it.
+    /// Asks, without reading it, whether a shard or index is stored with its full length under any
+    /// of its names.
     ///
     /// # Errors
     /// Those of [`Client::stat`], except for an object that is not there.
@@ -280,7 +281,7 @@ pub(crate) fn read_manifest(dir: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a URL turned out to name.
+/// What is at a URL: a bundle or a plain object.
 #[derive(Debug)]
 pub enum Remote {
     /// A bundle.
@@ -358,7 +359,7 @@ pub(crate) fn by_file<'a>(shards: &[&'a ShardEntry]) -> Vec<Vec<&'a ShardEntry>>
     groups
 }
 
-/// Whether the bundle has a shard of each of `splits`.
+/// Returns an error unless the bundle has each of `splits`.
 ///
 /// # Errors
 /// [`Error::NoSplit`] names the first that it does not have.

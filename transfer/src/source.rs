@@ -8,7 +8,7 @@ use gular_pelican::{Client, Sink};
 
 use crate::{Error, RemoteBundle, WrongCopy, has_splits, wrong_copies};
 
-/// Gives the files of one bundle, whose manifest it has read.
+/// A place that has the files of one bundle, whose manifest was read before.
 pub trait Source: Sync {
     /// What names the bundle in reports, its digest included.
     fn name(&self) -> String;
@@ -50,7 +50,7 @@ pub struct ManifestFile {
 }
 
 impl ManifestFile {
-    /// The manifest whose file has these bytes; `shown` names it in errors.
+    /// Parses the bytes of a `manifest.json`; errors name the file as `shown`.
     ///
     /// # Errors
     /// Those of [`Manifest::parse`].
@@ -60,25 +60,25 @@ impl ManifestFile {
         Ok(Self { manifest, bytes, digest })
     }
 
-    /// What it says.
+    /// The parsed manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Its bytes.
+    /// The bytes of the file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bundle's identity.
+    /// The digest of the bytes, which identifies the bundle.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The shards of `splits`, of all when there are none.
+    /// The shards of `splits`; of all splits if `splits` is empty.
     ///
     /// # Errors
     /// [`Error::NoSplit`] for a split without a shard, a slip of the one who asked for it.
@@ -124,7 +124,7 @@ impl Source for OfFederation<'_> {
     }
 }
 
-/// Cuts the bytes of a file, which come in order, into blocks, and passes on those that are
+/// Cuts the bytes of a file, received in order, into blocks, and passes on each block that is
 /// accepted.
 pub struct Blocks<'a> {
     file: &'a FileEntry,
@@ -137,7 +137,7 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Of `file`, from a block on.
+    /// Starts at a block of `file`.
     pub fn new(
         file: &'a FileEntry,
         accepts: &'a (dyn Fn(u64, &[u8]) -> bool + Sync),
@@ -169,7 +169,7 @@ impl<'a> Blocks<'a> {
         Ok(())
     }
 
-    /// Whether all of the file was passed on.
+    /// Ends the file: an error unless all of it was passed on.
     ///
     /// # Errors
     /// [`gular_bundle::Error::Block`] names the block that was refused, or did not come whole.
@@ -182,7 +182,7 @@ impl<'a> Blocks<'a> {
         Err(gular_bundle::Error::Block { path: self.file.name.to_string(), start, end }.into())
     }
 
-    /// Whether bytes came that are not the file's.
+    /// Returns whether wrong bytes were received.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.refused
@@ -240,7 +240,10 @@ mod tests {
         let rest = &all[from as usize * BLOCK..];
         let taken = rest.chunks(piece).try_for_each(|piece| blocks.take(piece));
         if bad.is_some() {
-            let expected = format!("bytes {BLOCK}..{} of `x` differ from those packed", 2 * BLOCK);
+            let expected = format!(
+                "`x` is damaged: bytes {BLOCK} to {} differ from what was packed",
+                2 * BLOCK
+            );
             assert_eq!(blocks.end().unwrap_err().to_string(), expected);
         }
         (seen, taken.is_ok())

@@ -32,7 +32,7 @@ const MOST_GAP: u64 = 64 << 10;
 /// The most bytes of one request, so that memory stays bounded; only a longer value is fetched whole.
 const MOST_OF_ONE: u64 = 8 << 20;
 
-/// Samples of one shard, and which of their fields.
+/// The samples of one shard that are wanted, and which of their fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Sparse<'a> {
     /// The shard.
@@ -45,7 +45,7 @@ pub struct Sparse<'a> {
     pub fields: &'a [FieldIdx],
 }
 
-/// What was asked for.
+/// How much [`read_samples`] requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SparseReport {
     /// Values that were given.
@@ -68,7 +68,7 @@ impl SparseReport {
     }
 }
 
-/// Takes a value, from any thread.
+/// A callback that gets each value, from any thread.
 pub type GiveValue<'a> = dyn Fn(Row, FieldIdx, &[u8]) -> Result<(), Error> + Sync + 'a;
 
 /// Reads the wanted values, `jobs` requests at a time, and gives each when it has its digest.
@@ -162,7 +162,9 @@ impl Run {
             let found = self.bytes_of(value, bytes).map(Digest::of);
             if found != Some(value.digest) {
                 let key = index.key(value.row).unwrap_or_default();
-                return Err(format!("the bytes of sample `{key}` do not match its digest"));
+                return Err(format!(
+                    "the bytes of sample `{key}` do not match the digest of the sample"
+                ));
             }
         }
         Ok(())
@@ -175,7 +177,7 @@ fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
     for &row in wanted.rows {
         let no_sample = || Error::NoSample {
             shard: wanted.shard.file.name.to_string(),
-            row: row.0,
+            row,
             samples: wanted.index.n_samples(),
         };
         for &field in wanted.fields {

@@ -1,17 +1,17 @@
-//! What a caller sees and stops.
+//! How a caller follows and cancels a transfer.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_pelican::Error;
 
-/// Told of bytes done and of all there are, from any thread.
+/// A callback that gets the bytes done and the bytes in all, from any thread.
 pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
-/// Takes the folder that is waited for.
+/// A callback that gets the folder whose lock is waited for.
 pub type Waiting<'a> = dyn Fn(&Path) + Sync + 'a;
 
-/// How a caller follows a transfer, and ends it.
+/// Follows a transfer, and can cancel it.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Told how far it is.
@@ -24,7 +24,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Tells nobody.
+    /// A watch that reports nothing and never cancels.
     #[must_use]
     pub fn silent(cancel: &'a AtomicBool) -> Self {
         Self { progress: &|_, _| (), waiting: &|_| (), cancel }

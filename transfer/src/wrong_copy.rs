@@ -3,18 +3,18 @@
 use gular_pelican::Client;
 use serde::Serialize;
 
-/// One such server: no harm came of it, and who runs it should know.
+/// A server that sent wrong bytes: no harm came of it, and who runs it should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WrongCopy {
     /// `https://HOST[:PORT]`.
     pub server: String,
-    /// Objects of which it gave wrong bytes.
+    /// Number of objects for which the server sent wrong bytes.
     pub objects: u64,
-    /// One of them.
+    /// One of these objects.
     pub such_as: String,
 }
 
-/// All that `client` has met so far.
+/// Returns all servers that have sent wrong bytes to `client` so far.
 #[must_use]
 pub fn wrong_copies(client: &Client) -> Vec<WrongCopy> {
     let met = client.wrong_copies().into_iter();

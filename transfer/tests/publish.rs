@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use crate::fixtures::BLOCK;
 use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions};
 use gular_federation::{Caches, Federation, Options, Origin, TokenRequest, mint};
+use gular_files::TEMP_PREFIX;
 use gular_pelican::{Check, Client, ClientOptions, Env, Error as Pelican, Url};
 use gular_transfer::{
     BundleUrl, Checked, Error, FetchOptions, PublishOptions, PublishReport, RemoteBundle,
-    SoundBundle, Watch, fetch, fetch_object, publish, publish_file,
+    SoundBundle, Watch, fetch, fetch_object, fetch_object_by_blocks, publish, publish_file,
+    publish_file_with_blocks, read_blocks,
 };
 use tempfile::TempDir;
 
@@ -234,7 +236,7 @@ fn a_publish_of_which_nothing_was_taken_and_nothing_can_be_read_is_an_error() {
     let watch = Watch::silent(&cancel);
     let error = publish(&client, &sound, &to, &PublishOptions::default(), watch).unwrap_err();
     assert!(matches!(error, Error::NoneAccepted { refused: 9, .. }), "{error}");
-    assert!(error.to_string().contains("refused 9 of 9 objects"), "{error}");
+    assert!(error.to_string().contains("refused all 9 objects"), "{error}");
 }
 
 /// A listing of a large collection costs the origin more than all the looks at one name.
@@ -381,6 +383,61 @@ fn an_object_that_a_cache_has_wrongly_is_read_from_the_origin() {
     let (came, report) = get(Some(digest));
     assert!(came == bytes);
     assert_eq!((report.checked, report.checked_how), (Checked::Digest, None));
+}
+
+#[test]
+fn a_file_with_its_blocks_beside_it_is_checked_block_by_block() {
+    let target = Target::federation();
+    let (file, bytes) = (target.dir.path().join("x.sif"), fixtures::noise(3, 7 * BLOCK / 2));
+    fs::write(&file, &bytes).unwrap();
+    let (url, cancel) = (target.version("x.sif"), AtomicBool::new(false));
+    let (watch, options) = (Watch::silent(&cancel), PublishOptions::default());
+    let (client, scratch) = (&target.client, target.dir.path());
+    let send = || publish_file_with_blocks(client, &file, &url, &options, scratch, watch).unwrap();
+    assert_eq!(send().uploaded, 2);
+    assert_eq!(send().identical, 2);
+
+    let digest = Digest::of(&bytes);
+    let tree =
+        |is_wanted: &dyn Fn(Digest) -> bool| read_blocks(client, &url, is_wanted, &cancel).unwrap();
+    assert!(tree(&|_| false).is_none());
+    let found = tree(&|found| found == digest).unwrap();
+    assert_eq!((found.digest(), found.len_bytes()), (digest, bytes.len() as u64));
+    assert!(read_blocks(client, &target.version("y"), &|_| true, &cancel).unwrap().is_none());
+
+    let named = BundleUrl { url: url.clone(), digest: None };
+    let get = |to: &Path| fetch_object_by_blocks(client, &named, &found, to, watch);
+    let to = tempfile::tempdir().unwrap();
+    let (report, path) = get(to.path()).unwrap();
+    assert_eq!((report.checked, report.digest), (Checked::Digest, Some(digest)));
+    assert!(fs::read(&path).unwrap() == bytes);
+    // It is there.
+    assert_eq!(get(to.path()).unwrap().0.bytes_fetched, 0);
+    // Of what a killed run left, whole blocks are kept as far as they are right.
+    fs::remove_file(&path).unwrap();
+    let mut left = bytes[..5 * BLOCK / 2].to_vec();
+    left[BLOCK] ^= 1;
+    fs::write(to.path().join(format!("{TEMP_PREFIX}fetch-x.sif")), left).unwrap();
+    assert_eq!(get(to.path()).unwrap().0.bytes_kept, BLOCK as u64);
+    assert!(fs::read(&path).unwrap() == bytes);
+
+    // A cache whose copy is damaged is left; where all are, nothing is kept under the name.
+    let damage = |copy: PathBuf| {
+        let mut damaged = fs::read(&copy).unwrap();
+        damaged[2 * BLOCK + 1] ^= 1;
+        fs::remove_file(&copy).unwrap();
+        fs::write(&copy, damaged).unwrap();
+    };
+    damage(target.dir.path().join("cache/gular/set/x.sif"));
+    let to = tempfile::tempdir().unwrap();
+    let (report, path) = get(to.path()).unwrap();
+    assert!(fs::read(&path).unwrap() == bytes);
+    assert_eq!(report.wrong_copies.len(), 1);
+    damage(target.set.join("x.sif"));
+    let to = tempfile::tempdir().unwrap();
+    let error = get(to.path()).unwrap_err();
+    assert!(matches!(error, Error::Pelican(Pelican::Corrupt { .. })), "{error}");
+    assert!(!to.path().join("x.sif").exists());
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn little_more_is_asked_for_than_the_wanted_samples() {
     assert!(report.bytes_asked * 100 <= report.bytes_wanted * 115, "{report:?}");
     assert_eq!(site.read(&client, &[]).unwrap(), SparseReport::default());
     let error = site.read(&client, &[Row(SAMPLES)]).unwrap_err();
-    assert!(matches!(error, Error::NoSample { row: SAMPLES, .. }), "{error}");
+    assert!(matches!(error, Error::NoSample { row: Row(SAMPLES), .. }), "{error}");
 }
 
 #[test]
@@ -411,9 +411,13 @@ fn samples_that_fit_a_condition_cost_their_bytes_and_the_values_that_it_names() 
     let error = fetch("score", &[], "score >= 98").unwrap_err();
     assert!(matches!(&error, Error::NotEmpty { .. }), "{error}");
     for (keys, condition, expected) in [
-        (&[][..], "score > 99", "none of the 100 samples fits the condition"),
-        (&["11.jpg"], "score = 12", "none of the 100 samples fits the condition"),
-        (&["no.jpg"], "score = 12", "no sample matches 1 key of the list: `no.jpg`"),
+        (&[][..], "score > 99", "the condition matches none of the 100 samples"),
+        (&["11.jpg"], "score = 12", "the condition matches none of the 100 samples"),
+        (
+            &["no.jpg"],
+            "score = 12",
+            "the list has 1 key that no sample of the bundle has: `no.jpg`",
+        ),
         (
             &[],
             "depth > 9",

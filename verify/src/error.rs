@@ -6,13 +6,13 @@
 #[non_exhaustive]
 pub enum Error {
     /// There is no manifest.
-    #[error("`{path}` holds no bundle: it has no `manifest.json`")]
+    #[error("`{path}` is not a bundle: it has no `manifest.json`")]
     NoManifest {
         /// The folder.
         path: String,
     },
     /// A pack did not finish.
-    #[error("`{path}` holds no bundle yet: packing it was interrupted")]
+    #[error("`{path}` is not a bundle yet: packing was interrupted")]
     Interrupted {
         /// The folder.
         path: String,

@@ -1,4 +1,4 @@
-//! Proves a bundle sound, or says all that is not.
+//! Checks a bundle, and reports every fault.
 //!
 //! ```text
 //! manifest ─▶ each index: length, digest, structure ─▶ each shard: length
@@ -12,18 +12,20 @@
 //! Faults are values and all of them are collected: a report that stopped at
 //! the first would have to be asked for again after each repair.
 
+#![forbid(unsafe_code)]
+
 mod digest;
 mod error;
 mod notes;
 mod options;
 mod published;
-mod report;
 mod samples;
 mod shard;
+mod verify_report;
 mod walk;
 
 pub use error::Error;
 pub use options::{Mode, VerifyOptions};
 pub use published::verify_url;
-pub use report::{ByteRange, Fault, FaultKind, Report};
+pub use verify_report::{ByteRange, Fault, FaultKind, VerifyReport};
 pub use walk::verify;

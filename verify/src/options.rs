@@ -1,4 +1,4 @@
-//! What is looked at.
+//! Options of a verification.
 
 use gular_bundle::{Digest, Manifest, Split};
 
@@ -20,7 +20,7 @@ pub enum Mode {
     },
 }
 
-/// How to verify.
+/// Options of [`verify`](crate::verify).
 #[derive(Debug, Clone)]
 pub struct VerifyOptions {
     /// How much is read.

@@ -1,4 +1,4 @@
-//! A published bundle: streamed from whoever has it, kept nowhere.
+//! Verifies a published bundle: it is streamed from the servers, and nothing is stored.
 //!
 //! A copy that another server has right is not a fault: the client passes on what the
 //! manifest's digests accept, wherever it comes from. A fault here means that no
@@ -16,13 +16,13 @@ use gular_files::parallel;
 use gular_pelican::{Attempts, Client, Error as Pelican, Url};
 use gular_transfer::{BundleUrl, Error as Transfer, RemoteBundle, Stored, wrong_copies};
 
-use crate::report::{ByteRange, Fault, FaultKind, Report, merged};
 use crate::samples::{is_chosen, touches};
 use crate::shard::WRITTEN_WRONGLY;
+use crate::verify_report::{ByteRange, Fault, FaultKind, VerifyReport, merged};
 use crate::walk::{always, manifest_fault};
 use crate::{Error, Mode, VerifyOptions};
 
-const ANOTHER_BUNDLE: &str = "check the version in the URL, and that the digest is complete: a published version never changes";
+const ANOTHER_BUNDLE: &str = "check that the URL has the right version and the complete digest; a published version never changes";
 const PUBLISH_AGAIN: &str = "no server has the correct bytes: publish it again from an intact copy";
 
 /// Verifies the bundle published at `url`, a collection NAME/VERSION.
@@ -39,7 +39,7 @@ pub fn verify_url(
     options: &VerifyOptions,
     progress: &(dyn Fn(u64, u64) + Sync),
     cancel: &AtomicBool,
-) -> Result<Report, Error> {
+) -> Result<VerifyReport, Error> {
     let start = Instant::now();
     let url = BundleUrl { url: url.clone(), digest: options.digest };
     let remote = match RemoteBundle::open(client, &url, cancel) {
@@ -53,7 +53,7 @@ pub fn verify_url(
         Err(error) => return Err(error.into()),
     };
     let manifest = options.part_of(remote.manifest())?;
-    let mut report = Report::new(Some(remote.digest()), options.mode);
+    let mut report = VerifyReport::new(Some(remote.digest()), options.mode);
     let total = report.describe(&manifest, options.mode);
 
     let (read, checked) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -95,8 +95,8 @@ pub fn verify_url(
 }
 
 /// The report on a bundle of which no server has the manifest.
-fn without_manifest(attempts: &Attempts, options: &VerifyOptions, start: Instant) -> Report {
-    let mut report = Report::new(None, options.mode);
+fn without_manifest(attempts: &Attempts, options: &VerifyOptions, start: Instant) -> VerifyReport {
+    let mut report = VerifyReport::new(None, options.mode);
     report.faults.push(no_manifest(attempts));
     report.seconds = start.elapsed().as_secs_f64();
     report
@@ -108,9 +108,9 @@ fn another_bundle(
     found: Digest,
     options: &VerifyOptions,
     start: Instant,
-) -> Report {
-    let mut report = Report::new(None, options.mode);
-    let message = format!("asked for bundle {expected}, published here is {found}");
+) -> VerifyReport {
+    let mut report = VerifyReport::new(None, options.mode);
+    let message = format!("the bundle published here has digest {found}, expected {expected}");
     let mut fault = manifest_fault(message);
     fault.advice = ANOTHER_BUNDLE;
     fault.compared(&expected, &found);
@@ -285,7 +285,7 @@ impl Check<'_> {
         }
         let Some((_, attempts)) = bad.first() else { return Ok(()) };
         let message = format!(
-            "{} of {} blocks differ from what was packed, the first: {attempts}",
+            "{} of {} blocks differ from what was packed; the first one: {attempts}",
             bad.len(),
             tree.n_blocks()
         );

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gular_bundle::{Digest, FieldIdx, Index, ReadAt, Row, SampleId};
 
 use crate::digest::digest;
-use crate::report::{ByteRange, merged};
+use crate::verify_report::{ByteRange, merged};
 
 /// The samples of one shard, with what is needed to look at them.
 pub(crate) struct Samples<'a> {

@@ -10,8 +10,8 @@ use gular_bundle::{
 };
 
 use crate::digest::digest;
-use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged};
 use crate::samples::{Samples, Seen, is_chosen, touches, without};
+use crate::verify_report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged};
 use crate::{Mode, VerifyOptions};
 
 /// What checking a shard needs of the whole.
@@ -171,7 +171,7 @@ impl Check<'_> {
         let wrong = match self.context.manifest.envelope {
             Envelope::Shards => match Header::read(shard) {
                 Ok(header) if header.metadata("format") == Some("gular-shard") => return,
-                Ok(_) => "its header does not say `gular-shard`".to_owned(),
+                Ok(_) => "its header does not have the format `gular-shard`".to_owned(),
                 Err(e) => e.reason(),
             },
             _ if self.context.options.mode != Mode::Full => return,
@@ -268,7 +268,7 @@ impl Check<'_> {
         };
         let seen = self.samples(shard, index, self.context.advance).look(wanted, None);
         self.context.checked.fetch_add(seen.n_samples, Ordering::Relaxed);
-        let of = format!("of {} samples looked at", seen.n_samples);
+        let of = format!("of {} samples that were checked", seen.n_samples);
         self.bad_samples(seen, &of);
     }
 
@@ -290,7 +290,7 @@ impl Check<'_> {
         if found != entry.file.digest {
             let range = ByteRange { start: 0, end: entry.file.bytes };
             let fault = self.other_digest(FaultKind::Blocks, &entry.file, found);
-            fault.message.push_str("; without its index it is not known where");
+            fault.message.push_str("; without the index it is not known which samples");
             fault.ranges = vec![range];
             return;
         }
@@ -310,9 +310,9 @@ impl Check<'_> {
     }
 }
 
-const INDEX_FROM_SHARD: &str = "the shard is intact and gives the same index: copy or fetch the index file again, or pack again";
-const INDEX_ELSEWHERE: &str = "the shard is intact and gives another index: copy or fetch the index file again, or pack again";
+const INDEX_FROM_SHARD: &str = "only the index file is damaged, the shard is intact: copy or fetch the index file again, or pack again";
+const INDEX_ELSEWHERE: &str = "the shard is intact, but its samples do not match this index: copy or fetch the index file again, or pack again";
 
 /// What to do about files that are as they were written.
 pub(crate) const WRITTEN_WRONGLY: &str =
-    "the bundle was written wrongly: pack again, and report this as a bug";
+    "the bundle was written incorrectly: please report this as a bug, and pack again";

@@ -1,4 +1,4 @@
-//! The walk over a bundle: manifest, then every shard on some thread.
+//! Walks over a bundle: the manifest first, then all shards on several threads.
 
 use std::convert::Infallible;
 use std::fs;
@@ -15,9 +15,9 @@ use gular_files::parallel;
 
 use crate::digest::digest;
 use crate::notes::notes;
-use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report, total_of};
 use crate::samples::unit;
 use crate::shard::{Context, check_shard};
+use crate::verify_report::{FETCH_AGAIN, Fault, FaultKind, VerifyReport, total_of};
 use crate::{Error, Mode, VerifyOptions};
 
 /// Verifies the bundle in folder `dir`.
@@ -32,12 +32,12 @@ pub fn verify(
     options: &VerifyOptions,
     progress: &(dyn Fn(u64, u64) + Sync),
     cancel: &AtomicBool,
-) -> Result<Report, Error> {
+) -> Result<VerifyReport, Error> {
     let start = Instant::now();
     let source = open_manifest(dir)?;
     let len = source.len_bytes();
     let (digest, manifest) = read_manifest(&source, cancel)?;
-    let mut report = Report::new(Some(digest), options.mode);
+    let mut report = VerifyReport::new(Some(digest), options.mode);
     report.bytes_read = len;
     if let Some(expected) = options.digest.filter(|d| *d != digest) {
         let mut fault = manifest_fault(format!("its digest is {digest}, expected {expected}"));
@@ -116,7 +116,7 @@ fn only_splits(manifest: &Manifest, faults: &[Fault]) -> Vec<Split> {
 }
 
 /// For a manifest that is sound by itself.
-const OTHER_MANIFEST: &str = "it belongs to another bundle, or was changed: check the digest and the bundle's location, or fetch it again";
+const OTHER_MANIFEST: &str = "the manifest was changed, or this is another bundle: check the digest and the path or URL, or fetch the bundle again";
 
 /// The sample that is looked at however small the share.
 pub(crate) fn always(manifest: &Manifest, mode: Mode) -> Option<SampleId> {

@@ -10,7 +10,7 @@ use gular_bundle::{
 };
 use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{BundleUrl, FetchOptions, RemoteBundle, Watch, fetch};
-use gular_verify::{FaultKind, Report, VerifyOptions, verify, verify_url};
+use gular_verify::{FaultKind, VerifyOptions, VerifyReport, verify, verify_url};
 
 /// A sound bundle of three samples in `dir`, once `change` has had its manifest.
 fn write(dir: &Path, change: impl FnOnce(&mut Manifest)) {
@@ -50,7 +50,7 @@ fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
 
     let options = VerifyOptions::default();
     let report = verify(dir.path(), &options, &|_, _| (), &cancel).unwrap();
-    let message = |report: &Report| {
+    let message = |report: &VerifyReport| {
         let of_index = report.faults.iter().find(|fault| fault.kind == FaultKind::Index);
         of_index.map(|fault| fault.message.clone()).unwrap_or_default()
     };
@@ -77,19 +77,22 @@ fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
 
 #[test]
 fn an_index_of_other_than_its_samples_is_refused_by_all() {
-    check(|m| m.shards[0].samples = 4, "it lists 3 samples, the manifest says 4");
+    check(|m| m.shards[0].samples = 4, "it lists 3 samples, expected 4 as in the manifest");
 }
 
 #[test]
 fn a_label_outside_the_classes_is_refused_by_all() {
-    check(|m| drop(m.classes.pop()), "sample `1.png` has label 1, the bundle has 1 classes");
+    check(
+        |m| drop(m.classes.pop()),
+        "sample `1.png` has label 1, but the bundle has only 1 classes",
+    );
 }
 
 #[test]
 fn an_index_of_another_shard_is_refused_by_all() {
     check(
         |m| m.shards[0].file.digest = Digest::of(b"another"),
-        "its blocks do not give the shard's digest",
+        "its block digests do not add up to the digest of the shard",
     );
 }
 

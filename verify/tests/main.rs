@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acceptance;
-mod common;
 mod precision;
 mod published;
+mod support;
 mod verify;

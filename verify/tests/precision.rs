@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{first, flip, full, kinds, make, run};
+use crate::support::{first, flip, full, kinds, make, run};
 use gular_bundle::{Bundle, FieldIdx, Index, OpenOptions, Row, write_manifest};
-use gular_verify::{Error, Fault, FaultKind, Mode, Report, VerifyOptions, verify};
+use gular_verify::{Error, Fault, FaultKind, Mode, VerifyOptions, VerifyReport, verify};
 
 fn first_index(dir: &Path) -> Index {
     let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
@@ -27,7 +27,7 @@ fn keys_at(index: &Index, at: u64) -> Vec<String> {
     index.rows().filter(|r| holds(*r)).map(|r| index.key(r).unwrap().to_owned()).collect()
 }
 
-fn of_kind(report: &Report, kind: FaultKind) -> Vec<&Fault> {
+fn of_kind(report: &VerifyReport, kind: FaultKind) -> Vec<&Fault> {
     report.faults.iter().filter(|f| f.kind == kind).collect()
 }
 
@@ -193,7 +193,7 @@ fn a_label_outside_the_classes_is_found_in_every_mode() {
         assert!(
             report.faults[0]
                 .message
-                .contains("`train/c1/0-1.jpg` has label 1, the bundle has 1 classes")
+                .contains("`train/c1/0-1.jpg` has label 1, but the bundle has only 1 classes")
         );
         assert!(report.faults[0].advice.contains("pack again"), "{:?}", report.faults[0]);
     }

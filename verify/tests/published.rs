@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use crate::common::{first, flip, kinds, make};
+use crate::support::{first, flip, kinds, make};
 use gular_bundle::{DATA_DIR, Digest, MANIFEST_NAME};
 use gular_pelican::{Client, ClientOptions, Env, Url};
-use gular_verify::{ByteRange, Error, FaultKind, Mode, Report, VerifyOptions, verify_url};
+use gular_verify::{ByteRange, Error, FaultKind, Mode, VerifyOptions, VerifyReport, verify_url};
 use tempfile::TempDir;
 
 const BLOCK: usize = 1 << 20;
@@ -28,7 +28,7 @@ fn publish(lens: &[usize]) -> Published {
 }
 
 impl Published {
-    fn check(&self, mode: Mode, digest: Option<Digest>) -> Result<Report, Error> {
+    fn check(&self, mode: Mode, digest: Option<Digest>) -> Result<VerifyReport, Error> {
         let client = Client::new(ClientOptions::new(Env::default())).unwrap();
         let url = format!("file://{}/set/v1", self.dir.path().display());
         let options = VerifyOptions { mode, digest, jobs: 2, max_keys: 3, splits: Vec::new() };
@@ -36,7 +36,7 @@ impl Published {
         verify_url(&client, &Url::parse(&url).unwrap(), &options, &|_, _| (), &cancel)
     }
 
-    fn full(&self) -> Report {
+    fn full(&self) -> VerifyReport {
         self.check(Mode::Full, Some(self.digest)).unwrap()
     }
 
@@ -167,7 +167,7 @@ fn another_manifest_is_a_fault_and_none_an_error() {
     let report = published.check(Mode::Full, Some(asked)).unwrap();
     assert_eq!(kinds(&report), [FaultKind::Manifest]);
     let fault = &report.faults[0];
-    assert!(fault.message.contains(&format!("asked for bundle {asked}")), "{report:?}");
+    assert!(fault.message.contains(&format!("expected {asked}")), "{report:?}");
     assert_eq!(fault.expected, Some(asked.to_string()));
     assert!(!fault.advice.contains("publish it again"), "{report:?}");
     let manifest = published.dir.path().join("set/v1").join(MANIFEST_NAME);

@@ -86,7 +86,7 @@ pub(crate) fn test(
             command.env("GULAR_BIN", &gular);
             // Many tests wait, for a server that is slow on purpose or for a lock.
             if env::var_os(TEST_THREADS).is_none() {
-                command.env(TEST_THREADS, (2 * cores).to_string());
+                command.env(TEST_THREADS, (4 * cores).to_string());
             }
             let next = sets.get(n + 1).map(|next| {
                 let mut build = tests(workspace, ready, *next);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use clap::{Args, ValueEnum};
 use gular_bench::{
-    BenchOptions, CacheState, Error, Estimate, Kind, Order, Progress, bench, estimate,
+    BenchOptions, CacheState, Error, Estimate, Order, Progress, RowKind, bench, estimate,
 };
 use gular_bundle::{Backend, Envelope};
 use indicatif::ProgressBar;
@@ -46,7 +46,7 @@ pub(crate) struct BenchArgs {
     /// A minute or less: shuffled, warm, all threads, 100 MB
     #[arg(long, group = "start")]
     pub(crate) quick: bool,
-    /// All payloads, threads in powers of two, five rounds of a second
+    /// All payloads; 1, 2, 4, … threads; five rounds of 1 s for each row
     #[arg(long, group = "start")]
     pub(crate) full: bool,
     /// Write figures and advice as one HTML page with plots
@@ -69,7 +69,7 @@ pub(crate) struct BenchArgs {
 
 /// Which combinations are measured, and how long.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Rows")]
+#[command(next_help_heading = "What to measure; each combination is one row")]
 pub(crate) struct BenchRows {
     /// Envelopes, such as `shards,tar` [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::envelope)]
@@ -257,8 +257,8 @@ fn rows(options: &mut BenchOptions, rows: &BenchRows) {
         PageCacheArg::Cold => CacheState::Cold,
     });
     list(&mut options.kinds, &rows.kind, |kind| match kind {
-        KindArg::Read => Kind::Read,
-        KindArg::Load => Kind::Load,
+        KindArg::Read => RowKind::Read,
+        KindArg::Load => RowKind::Load,
     });
     options.baselines &= !rows.no_baselines;
     options.batch_size = rows.batch_size.map_or(options.batch_size, usize::from);

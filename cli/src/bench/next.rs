@@ -1,18 +1,18 @@
 //! What to do with a measurement, as commands of this program.
 
-use gular_bench::{NextStep, Report};
+use gular_bench::{BenchReport, NextStep};
 use gular_bundle::Envelope;
 use gular_pack::PayloadOptions;
 
 use crate::show::quoted;
 
 /// Adds to the advice of `report` the command that makes the bundle, or what to do in its place.
-pub(super) fn add(report: &mut Report) {
+pub(super) fn add(report: &mut BenchReport) {
     let Some(next) = report.advice.next else { return };
     let (command, sentence) = words(next, &report.data.source);
     report.advice.command = command;
     if report.advice.other_payloads {
-        let text = "`--payload encoded,reencoded,raw` measures what other payloads bring.";
+        let text = "To measure other payloads too, add `--payload encoded,reencoded,raw`.";
         report.advice.text.push(text.to_owned());
     }
     report.advice.text.extend(sentence);

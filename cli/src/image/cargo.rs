@@ -69,8 +69,8 @@ fn only_program(app: &App, package: &str, dir: &Path) -> Result<String, Error> {
     let packages: Vec<&Value> = metadata["packages"].as_array().into_iter().flatten().collect();
     let Some(found) = packages.iter().find(|found| found["name"] == package) else {
         let names: Vec<_> = packages.iter().filter_map(|found| found["name"].as_str()).collect();
-        let message = format!("the workspace has no package `{package}`");
-        return Err(failed(message, Some(format!("it has: {}", names.join(", ")))));
+        let message = format!("the cargo workspace has no package `{package}`");
+        return Err(failed(message, Some(format!("its packages are {}", names.join(", ")))));
     };
     let targets = found["targets"].as_array().into_iter().flatten();
     let bins = targets.filter(|target| {
@@ -80,15 +80,15 @@ fn only_program(app: &App, package: &str, dir: &Path) -> Result<String, Error> {
     match &names[..] {
         [one] => Ok((*one).to_owned()),
         [] => {
-            let hint = "name a package with a `src/main.rs` or a `[[bin]]`";
-            let message = format!("the package `{package}` has no program");
+            let hint = "choose a package with a `src/main.rs` or a `[[bin]]`";
+            let message = format!("the package `{package}` does not contain a program");
             Err(failed(message, Some(hint.to_owned())))
         }
         several if several.contains(&package) => Ok(package.to_owned()),
         several => {
             let message =
                 format!("the package `{package}` has several programs: {}", several.join(", "));
-            Err(failed(message, Some("name one by `bin = \"…\"` in `[app]`".to_owned())))
+            Err(failed(message, Some("choose one with `bin = \"…\"` in `[app]`".to_owned())))
         }
     }
 }
@@ -107,7 +107,7 @@ fn cargo(app: &App, verb: &str, dir: &Path) -> Command {
 fn output(cargo: &mut Command, what: &str) -> Result<String, Error> {
     let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|e| {
         let hint =
-            "install Rust (https://rustup.rs), or name a built program: `path = \"…\"` in `[app]`";
+            "install Rust (https://rustup.rs), or give a program that is already built: `path = \"…\"` in `[app]`";
         failed(format!("cannot start `cargo`: {e}"), Some(hint.to_owned()))
     })?;
     if !output.status.success() {

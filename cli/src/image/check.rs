@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gular_containers::StoredImage;
-use gular_containers::check::{Finding, Form, Report, Runs, Severity};
+use gular_containers::check::{CheckReport, Finding, Form, Runs, Severity};
 use gular_containers::export::Facts;
 use gular_containers::replay::{Replay, Replays, judge};
 use gular_pelican::Env;
@@ -38,7 +38,7 @@ pub(super) struct CheckArgs {
     /// The oldest Apptainer it must run under [default: the recipe's, otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(super) apptainer: Option<gular_containers::recipe::Runtime>,
-    /// Also run HTCondor's own commands for testing and starting a job
+    /// Also run, here, the commands by which HTCondor tests an image and starts a job in it
     ///
     /// This starts programs of the image: only for images you trust.
     #[arg(long)]
@@ -52,10 +52,10 @@ pub(super) struct CheckArgs {
 struct Checked<'a> {
     /// The image.
     image: &'a str,
-    /// What jobs have to ask for.
+    /// The values that jobs must ask for.
     facts: &'a Facts,
-    /// What the check found.
-    check: &'a Report,
+    /// The result of the check.
+    check: &'a CheckReport,
     /// HTCondor's lines, as far as they could be tried.
     replay: &'a [Replay],
 }
@@ -123,18 +123,17 @@ fn misnamed(image: &StoredImage) -> Option<Finding> {
             severity: Severity::Warning,
             rule: "file-hash",
             subject: stem.to_owned(),
-            message: format!(
-                "its name says that its digest begins with {word}, but the digest is {digest}"
-            ),
+            message: format!("its name has the digest {word}, but the file's digest is {digest}"),
             hint: Some(
-                "signed or changed files need another name: caches know them by it".to_owned(),
+                "rename the file if it was signed or changed: caches tell files apart by name"
+                    .to_owned(),
             ),
         }
     })
 }
 
 /// The facts of a file.
-pub(super) fn facts(image: &StoredImage, report: &Report) -> Facts {
+pub(super) fn facts(image: &StoredImage, report: &CheckReport) -> Facts {
     let name = image.path.file_name().unwrap_or_default().to_string_lossy();
     Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest)
 }
@@ -147,7 +146,7 @@ pub(super) fn host_paths() -> Vec<String> {
 }
 
 /// Findings, on stderr: they are what to act on, and not the result.
-pub(super) fn show_findings(report: &Report, output: &Output) {
+pub(super) fn show_findings(report: &CheckReport, output: &Output) {
     for finding in &report.findings {
         let word = match finding.severity {
             Severity::Error => "error",
@@ -164,7 +163,7 @@ pub(super) fn show_findings(report: &Report, output: &Output) {
 }
 
 /// What the image needs, and the table of GPUs.
-pub(super) fn facts_text(report: &Report, facts: &Facts) -> String {
+pub(super) fn facts_text(report: &CheckReport, facts: &Facts) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<18}{value}");

@@ -86,8 +86,9 @@ fn pulled(
 ) -> Result<Result<Converted, Error>, Failure> {
     let reference = reference(&args.from)?;
     if args.place.offline {
-        let message = format!("`{}` is in a registry, which `--offline` does not ask", args.from);
-        let hint = "`gular image pull` it before, and convert the layout";
+        let message =
+            format!("`{}` is in a registry, which cannot be read with `--offline`", args.from);
+        let hint = "fetch the image first with `gular image pull`, and convert the OCI layout";
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
     let web = Web::new(stop)?;
@@ -123,7 +124,7 @@ fn order(
             let name = to.file_name().and_then(|name| name.to_str());
             let name = name.filter(|name| name.ends_with(".sif")).ok_or_else(|| {
                 let message = format!("`{}` does not end in `.sif`", to.display());
-                let hint = "HTCondor and OSPool recognise a SIF by it; leave the name out to get NAME-HASH.sif";
+                let hint = "HTCondor and OSPool recognise a SIF by this ending; leave out the name to get NAME-HASH.sif";
                 Failure::new(message, Some(hint.to_owned()))
             })?;
             (gular_files::folder_of(to).to_owned(), Some(name.to_owned()))

@@ -4,7 +4,10 @@ use std::io;
 
 use gular_containers::Error;
 
-const FULL: &str = "free some space, or name another folder";
+const FULL: &str = "free some space, or choose another folder";
+
+/// For a registry or mirror that does not answer.
+pub(crate) const AWAY: &str = "check the server's name, or run the same command again later: what was transferred is kept; behind a firewall set HTTPS_PROXY";
 
 /// What the user can do next, if anything helps.
 pub(crate) fn hint(error: &Error) -> Option<String> {
@@ -15,44 +18,61 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
     let hint = match error {
         Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => FULL,
         Error::Write { source } if source.kind() == io::ErrorKind::StorageFull => FULL,
-        Error::NoRecipe { .. } => "write one: `gular image --help` and docs/images.md show how",
-        Error::NoLock { .. } => "make it: `gular image lock`",
-        Error::NoFolder { .. } => "fill it: `gular image lock --vendor DIR`",
+        error if error.is_passing() => AWAY,
+        Error::Registry { reason, .. } if reason.contains("invalid peer certificate") => {
+            "if the registry is the one you mean, name the certificate of its authority in SSL_CERT_FILE"
+        }
+        Error::Registry { reason, .. } if reason.starts_with("TLS: ") => {
+            "check host and port: registries on other machines are asked over TLS only"
+        }
+        Error::NoRecipe { .. } => {
+            "write a recipe: `gular image --help` and docs/images.md show how"
+        }
+        Error::NoLock { .. } => "make the lock file with `gular image lock`",
+        Error::NoFolder { .. } => "make and fill the folder with `gular image lock --vendor DIR`",
         Error::NotOffline => {
-            "lock once without `--offline`; with image.lock nothing is resolved again"
+            "run `gular image lock` once without `--offline`; later builds use the versions in image.lock"
         }
         Error::LockVersion { found, supported, .. } if found > supported => {
             "read it with a newer release"
         }
-        Error::Lock { .. } | Error::LockVersion { .. } => "make it again with `gular image lock`",
-        Error::BaseChanged { .. } => "the image changed: `gular image lock` locks its new digest",
+        Error::Lock { .. } | Error::LockVersion { .. } => {
+            "make the lock file again with `gular image lock`"
+        }
+        Error::BaseChanged { .. } => {
+            "the base image has changed: run `gular image lock` to use the new one"
+        }
         Error::ByteCode { .. } => {
             "build on a machine with the image's CPU architecture, or set `bytecode = false` in `[python]`"
         }
         Error::Stale { .. } => {
-            "make it again with `gular image lock`, or undo the change to the recipe"
+            "make the lock file again with `gular image lock`, or undo the change to the recipe"
         }
         Error::Untrusted { expired: true, .. } => {
-            "is this machine's clock right? name newer keys with `--keyring FILE`"
+            "check this machine's clock; if it is right, give newer keys with `--keyring FILE`"
         }
         Error::Untrusted { .. } => {
-            "for another archive or a newer release name its keys with `--keyring FILE`"
+            "if this is another archive, or a newer release, give its keys with `--keyring FILE`"
         }
-        Error::NotInIndex { .. } => "name another with `--index`",
-        Error::Offline { .. } => "fetch once without `--offline`",
-        Error::Digest { .. } => "remove it and fetch it again, or try another mirror",
-        Error::Taken { .. } => "a published version never changes: give this one another name",
-        Error::Exists { .. } => "remove it, or name another",
+        Error::NotInIndex { .. } => "give another package index with `--index`",
+        Error::Offline { .. } => "run the command once without `--offline`, to fetch the file",
+        Error::Digest { .. } => "remove the file and fetch it again, or use another mirror",
+        Error::Taken { .. } => "a published version never changes: choose another name or version",
+        Error::Exists { .. } => "remove it, or choose another name",
         Error::Other { .. } => {
-            "if it was truncated or damaged, remove it; if it was signed, rename it, or build with another `--out`"
+            "if that file is damaged, remove it; if it was signed, rename it, or build with another `--out`"
         }
-        Error::Changed { .. } => "build again when nothing writes to it",
-        Error::Damaged { .. } => "remove its folder: the next build unpacks the archive again",
+        Error::Changed { .. } => "build again when no program is writing to this file",
+        Error::Damaged { .. } => {
+            "remove the folder that holds this file: the next build unpacks the archive again"
+        }
         Error::Limit { what: "bytes to fetch", .. } => {
-            "if you trust it, raise `--max-size` (`pull`), or `--max-unpacked` (other verbs)"
+            "if you trust it, raise `--max-size` (with `pull`) or `--max-unpacked` (with other verbs)"
         }
         Error::Limit { what: "bytes", .. } => "if you trust it, raise `--max-unpacked`",
-        Error::Debian { .. } | Error::Archive { .. } => "fetch it again; is the mirror complete?",
+        Error::Debian { .. } | Error::Archive { .. } => {
+            "fetch the file again, and check that the mirror is complete"
+        }
         Error::Sif { .. } | Error::Oci { .. } | Error::Elf { .. } => {
             "build or copy the file again; compare its size with the original's"
         }
@@ -74,16 +94,30 @@ mod tests {
         let near = Some("did you mean `path`?".to_owned());
         let recipe = Error::Recipe { path: path.clone(), line: 1, reason, hint: near.clone() };
         check(&recipe, near.as_deref());
-        check(&Error::NoLock { path: path.clone() }, Some("make it: `gular image lock`"));
+        check(
+            &Error::NoLock { path: path.clone() },
+            Some("make the lock file with `gular image lock`"),
+        );
         let limit = |what| Error::Limit { path: path.clone(), what, found: 2, limit: 1 };
         check(&limit("bytes"), Some("if you trust it, raise `--max-unpacked`"));
-        let both =
-            "if you trust it, raise `--max-size` (`pull`), or `--max-unpacked` (other verbs)";
+        let both = "if you trust it, raise `--max-size` (with `pull`) or `--max-unpacked` (with other verbs)";
         check(&limit("bytes to fetch"), Some(both));
-        check(&limit("nodes"), None);
+        check(&limit("files and folders"), None);
+        let registry = |reason: &str, passes| {
+            let (what, reason) = ("https://r.io/v2/".to_owned(), reason.to_owned());
+            Error::Registry { what, reason, hint: None, passes }
+        };
+        check(&registry("cannot connect", true), Some(AWAY));
+        check(&registry("it answers 404", false), None);
+        check(
+            &registry("TLS: received corrupt message of type InvalidContentType", false),
+            Some("check host and port: registries on other machines are asked over TLS only"),
+        );
+        let unknown = hint(&registry("TLS: invalid peer certificate: UnknownIssuer", false));
+        assert!(unknown.is_some_and(|hint| hint.contains("SSL_CERT_FILE")));
         let version =
             |found| Error::LockVersion { path: path.clone(), line: 1, found, supported: 1 };
         check(&version(2), Some("read it with a newer release"));
-        check(&version(0), Some("make it again with `gular image lock`"));
+        check(&version(0), Some("make the lock file again with `gular image lock`"));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use gular_containers::check::Report;
+use gular_containers::check::CheckReport;
 use gular_containers::export::Facts;
 use gular_containers::recipe::Target;
 use gular_containers::rootfs::What;
@@ -34,7 +34,7 @@ pub(super) struct InspectArgs {
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct Inspected<'a> {
-    /// What jobs have to ask for.
+    /// The values that jobs must ask for.
     facts: &'a Facts,
     /// The program that the image starts.
     program: Option<String>,
@@ -44,12 +44,12 @@ struct Inspected<'a> {
     labels: &'a BTreeMap<String, String>,
     /// The SIF's objects, or the OCI image's layers.
     parts: &'a [Part],
-    /// What its list of contents names.
+    /// The packages in the image's list of contents.
     packages: Vec<Package>,
     /// The recipe or definition file it was made from; may be empty.
     recipe: &'a str,
-    /// What the check found.
-    check: &'a Report,
+    /// The result of the check.
+    check: &'a CheckReport,
     /// With `--files`: its files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<Listed>,
@@ -60,7 +60,7 @@ struct Inspected<'a> {
 struct Package {
     /// Its name.
     name: String,
-    /// Its version, where the list has one.
+    /// The package's version, if the list has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
 }
@@ -69,11 +69,11 @@ struct Package {
 struct Listed {
     /// Its path in the image.
     path: String,
-    /// Its kind, as the first letter of `ls -l`, and its rights in octal.
+    /// The kind of file, as the first letter of `ls -l`, and its permissions in octal.
     mode: String,
     /// Its length.
     bytes: u64,
-    /// What a link points to.
+    /// The target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
 }

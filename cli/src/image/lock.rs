@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gular_containers::lock::BaseMoved;
 use gular_containers::make::{LockOrder, Locked, Project, lock};
 use gular_containers::{Error, Package};
 use serde::Serialize;
@@ -20,7 +21,8 @@ use crate::stop::Stop;
 ///
 /// Resolves Debian packages (the archive's signature is checked), the wheels of torch
 /// with NVIDIA's libraries, and Python packages; writes names, versions, lengths, SHA-256 and URLs. Nothing large
-/// is fetched unless --vendor asks for it.
+/// is fetched unless --vendor asks for it. If the image that the recipe begins with has another
+/// digest than in the lock before, both digests are shown.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image lock image.toml --vendor vendor/")]
 pub(super) struct LockArgs {
@@ -46,12 +48,12 @@ pub(super) struct LockArgs {
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
-struct Report {
+struct LockReport {
     /// The lock file.
     lock: String,
-    /// Whether nothing was to be written.
+    /// Whether it was a dry run, which writes nothing.
     dry_run: bool,
-    /// Whether it was written: a lock that says the same stays as it is.
+    /// Whether the lock was written; a lock with the same contents is not written again.
     written: bool,
     /// Debian packages in it.
     debian_packages: usize,
@@ -65,6 +67,9 @@ struct Report {
     removed: Vec<String>,
     /// Packages with another version.
     changed: Vec<String>,
+    /// The image that it begins with, if its name has another digest than in the lock before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<BaseMoved>,
     /// The folder with copies of all packages, if one was asked for.
     vendor: Option<String>,
 }
@@ -106,14 +111,14 @@ fn fits(project: &Project) -> Result<Exit, Failure> {
     }
 }
 
-fn report(args: &LockArgs, locked: &Locked) -> Report {
+fn report(args: &LockArgs, locked: &Locked) -> LockReport {
     let Locked { lock, changes, .. } = locked;
     let shown = |package: &Package| format!("{} {}", package.name, package.version);
     let changed = changes.changed.iter().map(|(before, now)| {
         let Package { name, version, .. } = now;
         format!("{name} {} -> {version}", before.version)
     });
-    Report {
+    LockReport {
         lock: locked.path.display().to_string(),
         dry_run: args.dry_run,
         written: locked.written,
@@ -123,11 +128,12 @@ fn report(args: &LockArgs, locked: &Locked) -> Report {
         added: changes.added.iter().map(shown).collect(),
         removed: changes.removed.iter().map(shown).collect(),
         changed: changed.collect(),
+        base: changes.base.clone(),
         vendor: args.vendor.as_ref().map(|dir| dir.display().to_string()),
     }
 }
 
-fn words(report: &Report) -> String {
+fn words(report: &LockReport) -> String {
     let what = format!(
         "{} and {} ({} to fetch)",
         show::count(report.debian_packages as u64, "Debian package"),
@@ -136,14 +142,17 @@ fn words(report: &Report) -> String {
     );
     let lock = &report.lock;
     let mut text = match report {
-        Report { dry_run: true, .. } => format!("dry run: {what}; nothing was written\n"),
-        Report { written: true, .. } => format!("`{lock}`: {what}\n"),
+        LockReport { dry_run: true, .. } => format!("dry run: {what}; nothing was written\n"),
+        LockReport { written: true, .. } => format!("`{lock}`: {what}\n"),
         _ => format!("`{lock}` is up to date: {what}\n"),
     };
     for (sign, names) in [("+", &report.added), ("-", &report.removed), ("~", &report.changed)] {
         for name in names {
             text.push_str(&format!("  {sign} {name}\n"));
         }
+    }
+    if let Some(BaseMoved { name, before, now }) = &report.base {
+        text.push_str(&format!("  ~ {name} {before} -> {now}\n"));
     }
     if let Some(dir) = &report.vendor {
         text.push_str(&format!("all of them are in `{dir}`\n"));

@@ -95,8 +95,8 @@ impl CacheArgs {
             .or_else(|| named("XDG_CACHE_HOME").map(|dir| dir.join("gular/image")))
             .or_else(|| named("HOME").map(|dir| dir.join(".cache/gular/image")));
         let dir = dir.ok_or_else(|| {
-            let hint = "name one by `--cache DIR`, or set HOME";
-            Failure::new("there is no folder for the cache", Some(hint.to_owned()))
+            let hint = "choose a folder with `--cache DIR`, or set HOME";
+            Failure::new("it is not known where the cache should be", Some(hint.to_owned()))
         })?;
         Ok(Cache::new(&dir))
     }

@@ -27,8 +27,8 @@ use crate::stop::Stop;
 /// arrive; a stopped pull resumes where it was. Credentials are those of docker, podman and skopeo
 /// (`docker login`, `podman login`), including their helpers. They are sent only to the registry
 /// and the token server that it names, never to another host after a redirect. A SIF that `gular
-/// publish` stored is fetched by its `pelican://` or `osdf://` URL, and checked by the digest in
-/// its name.
+/// publish` stored is fetched by its `pelican://` or `osdf://` URL, and each of its blocks is
+/// checked against the digest in its name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +38,7 @@ Examples:
 pub(super) struct PullArgs {
     /// docker://HOST/REPOSITORY[:TAG][@DIGEST], oras://… for a SIF, or a SIF's URL
     pub(super) from: String,
-    /// The layout's folder, or the SIF's file; for a SIF's URL, the folder to put it in [default:
+    /// The new layout's folder (docker://), the new SIF (oras://), or the folder for the SIF (URL) [default:
     /// named after FROM, in the current folder]
     pub(super) to: Option<PathBuf>,
     /// Which image of several to take: linux/amd64 or linux/arm64 [default: linux/amd64]
@@ -63,8 +63,8 @@ pub(super) const RANGES: NonZeroUsize = NonZeroUsize::new(4).expect("four is not
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
-struct Report {
-    /// Where it is now.
+struct PullReport {
+    /// The path of the fetched image.
     path: PathBuf,
     #[serde(flatten)]
     pulled: Pulled,
@@ -106,7 +106,7 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
         Ok((to, pulled))
     });
     let (path, pulled) = pulled.map_err(|error| ended(error, &stop))?;
-    let report = Report { path, pulled, seconds: start.elapsed().as_secs_f64() };
+    let report = PullReport { path, pulled, seconds: start.elapsed().as_secs_f64() };
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
@@ -119,9 +119,10 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
 fn refuse(args: &PullArgs, is_object: bool, is_sif: bool) -> Result<(), Failure> {
     let (platform, jobs) = (args.platform.is_some(), args.jobs.is_some());
     let (token, cache) = (!args.access.token.is_empty(), args.kept.is_named());
-    let one_file = "it names one file, which is fetched to where it is wanted";
+    let one_file = "`oras://` names a single file, which is fetched directly to its place";
     let login = "credentials of registries are those of `docker login` and `podman login`";
-    let of_image = "`oras://` names one SIF; `docker://` names an image, for one or more platforms";
+    let of_image =
+        "`oras://` names a single SIF; use `docker://` for an image with several platforms";
     let flags = [
         ("--platform", is_object && platform, one_file),
         ("--jobs", is_object && jobs, one_file),
@@ -133,7 +134,7 @@ fn refuse(args: &PullArgs, is_object: bool, is_sif: bool) -> Result<(), Failure>
         None => Ok(()),
         Some((flag, _, hint)) => {
             let message =
-                format!("`{flag}` has no effect on `{}`", show::plain(without_query(&args.from)));
+                format!("`{flag}` has no effect with `{}`", show::plain(without_query(&args.from)));
             Err(Failure::new(message, Some((*hint).to_owned())))
         }
     }
@@ -147,12 +148,12 @@ fn without_query(url: &str) -> &str {
 /// The image that a text names.
 pub(super) fn reference(text: &str) -> Result<Reference, Failure> {
     Reference::parse(text).map_err(|error| {
-        let hint = "such as `docker://ghcr.io/lab/train:v1`";
+        let hint = "give a name such as `docker://ghcr.io/lab/train:v1`";
         Failure::new(error, Some(hint.to_owned()))
     })
 }
 
-fn words(report: &Report) -> String {
+fn words(report: &PullReport) -> String {
     let Pulled { pinned, bytes, kept, blobs, .. } = &report.pulled;
     let kept = match kept {
         0 => String::new(),

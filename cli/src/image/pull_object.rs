@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use gular_bundle::{BlockTree, Digest};
 use gular_pelican::Client;
-use gular_transfer::{BundleUrl, FetchReport, Watch, fetch_object};
+use gular_transfer::{BundleUrl, FetchReport, fetch_object, fetch_object_by_blocks, read_blocks};
 use serde::Serialize;
 
 use super::pull::PullArgs;
 use crate::exit::{Exit, Failure};
-use crate::progress::bytes_bar;
+use crate::progress::watched;
 use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{network, show};
@@ -18,11 +19,14 @@ const NAME_DIGITS: usize = 16;
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
-struct Report {
-    /// Where it is now.
+struct ObjectReport {
+    /// The path of the fetched image.
     path: PathBuf,
     #[serde(flatten)]
     fetched: FetchReport,
+    /// Blocks that were each checked as they arrived; none where their digests are not published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<usize>,
 }
 
 /// Whether a text is the URL of an object, and not the name of an image in a registry.
@@ -37,19 +41,27 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
     let dir = args.to.clone().unwrap_or_else(|| ".".into());
     if dir.extension().is_some_and(|end| end == "sif") {
         let message = format!("`{}` is not a folder", dir.display());
-        let hint = "name a folder: the image keeps its name, which has its digest";
+        let hint = "give a folder: the image keeps its name, which contains its digest";
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
     let expected = match (&url.digest, hash_in(url.url.name())) {
         (None, None) => {
-            let message = format!("the name in `{}` does not have the image's digest", url.url);
-            let hint = "give a URL as `gular publish x.sif URL/` prints it, or add `#blake3=…` to it; `gular fetch` takes any object";
+            let message =
+                format!("the file name in `{}` does not contain the image's digest", url.url);
+            let hint = "copy the URL from the output of `gular publish x.sif URL/`, or add `#blake3=…` to it; for other objects use `gular fetch`";
             return Err(Failure::new(message, Some(hint.to_owned())));
         }
         (_, name) => name,
     };
     let client = network::client(&args.access)?;
-    let (fetched, path) = fetch(&client, &url, &dir, args.max_size, output, &stop)?;
+    let is_wanted = |found: Digest| {
+        url.digest.is_none_or(|expected| expected == found)
+            && expected.is_none_or(|expected| found.hex().starts_with(expected))
+    };
+    let tree = read_blocks(&client, &url.url, &is_wanted, &stop.flag)
+        .map_err(|error| network::ended(error, &stop))?;
+    let fetching = Fetching { url: &url, dir: &dir, max_size: args.max_size, output, stop: &stop };
+    let (fetched, path) = fetching.all(&client, tree.as_ref())?;
     let found = fetched.digest.map(|digest| digest.to_string()).unwrap_or_default();
     let found = found.trim_start_matches("blake3:");
     if let Some(expected) = expected.filter(|expected| !found.starts_with(expected)) {
@@ -57,49 +69,70 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
             .map_err(|e| Failure::new(format!("cannot remove `{}`: {e}", path.display()), None))?;
         let url = &url.url;
         let message =
-            format!("`{url}` has the BLAKE3 {found}, its name says that it begins with {expected}");
-        let hint = "it was damaged or changed on the way: nothing was kept";
+            format!("`{url}` has the BLAKE3 digest {found}, expected {expected}… as in its name");
+        let hint = "the image was damaged or changed, and was not kept: fetch it again, or ask its publisher";
         let mut failure = Failure::new(message, Some(hint.to_owned()));
         failure.exit = Exit::Unsound;
         return Err(failure);
     }
     if output.json {
-        show::json(&Report { path, fetched })?;
+        let blocks = tree.as_ref().map(BlockTree::n_blocks);
+        show::json(&ObjectReport { path, fetched, blocks })?;
     } else if !output.quiet {
         let pace = show::pace(fetched.bytes_fetched, fetched.seconds);
         let size = show::size(fetched.bytes);
-        show::text(&format!("{}: {size}{pace}\nblake3:{found}\n", path.display()))?;
+        let how = if tree.is_some() { ", checked block by block" } else { "" };
+        show::text(&format!("{}: {size}{pace}{how}\nblake3:{found}\n", path.display()))?;
     }
     Ok(Exit::Done)
 }
 
-fn fetch(
-    client: &Client,
-    url: &BundleUrl,
-    dir: &Path,
+/// What is fetched, and where to.
+struct Fetching<'a> {
+    url: &'a BundleUrl,
+    dir: &'a Path,
     max_size: u64,
-    output: &Output,
-    stop: &Stop,
-) -> Result<(FetchReport, PathBuf), Failure> {
-    let stat = client.stat(&url.url, &stop.flag).map_err(|error| network::ended(error, stop))?;
-    let len = stat.len_bytes.ok_or_else(|| {
-        Failure::new(format!("no server reports the length of `{}`", url.url), None)
-    })?;
-    if len > max_size {
-        let (found, limit) = (show::size(len), show::size(max_size));
-        let message = format!("`{}` has {found}, over the limit of {limit}", url.url);
-        let hint = "if you trust it, raise `--max-size`";
-        return Err(Failure::new(message, Some(hint.to_owned())));
+    output: &'a Output,
+    stop: &'a Stop,
+}
+
+impl Fetching<'_> {
+    /// Block by block where the digests of its blocks are known.
+    fn all(
+        &self,
+        client: &Client,
+        tree: Option<&BlockTree>,
+    ) -> Result<(FetchReport, PathBuf), Failure> {
+        let Self { url, dir, stop, .. } = *self;
+        let len = self.len(client, tree)?;
+        let fetched = watched("fetch", self.output, stop, |watch, _| match tree {
+            Some(tree) => fetch_object_by_blocks(client, url, tree, dir, watch),
+            None => fetch_object(client, url, len, dir, false, watch),
+        });
+        fetched.map_err(|error| network::ended(error, stop))
     }
-    let bar = bytes_bar("fetch", len, output);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
-    let fetched = fetch_object(client, url, len, dir, false, watch);
-    bar.finish_and_clear();
-    fetched.map_err(|error| network::ended(error, stop))
+
+    /// Its length, which is not over the limit.
+    fn len(&self, client: &Client, tree: Option<&BlockTree>) -> Result<u64, Failure> {
+        let url = &self.url.url;
+        let len = match tree {
+            Some(tree) => tree.len_bytes(),
+            None => {
+                let stat = client.stat(url, &self.stop.flag);
+                let stat = stat.map_err(|error| network::ended(error, self.stop))?;
+                stat.len_bytes.ok_or_else(|| {
+                    Failure::new(format!("no server reports the length of `{url}`"), None)
+                })?
+            }
+        };
+        if len > self.max_size {
+            let (found, limit) = (show::size(len), show::size(self.max_size));
+            let message = format!("`{url}` has {found}, more than the limit of {limit}");
+            let hint = "if you trust the image, raise `--max-size`";
+            return Err(Failure::new(message, Some(hint.to_owned())));
+        }
+        Ok(len)
+    }
 }
 
 /// The beginning of a digest that `NAME-HASH.sif` has.

@@ -62,7 +62,7 @@ pub(super) struct PushArgs {
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
-struct Report<'a> {
+struct PushReport<'a> {
     #[serde(flatten)]
     pushed: &'a Pushed,
     /// Wall-clock time.
@@ -73,8 +73,11 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
     let start = Instant::now();
     let sif = args.from.ends_with(".sif").then(|| Path::new(&args.from));
     if sif.is_some() && args.platform.is_some() {
-        let message = format!("`--platform` has no effect on `{}`", show::plain(&args.from));
-        return Err(Failure::new(message, Some("a SIF is one image".to_owned())));
+        let message = format!("`--platform` has no effect with `{}`", show::plain(&args.from));
+        return Err(Failure::new(
+            message,
+            Some("leave out `--platform`: a SIF holds an image for a single platform".to_owned()),
+        ));
     }
     let stop = Stop::install()?;
     let web = Web::new(&stop)?;
@@ -94,14 +97,21 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
             }
             _ => None,
         };
+        if let Some(image) = &image {
+            image.tell(&args.from, &bars);
+        }
         // To look at all names takes time, which is not needed where nothing is to be asked.
         if !args.accept_nvidia_eula && !to.is_loopback() {
             let nvidia = match (&layout, &image, sif) {
-                (Some(layout), Some(image), _) => nvidia_of_image(layout, image)?,
+                (Some(layout), Some(image), _) => Some(nvidia_of_image(layout, image)?),
                 (_, _, Some(sif)) => nvidia_of_sif(sif)?,
-                _ => false,
+                _ => Some(false),
             };
-            allowed(nvidia, &to)?;
+            match nvidia {
+                Some(nvidia) => allowed(nvidia, &to)?,
+                None if output.quiet => {}
+                None => show::message("note", NOT_SEEN),
+            }
         }
         let registry = Registry::open(&to, &web, &env)?;
         let with = Pushing {
@@ -115,18 +125,21 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
         match (&layout, &image, sif) {
             (Some(layout), Some(image), _) => Ok(push_image(layout, image, &with)?),
             (_, _, Some(sif)) => Ok(push_sif(sif, &with)?),
-            _ => Err(Failure::new("there is nothing to push", None)),
+            _ => Err(Failure::new("no image to push was given", None)),
         }
     })();
     let pushed = pushed.map_err(|error: Failure| ended(error, &stop))?;
     let seconds = start.elapsed().as_secs_f64();
     if output.json {
-        show::json(&Report { pushed: &pushed, seconds })?;
+        show::json(&PushReport { pushed: &pushed, seconds })?;
     } else if !output.quiet {
         show::text(&words(&pushed, seconds))?;
     }
     Ok(Exit::Done)
 }
+
+/// Said of a SIF whose names are encrypted or in a compressor that is not read.
+const NOT_SEEN: &str = "the names of the image's files cannot be read, and its recipe and labels name no library of NVIDIA's: if it contains some, their terms hold (see `--accept-nvidia-eula`)";
 
 /// NVIDIA's libraries go to a registry of others only when whoever pushes has read the terms.
 fn allowed(nvidia: bool, to: &Reference) -> Result<(), Failure> {
@@ -136,9 +149,11 @@ fn allowed(nvidia: bool, to: &Reference) -> Result<(), Failure> {
     for line in NVIDIA_TERMS.lines() {
         show::message("note", line);
     }
-    let message =
-        format!("`{to}` is on another machine, and the image contains NVIDIA's libraries");
-    let hint = "`--accept-nvidia-eula` says that you have read the terms and may pass them on";
+    let message = format!(
+        "the image contains NVIDIA's libraries, whose terms must be accepted before it is sent to `{to}`"
+    );
+    let hint =
+        "add `--accept-nvidia-eula` if you have read the terms above and may pass the libraries on";
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 

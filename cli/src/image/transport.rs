@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::fetch::{Fault, Transport};
+use gular_containers::fetch::{Fault, Stream, Transport};
 use gular_containers::registry::Registries;
 use gular_pelican::{Client, ClientOptions, Env, Error, Object, Url};
 
@@ -34,12 +34,7 @@ impl<'a> Web<'a> {
     }
 }
 
-impl Transport for Web<'_> {
-    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
-        let url = parse(url)?;
-        self.client.read(&url, limit, &|_| Ok(()), self.cancel).map_err(fault)
-    }
-
+impl Stream for Web<'_> {
     fn stream(
         &self,
         url: &str,
@@ -53,6 +48,13 @@ impl Transport for Web<'_> {
         let block = from / gular_pelican::BLOCK_BYTES as u64;
         self.client.stream(&object, block, &mut |_, bytes| sink(bytes), self.cancel).map_err(fault)
     }
+}
+
+impl Transport for Web<'_> {
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
+        let url = parse(url)?;
+        self.client.read(&url, limit, &|_| Ok(()), self.cancel).map_err(fault)
+    }
 
     fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
         let stat = self.client.stat(&parse(url)?, self.cancel).map_err(fault)?;
@@ -65,8 +67,7 @@ impl Transport for Web<'_> {
 }
 
 fn parse(url: &str) -> Result<Url, Fault> {
-    Url::parse(url)
-        .map_err(|e| Fault::Failed { message: e.to_string(), hint: Some(e.hint().to_owned()) })
+    Url::parse(url).map_err(|e| Fault::lasting(e.to_string(), Some(e.hint().to_owned())))
 }
 
 fn fault(error: Error) -> Fault {
@@ -74,6 +75,9 @@ fn fault(error: Error) -> Fault {
         Error::NotFound { .. } => Fault::NotFound(error.to_string()),
         Error::Sink { source, .. } => Fault::Sink(source),
         Error::Cancelled => Fault::Cancelled,
-        error => Fault::Failed { message: error.to_string(), hint: error.hint() },
+        error => {
+            let (hint, passes) = (error.hint(), error.is_passing());
+            Fault::Failed { message: error.to_string(), hint, passes }
+        }
     }
 }

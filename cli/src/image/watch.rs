@@ -101,6 +101,12 @@ impl Watch for Bars<'_> {
             Note::Waiting(dir) => {
                 format!("waiting for another process that works in `{}`", dir.display())
             }
+            Note::OneOf { name, taken, others } => {
+                let (name, others) = (show::plain(name), others.join(", "));
+                format!(
+                    "`{name}` holds several images: the one for {taken} is taken (others: {others}; see `--platform`)"
+                )
+            }
             Note::NotCached(why) => format!("the next build will compress everything again: {why}"),
             _ => return,
         };

@@ -20,7 +20,7 @@ pub(crate) struct InspectArgs {
     /// Write a page: class balance, histograms, bands, and images beside their class names
     #[arg(long, value_name = "HTML", hide_short_help = true)]
     pub(crate) page: Option<PathBuf>,
-    /// Seed that chooses the images of the sheet and the page
+    /// Seed by which --sheet and --page choose images
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Find images that this bundle shares with another one, such as a test set
@@ -33,7 +33,7 @@ pub(crate) struct InspectArgs {
     /// Every image is decoded. With --against, between the two bundles.
     #[arg(long)]
     pub(crate) pixels: bool,
-    /// Find similar images, which may be copies, such as smaller ones
+    /// Find similar images, which may be changed copies, for example made smaller
     ///
     /// Every image is decoded; those whose difference hashes (dHash) differ in at most 3 of 64
     /// bits are similar. With --against, between the two bundles.

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::args::InspectArgs;
 use super::describe::{self, COUNTED_INDEX_BYTES, Counts, text_of};
-use super::here::Here;
+use super::files_here::FilesHere;
 use super::pairs::{self, Wanted};
-use super::run::open;
+use super::recognise::open;
 use super::{page, samples, sheet};
 use crate::exit::{Exit, Failure};
 use crate::progress::counter;
@@ -25,7 +25,7 @@ pub(super) fn bundle(
     args: &InspectArgs,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    let here = Here::of(bundle);
+    let here = FilesHere::of(bundle);
     if let Some(key) = &args.extract {
         return samples::extract(bundle, &here, key);
     }
@@ -54,9 +54,9 @@ pub(super) fn bundle(
         text.push_str(&pairs::text(&looks, wanted));
         value["candidates"] = json!(looks);
     } else if args.pairs.is_some() {
-        let hint = "`--pixels`, `--near` or both".to_owned();
+        let hint = "add `--pixels`, `--near` or both".to_owned();
         return Err(Failure::new(
-            "`--pairs` shows what `--pixels` or `--near` find, and neither is given",
+            "`--pairs` needs `--pixels` or `--near`, whose pairs it shows",
             Some(hint),
         ));
     }
@@ -95,14 +95,14 @@ pub(super) fn bundle(
 
 fn looks(
     bundle: &Bundle,
-    here: &Here,
+    here: &FilesHere,
     args: &InspectArgs,
     wanted: Wanted,
     output: &Output,
 ) -> Result<Looks, Failure> {
     let among = Among { bundle, has: &|shard| here.has(shard) };
     let other = args.against.as_deref().map(open).transpose()?;
-    let other_here = other.as_ref().map(Here::of);
+    let other_here = other.as_ref().map(FilesHere::of);
     let has = |shard| other_here.as_ref().is_some_and(|here| here.has(shard));
     let shelf = other.as_ref().map(|bundle| Among { bundle, has: &has });
     let looks = pairs::find(&among, shelf.as_ref(), wanted, output)?;
@@ -112,12 +112,16 @@ fn looks(
     Ok(looks)
 }
 
-fn duplicates(bundle: &Bundle, here: &Here, args: &InspectArgs) -> Result<Duplicates, Failure> {
+fn duplicates(
+    bundle: &Bundle,
+    here: &FilesHere,
+    args: &InspectArgs,
+) -> Result<Duplicates, Failure> {
     let stop = Stop::install()?;
     let among = Among { bundle, has: &|shard| here.has(shard) };
     let Some(other) = &args.against else { return args.duplicates.find(&among, None, &stop) };
     let other = open(other)?;
-    let other_here = Here::of(&other);
+    let other_here = FilesHere::of(&other);
     let other = Among { bundle: &other, has: &|shard| other_here.has(shard) };
     args.duplicates.find(&among, Some(&other), &stop)
 }
@@ -128,7 +132,11 @@ fn is_quickly_counted(manifest: &Manifest) -> bool {
 }
 
 /// Of the splits that are here whole.
-fn class_counts(bundle: &Bundle, here: &Here, output: &Output) -> Result<Option<Counts>, Failure> {
+fn class_counts(
+    bundle: &Bundle,
+    here: &FilesHere,
+    output: &Output,
+) -> Result<Option<Counts>, Failure> {
     let manifest = bundle.manifest();
     if manifest.classes.is_empty() || !is_quickly_counted(manifest) {
         return Ok(None);

@@ -4,13 +4,13 @@ mod args;
 mod bundle;
 mod describe;
 mod file;
-mod here;
+mod files_here;
 mod letters;
 mod page;
 mod pairs;
-mod run;
+mod recognise;
 mod samples;
 mod sheet;
 
 pub(crate) use args::InspectArgs;
-pub(crate) use run::run;
+pub(crate) use recognise::run;

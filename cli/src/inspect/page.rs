@@ -10,7 +10,7 @@ use gular_bundle::{Bundle, Field};
 use gular_codec::{DecodeOptions, Decoder, Image, encode_png};
 
 use super::describe::{self, Counts};
-use super::here::Here;
+use super::files_here::FilesHere;
 use super::sheet;
 use crate::exit::Failure;
 use crate::show;
@@ -23,7 +23,7 @@ const BIN: usize = 4;
 /// Writes the page of a bundle; an earlier one is replaced.
 pub(super) fn write(
     bundle: &Bundle,
-    here: &Here,
+    here: &FilesHere,
     counts: Option<&Counts>,
     to: &Path,
     seed: u64,
@@ -86,7 +86,12 @@ fn balance(page: &mut String, classes: &[String], counts: &Counts) {
 }
 
 /// Images of each class, and the histogram of their pixels.
-fn pictures(page: &mut String, bundle: &Bundle, here: &Here, seed: u64) -> Result<(), Failure> {
+fn pictures(
+    page: &mut String,
+    bundle: &Bundle,
+    here: &FilesHere,
+    seed: u64,
+) -> Result<(), Failure> {
     let classes = &bundle.manifest().classes;
     let field = bundle.manifest().field("image")?;
     let kind = field.of(&bundle.manifest().fields).and_then(Field::as_fixed);

@@ -3,12 +3,12 @@
 use gular_bundle::{Bundle, FieldIdx, SampleId, ShardIdx, file_head};
 use serde_json::{Value, json};
 
-use super::here::Here;
+use super::files_here::FilesHere;
 use crate::exit::{Exit, Failure};
 use crate::show;
 
 /// The first `most` samples that are here, with their places.
-pub(super) fn rows(bundle: &Bundle, here: &Here, most: usize) -> Result<Vec<Value>, Failure> {
+pub(super) fn rows(bundle: &Bundle, here: &FilesHere, most: usize) -> Result<Vec<Value>, Failure> {
     let mut rows = Vec::new();
     let shards = &bundle.manifest().shards;
     let numbered = ShardIdx::first(shards.len()).zip(shards);
@@ -32,7 +32,7 @@ pub(super) fn rows(bundle: &Bundle, here: &Here, most: usize) -> Result<Vec<Valu
 }
 
 /// Writes the first field of the sample called `key` to stdout; one of a fixed shape as an npy file.
-pub(super) fn extract(bundle: &Bundle, here: &Here, key: &str) -> Result<Exit, Failure> {
+pub(super) fn extract(bundle: &Bundle, here: &FilesHere, key: &str) -> Result<Exit, Failure> {
     let shards = ShardIdx::first(bundle.manifest().shards.len());
     for number in shards.filter(|number| here.has(*number)) {
         let shard = bundle.shard(number)?;
@@ -54,7 +54,7 @@ pub(super) fn extract(bundle: &Bundle, here: &Here, key: &str) -> Result<Exit, F
             "`gular inspect BUNDLE --samples 10` shows what keys look like".to_owned(),
         ),
         false => (
-            format!("no sample `{shown}` in the part of the bundle that is here"),
+            format!("the part of the bundle that is in this folder has no sample `{shown}`"),
             here.text(bundle.manifest()).trim_end().replace('\n', "; "),
         ),
     };

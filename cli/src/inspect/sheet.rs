@@ -7,7 +7,7 @@ use gular_codec::{DecodeOptions, Decoder, Image, Resize, encode_png, resize};
 use gular_runtime::order::{KeyedPermutation, key};
 use gular_runtime::stored_picture;
 
-use super::here::Here;
+use super::files_here::FilesHere;
 use super::letters;
 use crate::exit::Failure;
 
@@ -30,7 +30,12 @@ pub(super) struct Shown {
 }
 
 /// Writes a sheet of images chosen by `seed`.
-pub(super) fn write(bundle: &Bundle, here: &Here, out: &Path, seed: u64) -> Result<Shown, Failure> {
+pub(super) fn write(
+    bundle: &Bundle,
+    here: &FilesHere,
+    out: &Path,
+    seed: u64,
+) -> Result<Shown, Failure> {
     let classes = &bundle.manifest().classes;
     let name = |class: usize| classes.get(class).map_or("", String::as_str);
     let rows: Vec<(&str, Vec<SampleId>)> = choose(bundle, here, seed)?
@@ -111,7 +116,7 @@ pub(super) fn thumbnail(
 /// Samples by rows: one row a class, or plain rows where there are none.
 pub(super) fn choose(
     bundle: &Bundle,
-    here: &Here,
+    here: &FilesHere,
     seed: u64,
 ) -> Result<Vec<Vec<SampleId>>, Failure> {
     let classes = bundle.manifest().classes.len();

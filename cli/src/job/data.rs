@@ -43,8 +43,14 @@ pub(super) struct Wanted<'a> {
 pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data, Failure> {
     let stop = Stop::install()?;
     if !url.contains("://") && of_folder(url).is_none() {
-        let hint = "give what `gular publish` printed, or the folder of a bundle";
+        let hint = "give the URL that `gular publish` printed, or the folder of a bundle";
         let what = format!("`{url}` is neither a URL nor a folder here");
+        return Err(Failure::new(what, Some(hint.to_owned())));
+    }
+    let folder = url.split('#').next().unwrap_or(url);
+    if !url.contains("://") && !Path::new(folder).join("manifest.json").is_file() {
+        let what = format!("`{folder}` is not a bundle: it has no `manifest.json`");
+        let hint = "make one of a folder of images with `gular pack`; data of another kind is named in the command, by its path";
         return Err(Failure::new(what, Some(hint.to_owned())));
     }
     let url: BundleUrl = of_folder(url).as_deref().unwrap_or(url).parse()?;
@@ -154,16 +160,17 @@ struct Parts {
 
 /// The values of parameter `name`, which are 1, 2, 3 …, and as many as the command counts.
 fn parts(name: &str, parameters: &Parameters, command: &[String]) -> Result<Parts, Failure> {
-    let hint = format!("sweep it: `--sweep {name}=1..8`, with `{{{name}}}/8` in the command");
+    let hint = format!("add `--sweep {name}=1..8`, and write `{{{name}}}/8` in the command");
     let at = parameters.names.iter().position(|other| other == name).ok_or_else(|| {
-        Failure::new(format!("the sweep has no parameter `{name}`"), Some(hint.clone()))
+        Failure::new(format!("`--sweep` does not set the parameter `{name}`"), Some(hint.clone()))
     })?;
     let values = parameters.rows.iter().filter_map(|row| row.get(at));
     let numbers: Option<Vec<u64>> = values.map(|value| value.parse().ok()).collect();
     let numbers = numbers.unwrap_or_default();
     let n = numbers.iter().copied().max().unwrap_or(0);
     if n == 0 || !(1..=n).all(|part| numbers.contains(&part)) || numbers.contains(&0) {
-        let what = format!("the values of `{name}` are not parts: 1, 2, 3 and so on");
+        let what =
+            format!("the values of `{name}` must be the numbers of parts: 1, 2, 3 and so on");
         return Err(Failure::new(what, Some(hint)));
     }
     let place = format!("{{{name}}}/");
@@ -178,7 +185,7 @@ fn parts(name: &str, parameters: &Parameters, command: &[String]) -> Result<Part
             && of != n
         {
             let what =
-                format!("the sweep has {n} parts, and the command counts {of}: `{place}{of}`");
+                format!("`--sweep` makes {n} parts, but the command has {of}: `{place}{of}`");
             let hint =
                 format!("sweep all of them, `--sweep {name}=1..{of}`, or write `{place}{n}`");
             return Err(Failure::new(what, Some(hint)));
@@ -202,7 +209,8 @@ fn batch_size(command: &[String]) -> Result<u64, Failure> {
     let Some(value) = found else { return Ok(BATCH_SIZE) };
     value.parse().map_err(|_| {
         let what = format!("all jobs need the same number of samples in a batch: `{flag} {value}`");
-        let hint = format!("shards are chosen by it: write a number, such as `{flag} 64`");
+        let hint =
+            format!("write a number, such as `{flag} 64`: the shards of each job are chosen by it");
         Failure::new(what, Some(hint))
     })
 }

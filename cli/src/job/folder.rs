@@ -8,7 +8,7 @@ use std::path::Path;
 use gular_jobs::write::{Folder, Written};
 use serde_json::json;
 
-use super::sources::Source;
+use super::sources::{Source, files_of_folder};
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
@@ -51,7 +51,7 @@ fn make(dir: &Path, folder: &Folder, sources: &[Source]) -> Result<(), Failure> 
     fs::create_dir(dir).map_err(|e| {
         let mut failure = failed("create", dir, e);
         if dir.exists() {
-            let hint = "nothing is overwritten: name a new folder";
+            let hint = "choose a new folder: nothing is overwritten";
             failure =
                 Failure::new(format!("`{}` exists already", dir.display()), Some(hint.to_owned()));
         }
@@ -63,7 +63,17 @@ fn make(dir: &Path, folder: &Folder, sources: &[Source]) -> Result<(), Failure> 
     }
     for source in sources {
         let to = dir.join(&source.name);
-        fs::copy(&source.path, &to).map_err(|e| failed("copy to", &to, e))?;
+        if !source.path.is_dir() {
+            fs::copy(&source.path, &to).map_err(|e| failed("copy to", &to, e))?;
+            continue;
+        }
+        for file in files_of_folder(&source.path)? {
+            let to = to.join(&file);
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent).map_err(|e| failed("create", parent, e))?;
+            }
+            fs::copy(source.path.join(&file), &to).map_err(|e| failed("copy to", &to, e))?;
+        }
     }
     for Written { name, text, executable } in &folder.files {
         let path = dir.join(name);

@@ -28,7 +28,7 @@ pub(super) struct HostsArgs {
 
 pub(super) fn run(args: &HostsArgs, output: &Output) -> Result<Exit, Failure> {
     let Some(nodes) = unfold(&args.list) else {
-        let hint = "give it as Slurm does, such as `n[1-3,7]`, in quotes";
+        let hint = "write the list as Slurm does, such as `n[1-3,7]`, in quotes";
         return Err(Failure::new(
             format!("`{}` is not a list of nodes", args.list),
             Some(hint.to_owned()),

@@ -9,8 +9,7 @@ use gular_jobs::write::{Image, Site};
 
 use crate::exit::Failure;
 
-const HINT: &str =
-    "name a .sif, an OCI layout or archive, or a URL such as `docker://pytorch/pytorch:2.11.0`";
+const HINT: &str = "give a .sif file, an OCI layout or archive, or a URL such as `docker://pytorch/pytorch:2.11.0`";
 
 /// An image, and what a GPU needs for it.
 #[derive(Debug, Default)]
@@ -62,8 +61,8 @@ impl Asked {
             (false, true) => format!("oci-archive:{text}"),
             (false, false) => {
                 let what =
-                    format!("`{image}` is an OCI image, and jobs of HTCondor take a .sif or a URL");
-                let hint = "name a .sif: `gular image build` writes one, and `apptainer build train.sif oci:DIR` makes one of a layout";
+                    format!("`{image}` is an OCI image, but jobs of HTCondor need a .sif or a URL");
+                let hint = "make a .sif with `gular image build`, or from an OCI layout with `apptainer build train.sif oci:DIR`";
                 return Err(Failure::new(what, Some(hint.to_owned())));
             }
         };
@@ -78,8 +77,8 @@ impl Asked {
 fn read(path: &Path) -> Result<Facts, Failure> {
     let text = fs::read(path).map_err(|e| gular_files::Error::new("read", path, e))?;
     serde_json::from_slice(&text).map_err(|error| {
-        let what = format!("`{}` does not hold the facts of an image: {error}", path.display());
-        let hint = "write it with `gular image export facts IMAGE.sif`";
+        let what = format!("`{}` is not a file of facts about an image: {error}", path.display());
+        let hint = "write such a file with `gular image export facts IMAGE.sif`";
         Failure::new(what, Some(hint.to_owned()))
     })
 }

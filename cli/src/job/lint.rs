@@ -38,7 +38,7 @@ pub(super) struct LintArgs {
     /// Submit files, DAGs, sbatch scripts or wrappers
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Fix findings that have only one possible fix, in all files that are named
+    /// Fix findings that have only one possible fix, in each FILE
     ///
     /// Each file is replaced as a whole. What is left is reported.
     #[arg(long)]
@@ -100,14 +100,14 @@ fn all(args: &LintArgs, overlay: &Overlay) -> Result<Vec<Finding>, Failure> {
         let name = file.to_string_lossy();
         let Some(found) = lint(&name, overlay) else {
             let why = if overlay.exists(&name) {
-                "it is too long, not text, or a folder"
+                "it is too large, not a text file, or a folder"
             } else {
-                "there is no such file"
+                "it does not exist"
             };
             let message = format!("cannot read `{}`: {why}", file.display());
             return Err(Failure::new(
                 message,
-                Some("name submit files, DAGs or scripts".to_owned()),
+                Some("give submit files, DAGs or scripts".to_owned()),
             ));
         };
         for finding in found {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use gular_jobs::measure::{Measured, Share, measure, requests};
+use gular_jobs::measure::{Measured, Share, measure, options, requests};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
@@ -31,7 +31,7 @@ pub(super) struct MeasureArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// The share of the work that the command does, such as 2/50 epochs: gives the job's length
+    /// The share of the whole work that COMMAND does: 2/50 for 2 of 50 epochs
     #[arg(long, value_name = "N/ALL", value_parser = share)]
     part: Option<Share>,
     /// The folder that it writes to
@@ -42,7 +42,7 @@ pub(super) struct MeasureArgs {
 pub(super) fn run(args: &MeasureArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let Some((program, arguments)) = args.command.split_first() else {
-        return Err(Failure::new("there is no command", None));
+        return Err(Failure::new("no command was given", None));
     };
     let measured = measure(program, arguments, &args.dir, &stop.flag).map_err(|error| {
         let mut failure =
@@ -57,7 +57,9 @@ pub(super) fn run(args: &MeasureArgs, output: &Output) -> Result<Exit, Failure> 
             lines.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         show::json_line(&json!({ "measured": measured, "requests": requests }))?;
     } else {
-        show::text(&words(&measured, &lines, args.part))?;
+        let mut text = words(&measured, &lines, args.part);
+        let _ = writeln!(text, "\ngular job new … {}", options(&measured, args.part));
+        show::text(&text)?;
     }
     Ok(Exit::Command(u8::try_from(measured.exit_code).unwrap_or(u8::MAX)))
 }
@@ -89,7 +91,7 @@ fn words(measured: &Measured, lines: &[(&str, String)], part: Option<Share>) -> 
     if measured.exit_code != 0 {
         let _ = writeln!(
             text,
-            "it ended with {}: the numbers are those until then",
+            "the program ended with {}: the numbers are only those up to then",
             measured.exit_code
         );
     }
@@ -106,6 +108,6 @@ fn share(text: &str) -> Result<Share, String> {
         text.split_once('/').and_then(|(done, of)| Some((done.parse().ok()?, of.parse().ok()?)));
     match parts {
         Some((done, of)) if done > 0.0 && of >= done && of < 1e15 => Ok(Share { done, of }),
-        _ => Err(format!("`{text}` is not a part such as 2/50")),
+        _ => Err(format!("`{text}` is not a part; expected for example 2/50")),
     }
 }

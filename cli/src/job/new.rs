@@ -9,7 +9,7 @@ use super::data::{self, FetchArg};
 use super::folder::finish;
 use super::image::Asked;
 use super::plan::seconds;
-use super::sources::{Source, imports_gular, sources};
+use super::sources::{Source, imports_gular, left_here, of_machine, option_value, sources};
 use super::sweep::{parameters, select, words};
 use crate::exit::{Exit, Failure};
 use crate::network::Access;
@@ -72,11 +72,13 @@ pub(super) struct NewArgs {
         hide_short_help = true
     )]
     shards_by: Option<String>,
-    /// Another file that travels with the job; may be repeated. A Python wheel is unpacked in the
-    /// job, for its programs to import
+    /// Another file or folder that travels with the job; may be repeated
+    ///
+    /// A Python wheel is unpacked in the job, for its programs to import. Modules beside a Python
+    /// program that it imports travel without being named.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     input: Vec<PathBuf>,
-    /// The program saves to DIR and exits with 85 when told to stop
+    /// Say that your program saves to DIR and exits with 85 when told to stop
     ///
     /// SIGTERM tells it to stop. On HTCondor that is sent every hour (`--every`): DIR is then
     /// copied to the access point, and the program starts again. A job that is evicted goes back to
@@ -113,7 +115,7 @@ pub(super) struct NewArgs {
     /// Cores of each process
     #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
-    /// Memory of the job, on Slurm of each node [default: 4GB; jsc: all]
+    /// Memory of the job (on Slurm: of each node) [default: 4GB; jsc: all]
     ///
     /// All processes of the node share it. Counted as HTCondor and Slurm do: 1GB is 1024MB. At JSC
     /// a job has whole nodes.
@@ -208,14 +210,22 @@ pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
     let commands = [Some(&args.command), evaluate.as_ref(), merge.as_ref()];
     let commands: Vec<&[String]> = commands.into_iter().flatten().map(Vec::as_slice).collect();
     let sources = sources(&args.input, &commands)?;
+    let left_here = left_here(&sources, &commands);
+    let of_machine = of_machine(&commands);
     let stages = Stages { evaluate, select: args.select.as_deref().map(select), merge };
-    let order = order(args, stages, &sources)?;
+    let order = order(args, stages, &sources, left_here, of_machine)?;
     let folder =
         write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
     finish(&args.dir, &folder, &sources, args.dry_run, output)
 }
 
-fn order(args: &NewArgs, stages: Stages, sources: &[Source]) -> Result<Order, Failure> {
+fn order(
+    args: &NewArgs,
+    stages: Stages,
+    sources: &[Source],
+    left_here: Vec<String>,
+    of_machine: Vec<String>,
+) -> Result<Order, Failure> {
     let site = Site::from(args.site);
     without_effect(args, site)?;
     let name =
@@ -226,18 +236,13 @@ fn order(args: &NewArgs, stages: Stages, sources: &[Source]) -> Result<Order, Fa
         .map(|image| Asked::look(image, args.image_size, args.facts.as_deref(), site));
     let Asked { image, capability, cuda } = image.transpose()?.unwrap_or_default();
     let in_folder = |at: usize, word: &str| {
-        let source = sources.iter().find(|source| source.path == Path::new(word));
-        source.map_or_else(
-            || word.to_owned(),
-            |source| {
-                // Without a folder a program would be one of the image's or the machine's.
-                if word.starts_with("./") || (at == 0 && word.contains('/')) {
-                    format!("./{}", source.name)
-                } else {
-                    source.name.clone()
-                }
-            },
-        )
+        let (option, value) = option_value(word);
+        let source = sources.iter().find(|source| source.path == Path::new(value));
+        let Some(source) = source else { return word.to_owned() };
+        // Without a folder a program would be one of the image's or the machine's.
+        let here =
+            if value.starts_with("./") || (at == 0 && value.contains('/')) { "./" } else { "" };
+        format!("{option}{here}{}", source.name)
     };
     let all = |command: &[String]| {
         command.iter().enumerate().map(|(at, word)| in_folder(at, word)).collect()
@@ -284,6 +289,8 @@ fn order(args: &NewArgs, stages: Stages, sources: &[Source]) -> Result<Order, Fa
         stay: args.stay,
         credentials: args.credentials.clone(),
         imports_gular: sources.iter().any(imports_gular),
+        left_here,
+        binds: if site.is_slurm() { of_machine } else { Vec::new() },
         shared: false,
     })
 }
@@ -309,10 +316,12 @@ fn without_effect(args: &NewArgs, site: Site) -> Result<(), Failure> {
         let Some(option) = condor.chain(gpus).next() else { return Ok(()) };
         let hint = match option {
             "--every" => {
-                "leave it out: on Slurm the program may save as often as it likes, and its folder stays"
+                "leave it out: on Slurm the job's folder stays, so the program decides itself how often it saves"
             }
-            "--fetch" => "leave it out: on Slurm the data is fetched once, before",
-            "--image-size" | "--facts" => "leave it out: Slurm does not count the image as disk",
+            "--fetch" => "leave it out: on Slurm the data is fetched once, before the jobs start",
+            "--image-size" | "--facts" => {
+                "leave it out: Slurm does not count the size of the image as disk"
+            }
             _ => "choose the GPU by the partition: `--partition NAME`",
         };
         (option, "on Slurm", hint)

@@ -20,6 +20,10 @@ impl Disk for Overlay {
         self.disk.is_folder(path)
     }
 
+    fn is_executable(&self, path: &str) -> bool {
+        self.disk.is_executable(path)
+    }
+
     fn text(&self, path: &str) -> Option<String> {
         self.texts.get(path).cloned().or_else(|| self.disk.text(path))
     }

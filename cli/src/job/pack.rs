@@ -65,7 +65,11 @@ pub(super) struct PackArgs {
 pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let site = Site::from(args.site);
     let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
-    fs::metadata(&args.src).map_err(|e| failed("read", &args.src, e))?;
+    fs::metadata(&args.src).map_err(|e| {
+        let what = format!("cannot read `{}`: {e}", args.src.display());
+        let hint = "name the images by a path that this machine sees as well as those of the jobs";
+        Failure::new(what, Some(hint.to_owned()))
+    })?;
     // By the names that all machines know: of a link they need not see the target.
     let src = text(&std::path::absolute(&args.src).map_err(|e| failed("find", &args.src, e))?)?;
     let out = text(&std::path::absolute(&args.out).map_err(|e| failed("find", &args.out, e))?)?;
@@ -79,14 +83,15 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     };
     let place = |name: &str| format!("{}/{name}", out.trim_end_matches('/'));
     let of = args.parts;
+    let options = options(&args.options)?;
+    if site == Site::Chtc {
+        shared_at_chtc([&src, &out].into_iter().chain(&options.files))?;
+    }
     let mut command = vec![program.to_owned(), "pack".to_owned(), src];
     command.extend([place("part-{part}"), "--part".to_owned(), format!("{{part}}/{of}")]);
     command.extend(["--jobs".to_owned(), args.cpus.to_string()]);
-    command.extend(options(&args.options)?);
+    command.extend(options.words);
     check(&command)?;
-    if site == Site::Chtc {
-        shared_at_chtc(&command)?;
-    }
     let mut merge = vec![program.to_owned(), "pack".to_owned(), "--merge".to_owned()];
     merge.extend((1..=of).map(|part| place(&format!("part-{part}"))));
     merge.push(place("bundle"));
@@ -122,6 +127,8 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         stay: false,
         credentials: None,
         imports_gular: false,
+        left_here: Vec::new(),
+        binds: Vec::new(),
         shared: true,
     };
     let folder =
@@ -132,9 +139,17 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
 /// Options of `gular pack` that name files.
 const OF_FILES: [&str; 5] = ["--labels", "--classes", "--mask", "--field", "--about"];
 
+/// Options for jobs.
+#[derive(Debug, Default)]
+struct Options {
+    words: Vec<String>,
+    /// The files and folders that they name.
+    files: Vec<String>,
+}
+
 /// Options for jobs, which run in folders of their own: their paths from the root.
-fn options(given: &[String]) -> Result<Vec<String>, Failure> {
-    let mut options = Vec::with_capacity(given.len());
+fn options(given: &[String]) -> Result<Options, Failure> {
+    let mut options = Options::default();
     let mut of = None;
     for word in given {
         let (option, value) = match (of.take(), word.split_once('=')) {
@@ -144,25 +159,31 @@ fn options(given: &[String]) -> Result<Vec<String>, Failure> {
         };
         let Some(value) = value.filter(|_| OF_FILES.contains(&option)) else {
             of = Some(word.as_str()).filter(|word| OF_FILES.contains(word));
-            options.push(word.clone());
+            options.words.push(word.clone());
             continue;
         };
         let start = word.strip_suffix(value).unwrap_or_default();
-        options.push(format!("{start}{}", from_root(option, value)?));
+        let Some((name, file)) = named_file(option, value)? else {
+            options.words.push(word.clone());
+            continue;
+        };
+        options.words.push(format!("{start}{name}{file}"));
+        options.files.push(file);
     }
     Ok(options)
 }
 
-/// A value that names a file: of `--field` behind the name, of `--labels` unless it is a word.
-fn from_root(option: &str, value: &str) -> Result<String, Failure> {
-    let (name, path) = match (option, value) {
-        ("--labels", "folder" | "none") => return Ok(value.to_owned()),
-        ("--field", value) => value.split_once('=').unwrap_or(("", value)),
-        _ => ("", value),
+/// The file that a value names, from the root, with what is before it: of `--field` the name and
+/// `=`. `--labels` may have a word instead.
+fn named_file<'a>(option: &str, value: &'a str) -> Result<Option<(&'a str, String)>, Failure> {
+    let at = match (option, value) {
+        ("--labels", "folder" | "none") => return Ok(None),
+        ("--field", value) => value.find('=').map_or(0, |at| at + 1),
+        _ => 0,
     };
+    let (name, path) = value.split_at(at);
     let failed = |e| Failure::from(gular_files::Error::new("find", path, e));
-    let from_root = text(&std::path::absolute(path).map_err(failed)?)?;
-    Ok(if name.is_empty() { from_root } else { format!("{name}={from_root}") })
+    Ok(Some((name, text(&std::path::absolute(path).map_err(failed)?)?)))
 }
 
 /// Whether `gular pack` takes these arguments: now, and not when the jobs run.
@@ -174,26 +195,26 @@ fn check(command: &[String]) -> Result<(), Failure> {
     let first = error.lines().next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let message = format!("`gular pack` does not take these options: {first}");
-    let hint = "`gular pack --help` lists them; SRC, OUT, `--part` and `--jobs` are set here";
+    let hint = "`gular pack --help` lists the options; SRC, OUT, `--part` and `--jobs` are set by this command";
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 
 /// Machines of CHTC share `/staging` and `/projects`, and not the folders of users.
-fn shared_at_chtc(command: &[String]) -> Result<(), Failure> {
+fn shared_at_chtc<'a>(mut paths: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
     let shared = |path: &str| ["/staging/", "/projects/"].iter().any(|at| path.starts_with(at));
-    let paths = command.iter().map(|word| word.rsplit('=').next().unwrap_or_default());
-    let Some(path) = paths.into_iter().find(|path| path.starts_with('/') && !shared(path)) else {
-        return Ok(());
-    };
-    let hint = "copy it there, or name a site whose machines share this folder: `--site generic`";
-    let what = format!("machines of CHTC share `/staging` and `/projects`, and not `{path}`");
+    let Some(path) = paths.find(|path| !shared(path)) else { return Ok(()) };
+    let hint = "copy it there, or choose a site whose machines share this folder: `--site generic`";
+    let what = format!("the machines of CHTC share only `/staging` and `/projects`, not `{path}`");
     Err(Failure::new(what, Some(hint.to_owned())))
 }
 
 /// A path that the files of a job can hold.
 fn text(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        let message = format!("`{}` is not UTF-8, and a job's files are", path.display());
+        let message = format!(
+            "the path `{}` is not UTF-8, so it cannot be written into a job's files",
+            path.display()
+        );
         Failure::new(message, Some("rename it".to_owned()))
     })
 }
@@ -212,7 +233,7 @@ mod tests {
             let given: Vec<String> = given.iter().map(|&word| word.to_owned()).collect();
             let expected: Vec<String> =
                 expected.iter().map(|word| word.replace("HERE", &here)).collect();
-            assert_eq!(options(&given).unwrap(), expected);
+            assert_eq!(options(&given).unwrap().words, expected);
         };
         check(
             &["--payload", "raw", "--labels", "t.csv"],
@@ -227,6 +248,37 @@ mod tests {
             &["--field=depth=d", "--label-from=a=b"],
             &["--field=depth=HERE/d", "--label-from=a=b"],
         );
+    }
+
+    #[test]
+    fn at_chtc_folders_are_shared_and_other_words_may_begin_with_a_slash() {
+        let refused = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|&word| word.to_owned()).collect();
+            let found = options(&given).unwrap();
+            shared_at_chtc(found.files.iter()).err().map(|failure| format!("{failure:?}"))
+        };
+        let at_staging = ["--label-from", "/([a-z]+)/", "--mask=/staging/me/masks"];
+        assert_eq!(refused(&at_staging), None);
+        assert_eq!(refused(&["--label-separator", "/", "--columns=/a"]), None);
+        assert!(refused(&["--mask", "/home/me/masks"]).unwrap().contains("/home/me/masks"));
+        assert!(refused(&["--field=depth=/home/d"]).unwrap().contains("`/home/d`"));
+        assert!(refused(&["--labels", "t.csv"]).is_some());
+    }
+
+    #[test]
+    fn every_option_of_pack_that_names_a_file_is_known() {
+        use clap::CommandFactory as _;
+        let command = crate::Cli::command();
+        let pack = command.find_subcommand("pack").unwrap();
+        let names_files = |arg: &&clap::Arg| {
+            arg.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id()
+        };
+        let options = pack.get_arguments().filter(names_files).filter_map(clap::Arg::get_long);
+        // Not for the parts of a folder that all machines see.
+        let others = ["base", "cache", "token", "duplicates-out", "merge"];
+        for option in options.filter(|option| !others.contains(option)) {
+            assert!(OF_FILES.contains(&format!("--{option}").as_str()), "{option}");
+        }
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) fn run(args: &PlanArgs, output: &Output) -> Result<Exit, Failure> {
     let (gpu_seconds, cpu_seconds) = (args.gpu.unwrap_or(0.0), args.cpu.unwrap_or(0.0));
     if gpu_seconds + cpu_seconds <= 0.0 {
         let hint = "give `--gpu`, `--cpu` or both";
-        return Err(Failure::new("how long does one item take?", Some(hint.to_owned())));
+        return Err(Failure::new("it is not known how long one item takes", Some(hint.to_owned())));
     }
     let work = Work {
         items: args.items,
@@ -141,7 +141,7 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
         "m" | "min" => 60.0,
         "h" => 3600.0,
         "d" => 86400.0,
-        "" => return Err(format!("`{text}` has no unit; write it, such as `{text}h`")),
+        "" => return Err(format!("`{text}` has no unit of time; write for example `{text}h`")),
         other => {
             return Err(format!("`{other}` is not a unit of time; expected ms, s, min, h or d"));
         }

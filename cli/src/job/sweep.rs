@@ -7,8 +7,8 @@ use crate::exit::Failure;
 /// Splits a command as a shell does.
 pub(super) fn words(command: &str) -> Result<Vec<String>, Failure> {
     shlex::split(command).ok_or_else(|| {
-        let message = format!("`{command}` has a quote that does not end, or ends with `\\`");
-        Failure::new(message, Some("quote it as for a shell".to_owned()))
+        let message = format!("`{command}` has a quote that is not closed, or ends with `\\`");
+        Failure::new(message, Some("quote the command as for a shell".to_owned()))
     })
 }
 
@@ -38,14 +38,15 @@ pub(super) fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure
         };
         if rows.len().saturating_mul(values.len()) > 100_000 {
             return Err(Failure::new(
-                "more than 100000 jobs",
+                "the sweep makes more than 100000 jobs",
                 Some("sweep fewer values".to_owned()),
             ));
         }
         let name = name.trim().to_owned();
         if names.contains(&name) {
             let message = format!("the parameter `{name}` is swept twice");
-            let hint = format!("write all its values at once, as in `--sweep {name}=1,2,3`");
+            let hint =
+                format!("write all values of the parameter at once, as in `--sweep {name}=1,2,3`");
             return Err(Failure::new(message, Some(hint)));
         }
         names.push(name);

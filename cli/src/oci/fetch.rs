@@ -1,18 +1,16 @@
 //! `gular fetch oci://…`.
 
-use std::path::Path;
-
 use gular_containers::registry::Registry;
 use gular_pelican::Env;
-use gular_transfer::{FetchOptions, Watch, fetch_from};
+use gular_transfer::{FetchOptions, fetch_from};
 
 use super::name::Name;
 use super::source::OfRegistry;
 use crate::exit::{Exit, Failure};
-use crate::fetch::{FetchArgs, text, waiting_note};
+use crate::fetch::{FetchArgs, text};
 use crate::image::transport::Web;
 use crate::network::ended;
-use crate::progress::bytes_bar;
+use crate::progress::watched;
 use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
@@ -22,18 +20,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     check(args)?;
     let stop = Stop::install()?;
     let web = Web::limited(&stop, args.network.access.limit_rate)?;
-    let bar = bytes_bar("fetch", 0, output);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let waiting = |dir: &Path| {
-        if !output.quiet {
-            bar.suspend(|| waiting_note(dir));
-        }
-    };
-    let watch = Watch { progress: &progress, waiting: &waiting, cancel: &stop.flag };
-    let fetched = (|| {
+    let fetched = watched("fetch", output, &stop, |watch, _| {
         let registry = Registry::open(&name.reference, &web, &Env::process())?;
         let source = OfRegistry::open(&registry, &name)?;
         let options = FetchOptions {
@@ -43,8 +30,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
             ..FetchOptions::default()
         };
         Ok(fetch_from(&source, &args.dir, &options, watch)?)
-    })();
-    bar.finish_and_clear();
+    });
     let report = fetched.map_err(|failure: Failure| ended(failure, &stop))?;
     if output.json {
         show::json(&report)?;

@@ -24,9 +24,10 @@ pub(crate) fn is_oci(place: &str) -> bool {
 /// Refuses flags that are given and mean nothing for a registry.
 pub(super) fn refuse(given: &[(bool, &str)]) -> Result<(), Failure> {
     let Some((_, flag)) = given.iter().find(|(given, _)| *given) else { return Ok(()) };
-    let message = format!("`{flag}` is for federations, and not for a registry");
+    let message = format!("`{flag}` works only with federations, not with a registry");
     let hint = match *flag {
         "--token" => "log in to a registry with `podman login` or `docker login`",
+        "--check" => "leave it out: a registry itself compares each blob with its digest",
         _ => "leave it out",
     };
     Err(Failure::new(message, Some(hint.to_owned())))
@@ -43,8 +44,8 @@ impl Name {
                 (name, Some(digest.ok_or_else(wrong)?))
             }
         };
-        let hint = "name the registry, the repository and the version, such as \
-                    `oci://ghcr.io/lab/birds:v1`";
+        let hint = "write the registry, the repository and the version, such as \
+            `oci://ghcr.io/lab/birds:v1`";
         let failure =
             |message: &dyn std::fmt::Display| Failure::new(message, Some(hint.to_owned()));
         let reference = Reference::parse(name).map_err(|error| failure(&error))?;
@@ -54,10 +55,10 @@ impl Name {
         // What docker adds for images: its own host, and the tag `latest`.
         let start = plain.get(..reference.host().len()).unwrap_or_default();
         if !start.eq_ignore_ascii_case(reference.host()) {
-            return Err(failure(&format!("`{name}` names no registry")));
+            return Err(failure(&format!("`{name}` does not contain a registry")));
         }
         if !pinned && !plain.rsplit('/').next().is_some_and(|last| last.contains(':')) {
-            return Err(failure(&format!("`{name}` names no version")));
+            return Err(failure(&format!("`{name}` does not contain a version")));
         }
         Ok(Self { reference, digest })
     }
@@ -75,11 +76,11 @@ mod tests {
             (format!("oci://127.0.0.1:5000/birds:v1@sha256:{hex}"), Ok(false)),
             (format!("oci://ghcr.io/birds@sha256:{hex}#blake3={hex}"), Ok(true)),
             (format!("oci://GHCR.io/birds:1#blake3:{hex}"), Ok(true)),
-            ("oci://ghcr.io/lab/birds".to_owned(), Err("names no version")),
-            ("oci://127.0.0.1:5000/birds".to_owned(), Err("names no version")),
-            ("oci://lab/birds:v1".to_owned(), Err("names no registry")),
+            ("oci://ghcr.io/lab/birds".to_owned(), Err("does not contain a version")),
+            ("oci://127.0.0.1:5000/birds".to_owned(), Err("does not contain a version")),
+            ("oci://lab/birds:v1".to_owned(), Err("does not contain a registry")),
             ("oci://ghcr.io/Birds:v1".to_owned(), Err("is not the name")),
-            ("oci://ghcr.io/birds:v1#v2".to_owned(), Err("is not a bundle digest")),
+            ("oci://ghcr.io/birds:v1#v2".to_owned(), Err("which is not a digest")),
         ] {
             match (Name::parse(&text), expected) {
                 (Ok(name), Ok(digest)) => assert_eq!(name.digest.is_some(), digest, "{text}"),

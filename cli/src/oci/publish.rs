@@ -36,18 +36,18 @@ const IDENTITY: &str = "org.gular.bundle.digest";
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
-struct Report {
+struct OciReport {
     /// `oci://…@sha256:…#blake3=…`.
     url: String,
-    /// The bundle's identity.
+    /// The bundle's digest.
     digest: Digest,
     /// Blobs that the version has now.
     objects: usize,
-    /// Those of them that were sent.
+    /// Objects that were sent.
     uploaded: usize,
-    /// Those that were there already.
+    /// Objects that already existed.
     identical: usize,
-    /// Those that another repository of the registry had.
+    /// Objects that another repository of the registry had.
     mounted: usize,
     /// Bytes of all blobs.
     bytes: u64,
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     let pushed = push(args, &name, output, &stop).map_err(|failure| ended(failure, &stop))?;
     let (digest, pushed) = pushed;
     let Pushed { bytes, sent, resumed, blobs, there, mounted, .. } = pushed;
-    let report = Report {
+    let report = OciReport {
         url: format!("oci://{}#blake3={}", pushed.pinned, digest.hex()),
         digest,
         objects: blobs,
@@ -94,14 +94,24 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
 fn target(args: &PublishArgs) -> Result<Name, Failure> {
     let name = Name::parse(&args.url)?;
     if name.digest.is_some() || name.reference.digest().is_some() {
-        let message = format!("`oci://{}` has a digest", name.reference);
-        let hint = "leave it out: the digests are printed when the bundle is published";
+        let message = format!(
+            "`oci://{}` contains a digest, which is known only after publishing",
+            name.reference
+        );
+        let hint = "leave out the digest: it is printed when the bundle is published";
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
-    refuse(&[(args.recursive, "--recursive"), (!args.network.access.token.is_empty(), "--token")])?;
+    refuse(&[
+        (args.recursive, "--recursive"),
+        (args.names_check(), "--check"),
+        (!args.network.access.token.is_empty(), "--token"),
+    ])?;
     if args.from.is_file() {
-        let message = format!("`{}` is a file, and a registry takes bundles", args.from.display());
-        let hint = "`gular image push` sends images";
+        let message = format!(
+            "`{}` is a file, but only bundles can be published to a registry",
+            args.from.display()
+        );
+        let hint = "to send an image, use `gular image push`";
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
     Ok(name)
@@ -211,7 +221,7 @@ impl Reading<'_> {
     }
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &OciReport) -> String {
     let pace = show::pace(report.bytes_uploaded, report.seconds);
     let (sent, there) = (report.uploaded as u64, report.identical as u64);
     let mut text = sentence(report.dry_run, sent, there, report.bytes_uploaded, &pace);

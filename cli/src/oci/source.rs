@@ -35,12 +35,17 @@ impl<'a> OfRegistry<'a> {
         // Other tools may say nothing of its type, or push it as their own.
         let newer = kind != ARTIFACT_TYPE && kind.starts_with("application/vnd.gular.bundle.");
         if newer {
-            let message = format!("`{shown}` is of type `{kind}`, newer than `{ARTIFACT_TYPE}`");
-            return Err(Failure::new(message, Some("read it with a newer release".to_owned())));
+            let message = format!(
+                "`{shown}` has the type `{kind}`, newer than `{ARTIFACT_TYPE}`, the newest this build reads"
+            );
+            return Err(Failure::new(
+                message,
+                Some("use a newer release of this program".to_owned()),
+            ));
         }
         let Some(blob) = artifact.file(MANIFEST_NAME) else {
             let message = format!("`{shown}` is not a bundle: it has no file `{MANIFEST_NAME}`");
-            let hint = "`gular image pull` fetches images";
+            let hint = "to fetch an image, use `gular image pull`";
             return Err(Failure::new(message, Some(hint.to_owned())));
         };
         let bytes = read_blob(registry, &name.reference, blob, MAX_MANIFEST_BYTES, RANGES);
@@ -48,8 +53,8 @@ impl<'a> OfRegistry<'a> {
         let manifest = ManifestFile::parse(&shown, bytes)?;
         let found = manifest.digest();
         if let Some(expected) = name.digest.filter(|expected| *expected != found) {
-            let hint = "check the version, and that the digest is the one that was printed for it: \
-                        somebody may have replaced it";
+            let hint = "check the version, and that the digest is the one printed when this version \
+                was published: somebody may have replaced the bundle";
             let error = Error::ObjectDigest { url: shown, expected, found };
             return Err(Failure::from(error).with_hint(hint));
         }
@@ -60,7 +65,10 @@ impl<'a> OfRegistry<'a> {
         let title = artifact_title(file);
         let said = |what: String| Error::Source {
             message: format!("`oci://{}` {what}", self.artifact.pinned),
-            hint: Some("it was not published whole: publish it again, as another version".into()),
+            hint: Some(
+                "publish the bundle again as another version: this one is not complete".into(),
+            ),
+            passes: false,
         };
         let blob = self.artifact.file(&title);
         let blob =
@@ -68,7 +76,7 @@ impl<'a> OfRegistry<'a> {
         match blob.bytes == file.bytes {
             true => Ok(blob),
             false => Err(said(format!(
-                "has a file `{title}` of {} bytes, its manifest says {}",
+                "has a file `{title}` of {} bytes, expected {} as in its manifest",
                 blob.bytes, file.bytes
             ))),
         }
@@ -122,7 +130,7 @@ fn failed(fault: Fault, file: &str) -> Error {
     match fault {
         Fault::Cancelled => Error::cancelled(),
         Fault::Sink(e) => gular_files::Error::new("write", file, e).into(),
-        Fault::NotFound(message) => Error::Source { message, hint: None },
-        Fault::Failed { message, hint } => Error::Source { message, hint },
+        Fault::NotFound(message) => Error::Source { message, hint: None, passes: false },
+        Fault::Failed { message, hint, passes } => Error::Source { message, hint, passes },
     }
 }

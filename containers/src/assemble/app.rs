@@ -44,7 +44,9 @@ fn add_here(tree: &mut Rootfs, inside: &RootPath, here: &Path, depth: usize) -> 
         return tree.add(Layer::App, inside, mode, What::File(Source::of(here)?));
     }
     if depth == MAX_DEPTH {
-        let reason = format!("over {MAX_DEPTH} folders deep; do links form a loop?");
+        let reason = format!(
+            "it is more than {MAX_DEPTH} folders deep; check for symbolic links that lead back to a folder above"
+        );
         return Err(Error::Conflict { path: here.display().to_string(), reason });
     }
     tree.add_dir(Layer::App, inside)?;

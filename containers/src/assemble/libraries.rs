@@ -9,7 +9,7 @@ use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{self, Closure, Facts, Fault};
 use crate::python::installed_path;
 use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
-use crate::store::Kind;
+use crate::store::MemberKind;
 use crate::{Error, Package, Result};
 
 pub(super) struct Libraries {
@@ -104,7 +104,7 @@ fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
     let alone = parts.wheels.iter().map(|(wheel, files)| (*wheel, files, None));
     for (Package { name: wheel, .. }, files, python) in alone.chain(of_python) {
         for entry in &files.entries {
-            let Kind::File(..) = entry.kind else { continue };
+            let MemberKind::File(..) = entry.kind else { continue };
             let Some((folder, name)) = entry.path.rsplit_once('/') else { continue };
             if folder.rsplit('/').next() != Some("lib") || !is_library(name) || from_host(name) {
                 continue;
@@ -118,7 +118,7 @@ fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
             let candidate = Candidate { what, layer: layer_of(wheel), wheel: Some(wheel.clone()) };
             if let Some(there) = candidates.insert(name.to_owned(), candidate) {
                 let other = there.wheel.unwrap_or_default();
-                let reason = format!("both `{other}` and `{wheel}` have it");
+                let reason = format!("the wheels `{other}` and `{wheel}` both contain this file");
                 return Err(Error::Conflict { path: format!("/{LIB}/{name}"), reason });
             }
         }

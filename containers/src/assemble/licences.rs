@@ -2,7 +2,7 @@
 
 use super::Parts;
 use crate::rootfs::{RootPath, Rootfs};
-use crate::store::Kind;
+use crate::store::MemberKind;
 use crate::{Package, Result};
 
 /// Adds the licences of the wheels named, as they are, below `/usr/share/licenses`.
@@ -15,7 +15,7 @@ pub(super) fn add(tree: &mut Rootfs, parts: &Parts<'_>, wheels: &[String]) -> Re
         let layer = super::libraries::layer_of(name);
         for entry in &files.entries {
             let Some(rest) = licence(&entry.path) else { continue };
-            if let Kind::File(..) = entry.kind {
+            if let MemberKind::File(..) = entry.kind {
                 let path = RootPath::new(&format!("usr/share/licenses/{name}/{rest}"))?;
                 tree.add(layer, &path, 0o644, files.what(entry)?)?;
             }

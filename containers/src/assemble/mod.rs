@@ -25,12 +25,12 @@ use crate::rootfs::{RootPath, Rootfs};
 use crate::store::Listing;
 use crate::{Package, Result};
 
-/// Where programs stand in an image.
+/// The folder of programs in an image.
 pub const BIN: &str = "app/bin";
-/// Where libraries that belong to no package stand in an image.
+/// The folder in an image for libraries that belong to no package.
 pub const LIB: &str = "app/lib";
 
-/// What goes into an image.
+/// The parts that an image is assembled from.
 #[derive(Debug)]
 pub struct Parts<'a> {
     /// What is asked for.
@@ -65,7 +65,7 @@ pub struct Assembled {
 /// What programs of the base, and `sh`, find each other by.
 const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Lays the parts over each other.
+/// Assembles the files of an image from its parts.
 ///
 /// # Errors
 /// [`Error::Conflict`](crate::Error::Conflict) for two things at one path, and what

@@ -21,7 +21,7 @@ const MOST_IN_NEWER: u64 = 90;
 const STALE: Duration = Duration::from_hours(24);
 const PART: &str = ".part-";
 
-/// Where blocks of earlier images are found. Images are the same with it and without.
+/// A cache of the compressed blocks of earlier images. Images are the same with it and without.
 #[derive(Debug, Clone)]
 pub struct BlockCache {
     dir: PathBuf,
@@ -29,8 +29,8 @@ pub struct BlockCache {
 }
 
 impl BlockCache {
-    /// The cache in this folder, which is made when something comes into it. The
-    /// images it holds have up to `most_bytes` in all; those least recently used go.
+    /// Makes a cache in this folder, which is created when something is stored in it. The images it
+    /// holds have up to `most_bytes` in all; those least recently used go.
     pub fn new(dir: &Path, most_bytes: u64) -> Self {
         Self { dir: dir.to_owned(), most_bytes }
     }

@@ -6,7 +6,7 @@ use crate::oci::Compressor;
 use crate::rootfs::RootPath;
 use crate::sif::{Arch, Squash};
 
-/// What is to be checked against the tree.
+/// What an image is checked for.
 #[derive(Debug, Clone)]
 pub struct About<'a> {
     /// Processor the image is for.
@@ -35,7 +35,7 @@ pub struct About<'a> {
     pub cuda: Option<(u32, u32)>,
 }
 
-/// What an image is written as.
+/// The format that an image is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {

@@ -23,7 +23,7 @@ const OLDER: [(u32, &str); 2] = [
     (12, "libtorch 2.7.0, which is built for CUDA 12.6, runs there: `torch = \"2.7.0\"`"),
 ];
 
-/// What drivers for one CUDA make of an image.
+/// How drivers for one version of CUDA run an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DriverRow {
     /// CUDA's major number.
@@ -34,7 +34,7 @@ pub struct DriverRow {
     pub below: Option<&'static str>,
     /// Whether they run the image.
     pub runs: bool,
-    /// What would run there.
+    /// What would run on such drivers instead.
     pub instead: Option<&'static str>,
 }
 
@@ -53,11 +53,11 @@ pub(super) fn rows(cuda: Option<&CudaRuntime>) -> Vec<DriverRow> {
 /// CUDA's runtime in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CudaRuntime {
-    /// As in `libcudart.so.12`.
+    /// The major version, as in `libcudart.so.12`.
     pub major: u32,
-    /// Where a file's name or the lock file says it.
+    /// The minor version, if a file's name or the lock file has it.
     pub minor: Option<u32>,
-    /// What says so: a path in the image, or `image.lock`.
+    /// Where the version was found: a path in the image, or `image.lock`.
     pub from: String,
 }
 

@@ -19,15 +19,15 @@ pub enum Severity {
 /// One thing to know about an image. Ordered by severity, rule, subject.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// How serious the finding is.
     pub severity: Severity,
     /// The rule's name: lower-case words with `-` between.
     pub rule: &'static str,
     /// The path in the image, or the setting, it is about.
     pub subject: String,
-    /// What is wrong, in one sentence without a full stop.
+    /// What is wrong, in one sentence.
     pub message: String,
-    /// What helps, if anything is known.
+    /// What to do about it, if anything is known.
     pub hint: Option<String>,
 }
 

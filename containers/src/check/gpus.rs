@@ -50,22 +50,22 @@ pub struct GpuTable {
     pub capabilities: Vec<String>,
     /// Libraries with GPU code, without those that few programs need.
     pub libraries: Vec<GpuLibrary>,
-    /// Those that few programs need.
+    /// Libraries that few programs need.
     pub optional: Vec<GpuLibrary>,
 }
 
 /// One kind of GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuRow {
-    /// Its name, such as `A100`.
+    /// Name of the GPU, such as `A100`.
     pub name: &'static str,
-    /// Its compute capability, such as `8.0`.
+    /// Compute capability of the GPU, such as `8.0`.
     pub capability: String,
-    /// Where it stands.
+    /// The sites that have this GPU.
     pub sites: &'static [&'static str],
-    /// Whether it runs the image.
+    /// Whether the GPU runs the image.
     pub runs: Runs,
-    /// What says so.
+    /// The reason.
     pub why: String,
 }
 

@@ -12,6 +12,7 @@
 //! A rule looks at the tree and at what is said about it. Nothing is run.
 
 mod about;
+mod check_report;
 mod driver;
 mod finding;
 mod gpus;
@@ -19,16 +20,15 @@ mod inventory;
 mod libraries;
 mod modes;
 mod python;
-mod report;
 mod runtime;
 mod secrets;
 mod sites;
 
 pub use self::about::{About, Form};
+pub use self::check_report::CheckReport;
 pub use self::driver::{CudaRuntime, DriverRow, minimum_driver};
 pub use self::finding::{Finding, Severity};
 pub use self::gpus::{GpuLibrary, GpuRow, GpuTable, Runs};
-pub use self::report::Report;
 pub use self::runtime::size;
 
 use self::inventory::Inventory;
@@ -36,13 +36,12 @@ use crate::Result;
 use crate::recipe::Target;
 use crate::rootfs::Rootfs;
 
-/// Looks at an image in every way this module knows. Findings come by severity,
-/// then by rule and subject.
+/// Runs all checks of this module on an image. Findings come by severity, then by rule and subject.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) when a file of the tree cannot be read. What
 /// is wrong with the image is not an error but a finding.
-pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<Report> {
+pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<CheckReport> {
     let mut findings = Vec::new();
     let inventory = Inventory::take(tree, about, &mut findings)?;
     libraries::check(&inventory, &mut findings)?;
@@ -55,7 +54,7 @@ pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<Report
     findings.sort();
     findings.dedup();
     let minimum_driver = cuda_runtime.as_ref().and_then(|cuda| minimum_driver(cuda.major));
-    Ok(Report {
+    Ok(CheckReport {
         glibc: inventory.glibc(),
         drivers: driver::rows(cuda_runtime.as_ref()),
         cuda_runtime,

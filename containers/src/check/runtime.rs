@@ -181,7 +181,7 @@ fn file(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a file of this length is a matter of its own.
+/// Returns a finding if a file of this length is too large to go unmentioned.
 pub fn size(name: &str, bytes: u64) -> Option<Finding> {
     (bytes > LARGE_BYTES).then(|| {
         let gigabytes = bytes as f64 / 1e9;

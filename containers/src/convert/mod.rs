@@ -9,8 +9,8 @@
 //! Everything belongs to root, as in every SIF. Devices, pipes and extended attributes are
 //! not kept; [`Converted::left_out`] names them.
 
-mod run;
+mod conversion;
 mod source;
 
-pub use self::run::{Conversion, Converted, convert};
+pub use self::conversion::{Conversion, Converted, convert};
 pub use self::source::{NotASource, Source};

@@ -14,7 +14,7 @@ pub struct Source {
 
 /// A text that does not name an image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` does not name an image: {reason}")]
+#[error("`{text}` is not the name of an image: {reason}")]
 pub struct NotASource {
     text: String,
     reason: &'static str,
@@ -40,7 +40,7 @@ impl Source {
             _ => text,
         };
         if rest.is_empty() {
-            return Err(wrong("it has no path"));
+            return Err(wrong("the path is missing"));
         }
         Ok(Self::split(rest))
     }
@@ -64,7 +64,7 @@ impl Source {
         }
     }
 
-    /// What an image of it is called, when nothing else says so: the last part of its path,
+    /// Returns the default name of an image made from this source: the last part of its path,
     /// without what is told by its end, in the letters of names.
     pub fn name(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();

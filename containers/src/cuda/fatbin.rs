@@ -36,12 +36,12 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Of the number in `sm_86`.
+    /// Makes a compute capability from the number in `sm_86`.
     pub fn from_sm(sm: u32) -> Self {
         Self { major: sm / 10, minor: sm % 10 }
     }
 
-    /// As in `sm_86`.
+    /// The number as in `sm_86`.
     pub fn sm(self) -> u32 {
         self.major * 10 + self.minor
     }
@@ -57,7 +57,8 @@ impl FromStr for Capability {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a compute capability; one is written `8.6`");
+        let wrong =
+            || format!("`{text}` is not a compute capability; expected a number such as `8.6`");
         let (major, minor) = text.split_once('.').ok_or_else(wrong)?;
         let number = |text: &str| match text.parse() {
             Ok(number) if text.len() <= 2 => Ok(number),
@@ -79,7 +80,7 @@ pub struct Architectures {
 }
 
 impl Architectures {
-    /// Looks through a file.
+    /// Finds all GPU code in a file.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -46,8 +46,8 @@ const OPENED: [(&str, &[&str]); 4] = [
     ("libnvrtc.so.*", &["libnvrtc-builtins.so.*"]),
 ];
 
-/// Whether a library of this name comes from the host with its driver, and is
-/// never to be shipped.
+/// Returns whether a library of this name comes from the host with its driver, and so must not be
+/// in an image.
 pub fn from_host(name: &str) -> bool {
     FROM_HOST.iter().any(|start| name.starts_with(start))
 }

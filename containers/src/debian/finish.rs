@@ -73,8 +73,8 @@ pub fn prepare(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     Ok(())
 }
 
-/// Adds what a package says of itself as a file of `var/lib/dpkg/status.d`, where
-/// scanners find the packages of images without dpkg's database.
+/// Adds a package's control data as a file in `var/lib/dpkg/status.d`, where scanners find the
+/// packages of images without dpkg's database.
 ///
 /// # Errors
 /// [`Error::Archive`] for a package that says nothing sound; [`Error::Limit`], [`Error::Io`].
@@ -84,7 +84,7 @@ pub fn status(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> 
     let name = paragraph.get("Package").unwrap_or_default();
     let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
     if name.starts_with('.') || name.is_empty() || !name.bytes().all(good) {
-        let reason = format!("its control file names the package `{name}`");
+        let reason = format!("its control file gives the invalid package name `{name}`");
         return Err(Error::Archive { path: deb.display().to_string(), reason });
     }
     let place = format!("var/lib/dpkg/status.d/{name}");
@@ -96,8 +96,8 @@ pub fn status(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> 
     Ok(())
 }
 
-/// Makes what scripts would have made: users, the bundle of certificates, links that
-/// alternatives are, and some directories. What is there stays.
+/// Makes the files that the packages' scripts would have made: users, the bundle of certificates,
+/// links that alternatives are, and some directories. What is there stays.
 ///
 /// # Errors
 /// [`Error::Io`] when a file cannot be read; as [`Rootfs::add`].

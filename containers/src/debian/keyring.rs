@@ -26,7 +26,7 @@ const DEBIAN: [(&str, &str); 6] = [
     ("debian-trixie-stable.asc", include_str!("../../keys/debian-trixie-stable.asc")),
 ];
 
-/// Keys whose signatures count.
+/// The keys whose signatures are accepted.
 #[derive(Debug, Clone, Default)]
 pub struct Keyring {
     signers: Vec<Signer>,
@@ -57,18 +57,18 @@ impl Keyring {
             return Err(wrong("it is empty, expected OpenPGP keys".to_owned()));
         }
         let found = signers(bytes);
-        let found = found.map_err(|e| wrong(format!("it does not hold OpenPGP keys: {e}")))?;
+        let found = found.map_err(|e| wrong(format!("it does not contain OpenPGP keys: {e}")))?;
         if found.is_empty() {
             let expected = "expected RSA of at least 2048 bits, or Ed25519";
-            return Err(wrong(format!("it has no valid key that may sign, {expected}")));
+            return Err(wrong(format!("none of its keys is valid and may sign; {expected}")));
         }
         self.signers.extend(found);
         Ok(())
     }
 
-    /// The text that is signed, if one of these keys signed it and none of their
-    /// signatures is bad. What stands around the signed text is not in it.
-    /// `now` is seconds since 1970, `url` names the document in errors.
+    /// Returns the signed text, if one of these keys signed it and none of their signatures is bad.
+    /// What stands around the signed text is not in it. `now` is seconds since 1970, `url` names
+    /// the document in errors.
     ///
     /// # Errors
     /// [`Error::Release`] for a text that is not whole, or a bad signature;
@@ -78,7 +78,7 @@ impl Keyring {
             let hint = Some(hint.to_owned());
             Err(Error::Release { url: url.to_owned(), reason, hint })
         };
-        let again = "fetch it again; is this the archive's own mirror, and whole?";
+        let again = "fetch it again, and check that the URL is a complete mirror of the archive";
         let Ok(document) = std::str::from_utf8(document) else {
             return refuse("it is not text".to_owned(), again);
         };
@@ -118,7 +118,7 @@ impl Keyring {
         }
         if !late.is_empty() {
             let reason =
-                format!("it is signed by keys that are no longer valid: {}", late.join("; "));
+                format!("the keys that signed it are no longer valid: {}", late.join("; "));
             return Err(Error::Untrusted { url: url.to_owned(), reason, expired: true });
         }
         let mut reason = "no trusted key signed it".to_owned();

@@ -1,6 +1,7 @@
 //! What a base has when a recipe names no packages.
 
-/// Packages, each with its reason. What they depend on comes along.
+/// The packages of `default`, each with the reason why it is there. What they depend on comes
+/// along.
 ///
 /// A base runs somebody else's program: it has what that is linked against, and what
 /// batch systems and job scripts start. No editors, no package manager, no Python.

@@ -2,7 +2,7 @@
 
 use super::Version;
 
-/// One alternative.
+/// One alternative of a dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relation {
     /// The package's name, or that of something it provides.
@@ -29,7 +29,7 @@ enum Operator {
 }
 
 impl Constraint {
-    /// Whether `version` will do.
+    /// Returns whether `version` satisfies the constraint.
     pub fn holds(&self, version: &Version) -> bool {
         let order = version.cmp(&self.version);
         match self.operator {

@@ -27,7 +27,7 @@ const MAX_XZ_MEMORY: u64 = 128 << 20;
 /// Names that a typing error may have meant.
 const KNOWN: [&str; 6] = ["bullseye", "bookworm", "trixie", "forky", "sid", "unstable"];
 
-/// What a Release file says.
+/// The contents of a Release file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// Its URL.
@@ -69,7 +69,7 @@ impl Release {
         let bytes = match transport.read(&url, MAX_RELEASE) {
             Ok(bytes) => bytes,
             Err(Fault::NotFound(_)) => {
-                let reason = format!("the archive has no suite `{suite}`");
+                let reason = format!("the archive has no release `{suite}`");
                 return Err(Error::Release { url, reason, hint: nearest(suite) });
             }
             Err(fault) => return Err(fault.into_error(&url)),
@@ -79,8 +79,8 @@ impl Release {
         if let Some(until) = field_date(&text, "Valid-Until", &url)?
             && until <= now
         {
-            let reason = format!("it was valid until {}", shown(until));
-            let hint = "the mirror is no longer updated, or this machine's clock is wrong";
+            let reason = format!("it is out of date: it was valid until {}", shown(until));
+            let hint = "use another mirror if this one is no longer updated, and check this machine's clock";
             return Err(Error::Release { url, reason, hint: Some(hint.to_owned()) });
         }
         Ok(release)
@@ -90,12 +90,12 @@ impl Release {
     fn parse(text: &str, url: &str, root: &str, suite: &str) -> Result<Self> {
         let wrong = |reason: String| Error::Release { url: url.to_owned(), reason, hint: None };
         let Some(fields) = paragraphs(text).next() else {
-            return Err(wrong("it says nothing".to_owned()));
+            return Err(wrong("it is empty".to_owned()));
         };
         let names = [fields.get("Codename"), fields.get("Suite")];
         if !names.contains(&Some(suite)) {
             let found = names.into_iter().flatten().collect::<Vec<_>>().join(", ");
-            return Err(wrong(format!("it is of suite {found}, expected {suite}")));
+            return Err(wrong(format!("it describes the release {found}, expected {suite}")));
         }
         let date = field_date(text, "Date", url)?;
         let date = date.ok_or_else(|| wrong("it has no field `Date`".to_owned()))?;
@@ -140,8 +140,8 @@ impl Release {
         let dir = format!("main/binary-{arch}");
         let path = format!("{dir}/Packages.xz");
         let Some((_, digest, bytes)) = self.files.iter().find(|(there, ..)| *there == path) else {
-            let reason = format!("it names no `{path}`");
-            let hint = format!("the suite has no packages for {arch}");
+            let reason = format!("it does not list `{path}`");
+            let hint = format!("this release has no packages for the architecture {arch}");
             return Err(Error::Release { url: self.url.clone(), reason, hint: Some(hint) });
         };
         let base = format!("{}/dists/{}", self.root, self.suite);
@@ -157,8 +157,10 @@ impl Release {
         let compressed = read.map_err(|fault| fault.into_error(&url))?;
         let found = Sha256::of(&compressed);
         if found != *digest {
-            let reason = format!("it has SHA-256 {found}, the Release file says {digest}");
-            let hint = "the mirror is being updated, or broken: try again, or use another";
+            let reason =
+                format!("it has SHA-256 {found}, expected {digest} as in the Release file");
+            let hint =
+                "the mirror may be updating or broken: try again later, or use another mirror";
             return Err(Error::Release { url, reason, hint: Some(hint.to_owned()) });
         }
         archive.add(&unpack(&compressed, &url)?, &url, &self.root)
@@ -225,8 +227,8 @@ pub(crate) fn snapshot(date: u64) -> Option<String> {
 fn nearest(suite: &str) -> Option<String> {
     let near = KNOWN.iter().map(|known| (strsim::osa_distance(suite, known), known)).min();
     near.map(|(distance, known)| match distance {
-        0 => "is this a Debian mirror?".to_owned(),
+        0 => "check that the URL is a Debian mirror".to_owned(),
         1..=3 => format!("did you mean `{known}`?"),
-        _ => "releases are called bookworm (12) or trixie (13)".to_owned(),
+        _ => "releases have names such as bookworm (12) or trixie (13)".to_owned(),
     })
 }

@@ -117,8 +117,10 @@ pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a Pa
                 let names = names.into_iter().collect::<Vec<_>>().join(" or ");
                 return Err(Error::Package {
                     name: package.name.clone(),
-                    reason: format!("it needs {names}, which the archive does not have"),
-                    hint: Some("add the suite or component that has it".to_owned()),
+                    reason: format!("it depends on {names}, which the archive does not have"),
+                    hint: Some(
+                        "add the archive's suite or component that has this package".to_owned(),
+                    ),
                 });
             };
             chosen.insert(&candidate.name, candidate);
@@ -132,7 +134,7 @@ fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<Package
     let name = paragraph.get("package").unwrap_or("?").to_owned();
     let wrong = |field: &str| Error::Debian {
         path: path.to_owned(),
-        reason: format!("package `{name}` has no good field `{field}`"),
+        reason: format!("its entry for package `{name}` has no valid field `{field}`"),
     };
     let field = |field: &'static str| paragraph.get(field).ok_or_else(|| wrong(field));
     let version = Version::new(field("Version")?);
@@ -220,7 +222,7 @@ mod tests {
         let error = |name: &str| resolve(&archive, &[name.to_owned()]).unwrap_err();
         assert_eq!(
             error("a").to_string(),
-            "Debian package `a`: it needs b or c, which the archive does not have"
+            "cannot add the Debian package `a`: it depends on b or c, which the archive does not have"
         );
         assert_eq!(error("bb").hint().unwrap(), "did you mean `b`?");
     }

@@ -8,12 +8,12 @@ use std::fmt;
 pub struct Version(String);
 
 impl Version {
-    /// Takes any text: what is not a version is ordered like one.
+    /// Makes a version from any text: what is not a version is ordered like one.
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 
-    /// As it was written.
+    /// The text as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -7,7 +7,7 @@ use super::folders::configured;
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::{Error, Result};
 
-/// What is loaded from the image.
+/// The files that `ld.so` loads from the image.
 #[derive(Debug, Default)]
 pub struct Closure {
     /// Files by where they stand, links followed, with what they need.
@@ -18,7 +18,7 @@ pub struct Closure {
     pub from_host: Vec<(String, RootPath)>,
 }
 
-/// Something `ld.so` would stop at.
+/// An error at which `ld.so` would stop.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Fault {

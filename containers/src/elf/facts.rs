@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Longest name or version read; more than one is an attack.
 const MAX_ENTRIES: usize = 16 << 10;
 
-/// What `ld.so` reads of a program or library.
+/// The parts of a program or library that `ld.so` reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Facts {
@@ -48,7 +48,7 @@ impl Facts {
         }
     }
 
-    /// As [`read`](Self::read), of a file of this machine.
+    /// Reads a file of this machine, like [`read`](Self::read).
     ///
     /// # Errors
     /// As `read`.

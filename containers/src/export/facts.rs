@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ImageDigest;
-use crate::check::Report;
+use crate::check::CheckReport;
 use crate::sif::Arch;
 
 /// Version of the JSON.
@@ -19,7 +19,7 @@ pub struct Facts {
     pub image: Option<String>,
     /// The image's bytes, which a job's disk must hold.
     pub bytes: Option<u64>,
-    /// What identifies it.
+    /// The digest that identifies the image.
     pub digest: Option<ImageDigest>,
     /// Bytes of all files, unpacked.
     pub unpacked_bytes: u64,
@@ -40,8 +40,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Facts of an image that a check has looked at, before it is a file.
-    pub fn of(report: &Report, arch: Arch) -> Self {
+    /// Collects the facts of an image that was checked, before it is written.
+    pub fn of(report: &CheckReport, arch: Arch) -> Self {
         let cuda = report.cuda_runtime.as_ref();
         let version = cuda.map(|cuda| match cuda.minor {
             Some(minor) => format!("{}.{minor}", cuda.major),
@@ -63,7 +63,7 @@ impl Facts {
         }
     }
 
-    /// The same, of the file that was written.
+    /// Collects the facts of an image file.
     #[must_use]
     pub fn of_file(mut self, name: &str, bytes: u64, digest: Option<ImageDigest>) -> Self {
         self.image = Some(name.to_owned());
@@ -72,7 +72,7 @@ impl Facts {
         self
     }
 
-    /// What is worth a label: name and value.
+    /// Returns the facts that are stored as labels: name and value.
     pub fn labels(&self) -> Vec<(&'static str, String)> {
         let capabilities = (!self.capabilities.is_empty()).then(|| self.capabilities.join(" "));
         let all = [

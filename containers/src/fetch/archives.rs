@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gular_files::{Lock, LockMode, SAY_AFTER, persist_read_only};
 use sha2::Digest as _;
 
-use super::{Fault, Transport};
+use super::{Fault, Stream};
 use crate::digest::feed;
 use crate::{Error, Package, Result, Sha256};
 
-/// A transfer goes on at a multiple of this: transports ask for no finer place.
+/// A transfer goes on at a multiple of this: streams begin at no finer place.
 const BLOCK: u64 = 1 << 20;
 
-/// Where archives are kept, and where else they may lie.
+/// The folders where fetched archives are kept and looked for.
 #[derive(Debug, Clone)]
 pub struct Archives {
     /// The cache, made when something comes into it.
@@ -26,7 +26,7 @@ pub struct Archives {
     pub offline: bool,
 }
 
-/// What hears of a file on its way.
+/// Callbacks that follow the fetch of a file.
 #[derive(Clone, Copy)]
 pub struct Told<'a> {
     /// Bytes that are there.
@@ -37,12 +37,12 @@ pub struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Hears nothing.
+    /// Callbacks that do nothing.
     pub const NOBODY: Told<'static> = Told { progress: &|_| (), waiting: &|_| () };
 }
 
 impl Archives {
-    /// The file with these bytes: from a vendor folder, the cache, or fetched.
+    /// Returns the file with this digest: from a vendor folder, the cache, or fetched.
     /// `told.progress` hears how many bytes of it are there, of the package's.
     ///
     /// Whatever is there already is read whole; what is damaged in the cache is
@@ -54,14 +54,14 @@ impl Archives {
     pub fn get(
         &self,
         package: &Package,
-        transport: &dyn Transport,
+        stream: &dyn Stream,
         told: Told<'_>,
         cancel: &AtomicBool,
     ) -> Result<PathBuf> {
         let progress = told.progress;
         let file_name = package.file_name().ok_or_else(|| {
             let path = package.urls.first().unwrap_or(&package.name).clone();
-            Error::Path { path, reason: "it does not end in a plain file name" }
+            Error::Path { path, reason: "its URL does not end in a file name" }
         })?;
         for dir in &self.vendor {
             let path = dir.join(&file_name);
@@ -87,25 +87,25 @@ impl Archives {
             progress(package.bytes);
             return Ok(path);
         };
-        let mut said = Vec::new();
-        let mut hint = None;
+        let (mut said, mut hint, mut passes) = (Vec::new(), None, false);
         for url in &package.urls {
-            match part.fill(url, package, transport, progress, cancel) {
+            match part.fill(url, package, stream, progress, cancel) {
                 Ok(()) => {
                     part.finish(&path)?;
                     return Ok(path);
                 }
                 Err(Fill::Fatal(error)) => return Err(error),
-                Err(Fill::Next(reason, helps)) => {
+                Err(Fill::Next(Said { reason, hint: helps, passes: once })) => {
                     said.push(reason);
                     hint = hint.or(helps);
+                    passes |= once;
                 }
             }
         }
         if said.is_empty() {
-            said.push("it has no URL".to_owned());
+            said.push("no URL of it is known".to_owned());
         }
-        Err(Error::Fetch { name: file_name, reason: said.join("; "), hint })
+        Err(Error::Fetch { name: file_name, reason: said.join("; "), hint, passes })
     }
 }
 
@@ -168,10 +168,23 @@ struct Part {
 
 /// Why an address gave no file.
 enum Fill {
-    /// Another one may: what it said, what may help.
-    Next(String, Option<String>),
+    /// Another one may.
+    Next(Said),
     /// None will.
     Fatal(Error),
+}
+
+/// What an address said instead.
+struct Said {
+    reason: String,
+    hint: Option<String>,
+    passes: bool,
+}
+
+impl Said {
+    fn new(reason: String) -> Self {
+        Self { reason, hint: None, passes: false }
+    }
 }
 
 impl Part {
@@ -207,12 +220,12 @@ impl Part {
         &mut self,
         url: &str,
         package: &Package,
-        transport: &dyn Transport,
+        stream: &dyn Stream,
         progress: &dyn Fn(u64),
         cancel: &AtomicBool,
     ) -> std::result::Result<(), Fill> {
         loop {
-            let (from, found) = self.attempt(url, package, transport, progress, cancel)?;
+            let (from, found) = self.attempt(url, package, stream, progress, cancel)?;
             if found == package.sha256 {
                 return Ok(());
             }
@@ -221,8 +234,9 @@ impl Part {
             if from == 0 {
                 let expected = package.sha256;
                 let reason = format!("{url} has SHA-256 {found}, expected {expected}");
-                let hint = "its bytes changed after the lock was made, or on the way: lock again, or name another mirror";
-                return Err(Fill::Next(reason, Some(hint.to_owned())));
+                let hint = "the file changed after the lock file was made, or was damaged on the way: make the lock file again, or use another mirror";
+                let hint = Some(hint.to_owned());
+                return Err(Fill::Next(Said { hint, ..Said::new(reason) }));
             }
         }
     }
@@ -232,7 +246,7 @@ impl Part {
         &mut self,
         url: &str,
         package: &Package,
-        transport: &dyn Transport,
+        stream: &dyn Stream,
         progress: &dyn Fn(u64),
         cancel: &AtomicBool,
     ) -> std::result::Result<(u64, Sha256), Fill> {
@@ -257,7 +271,7 @@ impl Part {
                 }
                 done += bytes.len() as u64;
                 if done > package.bytes {
-                    let reason = format!("more than {} bytes arrived", package.bytes);
+                    let reason = format!("the server sent more than {} bytes", package.bytes);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
                 }
                 hasher.update(bytes);
@@ -265,7 +279,7 @@ impl Part {
                 progress(done);
                 Ok(())
             };
-            let streamed = transport.stream(url, package.bytes, from, &mut sink);
+            let streamed = stream.stream(url, package.bytes, from, &mut sink);
             match streamed {
                 Ok(()) => {}
                 Err(_) if cancel.load(Ordering::Relaxed) => {
@@ -275,12 +289,14 @@ impl Part {
                 Err(Fault::Sink(source)) if source.kind() != io::ErrorKind::InvalidData => {
                     return Err(self.failed("write", source));
                 }
-                Err(Fault::Failed { message, hint }) => return Err(Fill::Next(message, hint)),
-                Err(other) => return Err(Fill::Next(format!("{url}: {other}"), None)),
+                Err(Fault::Failed { message: reason, hint, passes }) => {
+                    return Err(Fill::Next(Said { reason, hint, passes }));
+                }
+                Err(other) => return Err(Fill::Next(Said::new(format!("{url}: {other}")))),
             }
             if done != package.bytes {
-                let reason = format!("{url} ended after {done} of {} bytes", package.bytes);
-                return Err(Fill::Next(reason, None));
+                let reason = format!("{url} sent only {done} of {} bytes", package.bytes);
+                return Err(Fill::Next(Said { passes: true, ..Said::new(reason) }));
             }
         }
         Ok((from, Sha256::of_all(hasher)))

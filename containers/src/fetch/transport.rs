@@ -5,14 +5,8 @@ use std::io;
 use crate::Error;
 use crate::registry::Registries;
 
-/// How bytes come from a URL: given by the program, since this room opens no socket.
-pub trait Transport: Sync {
-    /// A document of at most `limit` bytes, whole.
-    ///
-    /// # Errors
-    /// [`Fault::NotFound`] when the server says that there is none.
-    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault>;
-
+/// How the bytes of an object come.
+pub trait Stream: Sync {
     /// The bytes of an object that has `bytes` of them, from byte `from` (a multiple
     /// of 1 MiB) to its end, in order, into `sink`.
     ///
@@ -25,6 +19,15 @@ pub trait Transport: Sync {
         from: u64,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), Fault>;
+}
+
+/// How anything comes from a URL: given by the program, since this room opens no socket.
+pub trait Transport: Stream {
+    /// A document of at most `limit` bytes, whole.
+    ///
+    /// # Errors
+    /// [`Fault::NotFound`] when the server says that there is none.
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault>;
 
     /// Length of an object in bytes; `None` where the server does not say.
     ///
@@ -38,7 +41,7 @@ pub trait Transport: Sync {
     }
 }
 
-/// Why a [`Transport`] did not give the bytes.
+/// Why a [`Stream`] or a [`Transport`] did not give the bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The server says that there is nothing of this name.
@@ -57,17 +60,25 @@ pub enum Fault {
         message: String,
         /// What may help.
         hint: Option<String>,
+        /// Whether the same may work at another time.
+        passes: bool,
     },
 }
 
 impl Fault {
+    /// One that another trial does not mend.
+    #[must_use]
+    pub fn lasting(message: String, hint: Option<String>) -> Self {
+        Self::Failed { message, hint, passes: false }
+    }
+
     /// As this room's error about a document.
     pub(crate) fn into_error(self, url: &str) -> Error {
-        let (reason, hint) = match self {
+        let (reason, hint, passes) = match self {
             Self::Cancelled => return Error::Cancelled,
-            Self::Failed { message, hint } => (message, hint),
-            other => (other.to_string(), None),
+            Self::Failed { message, hint, passes } => (message, hint, passes),
+            other => (other.to_string(), None, false),
         };
-        Error::Fetch { name: url.to_owned(), reason, hint }
+        Error::Fetch { name: url.to_owned(), reason, hint, passes }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::ImageLock;
-use crate::Package;
+use serde::Serialize;
 
-/// From one lock to the next, by the packages' names.
+use super::{ImageLock, Oci};
+use crate::{OciDigest, Package};
+
+/// The changes from one lock to the next, by the packages' names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Changes {
@@ -15,15 +17,30 @@ pub struct Changes {
     pub removed: Vec<Package>,
     /// Packages of which the bytes changed: before and now.
     pub changed: Vec<(Package, Package)>,
+    /// The image that it begins with, when the same name has another digest now.
+    pub base: Option<BaseMoved>,
+}
+
+/// An image whose name has another digest than before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BaseMoved {
+    /// As the recipe has it.
+    pub name: String,
+    /// Its digest in the lock before.
+    pub before: OciDigest,
+    /// Its digest now.
+    pub now: OciDigest,
 }
 
 impl Changes {
-    /// Without an old lock, everything is new.
+    /// Compares two locks; without an old lock, everything is new.
     pub fn between(old: Option<&ImageLock>, new: &ImageLock) -> Self {
         let all = |lock: &ImageLock| -> BTreeMap<String, Package> {
             lock.packages().map(|package| (package.name.clone(), package.clone())).collect()
         };
-        let (mut old, mut changes) = (old.map(all).unwrap_or_default(), Self::default());
+        let base = BaseMoved::between(old.and_then(|old| old.oci.as_ref()), new.oci.as_ref());
+        let (mut old, mut changes) =
+            (old.map(all).unwrap_or_default(), Self { base, ..Self::default() });
         for (name, package) in all(new) {
             match old.remove(&name) {
                 None => changes.added.push(package),
@@ -33,5 +50,14 @@ impl Changes {
         }
         changes.removed.extend(old.into_values());
         changes
+    }
+}
+
+impl BaseMoved {
+    fn between(old: Option<&Oci>, new: Option<&Oci>) -> Option<Self> {
+        let (old, new) = (old?, new?);
+        let moved = old.path == new.path && old.digest != new.digest;
+        let name = new.path.to_string();
+        moved.then_some(Self { name, before: old.digest, now: new.digest })
     }
 }

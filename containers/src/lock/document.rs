@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::recipe::{OciBase, Platform, Recipe};
 use crate::{Error, OciDigest, Package, Result, Sha256, python};
 
-/// What an image is made of: from `image.lock`, or just found out.
+/// The contents of `image.lock`, which say what an image is made of: from `image.lock`, or just
+/// found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageLock {
     /// Seconds since 1970: the time of every file in the image, and of the image.
@@ -56,7 +57,7 @@ pub struct Debian {
     pub snapshot: String,
 }
 
-/// An image that was given.
+/// The base image that the recipe gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Oci {
@@ -67,7 +68,7 @@ pub struct Oci {
 }
 
 impl ImageLock {
-    /// Whether it was made from what this recipe says now; `path` names it in errors.
+    /// Checks that the lock was made from the current recipe; `path` names the lock in errors.
     ///
     /// # Errors
     /// [`Error::Stale`].
@@ -79,8 +80,8 @@ impl ImageLock {
         }
     }
 
-    /// As [`check`](Self::check), of the files that the recipe names too; `dir` is its
-    /// folder.
+    /// Checks like [`check`](Self::check), and also the files that the recipe names; `dir` is the
+    /// recipe's folder.
     ///
     /// # Errors
     /// [`Error::Stale`]; [`Error::Io`] for a file that is not there.

@@ -10,7 +10,7 @@ mod resolve;
 mod text;
 mod vendor;
 
-pub use self::changes::Changes;
+pub use self::changes::{BaseMoved, Changes};
 pub use self::document::{Debian, ImageLock, LockedPython, Oci, python_inputs, recipe_digest};
 pub use self::resolve::{DEFAULT_SUITE, Sources, resolve};
 pub use self::vendor::vendor;

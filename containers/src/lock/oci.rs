@@ -39,15 +39,12 @@ mod tests {
     use super::*;
     use crate::Error;
     use crate::Sha256;
-    use crate::fetch::Fault;
+    use crate::fetch::{Fault, Stream};
 
     /// Nothing is asked of it.
     struct Nowhere;
 
-    impl Transport for Nowhere {
-        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-            Err(Fault::NotFound(url.to_owned()))
-        }
+    impl Stream for Nowhere {
         fn stream(
             &self,
             url: &str,
@@ -55,6 +52,12 @@ mod tests {
             _from: u64,
             _sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
         ) -> Result<(), Fault> {
+            Err(Fault::NotFound(url.to_owned()))
+        }
+    }
+
+    impl Transport for Nowhere {
+        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
             Err(Fault::NotFound(url.to_owned()))
         }
         fn len(&self, url: &str) -> Result<Option<u64>, Fault> {

@@ -22,7 +22,7 @@ const DEBIAN: &str = "Debian";
 /// Keeps every file that Debian ever had.
 const SNAPSHOT: &str = "https://snapshot.debian.org/archive";
 
-/// Who is asked what there is.
+/// The sources that packages are looked up in.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// Debian's archive.
@@ -40,7 +40,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The public ones.
+    /// The public package sources.
     pub fn new(now: u64) -> Self {
         Self {
             debian: "https://deb.debian.org/debian".to_owned(),
@@ -53,8 +53,8 @@ impl Sources {
     }
 }
 
-/// Finds out what the recipe's parts are today. `dir` is the recipe's folder; `progress`
-/// hears what is being asked for.
+/// Resolves the recipe's packages to their current versions. `dir` is the recipe's folder;
+/// `progress` hears what is being asked for.
 ///
 /// # Errors
 /// [`Error::Package`], [`Error::Release`], [`Error::Wheel`] for what is not there or not
@@ -112,8 +112,11 @@ fn same_torch(asked: &str, there: &Package) -> Result<()> {
     }
     Err(Error::Wheel {
         name: there.name.clone(),
-        reason: format!("`[cuda]` asks for {asked}, and `[python]` for {}", there.version),
-        hint: Some("the image has one torch: give both the same version".to_owned()),
+        reason: format!("`[cuda]` asks for version {asked}, and `[python]` for {}", there.version),
+        hint: Some(
+            "an image can have only one version of torch: write the same version in both sections"
+                .to_owned(),
+        ),
     })
 }
 

@@ -64,7 +64,7 @@ impl ImageLock {
         let shown = path.display().to_string();
         let len = fs::metadata(path).map_err(Error::io("read", path))?.len();
         if len > MAX_BYTES {
-            let reason = format!("{len} bytes, over the limit of {MAX_BYTES}");
+            let reason = format!("the file has {len} bytes, more than the limit of {MAX_BYTES}");
             return Err(Error::Lock { path: shown, line: 1, reason });
         }
         Self::parse(&fs::read_to_string(path).map_err(Error::io("read", path))?, &shown)
@@ -154,16 +154,26 @@ impl ImageLock {
             let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
             let first = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
             if !first || !name.bytes().all(good) {
-                return wrong(format!("`{name}` is not a package's name"));
+                return wrong(format!("`{name}` is not a valid package name"));
             }
             if !names.insert((kind, name)) {
                 return wrong(format!("{kind} `{name}` is listed twice"));
             }
             match (kind, &package.arch, &package.license) {
                 ("deb", Some(_), None) | ("wheel", None, _) => {}
-                ("deb", None, _) => return wrong(format!("deb `{name}` has no `arch`")),
-                ("deb", ..) => return wrong(format!("deb `{name}` has a `license`")),
-                _ => return wrong(format!("wheel `{name}` has an `arch`")),
+                ("deb", None, _) => {
+                    return wrong(format!("the Debian package `{name}` has no `arch`"));
+                }
+                ("deb", ..) => {
+                    return wrong(format!(
+                        "the Debian package `{name}` has a `license`, which only wheels have"
+                    ));
+                }
+                _ => {
+                    return wrong(format!(
+                        "the wheel `{name}` has an `arch`, which only Debian packages have"
+                    ));
+                }
             }
             for url in urls {
                 let schemes = ["https://", "http://", "file://"];
@@ -275,8 +285,8 @@ mod tests {
         let text = lock().to_text();
         for (from, to, line, says) in [
             ("time = ", "tme = ", 4, "unknown field `tme`"),
-            ("linux/amd64", "linux/sparc", 6, "platform `linux/sparc`"),
-            ("\"libc6\"", "\"../x\"", 27, "`../x` is not a package's name"),
+            ("linux/amd64", "linux/sparc", 6, "platform is `linux/sparc`"),
+            ("\"libc6\"", "\"../x\"", 27, "`../x` is not a valid package name"),
             ("\"libc6\"", "\"bash\"", 19, "deb `bash` is listed twice"),
             ("sha256 = \"01", "sha256 = \"g1", 23, "is not a SHA-256"),
             ("digest = \"sha256:", "digest = \"sha512:", 16, "expected `sha256:` and 64"),
@@ -288,7 +298,7 @@ mod tests {
             ),
             ("pool/libc6_2", "pool/bash_2", 27, "`bash_2_amd64.deb` is listed twice"),
             ("bytes = 77", "bytes = -77", 22, "-77"),
-            ("arch = \"amd64\"\n", "", 19, "deb `bash` has no `arch`"),
+            ("arch = \"amd64\"\n", "", 19, "the Debian package `bash` has no `arch`"),
             ("license = ", "arch = ", 35, "wheel `torch` has an `arch`"),
             ("[debian]", "[debian", 8, ""),
         ] {
@@ -305,7 +315,7 @@ mod tests {
         let newer = ImageLock::parse(&text.replacen("version = 1", "version = 2", 1), "image.lock");
         let error = newer.unwrap_err();
         assert!(matches!(error, Error::LockVersion { found: 2, supported: 1, .. }));
-        let expected = "`image.lock` line 3: format version 2, this build reads 1";
+        let expected = "`image.lock` has format version 2 (line 3); this build reads version 1";
         assert_eq!(error.to_string(), expected);
     }
 

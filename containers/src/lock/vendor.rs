@@ -11,9 +11,8 @@ use super::ImageLock;
 use crate::fetch::{Archives, Told, Transport};
 use crate::{Error, Package, Result};
 
-/// Puts every file of a lock into `dir` under its own name, and nothing else; one that
-/// is there and right stays. `progress` hears an archive's name, and how many bytes of
-/// all are there.
+/// Puts every file of a lock, and nothing else, into `dir` under its own name; correct files that
+/// exist are kept. `progress` hears an archive's name, and how many bytes of all are there.
 ///
 /// # Errors
 /// As [`Archives::get`].

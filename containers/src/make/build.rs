@@ -13,32 +13,32 @@ use super::{
     lock, unpack,
 };
 use crate::assemble::Parts;
-use crate::check::{Report, size};
+use crate::check::{CheckReport, size};
 use crate::export::Facts;
 use crate::fetch::Transport;
 use crate::lock::ImageLock;
 use crate::replay::{Replay, Replays, judge};
 use crate::{Error, Result};
 
-/// What came of a build; as JSON too.
+/// The result of [`build`]; also its JSON form.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Built {
-    /// Whether nothing was to be written.
+    /// Whether it was a dry run, which writes nothing.
     pub dry_run: bool,
     /// Files and folders written; none when the image was refused.
     pub outputs: Vec<Output>,
     /// The list of contents beside each, SPDX.
     pub sbom: Vec<PathBuf>,
-    /// What jobs have to ask for.
+    /// The values that jobs must ask for.
     pub facts: Facts,
-    /// Whether it would run: the check, sizes and replays together.
-    pub check: Report,
+    /// The result of all checks: whether the image would run.
+    pub check: CheckReport,
     /// HTCondor's lines, as far as they could be tried.
     pub replay: Vec<Replay>,
     /// Number of files inside.
     pub files: u64,
-    /// Time that all of it took.
+    /// Seconds that the whole command took.
     pub seconds: f64,
 }
 

@@ -24,32 +24,32 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache in this folder, which is made when something comes into it.
+    /// Makes a cache in this folder, which is created when something is stored in it.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
 
-    /// Packages as they were fetched. `vendor` are folders to look into first.
+    /// The folder of packages as they were fetched. `vendor` are folders to look into first.
     pub fn archives(&self, vendor: &[PathBuf], offline: bool) -> Archives {
         Archives { dir: self.dir.join("archives"), vendor: vendor.to_vec(), offline }
     }
 
-    /// Packages, unpacked.
+    /// The store of unpacked packages.
     pub fn store(&self) -> Store {
         Store::new(&self.dir.join("store-2"))
     }
 
-    /// Blocks of SIFs, of at most `limit` bytes.
+    /// The cache of SIF blocks, of at most `limit` bytes.
     pub fn blocks(&self, limit: u64) -> BlockCache {
         BlockCache::new(&self.dir.join("blocks"), limit)
     }
 
-    /// OCI layers, of at most `limit` bytes.
+    /// The cache of OCI layers, of at most `limit` bytes.
     pub fn layers(&self, limit: u64) -> LayerCache {
         LayerCache::new(&self.dir.join("layers"), limit)
     }
 
-    /// Where uploads to registries go on after a kill.
+    /// The folder from which uploads to registries resume after a kill.
     pub fn uploads(&self) -> PathBuf {
         self.dir.join("uploads")
     }

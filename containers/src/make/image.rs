@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::assemble::{Assembled, Base, Parts, assemble};
-use crate::check::{About, Form, Report, check};
+use crate::check::{About, CheckReport, Form, check};
 use crate::export::Facts;
 use crate::lock::ImageLock;
 use crate::oci::BaseImage;
@@ -45,14 +45,14 @@ pub struct Image {
     /// What is inside: SPDX 2.3 as JSON.
     pub sbom: String,
     /// Whether it would run.
-    pub report: Report,
-    /// What jobs have to ask for.
+    pub report: CheckReport,
+    /// The values that jobs must ask for.
     pub facts: Facts,
     /// Libraries that came from the program's own folders on this machine.
     pub brought: Vec<std::path::PathBuf>,
 }
 
-/// What an image is to be checked for.
+/// The requirements that an image is checked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// What it is written as.
@@ -61,8 +61,8 @@ pub struct Asked<'a> {
     pub host_paths: &'a [String],
 }
 
-/// Puts an image together, and looks whether it would run. `text` is the recipe's,
-/// `cargo_lock` that of the program's `Cargo.lock`, for the list of what is inside.
+/// Assembles an image, and checks whether it would run. `text` is the recipe's, `cargo_lock` that
+/// of the program's `Cargo.lock`, for the list of what is inside.
 ///
 /// # Errors
 /// Those of [`assemble`], [`check`], and of reading what was laid together.

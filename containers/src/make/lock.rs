@@ -10,7 +10,7 @@ use crate::registry::Kept;
 use crate::store::Limits;
 use crate::{Error, Result};
 
-/// A lock that is to be made.
+/// The options of [`lock`].
 #[derive(Debug, Clone)]
 pub struct LockOrder {
     /// The recipe; its lock is beside it.
@@ -27,7 +27,7 @@ pub struct LockOrder {
     pub dry_run: bool,
 }
 
-/// A lock that was made.
+/// The result of [`lock`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Locked {
@@ -41,7 +41,8 @@ pub struct Locked {
     pub changes: Changes,
 }
 
-/// Finds out which packages a recipe takes today, and writes them to the lock beside it.
+/// Resolves the packages of a recipe to their current versions, and writes them to the lock beside
+/// the recipe.
 ///
 /// # Errors
 /// As [`Project::open`] and [`lock::resolve`]; [`Error::NotOffline`]; as

@@ -13,17 +13,14 @@
 //! ```
 //! use std::sync::atomic::AtomicBool;
 //!
-//! use gular_containers::fetch::{Fault, Transport};
+//! use gular_containers::fetch::{Fault, Stream, Transport};
 //! use gular_containers::lock::Sources;
 //! use gular_containers::make::{Cache, Order, build};
 //!
 //! /// A recipe that takes nothing from elsewhere needs no network.
 //! struct Nowhere;
 //!
-//! impl Transport for Nowhere {
-//!     fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-//!         Err(Fault::NotFound(url.to_owned()))
-//!     }
+//! impl Stream for Nowhere {
 //!     fn stream(
 //!         &self,
 //!         url: &str,
@@ -31,6 +28,12 @@
 //!         _from: u64,
 //!         _sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 //!     ) -> Result<(), Fault> {
+//!         Err(Fault::NotFound(url.to_owned()))
+//!     }
+//! }
+//!
+//! impl Transport for Nowhere {
+//!     fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
 //!         Err(Fault::NotFound(url.to_owned()))
 //!     }
 //!     fn len(&self, url: &str) -> Result<Option<u64>, Fault> {

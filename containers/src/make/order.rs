@@ -16,7 +16,7 @@ use crate::store::Limits;
 /// Space that compressed blocks, and layers, take in a cache.
 const CACHE_BYTES: u64 = 16 << 30;
 
-/// An image that is to be built.
+/// The options of a build.
 #[derive(Clone)]
 pub struct Order<'a> {
     /// The recipe; its lock is beside it.
@@ -58,7 +58,7 @@ pub struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// A SIF in the recipe's folder; nothing is replayed.
+    /// Builds a SIF in the recipe's folder, without replaying jobs.
     pub fn new(recipe: &Path, cache: Cache, sources: Sources) -> Self {
         let folder = recipe.parent().filter(|folder| !folder.as_os_str().is_empty());
         Self {
@@ -103,7 +103,7 @@ impl Order<'_> {
     }
 }
 
-/// What an image is written as.
+/// The format that an image is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// A program on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Where it is.
+    /// The path of the file or folder.
     pub path: PathBuf,
     /// Text of the `Cargo.lock` of the workspace it was built in, for the list of
     /// contents.
@@ -40,8 +40,10 @@ pub(super) fn program(order: &Order<'_>, project: &Project) -> Result<Option<Pro
     match (&app.package, order.compile) {
         (Some(package), Some(cargo)) => cargo.compile(app, package, &project.dir).map(Some),
         (Some(package), None) => Err(Error::Program {
-            reason: format!("this program cannot build the package `{package}`"),
-            hint: Some("name a built program: `path = \"…\"` in `[app]`".to_owned()),
+            reason: format!(
+                "the package `{package}` must be built by cargo, which is not available here"
+            ),
+            hint: Some("build the program yourself and write `path = \"…\"` in `[app]`".to_owned()),
         }),
         (None, _) => Ok(None),
     }

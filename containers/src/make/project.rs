@@ -50,7 +50,7 @@ impl Project {
         self.lock_path.exists().then(|| ImageLock::open(&self.lock_path)).transpose()
     }
 
-    /// The lock beside the recipe, which was made from what the recipe says now.
+    /// The lock beside the recipe; an error unless it was made from the current recipe.
     ///
     /// # Errors
     /// [`Error::NoLock`], [`Error::Stale`]; as [`ImageLock::open`].
@@ -61,7 +61,7 @@ impl Project {
         Ok(lock)
     }
 
-    /// Writes the lock beside its place and renames it. Whether that changed anything.
+    /// Writes the lock under a temporary name, then renames it. Whether that changed anything.
     ///
     /// # Errors
     /// [`Error::Io`].

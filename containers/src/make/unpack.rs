@@ -27,7 +27,7 @@ pub struct Unpacked<'a> {
     image: Option<Arc<BaseImage>>,
 }
 
-/// Where archives are, and where they go.
+/// The folders of archives and of unpacked packages.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
     /// Where relative paths of the lock start from.
@@ -40,7 +40,7 @@ pub struct Places<'a> {
     pub limits: &'a Limits,
 }
 
-/// Fetches and unpacks what is not in the store yet.
+/// Fetches and unpacks the packages that are not in the store yet.
 ///
 /// # Errors
 /// Those of [`Archives::get`], [`unpack_deb`] and [`unpack_wheel`]; for the image that it

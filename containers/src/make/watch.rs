@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Work that takes a while.
+/// A step of the work that takes a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -19,7 +19,7 @@ pub enum Step {
     Push,
 }
 
-/// Something that a person may want to know, and no error.
+/// A message that a person may want to see, and not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note<'a> {
@@ -35,12 +35,21 @@ pub enum Note<'a> {
     /// Another process has been working on the same for a while, with this folder: it
     /// fetches what is needed, or sends it.
     Waiting(&'a Path),
+    /// An image was chosen from several.
+    OneOf {
+        /// What names them all.
+        name: &'a str,
+        /// The platform that was wanted.
+        taken: &'a str,
+        /// Platforms of the others.
+        others: &'a [String],
+    },
     /// The cache did not take an image's blocks, for this reason: the next build
     /// compresses all of them again.
     NotCached(&'a str),
 }
 
-/// Why a lock was made.
+/// Why a lock was made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relocked {
     /// There was none.
@@ -49,7 +58,7 @@ pub enum Relocked {
     RecipeChanged,
 }
 
-/// Hears how far the work is, and says when to stop. A bare flag hears nothing.
+/// Follows the progress of the work, and can cancel it. A bare flag hears nothing.
 pub trait Watch: Sync {
     /// Set when the work is to stop; it then ends with [`Error::Cancelled`](crate::Error::Cancelled).
     fn cancel(&self) -> &AtomicBool;

@@ -19,17 +19,17 @@ use crate::{Error, ImageDigest, OciDigest, Result};
 /// Hexadecimal digits of a digest in a name: 64 bits, as in the names of shards.
 const NAME_DIGITS: usize = 16;
 
-/// A file or folder that was written, or was there already.
+/// A file or folder that was written, or existed already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Output {
-    /// What it is.
+    /// The format.
     pub format: Format,
-    /// Where it is.
+    /// The path of the file or folder.
     pub path: PathBuf,
-    /// Its bytes; of a folder those of all its files.
+    /// Bytes of the file, or of all files of the folder.
     pub bytes: u64,
-    /// What identifies it.
+    /// The digest that identifies the image.
     pub digest: ImageDigest,
     /// Digests of OCI layers: name, of the tar, of the blob, bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -46,9 +46,9 @@ pub struct Output {
 pub struct OutputLayer {
     /// `base`, `cuda`, `libtorch`, `python`, `app`.
     pub name: &'static str,
-    /// Of the uncompressed tar.
+    /// Digest of the uncompressed tar.
     pub diff_id: OciDigest,
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: OciDigest,
     /// Bytes of the blob.
     pub bytes: u64,
@@ -86,7 +86,7 @@ impl Image {
         self.tree.iter().filter(|(_, node)| matches!(node.what, What::File(_))).count() as u64
     }
 
-    /// Writes the list of what is inside beside an image that was written.
+    /// Writes the list of an image's contents (SPDX) beside the image.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -99,7 +99,7 @@ impl Image {
         Ok(path)
     }
 
-    /// Writes it in one format, under a name with its digest.
+    /// Writes the image in one format, under a name that contains its digest.
     ///
     /// # Errors
     /// Those of [`sif::write_image`], [`oci::write_layout`] and [`oci::write_archive`];
@@ -210,7 +210,7 @@ pub(crate) fn write_sif(
     })
 }
 
-/// What a SIF is called where names are never used again: `NAME-HASH.sif`, of its own name
+/// Returns a SIF's name for places where names are never reused: `NAME-HASH.sif`, of its own name
 /// and its digest. A name that has the digest already stays.
 ///
 /// # Errors

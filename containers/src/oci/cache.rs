@@ -38,8 +38,8 @@ struct Entry {
 }
 
 impl LayerCache {
-    /// A cache in this folder, which is made when something comes into it, of at
-    /// most `limit` bytes.
+    /// Makes a cache of at most `limit` bytes in this folder, which is created when something is
+    /// stored in it.
     pub fn new(dir: &Path, limit: u64) -> Self {
         Self { dir: dir.to_owned(), limit }
     }

@@ -43,7 +43,7 @@ const ZSTD_JOB: u32 = 8 << 20;
 pub(super) struct Packed {
     /// Of the tar: the same whatever the compressor.
     pub(super) diff_id: Sha256,
-    /// Of the blob.
+    /// Digest of the blob.
     pub(super) digest: Sha256,
     pub(super) bytes: u64,
 }

@@ -27,7 +27,7 @@ use crate::{Error, OciDigest, Result, Sha256};
 const LAYER: &str = "org.gular.layer";
 const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
-/// What an image's configuration says.
+/// The configuration of an image.
 #[derive(Clone)]
 pub struct Config<'a> {
     /// Its tag in the layout: `1.0`, `latest`.
@@ -66,7 +66,7 @@ pub struct Written {
     pub layers: Vec<(Layer, OciDigest, OciDigest, u64)>,
 }
 
-/// Writes the folder `to`, which must not be there: built beside it, then renamed.
+/// Writes an OCI layout to the folder `to`, which must not exist: built beside it, then renamed.
 ///
 /// # Errors
 /// [`Error::Exists`], [`Error::Io`], [`Error::Write`].
@@ -84,7 +84,7 @@ pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wri
     Ok(written)
 }
 
-/// Writes the layout as one tar, `to`, which must not be there.
+/// Writes an OCI layout as one tar file `to`, which must not exist.
 ///
 /// # Errors
 /// As [`write_layout`].

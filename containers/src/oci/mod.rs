@@ -14,4 +14,5 @@ pub use self::base::BaseImage;
 pub use self::cache::LayerCache;
 pub use self::layer::Compressor;
 pub use self::layout::{Config, Written, write_archive, write_layout};
+pub(crate) use self::read::platforms;
 pub use self::read::{Image, LayerBlob, Layout, Parts};

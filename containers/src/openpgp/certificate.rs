@@ -11,7 +11,7 @@ use super::armor;
 use super::bytes::hex;
 use super::key::{PublicKey, Refused};
 use super::packet::{self, packets};
-use super::signature::{Kind, Signature, end};
+use super::signature::{Signature, SignatureKind, end};
 
 /// A key that may sign.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ impl Signer {
     /// Whether a signature over `text`, with CR LF between its lines, is this key's.
     /// When either ends is not asked here.
     pub(crate) fn check(&self, signature: &Signature<'_>, text: &str) -> Result<(), Refused> {
-        if signature.kind != Kind::Document {
+        if signature.kind != SignatureKind::Document {
             return Err(Refused::Kind);
         }
         self.key.verify(signature, text.as_bytes())
@@ -93,7 +93,7 @@ fn add(parts: &[(Part<'_>, Vec<Signature<'_>>)], signers: &mut Vec<Signer>) {
     let Some(((Part::Primary(Some(primary)), direct), parts)) = parts.split_first() else { return };
     let Some(itself) = primary.hashed() else { return };
     // Whoever revoked it, in a file that one trusts: it is not used.
-    if direct.iter().any(|one| one.kind == Kind::KeyRevocation) {
+    if direct.iter().any(|one| one.kind == SignatureKind::KeyRevocation) {
         return;
     }
     let users = parts.iter().filter_map(|(part, signatures)| match part {
@@ -104,7 +104,7 @@ fn add(parts: &[(Part<'_>, Vec<Signature<'_>>)], signers: &mut Vec<Signer>) {
         users.clone().filter_map(|(id, signatures)| bound(primary, &itself, id, signatures));
     let direct = direct
         .iter()
-        .filter(|one| one.kind == Kind::DirectKey && primary.verify(one, &itself).is_ok());
+        .filter(|one| one.kind == SignatureKind::DirectKey && primary.verify(one, &itself).is_ok());
     // A key that binds no user and says nothing about itself is nobody's.
     let Some(own) = newest(by_users).or_else(|| newest(direct)) else { return };
     let until = earliest([end(primary.created, own.key_expires_after), own.expires()]);
@@ -118,18 +118,18 @@ fn add(parts: &[(Part<'_>, Vec<Signature<'_>>)], signers: &mut Vec<Signer>) {
     }
     for (part, signatures) in parts {
         let Part::Subkey(Some(sub)) = part else { continue };
-        if signatures.iter().any(|one| one.kind == Kind::SubkeyRevocation) {
+        if signatures.iter().any(|one| one.kind == SignatureKind::SubkeyRevocation) {
             continue;
         }
         let Some(both) = sub.hashed().map(|sub| [itself.clone(), sub].concat()) else { continue };
         let binds = |one: &&Signature<'_>| {
-            one.kind == Kind::SubkeyBinding && primary.verify(one, &both).is_ok()
+            one.kind == SignatureKind::SubkeyBinding && primary.verify(one, &both).is_ok()
         };
         let Some(binding) = newest(signatures.iter().filter(binds)) else { continue };
         // The subkey has to agree (section 5.2.1.9), or somebody could claim another's
         // signatures as their own.
         let agrees = binding.embedded().is_some_and(|back| {
-            back.kind == Kind::PrimaryKeyBinding && sub.verify(&back, &both).is_ok()
+            back.kind == SignatureKind::PrimaryKeyBinding && sub.verify(&back, &both).is_ok()
         });
         if binding.may_sign && agrees {
             let own = [end(sub.created, binding.key_expires_after), binding.expires(), until];
@@ -148,11 +148,15 @@ fn bound<'a>(
     let len = u32::try_from(id.len()).ok()?;
     let data = [itself, &[0xb4], &len.to_be_bytes(), id].concat();
     let own = signatures.iter().filter(|one| {
-        let about = matches!(one.kind, Kind::Certification | Kind::CertificationRevocation);
+        let about = matches!(
+            one.kind,
+            SignatureKind::Certification | SignatureKind::CertificationRevocation
+        );
         about && primary.made(one) && primary.verify(one, &data).is_ok()
     });
-    let last = own.max_by_key(|one| (one.created, one.kind == Kind::CertificationRevocation))?;
-    (last.kind == Kind::Certification).then_some(last)
+    let last =
+        own.max_by_key(|one| (one.created, one.kind == SignatureKind::CertificationRevocation))?;
+    (last.kind == SignatureKind::Certification).then_some(last)
 }
 
 fn newest<'a>(signatures: impl Iterator<Item = &'a Signature<'a>>) -> Option<&'a Signature<'a>> {

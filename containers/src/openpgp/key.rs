@@ -38,15 +38,17 @@ enum Numbers {
 /// Why a signature is not a key's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("it does not sign a document")]
+    #[error("it is not a signature of a document")]
     Kind,
-    #[error("digest algorithm {0} is too weak or unknown, expected SHA-256, SHA-384 or SHA-512")]
+    #[error(
+        "the digest algorithm of the signature (number {0}) is too weak or unknown; expected SHA-256, SHA-384 or SHA-512"
+    )]
     Hash(u8),
     #[error("it has a critical part that this build does not support")]
     Critical,
-    #[error("it is older than its key")]
+    #[error("it was made before its key")]
     Time,
-    #[error("the text is not the one that was signed")]
+    #[error("the text was changed after it was signed")]
     Wrong,
 }
 

@@ -27,30 +27,32 @@ pub(crate) use self::signature::signatures;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     /// No block of this kind begins where one must.
-    #[error("no `-----BEGIN PGP {0}-----` where one is expected")]
+    #[error("the line `-----BEGIN PGP {0}-----` is missing")]
     Begin(&'static str),
     /// A block without its last line.
-    #[error("no `-----END PGP {0}-----`")]
+    #[error("the line `-----END PGP {0}-----` is missing")]
     End(&'static str),
     /// Lines within a block that are not headers or base64.
-    #[error("damaged armor of a `{0}`")]
+    #[error(
+        "the block `-----BEGIN PGP {0}-----` is damaged: a line in it is neither a header nor base64"
+    )]
     Armor(&'static str),
     /// A header that is not `Hash`, or a line of the text that begins with a dash.
-    #[error("line {0} of the signed text is not allowed there")]
+    #[error("line {0} of the signed text begins with a dash or is an unknown header")]
     Line(usize),
     /// Something after the last line.
-    #[error("text after the signature")]
+    #[error("there is text after the signature")]
     After,
     /// Not a packet, one of unknown length, or one that is cut.
-    #[error("damaged packet at byte {0}")]
+    #[error("the OpenPGP packet at byte {0} is damaged")]
     Packet(usize),
     /// A packet that has no place here, by its type ID.
-    #[error("an unexpected packet of type {0}")]
+    #[error("an OpenPGP packet of type {0} is not expected here")]
     Misplaced(u8),
     /// A signature that is cut, or whose lengths disagree.
-    #[error("a damaged signature packet")]
+    #[error("the signature's OpenPGP packet is damaged")]
     Signature,
     /// More signatures than any document has.
-    #[error("over {0} signatures")]
+    #[error("there are more than {0} signatures")]
     TooMany(usize),
 }

@@ -20,7 +20,7 @@ const KNOWN: [u8; 17] = [2, 3, 4, 7, 9, 11, 12, 16, 21, 22, 23, 24, 25, 27, 30, 
 
 /// What a signature is for (section 5.2.1), as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SignatureKind {
     /// Of a document, as bytes or as text: in the cleartext framework the same.
     Document,
     /// Binds a user ID to a key.
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 /// A signature that is not checked yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Signature<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SignatureKind,
     pub(super) algorithm: u8,
     pub(super) hash: u8,
     /// From the version to the end of the hashed subpackets.
@@ -176,17 +176,17 @@ fn subpacket<'a>(area: &mut Bytes<'a>) -> Option<(u8, &'a [u8])> {
     Some((subpacket.u8()?, subpacket.0))
 }
 
-fn kind_of(id: u8) -> Kind {
+fn kind_of(id: u8) -> SignatureKind {
     match id {
-        0x00 | 0x01 => Kind::Document,
-        0x10..=0x13 => Kind::Certification,
-        0x18 => Kind::SubkeyBinding,
-        0x19 => Kind::PrimaryKeyBinding,
-        0x1f => Kind::DirectKey,
-        0x20 => Kind::KeyRevocation,
-        0x28 => Kind::SubkeyRevocation,
-        0x30 => Kind::CertificationRevocation,
-        _ => Kind::Other,
+        0x00 | 0x01 => SignatureKind::Document,
+        0x10..=0x13 => SignatureKind::Certification,
+        0x18 => SignatureKind::SubkeyBinding,
+        0x19 => SignatureKind::PrimaryKeyBinding,
+        0x1f => SignatureKind::DirectKey,
+        0x20 => SignatureKind::KeyRevocation,
+        0x28 => SignatureKind::SubkeyRevocation,
+        0x30 => SignatureKind::CertificationRevocation,
+        _ => SignatureKind::Other,
     }
 }
 

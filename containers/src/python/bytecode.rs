@@ -21,7 +21,7 @@ use super::install::installed_path;
 use super::unpack::SITE;
 use crate::elf::closure;
 use crate::rootfs::{RootPath, Rootfs, Source, What};
-use crate::store::{Kind, Limits, Listing, Store};
+use crate::store::{Limits, Listing, MemberKind, Store};
 use crate::{Error, Package, Result, Sha256};
 
 /// What the image's Python runs.
@@ -76,7 +76,7 @@ impl Unit {
     ) -> Result<Self> {
         let mut sources = Vec::new();
         for entry in &files.entries {
-            let Kind::File(..) = entry.kind else { continue };
+            let MemberKind::File(..) = entry.kind else { continue };
             let Some(inside) = inside(&entry.path).filter(|path| path.ends_with(".py")) else {
                 continue;
             };
@@ -140,7 +140,7 @@ impl Compiler<'_> {
                 let mut bytes = bytes;
                 filling.add_file(&path, 0o644, &mut bytes, self.limits)?;
                 if bytes.limit() > 0 {
-                    return Err(running.failed("it ended early"));
+                    return Err(running.failed("it stopped early"));
                 }
             }
             Ok(())
@@ -278,11 +278,11 @@ impl Running<'_> {
     fn next(&mut self) -> Result<Option<std::io::Take<&mut BufReader<std::process::ChildStdout>>>> {
         let mut length = [0; 8];
         if self.out.read_exact(&mut length).is_err() {
-            return Err(self.failed("it ended early"));
+            return Err(self.failed("it stopped early"));
         }
         match u64::from_le_bytes(length) {
             NONE => Ok(None),
-            length if length > MAX_BYTES => Err(self.failed("its answer is damaged")),
+            length if length > MAX_BYTES => Err(self.failed("its answer cannot be read")),
             length => Ok(Some(self.out.by_ref().take(length))),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
-use crate::store::{Entry, Kind, Listing};
+use crate::store::{Entry, Listing, MemberKind};
 use crate::wheel::normal;
 use crate::{Error, Package, Result, Sha256};
 
@@ -113,7 +113,7 @@ fn wheel(tree: &mut Rootfs, python: &Python<'_>, package: &Package, files: &List
     let layer = layer_of(&package.name);
     let said = DistInfo::of(package, files)?;
     for entry in &files.entries {
-        if said.record == entry.path || !matches!(entry.kind, Kind::File(..)) {
+        if said.record == entry.path || !matches!(entry.kind, MemberKind::File(..)) {
             continue;
         }
         let path = RootPath::new(&installed_path(&entry.path, python.minor, &package.name))?;
@@ -180,7 +180,7 @@ impl<'a> DistInfo<'a> {
                 let script = script(object).filter(|_| crate::package::is_file_name(name));
                 let script = script.ok_or_else(|| Error::Archive {
                     path: self.shown.clone(),
-                    reason: format!("`entry_points.txt` has `{line}`, which is not a program"),
+                    reason: format!("its `entry_points.txt` has the line `{line}`, which does not describe a program"),
                 })?;
                 scripts.push((name.to_owned(), script));
             }

@@ -35,13 +35,17 @@ impl Interpreter {
             Some((rest.parse::<u32>().ok()?, upstream(&deb.version)))
         });
         let (minor, version) = python.ok_or_else(|| {
-            missing(DEBIAN_PACKAGE, "`[python]` needs it, and the base has no `python3.N-minimal`")
+            missing(
+                DEBIAN_PACKAGE,
+                "`[python]` needs a Python, and the base has no `python3.N-minimal`",
+            )
         })?;
         let libc = debs.iter().find(|deb| deb.name == "libc6").and_then(|deb| {
             let mut numbers = upstream(&deb.version).split('.').map(str::parse);
             Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
         });
-        let glibc = libc.ok_or_else(|| missing("libc6", "the base has none that is known"))?;
+        let glibc =
+            libc.ok_or_else(|| missing("libc6", "the base has no known version of glibc"))?;
         Ok(Self { version: version.to_owned(), minor, arch, glibc })
     }
 

@@ -37,8 +37,10 @@ pub(super) fn find(path: &Path, dir: &Path) -> Result<PathBuf> {
     match found.as_slice() {
         [one] => Ok(one.clone()),
         other => {
-            let reason = format!("{} files have such a name, expected one", other.len());
-            let hint = other.last().map(|last| format!("name one, such as `{}`", last.display()));
+            let reason = format!("{} files match this name, expected one", other.len());
+            let hint = other
+                .last()
+                .map(|last| format!("write the full name of one, such as `{}`", last.display()));
             Err(Error::Wheel { name: path.display().to_string(), reason, hint })
         }
     }
@@ -56,7 +58,7 @@ pub(super) fn package(path: &Path, dir: &Path, interpreter: &Interpreter) -> Res
     let name = file_name(&url).and_then(|file| WheelName::parse(&file));
     let name = name.ok_or_else(|| wrong("this is not a wheel's name".to_owned()))?;
     if name.rank(interpreter).is_none() {
-        return Err(wrong(format!("it is not for {}", interpreter.shown())));
+        return Err(wrong(format!("the wheel is not for {}", interpreter.shown())));
     }
     let here = dir.join(path);
     let bytes = std::fs::metadata(&here).map_err(Error::io("read", &here))?.len();

@@ -71,7 +71,7 @@ pub(super) fn pin(
         .map_err(|e| failed(format!("`{}` cannot be started: {e}", uv.display())))?;
     if !answer.status.success() {
         let said = String::from_utf8_lossy(&answer.stderr);
-        return Err(failed(format!("uv finds no versions that fit: {}", said.trim())));
+        return Err(failed(format!("uv finds no versions that fit together: {}", said.trim())));
     }
     String::from_utf8(answer.stdout).map_err(|_| failed("uv's answer is not UTF-8".to_owned()))
 }

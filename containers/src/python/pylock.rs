@@ -56,7 +56,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
     let read: Text = toml::from_str(text)
         .map_err(|e| wrong(e.span().map_or(0, |span| span.start), e.message().to_owned()))?;
     if !read.lock_version.starts_with("1.") {
-        let reason = format!("lock version {}, expected 1.0", read.lock_version);
+        let reason = format!("its lock version is {}, expected 1.0", read.lock_version);
         return Err(wrong(text.find("lock-version").unwrap_or(0), reason));
     }
     let folder = Path::new(path.trim_start_matches("./")).parent().unwrap_or(Path::new(""));
@@ -105,7 +105,7 @@ fn one(wheel: &Wheel, folder: &Path) -> Result<Option<Listed>, String> {
     };
     if url.contains("://") && names_a_user(&url) {
         return Err(
-            "a URL has a user name or password before the host, and `image.lock` would reveal it"
+            "a URL has a user name or password before the host, which `image.lock` would reveal"
                 .to_owned(),
         );
     }
@@ -173,7 +173,7 @@ mod tests {
                 "lock-version = \"1.0\"",
                 "lock-version = \"2.0\"",
                 1,
-                "lock version 2.0, expected 1.0",
+                "its lock version is 2.0, expected 1.0",
             ),
             ("python_full_version >= '3.11'", "nonsense", 6, "`nonsense` is not a marker"),
             ("sha256 = \"01", "sha512 = \"01", 0, ""),

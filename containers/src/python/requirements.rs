@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Requirements> {
         // A line without an address may begin with `NAME @`.
         if words.contains("://") && names_a_user(&words) {
             let reason = "its URL has a user name or password before the host, and `image.lock` would reveal it";
-            let hint = "name the wheel's file here in `wheels` of `[python]`";
+            let hint = "download the wheel, and give its file in `wheels` of `[python]`";
             return Err(wrong(reason.to_owned(), Some(hint)));
         }
         if words.starts_with('-') {
@@ -44,8 +44,8 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Requirements> {
                 Some(Choice::Extra(url)) => pins.extra_indexes.push(url),
                 Some(Choice::Nothing) => {}
                 None => {
-                    let reason = format!("`{words}` is not read in an image's requirements");
-                    let hint = "`uv pip compile` writes one file of all that is needed; a wheel of your own belongs in `wheels` of `[python]`";
+                    let reason = format!("`{words}` cannot be used in an image's requirements");
+                    let hint = "write the versions of all packages with `uv pip compile`; give your own wheels in `wheels` of `[python]`";
                     return Err(wrong(reason, Some(hint)));
                 }
             }
@@ -142,7 +142,9 @@ fn hashes(options: &str) -> Result<Vec<Sha256>, String> {
     for option in options.split(" --").map(str::trim).filter(|option| !option.is_empty()) {
         let value = option.trim_start_matches("--").strip_prefix("hash");
         let Some(value) = value.map(|value| value.trim_start_matches(['=', ' '])) else {
-            return Err(format!("`--{option}` is not read in an image's requirements"));
+            return Err(format!(
+                "the option `--{option}` cannot be used in an image's requirements"
+            ));
         };
         // Others may stand beside it: of sha512 nothing is known here.
         if let Some(digits) = value.strip_prefix("sha256:") {
@@ -249,11 +251,11 @@ mod tests {
     #[test]
     fn what_is_not_a_requirement_is_an_error_with_its_line() {
         for (text, says) in [
-            ("-r other.txt", "`-r other.txt` is not read"),
-            ("-e .", "`-e .` is not read"),
+            ("-r other.txt", "`-r other.txt` cannot be used"),
+            ("-e .", "`-e .` cannot be used"),
             ("a b c", "`a b c` is not a requirement"),
             ("a==1 --hash=sha256:12", "`12` is not a SHA-256"),
-            ("a==1 --global-option=x", "`--global-option=x` is not read"),
+            ("a==1 --global-option=x", "`--global-option=x` cannot be used"),
             ("a @ git+https://x.example/a", "is not the URL of a wheel"),
             ("a @ https://x/a-1-py3-none-any.whl ; nonsense", "`nonsense` is not a marker"),
         ] {

@@ -45,7 +45,7 @@ pub(crate) fn resolve(
             Some((there, _)) if there.sha256 == package.sha256 => {}
             Some((there, before)) => {
                 let reason = format!(
-                    "{before} asks for {}, and {from} for {}",
+                    "{before} asks for version {}, and {from} for {}",
                     there.version, package.version
                 );
                 return Err(Error::Wheel { name: package.name, reason, hint: None });
@@ -132,7 +132,7 @@ fn pins(
         let reason = format!("`{what}` has no exact version with a SHA-256");
         return Err(unpinned(
             reason,
-            format!("install uv, or pin it and name that file: `{command}`"),
+            format!("install uv, or pin the versions with `{command}` and give the resulting file"),
         ));
     };
     progress(&format!("versions for {path} by uv"));
@@ -143,10 +143,10 @@ fn pins(
     match requirements::parse(&answer, path)? {
         Requirements::Pinned(pins) => Ok(pins),
         Requirements::Unpinned { what, .. } => {
-            let reason = format!("uv gives `{what}`, without a version and SHA-256 of a wheel");
+            let reason = format!("uv chose `{what}`, but gave no version and SHA-256 of a wheel");
             Err(unpinned(
                 reason,
-                "build its wheel, and name it in `wheels` of `[python]`".to_owned(),
+                "build its wheel, and give it in `wheels` of `[python]`".to_owned(),
             ))
         }
     }
@@ -215,7 +215,7 @@ fn of_list(
         let bytes = transport.len(url).map_err(|fault| fault.into_error(url))?;
         package.bytes = bytes.ok_or_else(|| {
             let reason = "the server does not say how long it is".to_owned();
-            Error::Fetch { name: url.to_owned(), reason, hint: None }
+            Error::Fetch { name: url.to_owned(), reason, hint: None, passes: false }
         })?;
     }
     Ok(package)
@@ -223,10 +223,10 @@ fn of_list(
 
 /// Of a package that has sources alone.
 fn has_no_wheel(pin: &Pinned) -> Error {
-    let hint = "images take only wheels: build one (`uv build --wheel`), and name it in `wheels` of `[python]`";
+    let hint = "an image can only use wheels: build one with `uv build --wheel`, and give it in `wheels` of `[python]`";
     Error::Wheel {
         name: pin.name.clone(),
-        reason: format!("{} asks for it, and names no wheel", pin.from),
+        reason: format!("{} asks for this package, but gives no wheel of it", pin.from),
         hint: Some(hint.to_owned()),
     }
 }
@@ -234,22 +234,22 @@ fn has_no_wheel(pin: &Pinned) -> Error {
 fn none_fits(pin: &Pinned, listed: &[Listed], interpreter: &Interpreter) -> Error {
     let wheels: Vec<_> = listed.iter().map(|wheel| format!("`{}`", wheel.file)).collect();
     let found = match wheels.as_slice() {
-        [] => "no wheel has one of its SHA-256".to_owned(),
+        [] => "no wheel in the index has one of the SHA-256 digests given for it".to_owned(),
         [.., last] if wheels.len() > 4 => {
-            format!("there are {} wheels, such as {last}", wheels.len())
+            format!("the index has {} wheels, such as {last}", wheels.len())
         }
-        few => format!("there is only {}", few.join(", ")),
+        few => format!("the index has only {}", few.join(", ")),
     };
     let hint = match wheels.is_empty() {
         true => {
-            "pin it again; what has no wheel must be built (`pip wheel`) and named in `wheels` of `[python]`"
+            "pin the versions again; if a package has no wheel, build one with `pip wheel` and give it in `wheels` of `[python]`"
         }
-        false => "take a version that has one, or another Debian release as `[base]`",
+        false => "use a version that has a suitable wheel, or another Debian release as `[base]`",
     };
     Error::Wheel {
         name: format!("{}=={}", pin.name, pin.version),
         reason: format!(
-            "{} asks for it, and none is for {}: {found}",
+            "{} asks for this package, and no wheel of it is for {}: {found}",
             pin.from,
             interpreter.shown()
         ),
@@ -262,6 +262,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::fetch::Stream;
     use crate::sif::Arch;
 
     const FILES: &str = "https://files.example";
@@ -270,12 +271,7 @@ mod tests {
     #[derive(Default)]
     struct Pages(BTreeMap<String, String>);
 
-    impl Transport for Pages {
-        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-            let page = self.0.get(url).ok_or_else(|| Fault::NotFound(url.to_owned()))?;
-            Ok(page.clone().into_bytes())
-        }
-
+    impl Stream for Pages {
         fn stream(
             &self,
             _url: &str,
@@ -284,6 +280,13 @@ mod tests {
             _sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
         ) -> Result<(), Fault> {
             unreachable!("a lock fetches no wheel")
+        }
+    }
+
+    impl Transport for Pages {
+        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
+            let page = self.0.get(url).ok_or_else(|| Fault::NotFound(url.to_owned()))?;
+            Ok(page.clone().into_bytes())
         }
 
         fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
@@ -430,7 +433,7 @@ mod tests {
         assert_eq!((mine.bytes, mine.urls[0].as_str()), (5, &*format!("./locks/{file}")));
         lock("python_version >= '3.11'");
         let (error, hint) = case.refused();
-        let says = "wheel `old`: `locks/pylock.toml` line 3 asks for it, and names no wheel";
+        let says = "cannot add the wheel `old`: `locks/pylock.toml` line 3 asks for this package, but gives no wheel of it";
         assert_eq!(error, says);
         assert!(hint.contains("uv build --wheel"), "{hint}");
     }
@@ -451,24 +454,24 @@ mod tests {
         for (text, says, helps) in [
             (
                 format!("only-windows==1 --hash=sha256:{windows}"),
-                "wheel `only-windows==1`: `requirements.txt` line 1 asks for it, and none is for Python 3.11 on x86_64 with glibc 2.36: there is only `only_windows-1-cp311-cp311-win_amd64.whl`",
-                "take a version that has one",
+                "cannot add the wheel `only-windows==1`: `requirements.txt` line 1 asks for this package, and no wheel of it is for Python 3.11 on x86_64 with glibc 2.36: the index has only `only_windows-1-cp311-cp311-win_amd64.whl`",
+                "use a version that has a suitable wheel",
             ),
             (
                 format!("numpy==2.0 --hash=sha256:{windows}"),
-                "no wheel has one of its SHA-256",
-                "pin it again",
+                "no wheel in the index has one of the SHA-256 digests given for it",
+                "pin the versions again",
             ),
             (
                 format!("absent==1 --hash=sha256:{windows}"),
-                "the index `https://base.example` does not have it",
+                "the package index `https://base.example` has no wheel",
                 "",
             ),
             (format!("{}{}", numpy(), numpy()), "", ""),
             (
                 "\nnumpy>=2\n".to_owned(),
                 "`requirements.txt` line 2: `numpy>=2` has no exact version with a SHA-256",
-                "install uv, or pin it and name that file: `uv pip compile requirements.txt --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_36 --only-binary :all: --emit-index-url -o requirements.pinned.txt`",
+                "install uv, or pin the versions with `uv pip compile requirements.txt --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_36 --only-binary :all: --emit-index-url -o requirements.pinned.txt` and give the resulting file",
             ),
         ] {
             let case = Case::new(&text);
@@ -498,12 +501,12 @@ mod tests {
         assert!(asked.contains("--default-index https://base.example"), "{asked}");
         case.uv("numpy==2.0");
         assert!(
-            case.refused().0.contains("uv gives `numpy==2.0`, without"),
+            case.refused().0.contains("uv chose `numpy==2.0`, but gave no"),
             "{:?}",
             case.refused()
         );
         case.uv("END\necho no such thing >&2; exit 1\ncat <<'END'");
-        assert!(case.refused().0.contains("uv finds no versions that fit: no such thing"));
+        assert!(case.refused().0.contains("uv finds no versions that fit together: no such thing"));
     }
 
     #[test]
@@ -525,9 +528,9 @@ mod tests {
         fs::write(case.dir.path().join(file), "other").unwrap();
         assert_ne!(case.resolve().unwrap().inputs, first.inputs);
         fs::write(case.dir.path().join("dist/Mine-2.whl"), "bytes").unwrap();
-        assert!(case.refused().0.contains("2 files have such a name, expected one"));
+        assert!(case.refused().0.contains("2 files match this name, expected one"));
         case.python.wheels = vec!["dist/mine-1.0-cp312-cp312-linux_x86_64.whl".into()];
-        assert!(case.refused().0.contains("it is not for Python 3.11 on x86_64"));
+        assert!(case.refused().0.contains("the wheel is not for Python 3.11 on x86_64"));
         case.python.wheels = vec!["requirements.txt".into()];
         assert!(case.refused().0.contains("this is not a wheel's name"));
     }

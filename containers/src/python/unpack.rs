@@ -49,8 +49,9 @@ pub fn unpack_whole(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
         |name| !is_byte_code(name),
         |file| {
             let name = file.name;
-            let place =
-                place(name).ok_or_else(|| damaged(format!("`{name}` has no known place")))?;
+            let place = place(name).ok_or_else(|| {
+                damaged(format!("it is not known where `{name}` must be installed"))
+            })?;
             let path = RootPath::new(&place)?;
             if !path.as_str().contains('/') {
                 return Err(damaged(format!("`{name}` is not a file's path")));

@@ -55,6 +55,6 @@ fn hint(given: &str, known: &[&str]) -> String {
         Some((distance, key)) if distance <= 3 && distance < given.len() => {
             format!("did you mean `{key}`?")
         }
-        _ => format!("known here: {}", known.join(", ")),
+        _ => format!("the keys known here are: {}", known.join(", ")),
     }
 }

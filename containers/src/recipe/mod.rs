@@ -71,7 +71,7 @@ impl Recipe {
         let len = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
         let shown = path.display().to_string();
         if len > MAX_BYTES {
-            let reason = format!("{len} bytes, over the limit of {MAX_BYTES}");
+            let reason = format!("the file has {len} bytes, more than the limit of {MAX_BYTES}");
             return Err(Error::Recipe { path: shown, line: 1, reason, hint: None });
         }
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
@@ -104,14 +104,14 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// Whether something has to be looked for elsewhere to lock it.
+    /// Returns whether locking this recipe needs a network.
     pub fn needs_network(&self) -> bool {
         let Base { scratch, oci, .. } = &self.base;
         let torch = self.cuda.as_ref().is_some_and(|cuda| cuda.torch.is_some());
         torch || !(*scratch || matches!(oci, Some(OciBase::Path(_))))
     }
 
-    /// Whether libtorch's CPU part alone is asked for.
+    /// Returns whether the recipe asks only for the CPU part of libtorch.
     pub fn is_cpu_only(&self) -> bool {
         let torch = self.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref());
         torch.is_some_and(|torch| torch.0.ends_with("+cpu"))
@@ -127,7 +127,7 @@ impl Recipe {
             return Err(("base", reason.to_owned()));
         }
         if packages.is_some() && (*scratch || oci.is_some()) {
-            return Err(("base", "`packages` need `debian`".to_owned()));
+            return Err(("base", "`packages` needs the key `debian`".to_owned()));
         }
         if *scratch && self.app.is_none() {
             return Err((
@@ -141,7 +141,7 @@ impl Recipe {
                 return Err(("python", reason.to_owned()));
             }
             if python.lock.is_some() && python.requirements.is_some() {
-                return Err(("python", "`lock` and `requirements` exclude each other".to_owned()));
+                return Err(("python", "use either `lock` or `requirements`, not both".to_owned()));
             }
             if python.lock.is_none() && python.requirements.is_none() && python.wheels.is_empty() {
                 let reason = "expected `lock`, `requirements` or `wheels`";

@@ -39,7 +39,7 @@ impl fmt::Display for Platform {
 }
 
 impl Platform {
-    /// What [`Display`](fmt::Display) writes; else what is wrong.
+    /// Parses what [`Display`](fmt::Display) writes; an error says what is wrong.
     ///
     /// # Errors
     /// With both platforms that there are.
@@ -47,7 +47,9 @@ impl Platform {
         match text {
             "linux/amd64" => Ok(Self(Arch::Amd64)),
             "linux/arm64" => Ok(Self(Arch::Arm64)),
-            other => Err(format!("platform `{other}`, expected `linux/amd64` or `linux/arm64`")),
+            other => {
+                Err(format!("the platform is `{other}`, expected `linux/amd64` or `linux/arm64`"))
+            }
         }
     }
 }
@@ -77,7 +79,7 @@ pub struct Base {
     pub packages: Option<Vec<String>>,
 }
 
-/// Where an image is that another begins with. Its text is what recipes and locks have.
+/// Where a base image is. Its text is what recipes and locks have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OciBase {
     /// On this machine: the folder of an OCI layout, or an OCI archive.
@@ -192,7 +194,9 @@ impl<'de> Deserialize<'de> for Torch {
         if good {
             Ok(Self(text))
         } else {
-            Err(de::Error::custom(format!("torch version `{text}`, expected one like `2.11.0`")))
+            Err(de::Error::custom(format!(
+                "the version of torch is `{text}`, expected a version such as `2.11.0`"
+            )))
         }
     }
 }
@@ -226,7 +230,9 @@ impl FromStr for Runtime {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('.').map(|(major, minor)| (major.parse(), minor.parse())) {
             Some((Ok(major), Ok(minor))) => Ok(Self(major, minor)),
-            _ => Err(format!("Apptainer `{text}`, expected one like `1.1`")),
+            _ => Err(format!(
+                "the version of Apptainer is `{text}`, expected a version such as `1.1`"
+            )),
         }
     }
 }
@@ -249,7 +255,7 @@ fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
         Ok(name)
     } else {
         Err(de::Error::custom(format!(
-            "name `{name}`, expected up to 100 of lower-case letters, digits, `-`, `_` and `.`"
+            "the name is `{name}`, expected at most 100 lower-case letters, digits, `-`, `_` and `.`"
         )))
     }
 }

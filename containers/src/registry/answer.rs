@@ -33,9 +33,9 @@ impl Answer {
         let said: String = said.chars().filter(|c| !c.is_control()).take(200).collect();
         let status = self.status;
         if said.is_empty() {
-            format!("it answers {status}")
+            format!("the registry answers {status}")
         } else {
-            format!("it answers {status}: {said}")
+            format!("the registry answers {status}: {said}")
         }
     }
 }
@@ -70,13 +70,13 @@ mod tests {
         for (body, expected) in [
             (
                 r#"{"errors":[{"code":"X","message":"manifest unknown"},{"code":"Y"}]}"#,
-                "it answers 404: manifest unknown; Y",
+                "the registry answers 404: manifest unknown; Y",
             ),
-            ("plain\nmore", "it answers 404: plain"),
-            ("<html>", "it answers 404"),
-            ("", "it answers 404"),
-            (r#"{"errors":7}"#, r#"it answers 404: {"errors":7}"#),
-            ("a\u{1b}[2Jb", "it answers 404: a[2Jb"),
+            ("plain\nmore", "the registry answers 404: plain"),
+            ("<html>", "the registry answers 404"),
+            ("", "the registry answers 404"),
+            (r#"{"errors":7}"#, r#"the registry answers 404: {"errors":7}"#),
+            ("a\u{1b}[2Jb", "the registry answers 404: a[2Jb"),
         ] {
             assert_eq!(answer(body, &[]).said(), expected);
         }

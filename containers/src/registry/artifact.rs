@@ -23,13 +23,13 @@ use super::ranges::Ranges;
 use super::session::Scope;
 use super::upload::{Blob, EMPTY, Held};
 use super::{Reference, Registry};
-use crate::fetch::{Fault, Transport as _};
+use crate::fetch::{Fault, Stream as _};
 use crate::{Error, OciDigest, Result, Sha256, StreamSha256};
 
 /// The type of a configuration that says nothing.
 const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 
-/// One file of an artifact.
+/// One file of an artifact, stored as a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactBlob {
     /// Its name, a relative path as ORAS has it; empty where it has none.
@@ -42,7 +42,7 @@ pub struct ArtifactBlob {
     pub bytes: u64,
 }
 
-/// An artifact of this machine.
+/// A local artifact that is to be pushed.
 #[derive(Debug, Clone)]
 pub struct NewArtifact<'a> {
     /// What it is.
@@ -53,11 +53,11 @@ pub struct NewArtifact<'a> {
     pub files: Vec<(ArtifactBlob, PathBuf)>,
 }
 
-/// An artifact of a registry.
+/// An artifact in a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Artifact {
-    /// Its name with its digest.
+    /// The image's name with its digest.
     pub pinned: String,
     /// What it is; empty where it does not say.
     pub artifact_type: String,
@@ -82,8 +82,9 @@ pub fn push_artifact(
     let text = artifact.manifest();
     if text.len() > manifest::MAX_BYTES {
         let (files, bytes, most) = (artifact.files.len(), text.len(), manifest::MAX_BYTES);
-        let reason =
-            format!("a manifest of {files} files has {bytes} bytes, and registries take {most}");
+        let reason = format!(
+            "the manifest of {files} files would have {bytes} bytes, and registries accept at most {most}"
+        );
         return Err(bad(to, reason));
     }
     let digest = OciDigest(Sha256::of(&text));
@@ -165,7 +166,7 @@ impl NewArtifact<'_> {
     }
 }
 
-/// What is at a name.
+/// Reads the artifact that is stored under a name.
 ///
 /// # Errors
 /// [`Error::Registry`]; [`Error::Oci`] for an index, or a manifest that is none.
@@ -180,8 +181,9 @@ pub fn read_artifact(registry: &Registry<'_>, reference: &Reference) -> Result<A
                 true => None,
                 false => Some(format!("`{repository}` has {}", tags.join(", "))),
             };
-            let (what, reason) = (reference.to_string(), "there is no such version".to_owned());
-            Err(Error::Registry { what, reason, hint })
+            let (what, reason) =
+                (reference.to_string(), "the registry has no such version".to_owned());
+            Err(Error::Registry { what, reason, hint, passes: false })
         }
     }
 }
@@ -190,7 +192,7 @@ impl Artifact {
     fn of(reference: &Reference, document: &Document) -> Result<Self> {
         if !MANIFESTS.contains(&&*document.media_type) {
             let found = &document.media_type;
-            return Err(bad(reference, format!("it is of type `{found}`, expected a manifest")));
+            return Err(bad(reference, format!("its type is `{found}`, expected a manifest")));
         }
         let parsed: ImageManifest = parse(reference, document)?;
         let files = parsed.layers().iter().map(|layer| {
@@ -215,15 +217,15 @@ impl Artifact {
         })
     }
 
-    /// The file of this name.
+    /// Returns the file with this name.
     #[must_use]
     pub fn file(&self, title: &str) -> Option<&ArtifactBlob> {
         self.files.iter().find(|file| file.title == title)
     }
 }
 
-/// The bytes of a blob from byte `from` on, in order, in `threads` ranges at a time. They are not
-/// compared with its digest.
+/// Reads the bytes of a blob from byte `from` on, in order, with `threads` ranges at a time. They
+/// are not compared with its digest.
 ///
 /// # Errors
 /// [`Fault::Sink`] with what `sink` said, and others.
@@ -239,10 +241,10 @@ pub fn stream_blob(
     Ranges { registry, repository, digest, threads }.stream("", blob.bytes, from, sink)
 }
 
-/// A blob of at most `limit` bytes, compared with its digest.
+/// Reads a blob of at most `limit` bytes, and checks its digest.
 ///
 /// # Errors
-/// [`Fault::Failed`] for other bytes, or too many.
+/// [`Fault::Failed`] for other bytes, or too many; those of [`stream_blob`].
 pub fn read_blob(
     registry: &Registry<'_>,
     reference: &Reference,
@@ -252,10 +254,10 @@ pub fn read_blob(
 ) -> Result<Vec<u8>, Fault> {
     let failed = |reason: String| {
         let url = registry.url(reference.repository(), &format!("blobs/{}", blob.digest));
-        Fault::Failed { message: format!("`{url}`: {reason}"), hint: None }
+        Fault::lasting(format!("`{url}`: {reason}"), None)
     };
     if blob.bytes > limit {
-        return Err(failed(format!("it has {} bytes, at most {limit} are read", blob.bytes)));
+        return Err(failed(format!("it has {} bytes, more than the limit of {limit}", blob.bytes)));
     }
     let (mut bytes, mut hasher) = (Vec::new(), StreamSha256::default());
     stream_blob(registry, reference, blob, 0, threads, &mut |piece| {
@@ -270,6 +272,6 @@ pub fn read_blob(
     let found = OciDigest(hasher.finish());
     match found == blob.digest {
         true => Ok(bytes),
-        false => Err(failed(format!("it has the digest {found}, expected {}", blob.digest))),
+        false => Err(failed(format!("its digest is {found}, expected {}", blob.digest))),
     }
 }

@@ -17,7 +17,7 @@ use super::pull::{bad, blobs_of, digest_of, is_for, of_platform, parse, sum};
 use super::ranges::{Ranges, fault};
 use super::session::Scope;
 use super::{Method, Reference, Registries, Registry, Request};
-use crate::fetch::{Archives, Fault, Told, Transport};
+use crate::fetch::{Archives, Fault, Stream, Told, Transport};
 use crate::make::{Note, Step, Watch};
 use crate::oci::Layout;
 use crate::sif::Arch;
@@ -44,7 +44,7 @@ pub(crate) fn look_up(
     let registry = open(reference, transport)?;
     let repository = reference.repository();
     let top = manifest::get(&registry, repository, &reference.manifest(), reference.digest())?;
-    let document = of_platform(&registry, reference, top, arch)?;
+    let (document, _) = of_platform(&registry, reference, top, arch)?;
     let parsed: ImageManifest = parse(reference, &document)?;
     let config = digest_of(reference, parsed.config())?;
     let url = registry.url(repository, &format!("blobs/{config}"));
@@ -55,7 +55,7 @@ pub(crate) fn look_up(
     }
     let found = OciDigest(Sha256::of(&bytes));
     if found != config {
-        return Err(registry.failed(&url, format!("it has the digest {found}")));
+        return Err(registry.failed(&url, format!("its digest is {found}")));
     }
     is_for(reference, &bytes, arch)?;
     let said: Config =
@@ -65,8 +65,8 @@ pub(crate) fn look_up(
 
 fn open<'a>(reference: &Reference, transport: &'a dyn Transport) -> Result<Registry<'a>> {
     let Some(Registries { wire, env }) = transport.registries() else {
-        let (what, reason) = (reference.to_string(), "nothing here speaks to registries");
-        return Err(Error::Registry { what, reason: reason.to_owned(), hint: None });
+        let (what, reason) = (reference.to_string(), "this build cannot read from registries");
+        return Err(Error::Registry { what, reason: reason.to_owned(), hint: None, passes: false });
     };
     Registry::open(reference, wire, env)
 }
@@ -202,15 +202,7 @@ struct Blob<'a> {
     digest: OciDigest,
 }
 
-impl Transport for Blob<'_> {
-    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-        Err(Fault::NotFound(format!("`{url}` is a blob, which is streamed")))
-    }
-
-    fn len(&self, _url: &str) -> Result<Option<u64>, Fault> {
-        Ok(None)
-    }
-
+impl Stream for Blob<'_> {
     fn stream(
         &self,
         url: &str,

@@ -1,6 +1,6 @@
 //! What a registry wants to see: `WWW-Authenticate` (RFC 9110, section 11.6.1).
 
-/// A way to show who one is.
+/// A way to authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Challenge {
     /// A token, which this server gives.
@@ -19,7 +19,7 @@ pub enum Challenge {
 /// Challenges of one header at most.
 const MAX: usize = 16;
 
-/// Those of a header that are known; what cannot be read is passed over.
+/// Returns the challenges of a header that are known, and skips the others.
 pub fn challenges(header: &str) -> Vec<Challenge> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header;

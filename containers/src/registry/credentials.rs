@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// What Docker's registry is called in its own files.
 const DOCKER_KEYS: [&str; 3] = ["https://index.docker.io/v1/", "index.docker.io", "docker.io"];
 
-/// What is shown to a registry.
+/// Credentials for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// A name and a password.
@@ -42,7 +42,7 @@ pub enum Credentials {
     Identity(Secret),
 }
 
-/// Credentials, and where they are from.
+/// Credentials, and where they were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// What is shown.
@@ -96,7 +96,7 @@ struct Said {
     secret: String,
 }
 
-/// The credentials for an image's registry; `None` where no file knows it.
+/// Finds the credentials for an image's registry; `None` if no file has any.
 ///
 /// # Errors
 /// [`Error::Registry`] for a file that is there and cannot be read, or a helper that fails.
@@ -139,11 +139,14 @@ fn files(env: &Env) -> Vec<PathBuf> {
     .collect()
 }
 
+const LOG_IN: &str = "log in again: `podman login HOST` or `docker login HOST`";
+
 fn read(path: &Path) -> Result<Option<File>> {
     let wrong = |reason: String| Error::Registry {
         what: path.display().to_string(),
         reason,
-        hint: Some("log in again: `podman login HOST` or `docker login HOST`".to_owned()),
+        hint: Some(LOG_IN.to_owned()),
+        passes: false,
     };
     let meta = match path.metadata() {
         Ok(meta) => meta,
@@ -151,13 +154,16 @@ fn read(path: &Path) -> Result<Option<File>> {
         Err(e) => return Err(wrong(format!("it cannot be read: {e}"))),
     };
     if meta.len() > MAX_BYTES {
-        return Err(wrong(format!("it has {} bytes, over {MAX_BYTES}", meta.len())));
+        return Err(wrong(format!(
+            "it has {} bytes, more than the limit of {MAX_BYTES}",
+            meta.len()
+        )));
     }
     let text = std::fs::read(path).map_err(|e| wrong(format!("it cannot be read: {e}")))?;
     // What serde says of it could repeat a part of a password.
     serde_json::from_slice(&text)
         .map(Some)
-        .map_err(|e| wrong(format!("it is not a file of credentials (line {})", e.line())))
+        .map_err(|e| wrong(format!("it is not a JSON file of credentials (line {})", e.line())))
 }
 
 /// The names that an image's registry may have in files, the closest first: containers' files
@@ -198,7 +204,8 @@ impl Entry {
             let (user, password) = pair.ok_or_else(|| Error::Registry {
                 what: path.display().to_string(),
                 reason: "an `auth` in it is not NAME:PASSWORD in base64".to_owned(),
-                hint: None,
+                hint: Some(LOG_IN.to_owned()),
+                passes: false,
             })?;
             (user.to_owned(), password.trim_end_matches('\0').to_owned())
         };
@@ -221,11 +228,14 @@ fn ask(name: &str, key: &str, env: &Env) -> Result<Option<Login>> {
     let failed = |reason: String| Error::Registry {
         what: program.clone(),
         reason,
-        hint: Some("it is named in docker's or containers' file of credentials".to_owned()),
+        hint: Some("the credentials file of docker or podman names this program".to_owned()),
+        passes: false,
     };
     let good = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     if name.is_empty() || !name.bytes().all(good) {
-        return Err(failed("this is not the name of a program".to_owned()));
+        return Err(failed(
+            "`credHelpers` or `credsStore` does not hold the name of a program".to_owned(),
+        ));
     }
     let mut command = Command::new(&program);
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -247,7 +257,7 @@ fn ask(name: &str, key: &str, env: &Env) -> Result<Option<Login>> {
     let status = child.wait().map_err(|e| failed(e.to_string()))?;
     read.transpose().map_err(|e| failed(e.to_string()))?;
     if is_long {
-        return Err(failed(format!("its answer is longer than {MAX_BYTES} bytes")));
+        return Err(failed(format!("the answer is longer than {MAX_BYTES} bytes")));
     }
     let text = String::from_utf8_lossy(&answer);
     if !status.success() {
@@ -257,8 +267,9 @@ fn ask(name: &str, key: &str, env: &Env) -> Result<Option<Login>> {
             false => Err(failed(format!("it ended with {status}"))),
         };
     }
-    let said: Said = serde_json::from_str(&text)
-        .map_err(|_| failed("its answer is not the JSON of a helper".to_owned()))?;
+    let said: Said = serde_json::from_str(&text).map_err(|_| {
+        failed("its answer is not the JSON that a credential helper prints".to_owned())
+    })?;
     Ok(Some(Login { credentials: of(said.username, said.secret), from: program }))
 }
 
@@ -351,11 +362,11 @@ esac
         assert_eq!(found("t.io/a").unwrap(), pair("<token>", "tok"));
         assert_eq!(found("none.io/a").unwrap(), None);
         for (name, says) in [
-            ("bad.io/a", "not the JSON of a helper"),
+            ("bad.io/a", "not the JSON that a credential helper prints"),
             ("broken.io/a", "it ended with exit status: 3"),
-            ("long.io/a", "its answer is longer than 1048576 bytes"),
+            ("long.io/a", "the answer is longer than 1048576 bytes"),
             ("missing.io/a", "`docker-credential-none-such`: it cannot be started"),
-            ("odd.io/a", "not the name of a program"),
+            ("odd.io/a", "does not hold the name of a program"),
         ] {
             let error = found(name).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("secret"), "{error}");

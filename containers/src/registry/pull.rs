@@ -16,6 +16,7 @@ use super::ranges::Ranges;
 use super::{Reference, Registry};
 use crate::fetch::{Archives, Told};
 use crate::make::{Note, Step, Watch};
+use crate::oci::platforms;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result};
 
@@ -28,16 +29,16 @@ const MAX_CONFIG: u64 = 4 << 20;
 /// Layers of one image; overlay mounts take 128, Docker 127.
 const MAX_LAYERS: usize = 512;
 
-/// An image that was pulled; as JSON too.
+/// The result of pulling an image; also its JSON form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Pulled {
-    /// Its name with the digest of what its tag was: an index, or a manifest.
+    /// The image's name with the digest of the index or manifest that its tag had.
     pub pinned: String,
     /// Of what its tag was.
     #[serde(skip)]
     pub top: OciDigest,
-    /// Of its manifest.
+    /// Digest of the manifest.
     pub digest: OciDigest,
     /// Bytes of its blobs.
     pub bytes: u64,
@@ -47,7 +48,7 @@ pub struct Pulled {
     pub blobs: usize,
 }
 
-/// Where blobs go, and how they come.
+/// Options of pulling: where blobs are kept, and how they are fetched.
 #[derive(Clone, Copy)]
 pub struct Pulling<'a> {
     /// The image's registry.
@@ -62,7 +63,7 @@ pub struct Pulling<'a> {
     pub watch: &'a dyn Watch,
 }
 
-/// Fetches an image for `arch` into the folder `to`, which must not be there.
+/// Fetches an image for `arch` into the folder `to`, which must not exist.
 ///
 /// # Errors
 /// [`Error::Registry`]; [`Error::Oci`] for documents that are not what they should be, and
@@ -81,7 +82,11 @@ pub fn pull_image(
     let top =
         manifest::get(registry, reference.repository(), &reference.manifest(), reference.digest())?;
     let top_digest = top.digest;
-    let document = of_platform(registry, reference, top, arch)?;
+    let (document, others) = of_platform(registry, reference, top, arch)?;
+    if !others.is_empty() {
+        let (name, taken) = (reference.to_string(), format!("linux/{}", arch.name()));
+        with.watch.note(&Note::OneOf { name: &name, taken: &taken, others: &others });
+    }
     let parsed: ImageManifest = parse(reference, &document)?;
     let wanted = blobs_of(reference, &parsed, with.max_bytes)?;
     let parent = folder_of(to);
@@ -124,7 +129,7 @@ pub(super) fn blobs_of<'a>(
 ) -> Result<Vec<&'a Descriptor>> {
     let found = manifest.layers().len();
     if found > MAX_LAYERS {
-        let reason = format!("it has {found} layers, at most {MAX_LAYERS} are read");
+        let reason = format!("it has {found} layers, more than the limit of {MAX_LAYERS}");
         return Err(bad(reference, reason));
     }
     let wanted: Vec<_> = [manifest.config()].into_iter().chain(manifest.layers()).collect();
@@ -140,22 +145,21 @@ pub(super) fn within(reference: &Reference, found: u64, limit: u64) -> Result<()
     }
 }
 
-/// The manifest for Linux on a processor, through indexes.
+/// The manifest for Linux on a processor, through indexes, and the platforms of others in them.
 pub(super) fn of_platform(
     registry: &Registry<'_>,
     reference: &Reference,
     top: Document,
     arch: Arch,
-) -> Result<Document> {
-    let mut document = top;
+) -> Result<(Document, Vec<String>)> {
+    let (mut document, mut others) = (top, Vec::new());
     for _ in 0..MAX_DEPTH {
         if MANIFESTS.contains(&&*document.media_type) {
-            return Ok(document);
+            return Ok((document, platforms(others)));
         }
         if !INDEXES.contains(&&*document.media_type) {
             let found = &document.media_type;
-            let reason =
-                format!("it is of type `{found}`, expected an image or an index of images");
+            let reason = format!("its type is `{found}`, expected an image or an index of images");
             return Err(bad(reference, reason));
         }
         let index: ImageIndex = parse(reference, &document)?;
@@ -165,14 +169,13 @@ pub(super) fn of_platform(
                 *platform.os() == Os::Linux && platform.architecture().to_string() == arch.name()
             })
         };
+        others.extend(index.manifests().iter().filter(|one| !suits(one)).filter_map(|other| {
+            let platform = other.platform().as_ref()?;
+            Some(format!("{}/{}", platform.os(), platform.architecture()))
+        }));
         let found = index.manifests().iter().find(suits).ok_or_else(|| {
-            let platforms = index.manifests().iter().filter_map(|descriptor| {
-                let platform = descriptor.platform().as_ref()?;
-                Some(format!("{}/{}", platform.os(), platform.architecture()))
-            });
-            let platforms = platforms.collect::<Vec<_>>().join(", ");
-            let name = arch.name();
-            bad(reference, format!("it has no image for linux/{name}, only for: {platforms}"))
+            let (name, others) = (arch.name(), platforms(others.clone()).join(", "));
+            bad(reference, format!("it has no image for linux/{name}, only for: {others}"))
         })?;
         let digest = digest_of(reference, found)?;
         let repository = reference.repository();
@@ -206,7 +209,9 @@ fn fetch_all(
             if number == 0 {
                 let bytes = path.metadata().map_err(Error::io("read", &path))?.len();
                 if bytes > MAX_CONFIG {
-                    let reason = format!("its configuration has {bytes} bytes, over {MAX_CONFIG}");
+                    let reason = format!(
+                        "its configuration has {bytes} bytes, more than the limit of {MAX_CONFIG}"
+                    );
                     return Err(bad(reference, reason));
                 }
                 is_for(reference, &fs::read(&path).map_err(Error::io("read", &path))?, arch)?;
@@ -233,7 +238,10 @@ pub(super) fn is_for(reference: &Reference, config: &[u8], arch: Arch) -> Result
         Ok(found) if found.os != "linux" || found.architecture != arch.name() => {
             let Platform { os, architecture } = found;
             let name = arch.name();
-            Err(bad(reference, format!("it is for {os}/{architecture}, not for linux/{name}")))
+            Err(bad(
+                reference,
+                format!("the image is for {os}/{architecture}, expected linux/{name}"),
+            ))
         }
         _ => Ok(()),
     }

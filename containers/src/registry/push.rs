@@ -13,7 +13,7 @@ use crate::make::{Step, Watch};
 use crate::oci::{Image, Layout};
 use crate::{Error, OciDigest, Result};
 
-/// How something is pushed.
+/// Options of pushing.
 #[derive(Clone)]
 pub struct Pushing<'a> {
     /// The registry of `to`.
@@ -30,13 +30,13 @@ pub struct Pushing<'a> {
     pub watch: &'a dyn Watch,
 }
 
-/// What was pushed; as JSON too.
+/// The result of pushing; also its JSON form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// Its name with its digest.
+    /// The image's name with its digest.
     pub pinned: String,
-    /// Of its manifest.
+    /// Digest of the manifest.
     pub digest: OciDigest,
     /// Bytes of its blobs.
     pub bytes: u64,

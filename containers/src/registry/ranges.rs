@@ -17,7 +17,7 @@ use std::thread;
 
 use super::session::{Halt, Scope, again};
 use super::{Method, Registry, Request};
-use crate::fetch::{Fault, Transport};
+use crate::fetch::{Fault, Stream};
 use crate::{Error, OciDigest};
 
 /// Bytes of one request: eight at a time are 32 MiB of memory, and a lost one costs little.
@@ -45,15 +45,7 @@ struct Taken {
     stopped: bool,
 }
 
-impl Transport for Ranges<'_> {
-    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-        Err(Fault::NotFound(format!("`{url}` is a blob, which is streamed")))
-    }
-
-    fn len(&self, _url: &str) -> Result<Option<u64>, Fault> {
-        Ok(None)
-    }
-
+impl Stream for Ranges<'_> {
     fn stream(
         &self,
         _url: &str,
@@ -125,10 +117,6 @@ impl Ranges<'_> {
         let room = usize::try_from(end - begin).unwrap_or(usize::MAX);
         let mut bytes: Vec<u8> = Vec::new();
         let mut trials = self.registry.wire().trials();
-        let failed = |reason: String| {
-            let message = self.registry.failed(&self.url(), reason).to_string();
-            Lost::Fault(Fault::Failed { message, hint: None })
-        };
         loop {
             let at = begin + bytes.len() as u64;
             let last = end - 1;
@@ -145,17 +133,17 @@ impl Ranges<'_> {
             let (reason, asked) = match answer {
                 Ok(answer) => match answer.status {
                     206 if begins(&answer, at) && bytes.len() == room => return Ok(bytes),
-                    206 if begins(&answer, at) => ("it sent less than requested".to_owned(), None),
+                    206 if begins(&answer, at) => {
+                        ("the registry sent fewer bytes than requested".to_owned(), None)
+                    }
                     200 if is_whole && before == 0 && bytes.len() == room => return Ok(bytes),
                     200 | 206 | 416 => return Err(Lost::NoRanges),
                     _ if answer.passes() => (answer.said(), answer.retry_after),
                     _ => {
                         let error = self.registry.refused(&self.url(), &answer);
-                        let hint = error.hint().map(str::to_owned);
-                        let message = error.to_string();
                         return Err(Lost::Fault(match answer.status {
-                            404 => Fault::NotFound(message),
-                            _ => Fault::Failed { message, hint },
+                            404 => Fault::NotFound(error.to_string()),
+                            _ => fault(&error),
                         }));
                     }
                 },
@@ -170,7 +158,10 @@ impl Ranges<'_> {
             }
             match again(&mut *trials, asked) {
                 Ok(true) => {}
-                Ok(false) => return Err(failed(reason)),
+                Ok(false) => {
+                    let error = self.registry.away(&self.url(), reason);
+                    return Err(Lost::Fault(fault(&error)));
+                }
                 Err(_) => return Err(Lost::Fault(Fault::Cancelled)),
             }
         }
@@ -192,7 +183,7 @@ impl Ranges<'_> {
             Ok(answer) if answer.status == 200 => Ok(()),
             Ok(answer) => Err(fault(&self.registry.refused(&self.url(), &answer))),
             Err(Halt::Sink(e)) => Err(Fault::Sink(e)),
-            Err(Halt::Passing(reason)) => Err(fault(&self.registry.failed(&self.url(), reason))),
+            Err(Halt::Passing(reason)) => Err(fault(&self.registry.away(&self.url(), reason))),
             Err(Halt::Fatal(error)) => Err(fault(&error)),
         }
     }
@@ -217,14 +208,16 @@ fn hand_on(
     let mut wanted = 0;
     while wanted < pieces {
         let Ok((piece, got)) = pieces_here.recv() else {
-            let message = "a thread that fetches ended".to_owned();
-            return Err(Lost::Fault(Fault::Failed { message, hint: None }));
+            let message = "a thread that fetches blobs stopped unexpectedly".to_owned();
+            return Err(Lost::Fault(Fault::lasting(message, None)));
         };
         match got {
             // All is asked for at once then: nothing may have been handed on.
             Err(Lost::NoRanges) if wanted > 0 => {
-                let message = "the registry sends ranges only sometimes".to_owned();
-                return Err(Lost::Fault(Fault::Failed { message, hint: None }));
+                let message =
+                    "the registry sends ranges for some requests, and whole blobs for others"
+                        .to_owned();
+                return Err(Lost::Fault(Fault::lasting(message, None)));
             }
             got => drop(early.insert(piece, got?)),
         }
@@ -252,8 +245,8 @@ pub(super) fn fault(error: &Error) -> Fault {
     match error {
         Error::Cancelled => Fault::Cancelled,
         error => {
-            let hint = error.hint().map(str::to_owned);
-            Fault::Failed { message: error.to_string(), hint }
+            let (hint, passes) = (error.hint().map(str::to_owned), error.is_passing());
+            Fault::Failed { message: error.to_string(), hint, passes }
         }
     }
 }

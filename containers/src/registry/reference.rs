@@ -28,8 +28,9 @@ const DOCKER: &str = "docker.io";
 const DOCKER_SERVER: &str = "registry-1.docker.io";
 
 impl Reference {
-    /// Takes what docker and podman take, with `docker://`, `oras://` or `oci://` before it or not.
-    /// A first part without a dot, a colon and not `localhost` is one of Docker's registry.
+    /// Parses a name as docker and podman write it, with or without `docker://`, `oras://` or
+    /// `oci://` before it. A first part without a dot, a colon and not `localhost` is one of
+    /// Docker's registry.
     ///
     /// # Errors
     /// With what is wrong.
@@ -63,7 +64,7 @@ impl Reference {
             _ => (DOCKER, name),
         };
         if !is_host(host) {
-            return Err(wrong("its host is not valid"));
+            return Err(wrong("the host is not valid"));
         }
         let host = if host == "index.docker.io" { DOCKER } else { host };
         let official = host == DOCKER && !repository.contains('/');
@@ -71,7 +72,7 @@ impl Reference {
         let repository = format!("{library}{repository}");
         if !is_repository(&repository) {
             return Err(wrong(
-                "a repository has parts of lower-case letters and digits, with `.`, `_` or `-` between",
+                "the parts of a repository's name are lower-case letters and digits, with `.`, `_` or `-` between them",
             ));
         }
         let tag = tag.or_else(|| digest.is_none().then_some("latest"));
@@ -79,27 +80,27 @@ impl Reference {
         Ok(Self { host, repository, tag, digest })
     }
 
-    /// The registry, as names have it.
+    /// The registry, as it is written in names.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Where its server is.
+    /// The host of the registry's server.
     pub fn server(&self) -> &str {
         if self.host == DOCKER { DOCKER_SERVER } else { &self.host }
     }
 
-    /// The repository in it.
+    /// The repository in the registry.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The digest that it names.
+    /// The digest in the name.
     pub fn digest(&self) -> Option<OciDigest> {
         self.digest
     }
 
-    /// The tag; none where there is a digest alone.
+    /// The tag; `None` if the name has only a digest.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
@@ -112,7 +113,7 @@ impl Reference {
         }
     }
 
-    /// The same by its content.
+    /// The same image, named by its digest.
     #[must_use]
     pub fn pinned(&self, digest: OciDigest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
@@ -129,11 +130,12 @@ impl Reference {
         let Some(expected) = self.digest.filter(|expected| *expected != digest) else {
             return Ok(());
         };
-        let reason = format!("what to push has the digest {digest}, the name says {expected}");
+        let reason =
+            format!("the image to push has digest {digest}, expected {expected} as in the name");
         Err(Error::Oci { path: self.to_string(), reason })
     }
 
-    /// Whether its server is this machine.
+    /// Returns whether the registry's server is this machine.
     pub fn is_loopback(&self) -> bool {
         let name = match self.host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,

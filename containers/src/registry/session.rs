@@ -26,17 +26,17 @@ const TOKEN_SECONDS: u64 = 60;
 pub struct Scope(Vec<String>);
 
 impl Scope {
-    /// Reading a repository.
+    /// Allows reading a repository.
     pub fn pull(repository: &str) -> Self {
         Self(vec![format!("repository:{repository}:pull")])
     }
 
-    /// Writing to it.
+    /// Allows writing to a repository.
     pub fn push(repository: &str) -> Self {
         Self(vec![format!("repository:{repository}:pull,push")])
     }
 
-    /// Reading another one as well, whose blobs are mounted.
+    /// Also allows reading another repository, whose blobs are mounted.
     #[must_use]
     pub fn and_pull(mut self, repository: &str) -> Self {
         self.0.extend(Self::pull(repository).0);
@@ -44,7 +44,7 @@ impl Scope {
     }
 }
 
-/// A registry, and who one is there.
+/// A session with a registry: its server and the credentials for it.
 pub struct Registry<'a> {
     wire: &'a dyn Wire,
     /// `https://HOST`.
@@ -67,7 +67,8 @@ pub(super) enum Halt {
 }
 
 impl<'a> Registry<'a> {
-    /// The registry of `reference`, by TLS; one on this machine may do without.
+    /// Opens a session with the registry of `reference`, over TLS; a registry on this machine may
+    /// work without TLS.
     ///
     /// # Errors
     /// Those of [`find`]; [`Error::Cancelled`].
@@ -116,7 +117,7 @@ impl<'a> Registry<'a> {
                 Err(Halt::Fatal(error)) => return Err(error),
             };
             if !again(&mut *trials, asked)? {
-                return Err(self.failed(&request.url, reason));
+                return Err(self.away(&request.url, reason));
             }
         }
     }
@@ -209,7 +210,8 @@ impl<'a> Registry<'a> {
     ) -> Result<(Secret, Duration)> {
         let safe = Origin::of(realm).is_some_and(|origin| origin.keeps_secrets());
         if !safe && (self.login.is_some() || Origin::of(realm).is_none()) {
-            let reason = format!("it asks for a token from `{realm}`, which does not use TLS");
+            let reason =
+                format!("the registry asks for a token from `{realm}`, which does not use TLS");
             return Err(self.failed(&self.base, reason));
         }
         let mut fields: Vec<(&str, &str)> = vec![];
@@ -239,13 +241,13 @@ impl<'a> Registry<'a> {
         };
         let body = self.plain(&request)?;
         let said: Token = serde_json::from_slice(&body)
-            .map_err(|_| self.failed(realm, "its answer holds no token".to_owned()))?;
+            .map_err(|_| self.failed(realm, "the answer contains no token".to_owned()))?;
         let token = said
             .token
             .or(said.access_token)
             .filter(|token| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()));
         let token =
-            token.ok_or_else(|| self.failed(realm, "its answer holds no token".to_owned()))?;
+            token.ok_or_else(|| self.failed(realm, "the answer contains no token".to_owned()))?;
         // A little shorter: a request takes its time, and clocks differ.
         let seconds = said.expires_in.unwrap_or(TOKEN_SECONDS).clamp(TOKEN_SECONDS, 86_400);
         let long = Duration::from_secs(seconds).mul_f64(0.8);
@@ -268,7 +270,7 @@ impl<'a> Registry<'a> {
                 Err(Halt::Fatal(error)) => return Err(error),
             };
             if !again(&mut *trials, asked)? {
-                return Err(self.failed(&shown.url, reason));
+                return Err(self.away(&shown.url, reason));
             }
         }
     }
@@ -281,18 +283,23 @@ impl<'a> Registry<'a> {
             let host = &self.host;
             match &self.login {
                 Some(login) => {
-                    reason.push_str(&format!("; it was sent the credentials of `{}`", login.from));
+                    reason.push_str(&format!("; the credentials of `{}` were sent", login.from));
                 }
-                None => reason.push_str("; no credentials for it were found"),
+                None => reason.push_str("; no credentials for this registry were found"),
             }
             hint = Some(format!("log in: `podman login {host}` or `docker login {host}`"));
         }
-        Error::Registry { what: bare(url).to_owned(), reason, hint }
+        Error::Registry { what: bare(url).to_owned(), reason, hint, passes: answer.passes() }
+    }
+
+    /// A server that still does not answer, or refuses for a while, after the last trial.
+    pub(super) fn away(&self, url: &str, reason: String) -> Error {
+        Error::Registry { what: bare(url).to_owned(), reason, hint: None, passes: true }
     }
 
     /// Whatever else went wrong.
     pub(super) fn failed(&self, url: &str, reason: String) -> Error {
-        Error::Registry { what: bare(url).to_owned(), reason, hint: None }
+        Error::Registry { what: bare(url).to_owned(), reason, hint: None, passes: false }
     }
 
     fn halt(&self, request: &Request, fault: WireFault) -> Halt {
@@ -325,7 +332,7 @@ pub(super) fn again(trials: &mut dyn super::Trials, asked: Option<Duration>) -> 
 
 fn keep(body: &mut Vec<u8>, bytes: &[u8], limit: usize) -> io::Result<()> {
     if body.len().saturating_add(bytes.len()) > limit {
-        return Err(io::Error::other(format!("its answer is longer than {limit} bytes")));
+        return Err(io::Error::other(format!("the answer is longer than {limit} bytes")));
     }
     body.extend_from_slice(bytes);
     Ok(())

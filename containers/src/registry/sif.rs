@@ -17,7 +17,7 @@ use super::{Pulled, Pulling, Pushed, Pushing, Reference};
 use crate::make::Step;
 use crate::{Error, OciDigest, Result, Sha256};
 
-/// What a SIF's layer is called.
+/// The media type of a SIF's layer.
 pub const SIF_LAYER: &str = "application/vnd.sylabs.sif.layer.v1.sif";
 const SIF_CONFIG: &str = "application/vnd.sylabs.sif.config.v1+json";
 const MAGIC: &[u8] = b"SIF_MAGIC";
@@ -31,7 +31,8 @@ pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
     let mut magic = [0; 41];
     let read = file.read_exact(&mut magic);
     if read.is_err() || !magic.ends_with(MAGIC) {
-        let (path, reason) = (path.display().to_string(), "it does not begin as one".to_owned());
+        let (path, reason) =
+            (path.display().to_string(), "it does not begin as a SIF does".to_owned());
         return Err(Error::Sif { path, reason });
     }
     file.rewind().map_err(Error::io("read", path))?;
@@ -53,8 +54,8 @@ pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
     push(&blobs, manifest::MANIFESTS[0], manifest.to_string().as_bytes(), with)
 }
 
-/// Fetches a SIF to `to`, which must not be there; into a folder, under the name that it was
-/// pushed with. Returns the path.
+/// Fetches a SIF to `to`, which must not exist; if `to` is a folder, into it under the name with
+/// which it was pushed. Returns the path.
 ///
 /// # Errors
 /// As [`pull_image`](super::pull_image).

@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::Result;
 use crate::oci::{Image, Layout};
 use crate::rootfs::Layer;
-use crate::sif::{Kind, Sif};
+use crate::sif::{ObjectKind, Sif};
 use crate::store::Limits;
 
-/// What holds for NVIDIA's libraries, and where it is written.
+/// The terms of NVIDIA's libraries, and where to find them.
 pub const NVIDIA_TERMS: &str = "\
 CUDA's libraries are NVIDIA's, and may be passed on under the terms of the CUDA Toolkit's licence:
 unchanged, as a part of an application, with terms that protect them as NVIDIA's do (section 1.1).
@@ -16,8 +16,8 @@ unchanged, as a part of an application, with terms that protect them as NVIDIA's
 cuDNN has a supplement of its own: https://docs.nvidia.com/deeplearning/cudnn/latest/reference/eula.html
 The texts are in the image, in /usr/share/licenses.";
 
-/// Whether an image holds NVIDIA's libraries: by its own parts, labels and environment where
-/// these say so, else by the names of all its files.
+/// Returns whether an image contains NVIDIA's libraries: by its own parts, labels and environment
+/// where these say so, else by the names of all its files.
 ///
 /// # Errors
 /// [`Error::Oci`](crate::Error::Oci) for a layer that cannot be read.
@@ -31,18 +31,19 @@ pub fn nvidia_of_image(layout: &Layout, image: &Image) -> Result<bool> {
     layout.has_path(image, &Limits::default(), is_library)
 }
 
-/// The same of a SIF, by its documents and the names of its files.
+/// Returns whether a SIF contains NVIDIA's libraries, by its documents and the names of its files;
+/// `None` if the documents name none of them, and the names of the files cannot be read.
 ///
 /// # Errors
-/// [`Error::Sif`](crate::Error::Sif) for a file that is not one.
-pub fn nvidia_of_sif(path: &Path) -> Result<bool> {
+/// [`Error::Sif`](crate::Error::Sif) for a file that is not one, or a damaged one.
+pub fn nvidia_of_sif(path: &Path) -> Result<Option<bool>> {
     let sif = Sif::open(path)?;
     for object in &sif.descriptors {
-        if matches!(object.kind, Kind::SpdxJson | Kind::Json) {
+        if matches!(object.kind, ObjectKind::SpdxJson | ObjectKind::Json) {
             let text = sif.bytes(object)?;
             let text = String::from_utf8_lossy(&text);
             if text.split(['"', '\\', '\n', ' ']).any(is_nvidia) {
-                return Ok(true);
+                return Ok(Some(true));
             }
         }
     }

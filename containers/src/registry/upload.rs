@@ -135,7 +135,7 @@ impl Uploads<'_> {
                 trials.progressed();
             }
             if !again(&mut *trials, asked)? {
-                return Err(self.registry.failed(&self.url("blobs/uploads/"), reason));
+                return Err(self.registry.away(&self.url("blobs/uploads/"), reason));
             }
             upload = self.status(&current.location, blob.bytes, current.chunk)?;
             // It ended, and its answer was lost.
@@ -249,7 +249,7 @@ impl Uploads<'_> {
             at => at.unwrap_or(end),
         };
         if at > end || at <= upload.at {
-            let reason = format!("it has {at} bytes of the upload, {end} were sent");
+            let reason = format!("the registry has {at} bytes of the upload, and {end} were sent");
             return Err(Cut::Passing(reason, None));
         }
         upload.at = at;
@@ -319,7 +319,8 @@ impl Uploads<'_> {
     fn location(&self, url: &str, answer: &Answer) -> Result<String> {
         let location = answer.header("location").and_then(|location| next(url, location));
         location.ok_or_else(|| {
-            self.registry.failed(url, "it does not say where the upload continues".to_owned())
+            self.registry
+                .failed(url, "the registry does not say where the upload continues".to_owned())
         })
     }
 

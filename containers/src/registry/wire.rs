@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gular_files::Env;
 
-/// What a request wants.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Bytes.
@@ -23,7 +23,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As HTTP has it.
+    /// The name in HTTP.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -35,17 +35,17 @@ impl Method {
     }
 }
 
-/// A text that no output may show.
+/// A text that must not appear in any output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes it.
+    /// Wraps a secret text.
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The text, for a header and for nothing else.
+    /// The text; use it only for a header.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -79,14 +79,14 @@ impl Request {
         Self { method, url: url.into(), headers, authorization, body }
     }
 
-    /// With a header more.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// With these bytes.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, bytes: impl Into<Arc<[u8]>>) -> Self {
         self.body = Some(bytes.into());
@@ -108,7 +108,7 @@ pub struct Answer {
     pub retry_after: Option<Duration>,
 }
 
-/// Why there is no answer.
+/// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum WireFault {
     /// Somebody asked to stop.
@@ -142,7 +142,7 @@ pub trait Wire: Sync {
     fn trials(&self) -> Box<dyn Trials + '_>;
 }
 
-/// Sends requests to registries, as somebody whose credentials are found by `env`.
+/// Sends requests to registries, with the credentials that are found through `env`.
 #[derive(Clone, Copy)]
 pub struct Registries<'a> {
     /// Sends them.

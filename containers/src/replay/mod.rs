@@ -27,11 +27,11 @@ pub use self::replays::{Replays, Tools, judge};
 /// One line that was replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Replay {
-    /// What HTCondor does by it: `test`, `exec`, `job script`, or `libraries`.
+    /// The step of HTCondor: `test`, `exec`, `job script`, or `libraries`.
     pub name: &'static str,
-    /// The line.
+    /// The command line that was run.
     pub line: String,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// Why it failed, or was not possible.
     pub why: Option<String>,
@@ -39,7 +39,7 @@ pub struct Replay {
     pub stderr: String,
 }
 
-/// What came of a line.
+/// The outcome of a replayed line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -51,7 +51,7 @@ pub enum Outcome {
     NotPossible,
 }
 
-/// What a replay may use.
+/// How a replay was run.
 #[derive(Debug, Clone, Copy)]
 pub struct Means<'a> {
     /// `apptainer` (or `singularity`) or `unshare` of util-linux.

@@ -62,7 +62,7 @@ pub fn in_namespace(
     let (probe, _) = run("namespace", &mut probe, means)?;
     if probe.outcome != Outcome::Ok {
         let said = probe.stderr.lines().last().unwrap_or_default().to_owned();
-        let why = format!("this machine allows no user namespaces ({said})");
+        let why = format!("this machine does not allow user namespaces ({said})");
         let names = ["test", "exec", "job script", "libraries"];
         return Ok(names.map(|name| Replay::not_possible(name, why.clone())).into());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Means, Outcome, Replay, in_namespace, with_apptainer};
 use crate::Result;
-use crate::check::{Finding, Report, Severity};
+use crate::check::{CheckReport, Finding, Severity};
 use crate::rootfs::{RootPath, Rootfs};
 use crate::sif::Arch;
 
@@ -71,7 +71,7 @@ impl Replays<'_> {
 
 /// Adds findings to a report: a line that failed is an error, since a job would fail
 /// as well.
-pub fn judge(replayed: &[Replay], report: &mut Report) {
+pub fn judge(replayed: &[Replay], report: &mut CheckReport) {
     for line in replayed.iter().filter(|line| line.outcome != Outcome::Ok) {
         let why = line.why.clone().unwrap_or_default();
         let severity = match line.outcome {

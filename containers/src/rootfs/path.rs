@@ -18,7 +18,8 @@ impl RootPath {
     /// The root.
     pub const ROOT: Self = Self(String::new());
 
-    /// Takes `usr/bin`, `/usr/bin`, `./usr/bin/`: what archives and recipes write.
+    /// Parses paths such as `usr/bin`, `/usr/bin` and `./usr/bin/`: what archives and recipes
+    /// write.
     ///
     /// # Errors
     /// [`Error::Path`] for a `..`, a zero byte, or a name no Linux opens.
@@ -27,10 +28,10 @@ impl RootPath {
         let mut path = String::new();
         for segment in text.split('/').filter(|segment| !matches!(*segment, "" | ".")) {
             if segment == ".." {
-                return bad("it leads outside by `..`");
+                return bad("it leads outside of the image by `..`");
             }
             if segment.len() > MAX_SEGMENT {
-                return bad("a name is over 255 bytes long");
+                return bad("a name in it is longer than 255 bytes");
             }
             if !path.is_empty() {
                 path.push('/');
@@ -41,13 +42,13 @@ impl RootPath {
             return bad("it contains a zero byte");
         }
         if path.len() > MAX_PATH {
-            return bad("it is over 4095 bytes long");
+            return bad("it is longer than 4095 bytes");
         }
         Ok(Self(path))
     }
 
-    /// As Linux takes a path that begins at the root: what is above the root is the
-    /// root. `None` for a name that no Linux opens.
+    /// Parses a path as Linux resolves it from the root: what is above the root is the root. `None`
+    /// for a name that no Linux opens.
     pub fn inside(text: &str) -> Option<Self> {
         let mut segments: Vec<&str> = Vec::new();
         for segment in text.split('/') {
@@ -60,7 +61,7 @@ impl RootPath {
         Self::new(&segments.join("/")).ok()
     }
 
-    /// Without a leading `/`.
+    /// The path without a leading `/`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -27,10 +27,10 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// All, in the order of the image.
+    /// All layers, in the order of the image.
     pub const ALL: [Self; 5] = [Self::Base, Self::Cuda, Self::Libtorch, Self::Python, Self::App];
 
-    /// Name in tables: `base`, `cuda`, `libtorch`, `python`, `app`.
+    /// The layer's name in tables: `base`, `cuda`, `libtorch`, `python`, `app`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -99,13 +99,13 @@ impl Source {
         }
     }
 
-    /// Whether there is no byte.
+    /// Returns whether the file is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What stands at a path.
+/// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A directory.
@@ -155,7 +155,7 @@ impl Default for Rootfs {
 }
 
 impl Rootfs {
-    /// Adds a directory; one that is there keeps its mode.
+    /// Adds a directory; an existing one keeps its mode.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -187,7 +187,7 @@ impl Rootfs {
         let Some(parent) = path.parent() else {
             return match what {
                 What::Dir => Ok(()),
-                _ => Err(self.conflict(path, "the root is a directory")),
+                _ => Err(self.conflict(path, "the root of the image must be a directory")),
             };
         };
         let parent = self.real(&parent)?;
@@ -209,7 +209,7 @@ impl Rootfs {
                 (What::File(_) | What::Hardlink(_), What::File(_) | What::Hardlink(_)) => {}
                 _ if same => {}
                 (there, new) => {
-                    let reason = format!("{} stands where {} should", there.noun(), new.noun());
+                    let reason = format!("{} is where {} should be", there.noun(), new.noun());
                     return Err(self.conflict(&path, &reason));
                 }
             }
@@ -218,7 +218,7 @@ impl Rootfs {
             // A file is its own name already.
             return match self.nodes.contains_key(&path) {
                 true => Ok(()),
-                false => Err(self.conflict(&path, "a hard link to itself")),
+                false => Err(self.conflict(&path, "it is a hard link to itself")),
             };
         }
         self.take(&path);
@@ -276,7 +276,7 @@ impl Rootfs {
         self.nodes.get(&self.real(&parent).ok()?.join(path.name()))
     }
 
-    /// The node at a path with all links followed, and where it really stands.
+    /// Returns the node at a path with all links followed, and its real path.
     pub fn follow(&self, path: &RootPath) -> Option<(RootPath, &Node)> {
         let mut path = self.real(path).ok()?;
         let mut node = self.nodes.get(&path)?;
@@ -297,7 +297,7 @@ impl Rootfs {
         self.nodes.values().map(Node::bytes).sum()
     }
 
-    /// What is directly inside a directory.
+    /// The names that are directly inside a directory.
     pub fn children(&self, dir: &RootPath) -> impl Iterator<Item = (RootPath, &Node)> {
         let dir = self.real(dir).unwrap_or_else(|_| dir.clone());
         let nodes = self.nodes.range(dir.below());

@@ -1,6 +1,6 @@
 //! Where what lies in a SIF.
 
-use super::{Arch, Kind};
+use super::{Arch, ObjectKind};
 
 pub(super) const HEADER_BYTES: usize = 128;
 pub(super) const DESCRIPTOR_BYTES: usize = 585;
@@ -68,7 +68,7 @@ impl Header {
 /// One descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) kind: Kind,
+    pub(super) kind: ObjectKind,
     pub(super) id: u32,
     pub(super) offset: u64,
     pub(super) bytes: u64,
@@ -108,32 +108,33 @@ impl Entry {
 /// Longest name of an object: one byte of its 128 ends it.
 pub(super) const MAX_NAME: usize = 127;
 
-fn kind_fields(kind: Kind) -> (u32, Vec<u8>) {
+fn kind_fields(kind: ObjectKind) -> (u32, Vec<u8>) {
     match kind {
-        Kind::Deffile => (DEFFILE, Vec::new()),
-        Kind::RootPartition(arch) => {
+        ObjectKind::Deffile => (DEFFILE, Vec::new()),
+        ObjectKind::RootPartition(arch) => {
             let numbers = [SQUASHFS.to_le_bytes(), PRIMARY_SYSTEM.to_le_bytes()];
             (PARTITION, [numbers.as_flattened(), &arch.code()].concat())
         }
-        Kind::Json => (JSON, Vec::new()),
-        Kind::SpdxJson => (SBOM, SPDX_JSON.to_le_bytes().to_vec()),
-        Kind::Other(kind) => (kind, Vec::new()),
+        ObjectKind::Json => (JSON, Vec::new()),
+        ObjectKind::SpdxJson => (SBOM, SPDX_JSON.to_le_bytes().to_vec()),
+        ObjectKind::Other(kind) => (kind, Vec::new()),
     }
 }
 
 /// The kind that a descriptor's type and `extra` bytes say.
-pub(super) fn kind(number: u32, extra: &[u8]) -> Kind {
+pub(super) fn kind(number: u32, extra: &[u8]) -> ObjectKind {
     let field = |at: usize| {
         extra.get(at..at + 4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap_or_default()))
     };
     match number {
-        DEFFILE => Kind::Deffile,
-        JSON => Kind::Json,
-        SBOM if field(0) == Some(SPDX_JSON) => Kind::SpdxJson,
+        DEFFILE => ObjectKind::Deffile,
+        JSON => ObjectKind::Json,
+        SBOM if field(0) == Some(SPDX_JSON) => ObjectKind::SpdxJson,
         PARTITION if (field(0), field(4)) == (Some(SQUASHFS), Some(PRIMARY_SYSTEM)) => {
             let code = extra.get(8..11).and_then(|code| code.try_into().ok());
-            code.and_then(Arch::from_code).map_or(Kind::Other(number), Kind::RootPartition)
+            code.and_then(Arch::from_code)
+                .map_or(ObjectKind::Other(number), ObjectKind::RootPartition)
         }
-        other => Kind::Other(other),
+        other => ObjectKind::Other(other),
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::squash::{Squashed, Watch, settings, squash};
-use super::{Arch, Kind, Settings, Writer};
+use super::{Arch, ObjectKind, Settings, Writer};
 use crate::blocks::{BlockCache, EarlierBlocks};
 use crate::rootfs::{Rootfs, identify};
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ pub enum Squash {
     Zstd,
 }
 
-/// What goes into the file beside the root file system.
+/// The parts of the file besides the root file system.
 #[derive(Debug, Clone, Copy)]
 pub struct Contents<'a> {
     /// Processor of its programs.
@@ -54,9 +54,9 @@ pub struct Written {
     pub not_kept: Option<Error>,
 }
 
-/// Writes `to`, which must not be there: under another name first, then renamed.
-/// `progress` hears how many bytes of the tree's files are in; with `cancel` set
-/// it ends within a megabyte or so.
+/// Writes a SIF to `to`, which must not exist: under another name first, then renamed. `progress`
+/// hears how many bytes of the tree's files are in; with `cancel` set it ends within a megabyte or
+/// so.
 ///
 /// # Errors
 /// [`Error::Exists`]; [`Error::Changed`] or [`Error::Damaged`] when a file is not
@@ -101,13 +101,13 @@ fn fill(
     let failed = |source: io::Error| Error::Write { source };
     let settings = Settings { arch: contents.arch, time: contents.time.into() };
     let mut sif = Writer::new(file, settings).map_err(failed)?;
-    sif.add(Kind::Deffile, "deffile", contents.recipe.as_bytes()).map_err(failed)?;
+    sif.add(ObjectKind::Deffile, "deffile", contents.recipe.as_bytes()).map_err(failed)?;
     let metadata = contents.metadata.as_bytes();
-    sif.add(Kind::Json, "inspect-metadata.json", metadata).map_err(failed)?;
+    sif.add(ObjectKind::Json, "inspect-metadata.json", metadata).map_err(failed)?;
     if let Some(sbom) = contents.sbom {
-        sif.add(Kind::SpdxJson, "sbom.spdx.json", sbom.as_bytes()).map_err(failed)?;
+        sif.add(ObjectKind::SpdxJson, "sbom.spdx.json", sbom.as_bytes()).map_err(failed)?;
     }
-    sif.start(Kind::RootPartition(contents.arch), "root.squashfs").map_err(failed)?;
+    sif.start(ObjectKind::RootPartition(contents.arch), "root.squashfs").map_err(failed)?;
     sif.stand_for(&identity(tree, contents)?);
     let start = sif.position();
     let mut squashed = squash(tree, contents, &mut sif, lent, watch)?;

@@ -56,7 +56,7 @@ impl Arch {
 /// What an object of a SIF is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ObjectKind {
     /// The recipe's text, as `inspect --deffile` shows it.
     Deffile,
     /// The root file system: a SquashFS image.

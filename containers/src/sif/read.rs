@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::format::{self, DESCRIPTOR_BYTES, HEADER_BYTES, MAGIC, VERSION};
-use super::{Arch, Kind};
+use super::{Arch, ObjectKind};
 use crate::{Error, Result};
 
 /// Descriptors read at most; the Sylabs library writes 48.
@@ -32,7 +32,7 @@ pub struct Sif {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Its number, from 1.
     pub id: u32,
     /// Its first byte in the file.
@@ -53,7 +53,7 @@ impl Sif {
         let len = file.metadata().map_err(Error::io("read", path))?.len();
         let damaged = |reason: String| Error::Sif { path: path.display().to_string(), reason };
         if len < HEADER_BYTES as u64 {
-            return Err(damaged(format!("{len} bytes, expected at least {HEADER_BYTES}")));
+            return Err(damaged(format!("it has {len} bytes, expected at least {HEADER_BYTES}")));
         }
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0).map_err(Error::io("read", path))?;
@@ -62,7 +62,7 @@ impl Sif {
         }
         if header[42..45] != VERSION[..] {
             let found = String::from_utf8_lossy(&header[42..44]).into_owned();
-            return Err(damaged(format!("version {found}, expected 01")));
+            return Err(damaged(format!("its version is {found}, expected 01")));
         }
         let number = |at| u64_at(&header, at);
         let (count, start, bytes) = (number(88), number(96), number(104));
@@ -70,7 +70,7 @@ impl Sif {
         let end = start.checked_add(bytes);
         if count > MAX_DESCRIPTORS || table != Some(bytes) || end.is_none_or(|end| end > len) {
             return Err(damaged(format!(
-                "{count} descriptors of {bytes} bytes at byte {start}, in a file of {len} bytes"
+                "its {count} descriptors of {bytes} bytes at byte {start} are not within the file's {len} bytes"
             )));
         }
         let mut table = vec![0; bytes as usize];
@@ -82,7 +82,7 @@ impl Sif {
             let end = descriptor.offset.checked_add(descriptor.bytes);
             if end.is_none_or(|end| end > len) {
                 return Err(damaged(format!(
-                    "object {} (`{}`) has {} bytes from byte {} on, and the file ends at {len}",
+                    "object {} (`{}`) has {} bytes from byte {} on, but the file ends at byte {len}",
                     descriptor.id, descriptor.name, descriptor.bytes, descriptor.offset
                 )));
             }
@@ -95,7 +95,7 @@ impl Sif {
         Ok(Self { file, path: path.to_owned(), arch, uuid, created, descriptors })
     }
 
-    /// Whether a file is to be read as a SIF: its bytes or its name say that it is one.
+    /// Returns whether a file should be read as a SIF: its bytes or its name say that it is one.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -116,7 +116,7 @@ impl Sif {
     /// # Errors
     /// [`Error::Sif`] when there is none in SquashFS.
     pub fn root(&self) -> Result<&Descriptor> {
-        let is_root = |d: &&Descriptor| matches!(d.kind, Kind::RootPartition(_));
+        let is_root = |d: &&Descriptor| matches!(d.kind, ObjectKind::RootPartition(_));
         self.descriptors.iter().find(is_root).ok_or_else(|| Error::Sif {
             path: self.path.display().to_string(),
             reason: "it has no primary system partition in SquashFS".to_owned(),
@@ -129,8 +129,10 @@ impl Sif {
     /// [`Error::Sif`] for an object over 64 MiB; [`Error::Io`].
     pub fn bytes(&self, object: &Descriptor) -> Result<Vec<u8>> {
         if object.bytes > MAX_SMALL {
-            let reason =
-                format!("object {} has {} bytes, over {MAX_SMALL}", object.id, object.bytes);
+            let reason = format!(
+                "object {} has {} bytes, more than the limit of {MAX_SMALL}",
+                object.id, object.bytes
+            );
             return Err(Error::Sif { path: self.path.display().to_string(), reason });
         }
         let mut bytes = vec![0; object.bytes as usize];

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use gular_squashfs::read::{self as squashfs, Kind, Source, Walk};
+use gular_squashfs::read::{self as squashfs, EntryKind, Source, Walk};
 
 use super::{Descriptor, Sif};
 use crate::rootfs::{Layer, RootPath, Rootfs};
@@ -16,11 +16,11 @@ use crate::{Error, Result};
 const BUFFER: usize = 1 << 20;
 
 impl Sif {
-    /// The files of the root file system, from the store or unpacked into it: read
-    /// once to know it by its digest, and again when it is new.
+    /// Returns the files of the root file system, which are unpacked into the store first if
+    /// necessary: read once to know it by its digest, and again when it is new.
     ///
     /// # Errors
-    /// [`Error::Sif`] without a SquashFS in gzip, zstd or stored, for a damaged one,
+    /// [`Error::Sif`] without a SquashFS in gzip, xz, zstd or stored, for a damaged one,
     /// or one with a device, pipe or name that is not UTF-8; [`Error::Limit`];
     /// [`Error::Io`]. Nothing is left in the store then.
     pub fn unpack(&self, store: &Store, limits: &Limits) -> Result<Listing> {
@@ -49,7 +49,8 @@ impl Sif {
         Ok(walk.compressor())
     }
 
-    /// A file of the root file system as text, nothing else unpacked; `None` where there is none.
+    /// Reads a file of the root file system as text, without unpacking others; `None` if it does
+    /// not exist.
     ///
     /// # Errors
     /// As [`unpack`](Self::unpack); [`Error::Limit`] above `max_bytes`.
@@ -60,7 +61,7 @@ impl Sif {
             if entry.path != name.as_bytes() {
                 continue;
             }
-            let Kind::File { size, .. } = entry.kind else { return Ok(None) };
+            let EntryKind::File { size, .. } = entry.kind else { return Ok(None) };
             if size > max_bytes {
                 let (path, limit) = (self.path.display().to_string(), max_bytes);
                 return Err(Error::Limit { path, what: "bytes", found: size, limit });
@@ -72,19 +73,28 @@ impl Sif {
         Ok(None)
     }
 
-    /// Whether a path in the root file system is `wanted`; nothing is unpacked.
+    /// Whether a path in the root file system is `wanted`; nothing is unpacked. `None` where
+    /// names cannot be read: encrypted, or in another compressor.
     ///
     /// # Errors
     /// As [`unpack`](Self::unpack), but for what is in files.
-    pub(crate) fn has_path(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<bool> {
-        let part = self.part(self.root()?);
-        let mut walk = Walk::new(&part).map_err(|e| self.damaged("", e))?;
-        while let Some(entry) = walk.next().map_err(|e| self.damaged("", e))? {
-            if wanted(entry.path) {
-                return Ok(true);
+    pub(crate) fn has_path(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<bool>> {
+        let Ok(root) = self.root() else { return Ok(None) };
+        let part = self.part(root);
+        let search = || {
+            let mut walk = Walk::new(&part)?;
+            while let Some(entry) = walk.next()? {
+                if wanted(entry.path) {
+                    return Ok(true);
+                }
             }
+            Ok(false)
+        };
+        match search() {
+            Ok(found) => Ok(Some(found)),
+            Err(squashfs::Error::Unsupported { .. }) => Ok(None),
+            Err(error) => Err(self.damaged("", error)),
         }
-        Ok(false)
     }
 
     fn part(&self, root: &Descriptor) -> Part<'_> {
@@ -101,22 +111,22 @@ impl Sif {
             let (kind, mode, inode) = (entry.kind, entry.mode, entry.inode);
             let text = std::str::from_utf8(entry.path).map_err(|_| {
                 let name = String::from_utf8_lossy(entry.path).into_owned();
-                self.bad(format!("name `{name}` is not UTF-8"))
+                self.bad(format!("the name `{name}` in it is not UTF-8"))
             })?;
             let path = RootPath::new(text)?;
             match kind {
-                Kind::Folder => filling.add(&path, mode, store::Kind::Dir, limits)?,
-                Kind::Symlink => {
+                EntryKind::Folder => filling.add(&path, mode, store::MemberKind::Dir, limits)?,
+                EntryKind::Symlink => {
                     let target = walk.target().map_err(|e| self.damaged(&path.to_string(), e))?;
                     let target = String::from_utf8(target.unwrap_or_default())
                         .map_err(|_| self.bad(format!("the target of link {path} is not UTF-8")))?;
-                    filling.add(&path, 0o777, store::Kind::Symlink(target), limits)?;
+                    filling.add(&path, 0o777, store::MemberKind::Symlink(target), limits)?;
                 }
-                Kind::File { .. } if names.contains_key(&inode) => {
+                EntryKind::File { .. } if names.contains_key(&inode) => {
                     let first = names.get(&inode).cloned().unwrap_or_default();
-                    filling.add(&path, mode, store::Kind::Hardlink(first), limits)?;
+                    filling.add(&path, mode, store::MemberKind::Hardlink(first), limits)?;
                 }
-                Kind::File { size, .. } => {
+                EntryKind::File { size, .. } => {
                     if size > limits.bytes {
                         let (path, found) = (self.path.display().to_string(), size);
                         let limit = limits.bytes;
@@ -127,7 +137,7 @@ impl Sif {
                     })?;
                     names.insert(inode, path.as_str().to_owned());
                 }
-                Kind::Other => {
+                EntryKind::Other => {
                     return Err(self.bad(format!("{path} is a device, pipe or socket")));
                 }
             }

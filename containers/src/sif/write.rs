@@ -6,9 +6,9 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use super::format::{
     CAPACITY, DESCRIPTOR_BYTES, DESCRIPTORS_START, Entry, Header, MAX_NAME, PARTITION_ALIGN,
 };
-use super::{Arch, Kind};
+use super::{Arch, ObjectKind};
 
-/// What a file says of itself.
+/// The settings in the header of a SIF.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Processor of the programs inside.
@@ -57,7 +57,7 @@ impl Writer {
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub fn add(&mut self, kind: Kind, name: &str, bytes: &[u8]) -> io::Result<()> {
+    pub fn add(&mut self, kind: ObjectKind, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.start(kind, name)?;
         self.write_all(bytes)?;
         self.end(&[]);
@@ -69,15 +69,15 @@ impl Writer {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a name over 127 bytes or a 49th object;
     /// the operating system's.
-    pub fn start(&mut self, kind: Kind, name: &str) -> io::Result<()> {
+    pub fn start(&mut self, kind: ObjectKind, name: &str) -> io::Result<()> {
         let wrong = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         if name.len() > MAX_NAME {
-            return wrong(format!("`{name}` is over {MAX_NAME} bytes long"));
+            return wrong(format!("the name `{name}` is longer than {MAX_NAME} bytes"));
         }
         if self.entries.len() as u64 == CAPACITY {
-            return wrong(format!("a SIF holds {CAPACITY} objects"));
+            return wrong(format!("a SIF can hold at most {CAPACITY} objects"));
         }
-        let align = if matches!(kind, Kind::RootPartition(_)) { PARTITION_ALIGN } else { 1 };
+        let align = if matches!(kind, ObjectKind::RootPartition(_)) { PARTITION_ALIGN } else { 1 };
         let before = self.position;
         let padding = before.next_multiple_of(align) - before;
         self.write_all(&vec![0; padding as usize])?;
@@ -98,8 +98,8 @@ impl Writer {
         self.position
     }
 
-    /// Says what the object just started is, in place of its bytes, which need then
-    /// not be hashed: they follow from `identity`.
+    /// Sets the identity of the object just started, so that its bytes need not be hashed: they
+    /// follow from `identity`.
     pub fn stand_for(&mut self, identity: &[u8; 32]) {
         self.hasher.update(identity);
         self.stood_for = true;

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use tar::EntryType;
 
-use super::listing::{Filling, Kind};
+use super::listing::{Filling, MemberKind};
 use crate::rootfs::RootPath;
 use crate::{Error, Result};
 
-/// How much an archive may become.
+/// The limits of an unpacked archive.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Bytes of all files.
@@ -27,7 +27,7 @@ impl Default for Limits {
     }
 }
 
-/// Unpacks a tar, an OCI layer's when `whiteouts` count. `name` is what errors call it.
+/// Unpacks a tar; with `whiteouts`, one of an OCI layer. `name` is what errors call it.
 ///
 /// # Errors
 /// [`Error::Archive`] for a damaged one, or a device outside a layer, a path that leads
@@ -101,10 +101,12 @@ struct Metered<'a> {
 impl Read for Metered<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.header.get() == 0 {
-            return Err(io::Error::other("a member's header is over 4 MiB long"));
+            return Err(io::Error::other("the header of a file in it is longer than 4 MiB"));
         }
         if self.left == 0 {
-            return Err(io::Error::other("its headers take more bytes than its limits allow"));
+            return Err(io::Error::other(
+                "the headers of its files take more bytes than the limits allow",
+            ));
         }
         let most = usize::try_from(self.header.get().min(self.left)).unwrap_or(usize::MAX);
         let most = most.min(buffer.len());
@@ -133,19 +135,22 @@ fn member<R: Read>(
     let mode = (header.mode().map_err(|e| damaged(e.to_string()))? & 0o7777) as u16;
     let text = |bytes: &[u8]| {
         let text = std::str::from_utf8(bytes);
-        text.map(str::to_owned)
-            .map_err(|_| damaged(format!("name `{}` is not UTF-8", String::from_utf8_lossy(bytes))))
+        text.map(str::to_owned).map_err(|_| {
+            damaged(format!("the name `{}` in it is not UTF-8", String::from_utf8_lossy(bytes)))
+        })
     };
     let path = RootPath::new(&text(&entry.path_bytes())?)?;
     let link = entry.link_name_bytes().map(|bytes| text(&bytes)).transpose()?;
     if whiteouts && let Some(hidden) = path.name().strip_prefix(".wh.") {
         let parent = path.parent().unwrap_or(RootPath::ROOT);
         return match hidden {
-            ".wh..opq" => filling.add(&parent, mode, Kind::Opaque, limits),
+            ".wh..opq" => filling.add(&parent, mode, MemberKind::Opaque, limits),
             // What aufs keeps for itself.
             _ if hidden.starts_with(".wh.") => Ok(()),
-            "" | "." | ".." => Err(damaged(format!("whiteout {path} has nothing to hide"))),
-            _ => filling.add(&parent.join(hidden), mode, Kind::Whiteout, limits),
+            "" | "." | ".." => {
+                Err(damaged(format!("the whiteout {path} does not name a file to hide")))
+            }
+            _ => filling.add(&parent.join(hidden), mode, MemberKind::Whiteout, limits),
         };
     }
     if entry.size() > limits.bytes {
@@ -154,12 +159,14 @@ fn member<R: Read>(
     }
     let attributes = attributes(entry).map_err(|e| damaged(format!("{path}: {e}")))?;
     if attributes.sparse {
-        return Err(damaged(format!("{path} is a sparse file in a form that is not read")));
+        return Err(damaged(format!(
+            "the sparse file {path} is stored in a form that this build cannot read"
+        )));
     }
     for attribute in attributes.extended {
-        filling.add(&path, mode, Kind::Attribute(attribute), limits)?;
+        filling.add(&path, mode, MemberKind::Attribute(attribute), limits)?;
     }
-    let target = || link.clone().ok_or_else(|| damaged(format!("link {path} without a target")));
+    let target = || link.clone().ok_or_else(|| damaged(format!("the link {path} has no target")));
     match kind {
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
             filling.add_file(&path, mode, entry, limits).map_err(|e| match e {
@@ -167,16 +174,16 @@ fn member<R: Read>(
                 other => other,
             })
         }
-        EntryType::Directory => filling.add(&path, mode, Kind::Dir, limits),
-        EntryType::Symlink => filling.add(&path, 0o777, Kind::Symlink(target()?), limits),
+        EntryType::Directory => filling.add(&path, mode, MemberKind::Dir, limits),
+        EntryType::Symlink => filling.add(&path, 0o777, MemberKind::Symlink(target()?), limits),
         EntryType::Link => {
             let first = RootPath::new(&target()?)?;
-            filling.add(&path, mode, Kind::Hardlink(first.as_str().to_owned()), limits)
+            filling.add(&path, mode, MemberKind::Hardlink(first.as_str().to_owned()), limits)
         }
         EntryType::Char | EntryType::Block | EntryType::Fifo if whiteouts => {
-            filling.add(&path, mode, Kind::Special(special(entry.header())), limits)
+            filling.add(&path, mode, MemberKind::Special(special(entry.header())), limits)
         }
-        other => Err(damaged(format!("{path} is a device or pipe (type {other:?})"))),
+        other => Err(damaged(format!("{path} is a device or a pipe (type {other:?})"))),
     }
 }
 
@@ -231,7 +238,7 @@ pub fn unpack_deb(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<
     with_member(deb, "data.tar", |plain, name| unpack_tar(filling, plain, name, false, limits))
 }
 
-/// What a Debian package says of itself.
+/// The control data of a Debian package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Control {
     /// Its control file: one paragraph of fields.
@@ -240,7 +247,7 @@ pub struct Control {
     pub md5sums: Option<String>,
 }
 
-/// Reads a Debian package's member `control.tar`, of which no script is taken.
+/// Reads `control.tar` of a Debian package, without its scripts.
 ///
 /// # Errors
 /// [`Error::Archive`] for a damaged one, [`Error::Limit`], [`Error::Io`].
@@ -297,7 +304,7 @@ fn with_member<T>(
         let mut header = [0; AR_HEADER];
         reader
             .read_exact(&mut header)
-            .map_err(|_| damaged(format!("it has no complete `{wanted}`")))?;
+            .map_err(|_| damaged(format!("its `{wanted}` is missing or cut short")))?;
         let member = String::from_utf8_lossy(&header[..16]);
         let member = member.trim_end().trim_end_matches('/');
         let size = String::from_utf8_lossy(&header[48..58]).trim().parse::<u64>();

@@ -1,13 +1,13 @@
 //! A layer laid over those below it.
 
-use super::{Kind, Listing};
+use super::{Listing, MemberKind};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
 impl Listing {
-    /// Lays a layer of an OCI image over a tree: first it hides what it hides, then
-    /// its own nodes take the places of those that are there, whatever they are
-    /// (image-spec, `layer.md`, "Applying Changesets").
+    /// Applies a layer of an OCI image to a tree: first it hides what it hides, then its own nodes
+    /// take the places of those that are there, whatever they are (image-spec, `layer.md`,
+    /// "Applying Changesets").
     ///
     /// # Errors
     /// [`Error::Conflict`] for a hard link to nothing, or something below a file;
@@ -15,7 +15,7 @@ impl Listing {
     pub fn lay_over(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
         // A directory replaces a link, so what hides something in it means nothing of what
         // the link led to. Sorted: a link above is gone before what is below it is looked at.
-        let dirs = self.entries.iter().filter(|entry| entry.kind == Kind::Dir);
+        let dirs = self.entries.iter().filter(|entry| entry.kind == MemberKind::Dir);
         let mut dirs = dirs.map(|entry| RootPath::new(&entry.path)).collect::<Result<Vec<_>>>()?;
         dirs.sort_unstable();
         for path in &dirs {
@@ -26,8 +26,8 @@ impl Listing {
         for entry in &self.entries {
             let path = RootPath::new(&entry.path)?;
             match entry.kind {
-                Kind::Whiteout => tree.remove(&path),
-                Kind::Opaque => {
+                MemberKind::Whiteout => tree.remove(&path),
+                MemberKind::Opaque => {
                     let inside: Vec<_> = tree.children(&path).map(|(child, _)| child).collect();
                     inside.iter().for_each(|child| tree.remove(child));
                 }
@@ -38,13 +38,13 @@ impl Listing {
             let path = RootPath::new(&entry.path)?;
             let mut mode = entry.mode;
             let what = match &entry.kind {
-                Kind::Whiteout | Kind::Opaque | Kind::Attribute(_) => continue,
+                MemberKind::Whiteout | MemberKind::Opaque | MemberKind::Attribute(_) => continue,
                 // What it stands over is gone, too.
-                Kind::Special(_) => {
+                MemberKind::Special(_) => {
                     tree.remove(&path);
                     continue;
                 }
-                Kind::Hardlink(first) => {
+                MemberKind::Hardlink(first) => {
                     let what = linked(tree, &path, first)?;
                     // One file has one mode, whatever a further name of it says.
                     if let What::Hardlink(first) = &what {
@@ -52,7 +52,9 @@ impl Listing {
                     }
                     what
                 }
-                Kind::Dir | Kind::File(..) | Kind::Symlink(_) => self.what(entry)?,
+                MemberKind::Dir | MemberKind::File(..) | MemberKind::Symlink(_) => {
+                    self.what(entry)?
+                }
             };
             if let Some(there) = tree.get(&path) {
                 match (&there.what, &what) {
@@ -74,7 +76,7 @@ impl Listing {
 fn linked(tree: &Rootfs, path: &RootPath, first: &str) -> Result<What> {
     let first = RootPath::new(first)?;
     let nothing = || {
-        let reason = format!("a hard link to {first}, which is not a file");
+        let reason = format!("it is a hard link to {first}, which is not a file");
         Error::Conflict { path: path.to_string(), reason }
     };
     let node = tree.get(&first).ok_or_else(nothing)?;

@@ -36,13 +36,13 @@ pub struct Entry {
     /// Permission bits, 12 of them.
     pub mode: u16,
     /// What it is.
-    pub kind: Kind,
+    pub kind: MemberKind,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum MemberKind {
     /// A directory.
     Dir,
     /// A file: the number of its bytes in the folder, how many they are, and their
@@ -63,28 +63,28 @@ pub enum Kind {
     Attribute(String),
 }
 
-/// Something of an archive that is not in the tree made of it.
+/// An entry of an archive that is not in the tree made from it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LeftOut {
     /// The path in the image.
     pub path: String,
-    /// What it is: `character device 1:3`, `attribute security.capability`.
+    /// What was left out: `character device 1:3`, `attribute security.capability`.
     pub what: String,
 }
 
 impl Store {
-    /// A store in this folder, which is made when something comes into it.
+    /// Makes a store in this folder, which is created when something is stored in it.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
 
-    /// Whether the archive with this digest is in it.
+    /// Returns whether the store has the archive with this digest.
     pub fn has(&self, digest: &(impl Display + ?Sized)) -> bool {
         self.dir.join(digest.to_string()).join(LISTING).is_file()
     }
 
-    /// The archive with this digest: from the store, or unpacked into it
-    /// by `fill`, whose errors leave nothing behind.
+    /// Returns the archive with this digest: from the store, or unpacked into it by `fill`, whose
+    /// errors leave nothing behind.
     ///
     /// # Errors
     /// Those of `fill`, [`Error::Io`].
@@ -126,7 +126,7 @@ impl Store {
     }
 }
 
-/// An archive on its way into the store.
+/// An archive that is being added to the store.
 #[derive(Debug)]
 pub struct Filling {
     dir: PathBuf,
@@ -156,16 +156,22 @@ impl Filling {
     ///
     /// # Errors
     /// [`Error::Limit`] over the limits.
-    pub fn add(&mut self, path: &RootPath, mode: u16, kind: Kind, limits: &Limits) -> Result<()> {
+    pub fn add(
+        &mut self,
+        path: &RootPath,
+        mode: u16,
+        kind: MemberKind,
+        limits: &Limits,
+    ) -> Result<()> {
         let found = self.entries.len() as u64 + 1;
         if found > limits.entries {
-            return Err(self.over("nodes", found, limits.entries));
+            return Err(self.over("files and folders", found, limits.entries));
         }
         self.entries.push(Entry { path: path.as_str().to_owned(), mode: mode & 0o7777, kind });
         Ok(())
     }
 
-    /// Adds a file with all that `reader` gives.
+    /// Adds a file with all bytes from `reader`.
     ///
     /// # Errors
     /// [`Error::Limit`], [`Error::Io`]; [`Error::Read`] when the reader failed.
@@ -204,12 +210,12 @@ impl Filling {
         self.add(
             path,
             mode,
-            Kind::File(number, len, hasher.finalize().to_hex().to_string()),
+            MemberKind::File(number, len, hasher.finalize().to_hex().to_string()),
             limits,
         )
     }
 
-    /// As [`add_file`](Self::add_file), with all that `write` writes.
+    /// Adds a file like [`add_file`](Self::add_file), with all bytes that `write` writes.
     ///
     /// # Errors
     /// [`Error::Limit`], [`Error::Io`]; those of `write`, unless it failed at one of these.
@@ -237,7 +243,7 @@ impl Filling {
         self.bytes += sink.bytes;
         self.files += 1;
         let digest = sink.hasher.finalize().to_hex().to_string();
-        self.add(path, mode, Kind::File(number, sink.bytes, digest), limits)
+        self.add(path, mode, MemberKind::File(number, sink.bytes, digest), limits)
     }
 }
 
@@ -280,7 +286,7 @@ impl Write for Sink {
 }
 
 impl Listing {
-    /// Lays the archive over a tree. Directories that are there keep their mode.
+    /// Adds the archive's files to a tree. Directories that are there keep their mode.
     ///
     /// # Errors
     /// As [`Rootfs::add`].
@@ -288,7 +294,7 @@ impl Listing {
         self.add_some_to(tree, layer, |_| true)
     }
 
-    /// As [`add_to`](Self::add_to), without the files whose paths `wanted` refuses.
+    /// Adds files like [`add_to`](Self::add_to), except those whose paths `wanted` refuses.
     ///
     /// # Errors
     /// As `add_to`.
@@ -301,9 +307,11 @@ impl Listing {
         for entry in self.entries.iter().filter(|entry| wanted(&entry.path)) {
             let path = RootPath::new(&entry.path)?;
             let what = match &entry.kind {
-                Kind::Dir if tree.follow(&path).is_some() => continue,
-                Kind::Dir | Kind::File(..) | Kind::Symlink(_) => self.what(entry)?,
-                Kind::Hardlink(first) => {
+                MemberKind::Dir if tree.follow(&path).is_some() => continue,
+                MemberKind::Dir | MemberKind::File(..) | MemberKind::Symlink(_) => {
+                    self.what(entry)?
+                }
+                MemberKind::Hardlink(first) => {
                     let first = RootPath::new(first)?;
                     let Some((real, _)) = tree.follow(&first) else {
                         let reason = format!("a hard link to {first}, which does not exist");
@@ -311,28 +319,28 @@ impl Listing {
                     };
                     What::Hardlink(real)
                 }
-                Kind::Whiteout => {
+                MemberKind::Whiteout => {
                     tree.remove(&path);
                     continue;
                 }
-                Kind::Opaque => {
+                MemberKind::Opaque => {
                     let inside: Vec<_> = tree.children(&path).map(|(child, _)| child).collect();
                     inside.iter().for_each(|child| tree.remove(child));
                     continue;
                 }
-                Kind::Special(_) | Kind::Attribute(_) => continue,
+                MemberKind::Special(_) | MemberKind::Attribute(_) => continue,
             };
             tree.add(layer, &path, entry.mode, what)?;
         }
         Ok(())
     }
 
-    /// What the archive has and a tree of it has not.
+    /// Returns the entries of the archive that are not in a tree made from it.
     pub fn left_out(&self) -> impl Iterator<Item = LeftOut> {
         self.entries.iter().filter_map(|entry| {
             let what = match &entry.kind {
-                Kind::Special(what) => what.clone(),
-                Kind::Attribute(name) => format!("attribute {name}"),
+                MemberKind::Special(what) => what.clone(),
+                MemberKind::Attribute(name) => format!("attribute {name}"),
                 _ => return None,
             };
             Some(LeftOut { path: format!("/{}", entry.path), what })
@@ -345,18 +353,18 @@ impl Listing {
     /// [`Error::Conflict`] for a hard link or a whiteout, which mean nothing alone.
     pub fn what(&self, entry: &Entry) -> Result<What> {
         match &entry.kind {
-            Kind::Dir => Ok(What::Dir),
-            Kind::File(number, bytes, blake3) => Ok(What::File(Source::File {
+            MemberKind::Dir => Ok(What::Dir),
+            MemberKind::File(number, bytes, blake3) => Ok(What::File(Source::File {
                 path: self.dir.join(number.to_string()),
                 bytes: *bytes,
                 blake3: blake3::Hash::from_hex(blake3).ok().map(Into::into),
             })),
-            Kind::Symlink(target) => Ok(What::Symlink(target.clone())),
-            Kind::Hardlink(_)
-            | Kind::Whiteout
-            | Kind::Opaque
-            | Kind::Special(_)
-            | Kind::Attribute(_) => {
+            MemberKind::Symlink(target) => Ok(What::Symlink(target.clone())),
+            MemberKind::Hardlink(_)
+            | MemberKind::Whiteout
+            | MemberKind::Opaque
+            | MemberKind::Special(_)
+            | MemberKind::Attribute(_) => {
                 let reason = "it is listed for another file".to_owned();
                 Err(Error::Conflict { path: entry.path.clone(), reason })
             }

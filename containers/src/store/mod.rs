@@ -15,4 +15,4 @@ mod listing;
 
 pub(crate) use self::archive::each_path;
 pub use self::archive::{Control, Limits, deb_control, unpack_deb, unpack_tar};
-pub use self::listing::{Entry, Filling, Kind, LeftOut, Listing, Store};
+pub use self::listing::{Entry, Filling, LeftOut, Listing, MemberKind, Store};

@@ -127,7 +127,8 @@ impl Search<'_> {
         if let Some(there) = self.found.get(name) {
             let version = &there.offer.version;
             if !need.versions.holds(version) {
-                let reason = format!("another wheel needs version {version}");
+                let reason =
+                    format!("the wheels need different versions of it, one of them {version}");
                 return Err(wrong(reason, Some("try another version of torch".to_owned())));
             }
         } else {
@@ -153,7 +154,7 @@ impl Search<'_> {
             self.found.insert(name.to_owned(), found);
         }
         // It was there, or has just been put there.
-        self.found.get(name).ok_or_else(|| wrong("it is gone".to_owned(), None))
+        self.found.get(name).ok_or_else(|| wrong("it is no longer in the index".to_owned(), None))
     }
 
     /// Its length and what it says of itself.
@@ -162,7 +163,7 @@ impl Search<'_> {
         let bytes = self.transport.len(url).map_err(|fault| fault.into_error(url))?;
         let Some(bytes) = bytes else {
             let reason = "the server does not say how long it is".to_owned();
-            return Err(Error::Fetch { name: url.to_owned(), reason, hint: None });
+            return Err(Error::Fetch { name: url.to_owned(), reason, hint: None, passes: false });
         };
         // PEP 658 has it beside the wheel; not every index, and not for every wheel.
         let text = match self.transport.read(&format!("{url}.metadata"), MAX_METADATA) {
@@ -194,7 +195,7 @@ fn choose(
         return Ok(offer.clone());
     }
     if suit.count() > 0 {
-        let reason = format!("there is no wheel for Linux on {}", machine(arch));
+        let reason = format!("the index has no wheel for Linux on {}", machine(arch));
         return Err((reason, None));
     }
     let mut there: Vec<&Version> = offers
@@ -206,8 +207,8 @@ fn choose(
     there.dedup();
     let newest: Vec<_> = there.iter().rev().take(5).map(ToString::to_string).collect();
     let hint = match newest.as_slice() {
-        [] => "the index has no wheel of it at all for this platform".to_owned(),
-        newest => format!("the newest are {}", newest.join(", ")),
+        [] => "the index has no version of it for this platform".to_owned(),
+        newest => format!("the newest versions in the index are {}", newest.join(", ")),
     };
     Err(("the index has no such version".to_owned(), Some(hint)))
 }

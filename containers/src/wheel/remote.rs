@@ -26,7 +26,7 @@ const HEADER: u64 = 160 << 10;
 /// [`Error::Fetch`]; [`Error::Archive`] for one that is not a wheel.
 pub(super) fn metadata(url: &str, bytes: u64, transport: &dyn Transport) -> Result<String> {
     let wrong = |reason: &dyn std::fmt::Display| {
-        let reason = format!("no `METADATA` can be read from it: {reason}");
+        let reason = format!("its `METADATA` cannot be read: {reason}");
         Error::Archive { path: url.to_owned(), reason }
     };
     let mut why = None;
@@ -46,11 +46,13 @@ pub(super) fn metadata(url: &str, bytes: u64, transport: &dyn Transport) -> Resu
             let name = zip.name_for_index(*number);
             name.is_some_and(|name| name.is_ok_and(|name| is_metadata(&name)))
         });
-        let number = number.ok_or_else(|| wrong(&"it has none"))?;
+        let number = number.ok_or_else(|| wrong(&"the wheel has no such file"))?;
         let entry = zip.by_index_data(number).map_err(|e| wrong(&e))?;
         let (start, size) = (entry.header_start(), entry.compressed_size());
         if size > MAX_METADATA {
-            return Err(wrong(&format!("it has {size} bytes, over {MAX_METADATA}")));
+            return Err(wrong(&format!(
+                "the file has {size} bytes, more than the limit of {MAX_METADATA}"
+            )));
         }
         let mut remote = zip.into_inner();
         if start < from {
@@ -93,8 +95,8 @@ fn fetch(
     match streamed {
         _ if bytes.len() == room => Ok(bytes),
         Ok(()) => {
-            let reason = format!("it ended {} bytes early", room - bytes.len());
-            Err(Error::Fetch { name: url.to_owned(), reason, hint: None })
+            let reason = format!("the server sent {} bytes too few", room - bytes.len());
+            Err(Error::Fetch { name: url.to_owned(), reason, hint: None, passes: true })
         }
         Err(fault) => Err(fault.into_error(url)),
     }
@@ -121,7 +123,9 @@ impl Read for Remote {
             let skip = usize::try_from(self.at.checked_sub(piece.from)?).ok()?;
             piece.bytes.get(skip..).filter(|rest| !rest.is_empty())
         });
-        let here = here.ok_or_else(|| io::Error::other("it needs a part that was not fetched"))?;
+        let here = here.ok_or_else(|| {
+            io::Error::other("the file is in a part of the wheel that was not fetched")
+        })?;
         let count = here.len().min(buffer.len());
         let (to, from) = (buffer.get_mut(..count), here.get(..count));
         to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());

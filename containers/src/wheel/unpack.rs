@@ -73,10 +73,10 @@ pub(crate) fn each_file(
             continue;
         }
         if entry.encrypted() {
-            return Err(damaged(format!("`{name}` is encrypted")));
+            return Err(damaged(format!("the file `{name}` in it is encrypted")));
         }
         if entry.is_symlink() {
-            return Err(damaged(format!("`{name}` is a link")));
+            return Err(damaged(format!("the file `{name}` in it is a link")));
         }
         if entry.size() > limits.bytes {
             return Err(over("bytes", entry.size(), limits.bytes));

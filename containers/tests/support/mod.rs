@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Mutex;
 
 use gular_containers::Sha256;
-use gular_containers::fetch::{Fault, Transport};
+use gular_containers::fetch::{Fault, Stream, Transport};
 use tar::{EntryType, Header};
 
 /// Documents by URL, and what was asked of them.
@@ -35,16 +35,7 @@ impl Shelf {
     }
 }
 
-impl Transport for Shelf {
-    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
-        let bytes = self.get("read", url)?;
-        if bytes.len() as u64 > limit {
-            let message = format!("`{url}` is over {limit} bytes");
-            return Err(Fault::Failed { message, hint: None });
-        }
-        Ok(bytes.to_owned())
-    }
-
+impl Stream for Shelf {
     fn stream(
         &self,
         url: &str,
@@ -63,9 +54,20 @@ impl Transport for Shelf {
             None => Ok(()),
             Some(_) => {
                 let message = format!("cannot read `{url}`: the connection broke");
-                Err(Fault::Failed { message, hint: Some("try again".to_owned()) })
+                Err(Fault::Failed { message, hint: Some("try again".to_owned()), passes: true })
             }
         }
+    }
+}
+
+impl Transport for Shelf {
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
+        let bytes = self.get("read", url)?;
+        if bytes.len() as u64 > limit {
+            let message = format!("`{url}` is over {limit} bytes");
+            return Err(Fault::lasting(message, None));
+        }
+        Ok(bytes.to_owned())
     }
 
     fn len(&self, url: &str) -> Result<Option<u64>, Fault> {

@@ -31,7 +31,7 @@ pub fn n_blocks(len_bytes: u64) -> u64 {
     len_bytes.div_ceil(BLOCK_LEN).max(1)
 }
 
-/// What the blocks of a file hash to: tells for any one of them whether its bytes are right.
+/// The chaining values of a file's blocks: tells for any one of them whether its bytes are right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockTree {
     /// One value per block, so never empty.
@@ -40,7 +40,8 @@ pub struct BlockTree {
 }
 
 impl BlockTree {
-    /// The tree of a file of `len_bytes` with these values; `None` unless there is one per block.
+    /// Makes the tree of a file of `len_bytes` from these values; `None` unless there is one value
+    /// per block.
     #[must_use]
     pub fn new(cvs: Vec<[u8; 32]>, len_bytes: u64) -> Option<Self> {
         (cvs.len() as u64 == n_blocks(len_bytes)).then_some(Self { cvs, len: len_bytes })
@@ -59,7 +60,7 @@ impl BlockTree {
         Self::of_range(file, 0..file.len_bytes(), &mut |_| Ok(()))
     }
 
-    /// The tree of the bytes `range` of `file` alone, as if they were a file.
+    /// Hashes the bytes `range` of `file`, as if they were a file of their own.
     ///
     /// `watch` is shown each block that was read; an error that it returns ends the walk.
     ///
@@ -96,13 +97,14 @@ impl BlockTree {
         self.cvs.len()
     }
 
-    /// The bytes of the file that are block `block`; an empty range past the last block.
+    /// Returns the bytes of the file that belong to block `block`; an empty range past the last
+    /// block.
     #[must_use]
     pub fn range(&self, block: u64) -> Range<u64> {
         range_of(block, self.len)
     }
 
-    /// The blocks that hold the bytes `range`.
+    /// Returns the blocks that hold the bytes `range`.
     #[must_use]
     pub fn blocks_of(&self, range: &Range<u64>) -> Range<u64> {
         match range.is_empty() {
@@ -111,7 +113,7 @@ impl BlockTree {
         }
     }
 
-    /// Whether `bytes` are those of block `block`; past the last block nothing is.
+    /// Returns whether `bytes` are those of block `block`; false past the last block.
     #[must_use]
     pub fn accepts(&self, block: u64, bytes: &[u8]) -> bool {
         let expected = usize::try_from(block).ok().and_then(|block| self.cvs.get(block));
@@ -122,7 +124,7 @@ impl BlockTree {
         fits && expected.is_some_and(|cv| block_cv(block, bytes, single) == *cv)
     }
 
-    /// Reads block `block` of `file` into `buffer`, for [`BlockTree::accepts`] to judge.
+    /// Reads block `block` of `file` into `buffer`; check it with [`BlockTree::accepts`].
     ///
     /// # Errors
     /// Those of [`ReadAt::read_at`].

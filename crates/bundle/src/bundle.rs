@@ -128,38 +128,38 @@ impl Bundle {
         Ok(Self { dir, data, manifest, digest, options, starts, fields, open, source, guard })
     }
 
-    /// The same, whose shards `source` brings when they are needed. Whoever reads one holds and
-    /// brings it first, as the loader of `gular-runtime` does.
+    /// Sets the source that fetches shards when they are needed. Whoever reads one holds and brings
+    /// it first, as the loader of `gular-runtime` does.
     #[must_use]
     pub fn with_source(self, source: Arc<dyn ShardSource>) -> Self {
         Self { source: Some(source), ..self }
     }
 
-    /// What brings the shards, unless they are all there.
+    /// The source that fetches shards; `None` if all shards are in the folder.
     #[must_use]
     pub fn source(&self) -> Option<&Arc<dyn ShardSource>> {
         self.source.as_ref()
     }
 
-    /// The same, which keeps `guard` as long as it is open, such as a lock of its files.
+    /// Keeps `guard`, such as a lock of the bundle's files, as long as the bundle is open.
     #[must_use]
     pub fn with_guard(self, guard: impl fmt::Debug + Send + Sync + 'static) -> Self {
         Self { guard: Some(Box::new(guard)), ..self }
     }
 
-    /// What the bundle consists of.
+    /// The manifest, which lists all that the bundle consists of.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The bundle's identity.
+    /// The digest of the manifest, which identifies the bundle.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The folder it was opened from.
+    /// The folder that the bundle was opened from.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -191,7 +191,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// All bytes of an index, or of another small file of the manifest.
+    /// Reads all bytes of an index, or of another small file in the manifest.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Length`] and [`Error::Digest`] when they are not those
@@ -214,8 +214,8 @@ impl Bundle {
         Ok(bytes)
     }
 
-    /// Asks the file system whether every shard and index is there and as long as
-    /// the manifest says: a cut copy is found before much is read.
+    /// Checks in the file system that every shard and index exists and has the length in the
+    /// manifest: a cut copy is found before much is read.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Length`].
@@ -232,7 +232,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Where a shard or index of the manifest lies, or would lie.
+    /// Returns the path of a shard or index, whether or not it exists.
     #[must_use]
     pub fn path_of(&self, file: &FileEntry) -> PathBuf {
         stored_file(&self.data, file)
@@ -244,7 +244,7 @@ impl Bundle {
         self.manifest.n_samples(split)
     }
 
-    /// The shard and row of sample `index` of `split`.
+    /// Returns the shard and row of sample `index` of `split`.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] past the last sample.
@@ -281,8 +281,9 @@ impl Bundle {
         self.open.close(shard);
     }
 
-    /// Where the samples of a shard lie. The shard itself is not needed where it is absent: in a
-    /// job that was sent some of them, and in a bundle whose shards are brought on demand.
+    /// Returns the index of a shard, which says where its samples are. The shard itself is not
+    /// needed where it is absent: in a job that was sent some of them, and in a bundle whose shards
+    /// are brought on demand.
     ///
     /// # Errors
     /// Those of [`Bundle::shard`].
@@ -306,7 +307,7 @@ impl Bundle {
         entry.view.as_ref().map(|view| self.read_file(view)).transpose()
     }
 
-    /// What was opened so far, and is held.
+    /// Returns what the bundle has opened so far, and what it holds.
     #[must_use]
     pub fn opened(&self) -> Opened {
         self.open.counts()

@@ -11,7 +11,7 @@ pub struct Digest([u8; 32]);
 
 /// A text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a BLAKE3 digest of 64 lower-case hex digits")]
+#[error("`{text}` is not a BLAKE3 digest; expected 64 lower-case hexadecimal digits")]
 pub struct DigestError {
     /// The refused text.
     pub text: String,
@@ -67,7 +67,7 @@ impl Digest {
 pub struct StreamDigest(blake3::Hasher);
 
 impl StreamDigest {
-    /// Of nothing yet.
+    /// Starts a digest of no bytes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -78,7 +78,7 @@ impl StreamDigest {
         self.0.update(bytes);
     }
 
-    /// The digest of all of them.
+    /// Returns the digest of all bytes added.
     #[must_use]
     pub fn finish(&self) -> Digest {
         self.0.finalize().into()
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn json_has_the_text_that_is_shown() {
         #[derive(Serialize)]
-        struct Report {
+        struct Printed {
             #[serde(serialize_with = "Digest::serialize_or_empty")]
             digest: Option<Digest>,
         }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(json, format!("\"{digest}\""));
         assert_eq!(serde_json::from_str::<Digest>(&json).unwrap(), digest);
         assert!(serde_json::from_str::<Digest>("\"blake3:00\"").is_err());
-        let report = |digest| serde_json::to_string(&Report { digest }).unwrap();
+        let report = |digest| serde_json::to_string(&Printed { digest }).unwrap();
         assert_eq!(report(Some(digest)), format!("{{\"digest\":{json}}}"));
         assert_eq!(report(None), "{\"digest\":\"\"}");
     }

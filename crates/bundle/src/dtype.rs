@@ -47,7 +47,7 @@ impl Dtype {
         }
     }
 
-    /// As NumPy names the type, little-endian; it has no `bf16`.
+    /// NumPy's name of this type, little-endian; `None` for `bf16`, which NumPy does not have.
     #[must_use]
     pub const fn numpy(self) -> Option<&'static str> {
         Some(match self {

@@ -12,7 +12,7 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] gular_files::Error),
     /// A file or header is larger than its limit.
-    #[error("`{path}`: {what} of {found} bytes is over the limit of {limit}")]
+    #[error("`{path}` has {what} of {found} bytes, more than the limit of {limit}")]
     TooLarge {
         /// The file.
         path: String,
@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// An index gives a sample a label that is not a class of the bundle.
     #[error(
-        "`{path}` is damaged: sample `{key}` has label {label}, the bundle has {n_classes} classes"
+        "`{path}` is damaged: sample `{key}` has label {label}, but the bundle has only {n_classes} classes"
     )]
     Label {
         /// The index.
@@ -68,7 +68,7 @@ pub enum Error {
         n_classes: usize,
     },
     /// A file has another length than the manifest says.
-    #[error("`{path}` is {found} bytes, the manifest says {expected}")]
+    #[error("`{path}` has {found} bytes, expected {expected} as in the manifest")]
     Length {
         /// The file.
         path: String,
@@ -88,7 +88,7 @@ pub enum Error {
         found: Digest,
     },
     /// A block of a shard has other bytes than were packed.
-    #[error("bytes {start}..{end} of `{path}` differ from those packed")]
+    #[error("`{path}` is damaged: bytes {start} to {end} differ from what was packed")]
     Block {
         /// The file.
         path: String,
@@ -101,7 +101,9 @@ pub enum Error {
     #[error(transparent)]
     SampleDigest(Box<SampleFault>),
     /// A sample number past the end.
-    #[error("`{what}` has {n_samples} samples, and sample {index} was requested")]
+    #[error(
+        "there is no sample {index} in `{what}`: it has {n_samples} samples, and the first one is sample 0"
+    )]
     OutOfRange {
         /// The split or shard.
         what: String,
@@ -111,7 +113,7 @@ pub enum Error {
         n_samples: u64,
     },
     /// A field that the bundle does not have.
-    #[error("the bundle has no field `{field}`; it has {known}")]
+    #[error("the bundle has no field `{field}`; its fields are {known}")]
     NoField {
         /// The field asked for.
         field: String,
@@ -119,7 +121,7 @@ pub enum Error {
         known: String,
     },
     /// A value that does not fit its field.
-    #[error("sample `{key}`: {reason}")]
+    #[error("sample `{key}` cannot be stored: {reason}")]
     Value {
         /// The sample.
         key: String,
@@ -135,7 +137,9 @@ pub enum Error {
         reason: String,
     },
     /// Samples that an envelope has no place for.
-    #[error("envelope `{envelope}` cannot hold the samples of a shard in `{path}`: {reason}")]
+    #[error(
+        "the samples of a shard in `{path}` cannot be written in the envelope `{envelope}`: {reason}"
+    )]
     Unfit {
         /// The envelope.
         envelope: Envelope,
@@ -145,13 +149,15 @@ pub enum Error {
         reason: String,
     },
     /// An envelope that this build does not write.
-    #[error("envelope `{envelope}` cannot be written by this build")]
+    #[error("this build cannot write the envelope `{envelope}`")]
     Unwritable {
         /// The envelope.
         envelope: Envelope,
     },
     /// A file of an envelope whose structure this build does not know.
-    #[error("`{path}`: this build cannot read the structure of envelope `{envelope}`")]
+    #[error(
+        "`{path}` cannot be read: this build does not know the structure of the envelope `{envelope}`"
+    )]
     Unwalked {
         /// The file.
         path: String,
@@ -172,7 +178,7 @@ pub enum Error {
 /// A value whose bytes are not those that were packed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "sample `{key}` in `{path}`: bytes {offset}..{end} of field `{field}` have digest {found}, expected {expected}"
+    "sample `{key}` in `{path}` is damaged: bytes {offset} to {end}, its field `{field}`, have digest {found}, expected {expected}"
 )]
 pub struct SampleFault {
     /// The shard.
@@ -192,7 +198,7 @@ pub struct SampleFault {
 }
 
 impl Error {
-    /// Whether it is of the file that was called `path`.
+    /// Returns whether the error is about the file that was called `path`.
     #[must_use]
     pub fn is_of(&self, path: &str) -> bool {
         match self {
@@ -212,48 +218,50 @@ impl Error {
         match self {
             Self::Malformed { reason, .. } => reason.clone(),
             Self::Label { key, label, n_classes, .. } => {
-                format!("sample `{key}` has label {label}, the bundle has {n_classes} classes")
+                format!(
+                    "sample `{key}` has label {label}, but the bundle has only {n_classes} classes"
+                )
             }
             Self::Io(error) => format!("cannot {} it: {}", error.action, error.source),
             Self::TooLarge { what, found, limit, .. } => {
-                format!("{what} of {found} bytes is over the limit of {limit}")
+                format!("it has {what} of {found} bytes, more than the limit of {limit}")
             }
             Self::Format { expected, found, .. } => {
-                format!("is not a {expected}: its format is {found}")
+                format!("it is not a {expected}: its format is {found}")
             }
             other => other.to_string(),
         }
     }
 
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-                Some("check the path; a bundle is a folder with `manifest.json`")
+                Some("check the path; a bundle is a folder that contains `manifest.json`")
             }
             Self::Io(error) => error.hint(),
-            Self::TooNew { .. } => Some("read it with a newer release"),
+            Self::TooNew { .. } => Some("read it with a newer release of this program"),
             Self::Length { .. }
             | Self::Digest { .. }
             | Self::Block { .. }
             | Self::SampleDigest(_) => {
-                Some("fetch or copy the file again: this copy is not the one described")
+                Some("fetch or copy the file again: this copy differs from the one in the manifest")
             }
             Self::Malformed { .. }
             | Self::Label { .. }
             | Self::Format { .. }
             | Self::TooLarge { .. } => {
-                Some("it may be cut short or not part of a bundle; copy or fetch it again")
+                Some("the file may be cut short, or not part of a bundle; copy or fetch it again")
             }
-            Self::OutOfRange { .. } | Self::NoField { .. } => {
-                Some("the bundle's manifest lists its fields and counts")
-            }
+            Self::OutOfRange { .. } | Self::NoField { .. } => Some(
+                "the bundle's manifest lists its fields and the number of samples in each shard",
+            ),
             Self::NotInPlace { .. } => {
-                Some("unpack it to a folder of files and pack that, or write it again uncompressed")
+                Some("unpack it to a folder and pack that, or write the file again uncompressed")
             }
             Self::Unfit { .. } | Self::Unwritable { .. } => {
-                Some("use envelope `shards`, which can hold any bundle")
+                Some("use the envelope `shards`, which can hold any bundle")
             }
             Self::Value { .. } | Self::Unwalked { .. } | Self::Path(_) | Self::Stopped { .. } => {
                 None

@@ -78,7 +78,7 @@ impl TryFrom<FieldLine> for Field {
     fn try_from(line: FieldLine) -> Result<Self, String> {
         let FieldLine { name, kind, dtype, shape, media_types, bands, nodata, crs, transform } =
             line;
-        let missing = |kind, member| format!("field `{name}` is `{kind}` and has no `{member}`");
+        let missing = |kind, member| format!("field `{name}` of kind `{kind}` has no `{member}`");
         let kind = match kind {
             KindName::Fixed => FieldKind::Fixed {
                 dtype: dtype.ok_or_else(|| missing("fixed", "dtype"))?,
@@ -225,7 +225,8 @@ impl TryFrom<String> for FieldName {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("`{}` is not a field name", text.escape_debug()))
+        Self::parse(&text)
+            .ok_or_else(|| format!("`{}` is not a valid field name", text.escape_debug()))
     }
 }
 

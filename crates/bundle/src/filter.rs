@@ -1,4 +1,4 @@
-//! Which samples are meant: a condition as people write it.
+//! Selects samples by a condition that people write.
 //!
 //! ```text
 //! class = cat,dog and not key ~ '*/draft/*' and (bytes > 10000 or split != train)
@@ -32,11 +32,11 @@ pub struct FilterError {
     pub reason: String,
 }
 
-/// What a [`Filter`] is told of a sample.
+/// What a [`Filter`] needs to know about a sample.
 pub struct Facts<'a> {
-    /// Its key.
+    /// The sample's key.
     pub key: &'a str,
-    /// Its split.
+    /// The sample's split.
     pub split: Split,
     /// Its class; -1 where it is unknown, `None` in a bundle without labels.
     pub label: Option<i32>,
@@ -138,7 +138,20 @@ impl Filter {
     /// # Errors
     /// [`FilterError`] says where the text goes wrong, or names what the bundle does not have.
     pub fn parse(text: &str, fields: &[Field], classes: &[String]) -> Result<Self, FilterError> {
-        let mut parser = Parser { text, rest: text, fields, classes, depth: 0 };
+        Self::read(Parser { text, rest: text, fields, classes, depth: 0, is_sketch: false })
+    }
+
+    /// Checks what can be checked before the bundle is known: its fields and classes may be any.
+    ///
+    /// # Errors
+    /// Those of [`Filter::parse`] that it gives for every bundle.
+    pub fn check(text: &str) -> Result<(), FilterError> {
+        let (fields, classes) = (&[], &[]);
+        Self::read(Parser { text, rest: text, fields, classes, depth: 0, is_sketch: true })
+            .map(drop)
+    }
+
+    fn read(mut parser: Parser<'_>) -> Result<Self, FilterError> {
         let root = parser.any()?;
         match parser.peek() {
             None => Ok(Self { root }),
@@ -146,7 +159,7 @@ impl Filter {
         }
     }
 
-    /// The fields whose stored values may be asked for, each once, in their order.
+    /// The fields whose stored values the condition may need, each once, in their order.
     #[must_use]
     pub fn fields(&self) -> Vec<FieldIdx> {
         let mut fields = BTreeSet::new();
@@ -154,7 +167,7 @@ impl Filter {
         fields.into_iter().collect()
     }
 
-    /// Whether a sample is meant.
+    /// Returns whether the condition selects a sample.
     ///
     /// # Errors
     /// Those of [`Facts::value`].
@@ -327,6 +340,8 @@ struct Parser<'a> {
     fields: &'a [Field],
     classes: &'a [String],
     depth: u32,
+    /// Whether other names than those of `fields` may be fields too.
+    is_sketch: bool,
 }
 
 /// How a subject and its values are compared.
@@ -372,7 +387,7 @@ impl<'a> Parser<'a> {
     fn one(&mut self) -> Result<Node, FilterError> {
         self.depth = self.depth.saturating_add(1);
         if self.depth > MOST_DEPTH {
-            return Err(self.wrong("it is nested deeper than 64"));
+            return Err(self.wrong("the condition is nested deeper than 64 levels"));
         }
         let node = if self.word("not") {
             Node::Not(Box::new(self.one()?))
@@ -395,17 +410,16 @@ impl<'a> Parser<'a> {
         let name = self.bare();
         let subject = match self.subject(name) {
             Some(subject) => subject,
+            None if self.is_sketch && !name.is_empty() => return self.sketched(),
             None => {
                 self.rest = start;
-                return Err(self.wrong(&format!("expected one of {}", self.known())));
+                return Err(match self.is_sketch {
+                    true => self.wrong("expected a name, such as `key`, `split` or `class`"),
+                    false => self.wrong(&format!("expected one of {}", self.known())),
+                });
             }
         };
-        self.skip_space();
-        let found = OPERATORS.iter().find(|(sign, _)| self.rest.starts_with(sign));
-        let Some((sign, operator)) = found else {
-            return Err(self.wrong("expected `=`, `!=`, `<`, `<=`, `>`, `>=`, `~` or `!~`"));
-        };
-        self.eat(sign);
+        let operator = self.operator()?;
         let is_number = matches!(subject, Subject::Label | Subject::Bytes | Subject::Number(..));
         let node = match operator {
             Operator::Is | Operator::IsNot => {
@@ -424,13 +438,40 @@ impl<'a> Parser<'a> {
                 };
                 Node::Compared(subject, wanted, number)
             }
-            _ if is_number => return Err(self.wrong(&format!("`{name}` is a number, not text"))),
-            _ => return Err(self.wrong(&format!("`{name}` is text, which has no order"))),
+            _ if is_number => {
+                return Err(self.wrong(&format!(
+                    "`{name}` is a number: compare it with `=`, `!=`, `<`, `<=`, `>` or `>=`"
+                )));
+            }
+            _ => {
+                return Err(self
+                    .wrong(&format!("`{name}` is text: compare it with `=`, `!=`, `~` or `!~`")));
+            }
         };
         Ok(match operator {
             Operator::IsNot | Operator::NotLike => Node::Not(Box::new(node)),
             _ => node,
         })
+    }
+
+    /// What is behind a name of which nothing is known.
+    fn sketched(&mut self) -> Result<Node, FilterError> {
+        let operator = self.operator()?;
+        self.text()?;
+        while matches!(operator, Operator::Is | Operator::IsNot) && self.eat(",") {
+            self.text()?;
+        }
+        Ok(Node::All(Vec::new()))
+    }
+
+    fn operator(&mut self) -> Result<Operator, FilterError> {
+        self.skip_space();
+        let found = OPERATORS.iter().find(|(sign, _)| self.rest.starts_with(sign));
+        let Some((sign, operator)) = found else {
+            return Err(self.wrong("expected `=`, `!=`, `<`, `<=`, `>`, `>=`, `~` or `!~`"));
+        };
+        self.eat(sign);
+        Ok(*operator)
     }
 
     fn subject(&self, name: &str) -> Option<Subject> {
@@ -480,7 +521,7 @@ impl<'a> Parser<'a> {
             };
             match Number::parse(&text, dtype) {
                 Some(number) => return Ok(Value::Number(number)),
-                None => "it is not a number".to_owned(),
+                None => "expected a number".to_owned(),
             }
         } else if subject == Subject::Class && !self.classes.contains(&text) {
             format!("`{}` is not a class of the bundle, which has {}", text.escape_debug(), {
@@ -685,9 +726,9 @@ mod tests {
         check("class", 6, "expected `=`");
         check("class = dog", 9, "`dog` is not a class");
         check("class = cat dog", 13, "expected `and`");
-        check("class < cat", 8, "has no order");
+        check("class < cat", 8, "is text");
         check("label ~ 1", 8, "is a number");
-        check("label = one", 9, "not a number");
+        check("label = one", 9, "expected a number");
         check("split = dev", 9, "`train`, `val` or `test`");
         check("(label = 0", 11, "expected `)`");
         check("key = 'a", 7, "no closing");
@@ -695,6 +736,27 @@ mod tests {
         check(&"(".repeat(1000), 65, "nested deeper");
         let error = Filter::parse("class = cat", &fields()[..1], &[]).unwrap_err();
         assert!(error.reason.contains("expected one of `key`, `split`, `bytes`"), "{error}");
+    }
+
+    #[test]
+    fn a_condition_is_checked_as_far_as_no_bundle_is_needed() {
+        for text in
+            ["class = dog and depth > 9", "site ~ 'north*' or not (box = 1, 2)", "label = 3"]
+        {
+            Filter::check(text).unwrap();
+        }
+        let check = |text: &str, at: usize, word: &str| {
+            let error = Filter::check(text).unwrap_err();
+            assert_eq!(error.at, at, "{error}");
+            assert!(error.reason.contains(word), "{error}");
+        };
+        check("", 1, "expected a name");
+        check("depth", 6, "expected `=`");
+        check("depth >", 8, "expected a value");
+        check("class = cat dog", 13, "expected `and`");
+        check("split = dev", 9, "`train`, `val` or `test`");
+        check("bytes ~ 1", 8, "is a number");
+        check("(site = a", 10, "expected `)`");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! module here names the section it implements. This crate opens no socket
 //! and knows no tensor library.
 
+#![forbid(unsafe_code)]
 #![warn(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -22,6 +23,7 @@
 )]
 
 mod block;
+mod block_list;
 mod bundle;
 mod digest;
 mod dtype;
@@ -43,6 +45,7 @@ mod tensors;
 mod view;
 
 pub use block::{BLOCK_BYTES, BlockTree, n_blocks};
+pub use block_list::{BLOCKS_SUFFIX, MAX_BLOCKS_BYTES};
 pub use bundle::{Bundle, OpenOptions, SampleId};
 pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;

@@ -10,14 +10,19 @@
 //! ]}
 //! ```
 
+mod about;
+mod entry;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use gular_files::TEMP_PREFIX;
-use serde::de::Visitor;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::{BundlePath, Decimal, Digest, Dtype, Error, Field, FieldIdx, FieldKind, Split};
+use crate::{BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, Split};
+
+pub use about::{About, MadeValue, Statistics};
+pub use entry::{FileEntry, ShardEntry};
 
 /// The file name of a manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -32,12 +37,12 @@ const MAX_DEPTH: u32 = 128;
 /// More samples than this in one shard are refused; the index counts in 32 bits.
 pub const MAX_SHARD_SAMPLES: u64 = i32::MAX as u64;
 
-/// What a bundle consists of; its canonical bytes' digest is the bundle's identity.
+/// Lists all that a bundle consists of; the digest of its canonical bytes identifies the bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// The file format of all shards.
     pub envelope: Envelope,
-    /// What was done to the images.
+    /// How the images are stored.
     pub payload: Payload,
     /// The parts of every sample, `image` first.
     pub fields: Vec<Field>,
@@ -76,11 +81,11 @@ pub enum Envelope {
 }
 
 impl Envelope {
-    /// All that a bundle can be written in.
+    /// All envelopes in which a bundle can be written.
     pub const ALL: [Self; 6] =
         [Self::Shards, Self::Arrow, Self::Parquet, Self::Hdf5, Self::Tar, Self::Squashfs];
 
-    /// What others write and we only read where it is.
+    /// The envelopes of other programs that are only read, in place.
     pub const ADOPTED: [Self; 2] = [Self::Mds, Self::Ffcv];
 
     /// The name in manifest and options.
@@ -98,7 +103,7 @@ impl Envelope {
         }
     }
 
-    /// What names of shards end in.
+    /// The extension of shards in this envelope.
     #[must_use]
     pub const fn extension(self) -> &'static str {
         match self {
@@ -120,7 +125,7 @@ impl std::fmt::Display for Envelope {
     }
 }
 
-/// What was done to the images on their way into the bundle.
+/// How the images were changed when they were packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Payload {
@@ -130,165 +135,6 @@ pub enum Payload {
     Reencoded,
     /// Decoded to a fixed shape.
     Raw,
-}
-
-/// A text or a number in [`Manifest::made`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MadeValue {
-    /// A number up to 2^53.
-    Number(u64),
-    /// A text.
-    Text(String),
-}
-
-/// Texts about a dataset, all optional.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
-    /// The dataset's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// What it holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Its licence, as an SPDX expression where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub licence: Option<String>,
-    /// How to cite it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub citation: Option<String>,
-    /// Where it is from, such as a URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-}
-
-/// Exact sums over the pixels of split `train`, one entry per channel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Statistics {
-    /// The number of pixels summed.
-    pub pixels: u64,
-    /// The sum of their values, as decimal text.
-    pub sum: Vec<Decimal>,
-    /// The sum of their squares, as decimal text.
-    pub sum_of_squares: Vec<Decimal>,
-}
-
-/// One shard and its index.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "ShardLine", into = "ShardLine")]
-pub struct ShardEntry {
-    /// The split all of its samples belong to.
-    pub split: Split,
-    /// Its file.
-    pub file: FileEntry,
-    /// The number of samples.
-    pub samples: u64,
-    /// Its index.
-    pub index: FileEntry,
-    /// Its view, where not all samples of the index count, or have other labels.
-    pub view: Option<FileEntry>,
-}
-
-impl ShardEntry {
-    /// Its files: the shard, its index, its view.
-    pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
-        [&self.file, &self.index].into_iter().chain(&self.view)
-    }
-
-    /// Its files but for the shard itself: those that say where its samples are.
-    pub fn listings(&self) -> impl Iterator<Item = &FileEntry> {
-        self.files().skip(1)
-    }
-
-    /// The bytes of all its files.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.files().fold(0, |sum, file| sum.saturating_add(file.bytes))
-    }
-}
-
-/// A file of the bundle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileEntry {
-    /// Its path below the data folder.
-    pub name: BundlePath,
-    /// Its length.
-    pub bytes: u64,
-    /// Its digest.
-    #[serde(rename = "blake3", with = "hex_digest")]
-    pub digest: Digest,
-}
-
-/// [`ShardEntry`] as it is written: with the members of its file between its own.
-#[derive(Serialize, Deserialize)]
-struct ShardLine {
-    split: Split,
-    name: BundlePath,
-    bytes: u64,
-    #[serde(with = "hex_digest")]
-    blake3: Digest,
-    samples: u64,
-    index: FileEntry,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    view: Option<FileEntry>,
-}
-
-impl From<ShardLine> for ShardEntry {
-    fn from(line: ShardLine) -> Self {
-        let ShardLine { split, name, bytes, blake3: digest, samples, index, view } = line;
-        Self { split, file: FileEntry { name, bytes, digest }, samples, index, view }
-    }
-}
-
-impl From<ShardEntry> for ShardLine {
-    fn from(entry: ShardEntry) -> Self {
-        let ShardEntry { split, file, samples, index, view } = entry;
-        let FileEntry { name, bytes, digest } = file;
-        Self { split, name, bytes, blake3: digest, samples, index, view }
-    }
-}
-
-impl Serialize for MadeValue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Number(number) => serializer.serialize_u64(*number),
-            Self::Text(text) => serializer.serialize_str(text),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for MadeValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl Visitor<'_> for Either {
-            type Value = MadeValue;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a text or a whole number, 0 or more")
-            }
-
-            fn visit_u64<E>(self, number: u64) -> Result<MadeValue, E> {
-                Ok(MadeValue::Number(number))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<MadeValue, E> {
-                Ok(MadeValue::Text(text.to_owned()))
-            }
-        }
-        deserializer.deserialize_any(Either)
-    }
-}
-
-mod hex_digest {
-    use super::Digest;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(digest: &Digest, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&digest.hex())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Digest, D::Error> {
-        Digest::parse(&String::deserialize(d)?).map_err(serde::de::Error::custom)
-    }
 }
 
 /// The first two members; read before the rest, whose rules depend on them.
@@ -359,7 +205,7 @@ impl Manifest {
             return Err(Error::TooNew { path: path.to_owned(), found, supported });
         }
         if head.version == 0 {
-            return Err(Error::malformed(path, "its version is 0"));
+            return Err(Error::malformed(path, "its version is 0, expected 1 or more"));
         }
         let b: Body = json_of(path, bytes)?;
         let manifest = Self {
@@ -373,7 +219,10 @@ impl Manifest {
             shards: b.shards,
         };
         if head.version == 1 && manifest.is_derived() {
-            return Err(Error::malformed(path, "version 1 has no views, and a shard lists one"));
+            return Err(Error::malformed(
+                path,
+                "its version is 1, which has no views, but a shard lists one",
+            ));
         }
         match manifest.fault() {
             Some(reason) => Err(Error::malformed(path, reason)),
@@ -412,7 +261,7 @@ impl Manifest {
         if self.is_derived() { crate::MANIFEST_VERSION } else { 1 }
     }
 
-    /// Whether some shard has a view.
+    /// Returns whether at least one shard has a view.
     #[must_use]
     pub fn is_derived(&self) -> bool {
         self.shards.iter().any(|shard| shard.view.is_some())
@@ -492,11 +341,14 @@ impl Manifest {
                 return Some(format!("field `{}` occurs twice", field.name));
             }
             if !field.is_bytes() && field.size_bytes().is_none_or(|n| n > i32::MAX as u64) {
-                return Some(format!("a value of field `{}` is over 2 GiB", field.name));
+                return Some(format!(
+                    "a value of field `{}` would be larger than 2 GiB",
+                    field.name
+                ));
             }
             let scalar = FieldKind::Fixed { dtype: Dtype::I64, shape: Vec::new() };
             if field.is_label() && field.kind != scalar {
-                return Some("field `label` is not an i64 scalar".to_owned());
+                return Some("field `label` is not a single i64 number per sample".to_owned());
             }
         }
         None
@@ -505,7 +357,7 @@ impl Manifest {
     fn class_fault(&self) -> Option<String> {
         let mut names = HashSet::new();
         if self.classes.len() > i32::MAX as usize {
-            return Some(format!("it has {} classes", self.classes.len()));
+            return Some(format!("it has {} classes, more than allowed", self.classes.len()));
         }
         self.classes
             .iter()
@@ -522,7 +374,7 @@ impl Manifest {
             let name = &shard.file.name;
             if shard.split < last {
                 return Some(format!(
-                    "shard {i} `{name}` of `{}` comes after `{last}`",
+                    "shard {i} `{name}` of split `{}` is listed after `{last}`, so the shards are not in order",
                     shard.split
                 ));
             }
@@ -541,13 +393,13 @@ impl Manifest {
             }
             if shard.index.bytes > MAX_INDEX_BYTES {
                 return Some(format!(
-                    "the index of shard {i} `{name}` has {} bytes, over the limit of {MAX_INDEX_BYTES}",
+                    "the index of shard {i} `{name}` has {} bytes, more than the limit of {MAX_INDEX_BYTES}",
                     shard.index.bytes
                 ));
             }
             if let Some(view) = shard.view.as_ref().filter(|view| view.bytes > MAX_INDEX_BYTES) {
                 return Some(format!(
-                    "the view of shard {i} `{name}` has {} bytes, over the limit of {MAX_INDEX_BYTES}",
+                    "the view of shard {i} `{name}` has {} bytes, more than the limit of {MAX_INDEX_BYTES}",
                     view.bytes
                 ));
             }
@@ -573,7 +425,7 @@ impl Manifest {
 /// Reads JSON; an error names the member, such as `shards[2].index.bytes`, and says what
 /// was expected and found.
 fn json_of<'de, T: Deserialize<'de>>(path: &str, bytes: &'de [u8]) -> Result<T, Error> {
-    let wrong = |reason: String| Error::malformed(path, format!("not a manifest: {reason}"));
+    let wrong = |reason: String| Error::malformed(path, format!("it is not a manifest: {reason}"));
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let read =
         serde_path_to_error::deserialize(&mut json).map_err(|e| match e.path().iter().next() {
@@ -695,7 +547,7 @@ pub(crate) mod tests {
             let error = Manifest::parse("m", bad.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(word), "{from} -> {to}: {error}");
         };
-        check("\"version\":2", "\"version\":1", "version 1 has no views");
+        check("\"version\":2", "\"version\":1", "its version is 1, which has no views");
         check("\"bytes\":1234", "\"bytes\":9000000000000", "the view of shard 1");
         check(
             "train-0123456789abcdef.view",
@@ -713,20 +565,20 @@ pub(crate) mod tests {
             ("\"version\":1", "\"version\":3", "newer than 2"),
             ("\"version\":1", "\"version\":0", "version is 0"),
             ("\"samples\":9001", "\"samples\":99999999999", "has room for"),
-            ("\"bytes\":900000", "\"bytes\":9000000000000", "over the limit"),
+            ("\"bytes\":900000", "\"bytes\":9000000000000", "more than the limit"),
             ("\"samples\":9001", "\"samples\":0", "has room for"),
             ("\"samples\":9001", "\"samples\":-1", "invalid value"),
             ("\"bytes\":1073741824", "\"bytes\":9223372036854775807", "overflow"),
             ("\"name\":\"label\"", "\"name\":\"image\"", "occurs twice"),
-            ("\"name\":\"label\"", "\"name\":\"Label\"", "not a field name"),
-            ("\"dtype\":\"i64\"", "\"dtype\":\"f32\"", "not an i64 scalar"),
+            ("\"name\":\"label\"", "\"name\":\"Label\"", "not a valid field name"),
+            ("\"dtype\":\"i64\"", "\"dtype\":\"f32\"", "not a single i64 number"),
             ("dög \\\"x\\\"", "cat", "class `cat` occurs twice"),
             ("\"name\":\"val-", "\"name\":\"../val-", "not a safe relative path"),
             ("\"name\":\"val-", "\"name\":\".gular-tmp-fetch-val-", "a temporary file"),
             // Two shards of one name whose digests are unlike.
             ("abcde2.safetensors", "abcde1.safetensors", "is listed twice"),
             ("\"split\":\"val\"", "\"split\":\"val\",\"split\":\"val\"", "duplicate"),
-            ("{\"split\":\"train\"", "{\"split\":\"val\"", "comes after"),
+            ("{\"split\":\"train\"", "{\"split\":\"val\"", "is listed after"),
         ] {
             let bad = text.replacen(from, to, 1);
             assert_ne!(bad, text, "{from}");
@@ -781,7 +633,7 @@ pub(crate) mod tests {
         check(
             "\"blake3\":\"",
             "\"blake3\":\"xx",
-            &["`shards[0].blake3`", "`xx", "64 lower-case hex digits"],
+            &["`shards[0].blake3`", "`xx", "64 lower-case hexadecimal digits"],
         );
         check("\"name\":\"label\"", "\"name\":\"Label\"", &["`fields[1].name`", "`Label`"]);
         // A member that is missing, or there twice.

@@ -22,7 +22,7 @@ use crate::{Error, Shard, ShardIdx};
 // average, this often. By chance that happens to one shard in e^16 (9 million).
 const TURNS: u64 = 16;
 
-/// What a bundle has opened so far, and holds.
+/// Counts of what a bundle has opened so far, and what it holds now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Opened {
     /// Indexes that were read whole, compared with their digest, and accepted.

@@ -55,14 +55,14 @@ impl BundlePath {
             return Some("it is longer than 4095 bytes");
         }
         if text.contains('\\') {
-            return Some("it holds a backslash");
+            return Some("it contains a backslash");
         }
         if text.chars().any(char::is_control) {
-            return Some("it holds a control character");
+            return Some("it contains a control character");
         }
         text.split('/').find_map(|segment| match segment {
-            "" => Some("it is absolute or has an empty segment"),
-            "." | ".." => Some("it has a segment `.` or `..`"),
+            "" => Some("it begins or ends with a slash, or has two in a row"),
+            "." | ".." => Some("one of its parts between slashes is `.` or `..`"),
             _ => None,
         })
     }
@@ -126,9 +126,9 @@ mod tests {
     fn unsafe_paths_are_refused_with_the_rule() {
         for (text, word) in [
             ("", "empty"),
-            ("/a", "absolute"),
-            ("a//b", "empty segment"),
-            ("a/", "empty segment"),
+            ("/a", "begins or ends with a slash"),
+            ("a//b", "two in a row"),
+            ("a/", "two in a row"),
             ("../a", "`..`"),
             ("a/./b", "`.`"),
             ("a\\b", "backslash"),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use memmap2::Mmap;
+use gular_files::Map;
 
 use crate::Error;
 
@@ -64,7 +64,7 @@ impl Identity {
 #[derive(Debug)]
 enum Source {
     Pread(File),
-    Map(Mmap),
+    Map(Map),
     Memory(Vec<u8>),
 }
 
@@ -82,7 +82,7 @@ impl ReadAt {
         }
         let source = match backend {
             Backend::Pread => Source::Pread(file),
-            Backend::Map => Source::Map(map(&file).map_err(io)?),
+            Backend::Map => Source::Map(Map::of(&file).map_err(io)?),
         };
         let identity = Some(Identity::of(&metadata));
         Ok(Self { path: path.to_owned(), len: metadata.len(), source, identity, stop: None })
@@ -95,8 +95,8 @@ impl ReadAt {
         Self { path: name.into(), len, source, identity: None, stop: None }
     }
 
-    /// The same file; its reads fail with [`Error::Stopped`] once `stop` is set. So whatever
-    /// walks a file of millions of samples can be stopped, and need not know of it.
+    /// Makes reads of this file fail with [`Error::Stopped`] once `stop` is set. So whatever walks
+    /// a file of millions of samples can be stopped, and need not know of it.
     #[must_use]
     pub fn until(mut self, stop: &Arc<AtomicBool>) -> Self {
         self.stop = Some(Arc::clone(stop));
@@ -200,13 +200,6 @@ impl ReadAt {
         out.copy_from_slice(from);
         Ok(())
     }
-}
-
-#[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
-fn map(file: &File) -> std::io::Result<Mmap> {
-    // SAFETY: the caller of `Backend::Map` promises that nobody truncates or
-    // writes the file while it is open; a cut file would raise SIGBUS.
-    unsafe { Mmap::map(file) }
 }
 
 #[cfg(test)]

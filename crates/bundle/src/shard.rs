@@ -8,7 +8,7 @@ use crate::index::Layout;
 use crate::read_at::Identity;
 use crate::{Digest, Error, FieldIdx, Index, ReadAt, Row, SampleFault};
 
-/// When the bytes of a sample are compared with the digest in the index.
+/// When the bytes of a sample are checked against their digest in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CheckWhen {
     /// Whoever brought the files here checked them block by block.
@@ -71,7 +71,7 @@ pub(crate) enum Sidecar {
     OnDisk(ReadAt),
 }
 
-/// What the index has of a sample and one of its fields.
+/// What the index says about one field of a sample.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleEntry {
     row: Row,
@@ -82,19 +82,19 @@ pub struct SampleEntry {
 }
 
 impl SampleEntry {
-    /// As [`Shard::label`].
+    /// The label of the sample, like [`Shard::label`].
     #[must_use]
     pub fn label(&self) -> Option<i32> {
         self.label
     }
 
-    /// As [`Shard::digest`].
+    /// The digest of the value, like [`Shard::digest`].
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
 
-    /// Which field it is of.
+    /// The field that this entry is about.
     #[must_use]
     pub fn field(&self) -> FieldIdx {
         self.field
@@ -124,7 +124,7 @@ impl Shard {
         Self { data, sidecar, known, fields, check }
     }
 
-    /// Where its samples lie; read whole first, when it is looked into on the disk.
+    /// The index of the shard; if it was left on the disk, it is read as a whole first.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Malformed`] when the file was changed since it was opened.
@@ -169,8 +169,8 @@ impl Shard {
         Ok(found.then(|| String::from_utf8(key).ok()).flatten())
     }
 
-    /// What a reader of field `field` of sample `row` needs to know, at once: an index that is
-    /// looked into on the disk is asked once whether it has changed. The sample's key replaces
+    /// Returns all that a reader of field `field` of sample `row` needs, in one step: an index that
+    /// is looked into on the disk is asked once whether it has changed. The sample's key replaces
     /// what `key` held; it is empty past the last sample.
     ///
     /// # Errors
@@ -200,7 +200,8 @@ impl Shard {
         Ok(true)
     }
 
-    /// What field `field` of sample `row` must hash to; `None` for `label` and past the last.
+    /// Returns the digest that field `field` of sample `row` must have; `None` for `label` and past
+    /// the last sample.
     ///
     /// # Errors
     /// Those of [`Shard::index`].
@@ -208,7 +209,7 @@ impl Shard {
         self.known.layout.digest(self.entries()?, row, field)
     }
 
-    /// As [`Index::source`].
+    /// Returns the digest of the sample's source file, like [`Index::source`].
     ///
     /// # Errors
     /// Those of [`Shard::index`].
@@ -242,8 +243,8 @@ impl Shard {
         self.check(row, field, out)
     }
 
-    /// The first half of [`Shard::read`], for who measures the two apart: the
-    /// bytes are not to be used before [`Shard::check`] accepts them.
+    /// Reads without checking, the first half of [`Shard::read`], so that the two can be measured
+    /// separately: the bytes are not to be used before [`Shard::check`] accepts them.
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; those of [`ReadAt::read_at`]. `out` is then unspecified.
@@ -260,7 +261,7 @@ impl Shard {
         self.data.read_at(offset, out)
     }
 
-    /// As [`Shard::fetch`], and lends the bytes: a map's own, which no one copies, or
+    /// Reads like [`Shard::fetch`], and lends the bytes: a map's own, which no one copies, or
     /// `buffer`'s.
     ///
     /// # Errors
@@ -281,7 +282,7 @@ impl Shard {
         Ok(buffer)
     }
 
-    /// As [`Shard::view`] and [`Shard::view_part`], of the value that `entry` is of.
+    /// Lends the value of `entry`, like [`Shard::view`] and [`Shard::view_part`].
     ///
     /// # Errors
     /// Those of [`Shard::view`] and [`Shard::view_part`].
@@ -302,7 +303,7 @@ impl Shard {
         self.view_at(offset, part.len(), buffer)
     }
 
-    /// As [`Shard::read_part`], of the value that `entry` is of.
+    /// Reads a part of the value of `entry`, like [`Shard::read_part`].
     ///
     /// # Errors
     /// Those of [`Shard::read_part`].
@@ -332,8 +333,8 @@ impl Shard {
         }
     }
 
-    /// As [`Shard::view`], of the bytes `part` of field `field` of sample `row` alone, which
-    /// nothing compares with a digest: see [`Shard::is_checked`].
+    /// Lends only the bytes `part` of field `field` of sample `row`, like [`Shard::view`], without
+    /// checking them against a digest: see [`Shard::is_checked`].
     ///
     /// # Errors
     /// [`Error::Malformed`] for a part that the value has not; those of [`Shard::fetch`].
@@ -364,7 +365,8 @@ impl Shard {
         Ok(buffer)
     }
 
-    /// As [`Shard::view_part`], of the bytes from `start` on, as many as `out` has; into `out`.
+    /// Fills `out` with bytes of a value from `start` on, unchecked like those of
+    /// [`Shard::view_part`].
     ///
     /// # Errors
     /// Those of [`Shard::view_part`].
@@ -459,7 +461,7 @@ impl Shard {
         // with memory that was read after that.
         let end = found.0.checked_add(found.1 as u64);
         if end.is_none_or(|end| end > self.data.len_bytes()) {
-            let reason = format!("its index was changed: sample {row} lies outside of it");
+            let reason = format!("its index was changed: sample {row} is outside of the shard");
             return Err(Error::malformed(self.data.path(), reason));
         }
         Ok(found)
@@ -473,7 +475,8 @@ impl Shard {
         part: &Range<usize>,
     ) -> Result<u64, Error> {
         if part.start > part.end || part.end > len {
-            let reason = format!("bytes {part:?} of sample {row}, which has {len}");
+            let reason =
+                format!("bytes {part:?} of sample {row} are past its end: it has {len} bytes");
             return Err(Error::malformed(self.data.path(), reason));
         }
         // Within the file, as the value's end is.

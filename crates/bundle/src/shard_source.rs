@@ -1,4 +1,4 @@
-//! Where the shards of a bundle come from that are not all in its folder at a time.
+//! Sources of shards, for bundles whose shards are not all in their folder.
 //!
 //! ```text
 //!  hold ─▶ bring ─▶ read ─▶ Bundle::close ─▶ drop the hold: now it may be removed for others
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::{FieldIdx, Index, Row, ShardIdx, Split};
 
-/// Brings shards into the folder of a bundle, and removes them there when room is needed.
+/// Fetches shards into the folder of a bundle, and removes them when room is needed.
 ///
 /// The indexes are all there from the start.
 pub trait ShardSource: fmt::Debug + Send + Sync {
@@ -79,7 +79,7 @@ pub struct SingleValues<'a> {
     pub field: FieldIdx,
 }
 
-/// Takes the value of a sample, whose digest was compared; from any thread.
+/// A callback that gets the checked value of a sample, from any thread.
 pub type TakeValue<'a> = dyn Fn(Row, &[u8]) + Sync + 'a;
 
 /// The bytes that shards may take, and how many of them are promised to readers.
@@ -93,7 +93,7 @@ pub struct Room {
     readers: Mutex<Vec<Weak<dyn RoomReader>>>,
 }
 
-/// Who holds shards as far as there is room for them.
+/// A reader that holds as many shards as there is room for.
 pub trait RoomReader: fmt::Debug + Send + Sync {
     /// There may be less room than before: whoever holds more than what is free, and promised to
     /// them, lets go of it.
@@ -101,15 +101,15 @@ pub trait RoomReader: fmt::Debug + Send + Sync {
 }
 
 impl Room {
-    /// Of the `limit` bytes that a bundle may take, `beside` are taken by what always stays, such
-    /// as its indexes.
+    /// Makes room of `limit` bytes for a bundle, of which `beside` are always in use, for example
+    /// by its indexes.
     #[must_use]
     pub fn new(limit: u64, beside: u64) -> Self {
         let (measured, promised) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
         Self { limit, measured, beside, promised, readers: Mutex::default() }
     }
 
-    /// From here on `reader` is told when the room changes, as long as it is there.
+    /// Tells `reader`, as long as it exists, when the room changes.
     pub fn tell(&self, reader: Weak<dyn RoomReader>) {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
     }
@@ -131,12 +131,12 @@ impl Room {
         self.limit.saturating_sub(self.beside).min(self.measured.load(Ordering::Relaxed))
     }
 
-    /// Says how many bytes of shards the disk has room for now, those that are there included.
+    /// Sets how many bytes of shards the disk has room for now, including those already on it.
     pub fn measure(&self, bytes: u64) {
         self.measured.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the disk has less than the limit allows.
+    /// Returns whether the disk has less room than the limit allows.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.bytes() < self.limit.saturating_sub(self.beside)
@@ -148,7 +148,7 @@ impl Room {
         self.limit
     }
 
-    /// The bytes for shards that are promised to nobody.
+    /// The bytes for shards that are not promised to any reader.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.bytes().saturating_sub(self.promised.load(Ordering::Relaxed))
@@ -179,9 +179,9 @@ impl Room {
     }
 }
 
-/// Why a shard did not come.
+/// Why a shard could not be fetched.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("cannot bring shard `{shard}` of `{url}` here: {reason}")]
+#[error("cannot fetch shard `{shard}` of `{url}`: {reason}")]
 pub struct NotBrought {
     /// Its file's name.
     pub shard: String,

@@ -151,7 +151,8 @@ impl Header {
         }
         let start = declared.saturating_add(8);
         if start > file_len {
-            let reason = format!("its header ends at byte {start}, and the file at {file_len}");
+            let reason =
+                format!("its header ends at byte {start}, but the file ends at byte {file_len}");
             return Err(Error::malformed(path, reason));
         }
         Ok(start)
@@ -188,7 +189,7 @@ impl Header {
                 (None, Unknown::LeftOut) => continue,
                 (None, Unknown::Refused) => {
                     return Err(wrong(format!(
-                        "has dtype `{}`, which bundles do not support",
+                        "has the dtype `{}`, which bundles do not support",
                         t.dtype
                     )));
                 }
@@ -196,11 +197,14 @@ impl Header {
             let [start, end] = t.data_offsets;
             let size = t.shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n));
             if size.is_none() || end.checked_sub(start) != size {
-                return Err(wrong(format!("has shape {:?} but bytes {start}..{end}", t.shape)));
+                return Err(wrong(format!(
+                    "has shape {:?}, but its values are bytes {start} to {end}, another number of bytes",
+                    t.shape
+                )));
             }
             let place = |offset: u64| data_start.checked_add(offset).filter(|p| *p <= file_len);
             let (Some(start), Some(end)) = (place(start), place(end)) else {
-                return Err(wrong(format!("ends past the file's {file_len} bytes")));
+                return Err(wrong(format!("ends after the end of the file at byte {file_len}")));
             };
             tensors.push(Tensor { name, dtype, shape: t.shape, start, end });
         }
@@ -232,7 +236,8 @@ impl Header {
             position = t.end;
         }
         if position != file_len {
-            let reason = format!("its tensors end at byte {position}, the file at {file_len}");
+            let reason =
+                format!("its tensors end at byte {position}, but the file ends at byte {file_len}");
             return Err(Error::malformed(path, reason));
         }
         Ok(())
@@ -254,7 +259,7 @@ impl Header {
             Some(found) if found > crate::VERSION => {
                 Err(Error::TooNew { path: path.to_owned(), found, supported: crate::VERSION })
             }
-            _ => Err(Error::malformed(path, "its metadata has no valid `version`")),
+            _ => Err(Error::malformed(path, "its metadata does not have a valid `version`")),
         }
     }
 }
@@ -301,6 +306,29 @@ impl Placer {
 /// Where the data starts for a header of `json_bytes`: the next multiple of 4096 that fits it.
 pub(crate) fn data_start_for(json_bytes: u64) -> u64 {
     json_bytes.saturating_add(8).next_multiple_of(HEADER_STEP)
+}
+
+/// A whole safetensors file from tensors in order.
+pub(crate) fn assemble(
+    metadata: Vec<(String, String)>,
+    tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)>,
+) -> Option<Vec<u8>> {
+    // Placed from 0 on: safetensors counts offsets from the data's start.
+    let mut placer = Placer::new(0);
+    let mut body = Vec::new();
+    for (name, dtype, shape, data) in tensors {
+        let pad = placer.place(name, dtype, shape)?;
+        body.resize(body.len().checked_add(usize::try_from(pad).ok()?)?, 0);
+        body.extend_from_slice(&data);
+    }
+    let header = Header { metadata, tensors: placer.finish() };
+    let json = header.json(0)?;
+    let data_start = data_start_for(json.len() as u64);
+    let mut bytes = data_start.checked_sub(8)?.to_le_bytes().to_vec();
+    bytes.extend_from_slice(json.as_bytes());
+    bytes.resize(usize::try_from(data_start).ok()?, b' ');
+    bytes.append(&mut body);
+    Some(bytes)
 }
 
 struct RawHeader {

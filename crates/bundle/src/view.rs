@@ -1,4 +1,4 @@
-//! The view: which samples of an index count in a derived bundle, and other labels of them.
+//! The view: selects samples of an index for a derived bundle, and can give them other labels.
 //!
 //! ```text
 //! gular-view␀␀ 1  digest of the index  n  m
@@ -15,7 +15,7 @@ const MAGIC: &[u8; 12] = b"gular-view\0\0";
 const VERSION: u32 = 1;
 const HEAD: usize = 56;
 
-/// Which samples of an index count, and their labels where the index's do not count.
+/// A selection of an index's samples, with the labels that replace those in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// Samples of the index.
@@ -67,7 +67,8 @@ impl View {
         self.n_stored as usize
     }
 
-    /// Whether it says nothing: all samples count, and have the labels of the index.
+    /// Returns whether the view changes nothing: all samples count, and have the labels of the
+    /// index.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.n_samples == self.n_stored && self.labels.is_empty()
@@ -137,17 +138,24 @@ impl View {
     /// rule broken.
     pub(crate) fn accept(path: &str, bytes: &[u8], entry: &ShardEntry) -> Result<Self, Error> {
         let bad = |reason: String| Error::malformed(path, reason);
-        let file = entry.view.as_ref().ok_or_else(|| bad("the manifest lists no view".into()))?;
+        let file = entry
+            .view
+            .as_ref()
+            .ok_or_else(|| bad("the manifest does not list a view for this shard".into()))?;
         file.accept(path, bytes)?;
         let (index, view) = Self::parse(path, bytes)?;
         if index != entry.index.digest {
             let expected = entry.index.digest;
-            return Err(bad(format!("it is of the index {index}, expected {expected}")));
+            return Err(bad(format!(
+                "it was made for the index with digest {index}, expected {expected}"
+            )));
         }
         let (expected, found) = (entry.samples, view.n_samples() as u64);
         match found == expected {
             true => Ok(view),
-            false => Err(bad(format!("{found} samples count, the manifest says {expected}"))),
+            false => Err(bad(format!(
+                "it selects {found} samples, expected {expected} as in the manifest"
+            ))),
         }
     }
 
@@ -158,7 +166,7 @@ impl View {
     pub fn parse(path: &str, bytes: &[u8]) -> Result<(Digest, Self), Error> {
         let bad = |reason: String| Error::malformed(path, reason);
         let head = bytes.first_chunk::<HEAD>();
-        let head = head.ok_or_else(|| bad(format!("it has {} bytes", bytes.len())))?;
+        let head = head.ok_or_else(|| bad(format!("it has only {} bytes", bytes.len())))?;
         if !head.starts_with(MAGIC) {
             let (expected, found) = ("view", "not `gular-view`".to_owned());
             return Err(Error::Format { path: path.to_owned(), expected, found });
@@ -169,7 +177,7 @@ impl View {
         };
         let (version, n, m) = (number(12), number(48), number(52));
         if version == 0 {
-            return Err(bad("its version is 0".into()));
+            return Err(bad("its version is 0, expected 1".into()));
         }
         if version > VERSION {
             let (found, supported) = (version.into(), VERSION.into());
@@ -184,7 +192,9 @@ impl View {
             .saturating_add(u64::from(m).saturating_mul(8));
         if body.len() as u64 != expected {
             let (all, expected) = (bytes.len(), expected.saturating_add(HEAD as u64));
-            return Err(bad(format!("it has {all} bytes, its counts say {expected}")));
+            return Err(bad(format!(
+                "it has {all} bytes, expected {expected} from the counts in its header"
+            )));
         }
         let numbers = body.as_chunks::<4>().0;
         let (words, rest) = numbers.split_at_checked(n.div_ceil(32) as usize).unwrap_or_default();
@@ -199,7 +209,7 @@ impl View {
     fn of_parts(n_stored: u32, words: Vec<u32>, labels: Vec<(u32, i32)>) -> Result<Self, String> {
         let used = n_stored % 32;
         if used > 0 && words.last().is_some_and(|last| last >> used != 0) {
-            return Err(format!("a sample past its {n_stored} counts"));
+            return Err(format!("it selects a sample after the last of {n_stored}"));
         }
         let mut n_samples = 0_u32;
         let mut before = Vec::with_capacity(words.len());
@@ -215,12 +225,12 @@ impl View {
             _ => None,
         });
         if let Some(row) = unordered {
-            return Err(format!("sample {row} is not in order among those with labels"));
+            return Err(format!("its labels are not in the order of samples: see sample {row}"));
         }
         let counts =
             |row: u32| words.get(row as usize / 32).is_some_and(|w| w >> (row % 32) & 1 == 1);
         if let Some((row, _)) = labels.iter().find(|(row, _)| !counts(*row)) {
-            return Err(format!("sample {row} has a label and does not count"));
+            return Err(format!("it gives a label to sample {row}, which it does not select"));
         }
         Ok(Self { n_stored, words, before, n_samples, labels })
     }

@@ -8,6 +8,7 @@ use gular_bundle::{
 
 use crate::beton::Beton;
 use crate::mds::Mds;
+use crate::random::Rng;
 
 fn open(bytes: &[u8], envelope: Envelope) -> (ReadAt, Survey) {
     let file = ReadAt::in_memory("file", bytes.to_vec());
@@ -212,7 +213,7 @@ fn what_is_no_beton_says_so() {
         refusal(&patched, Envelope::Ffcv)
     };
     assert!(
-        matches!(patched(0, &[1]), Error::NotInPlace { reason, .. } if reason.contains("version 1"))
+        matches!(patched(0, &[1]), Error::NotInPlace { reason, .. } if reason.contains("version is 1"))
     );
     assert!(
         matches!(patched(24, &[255]), Error::NotInPlace { reason, .. } if reason.contains("255"))
@@ -239,17 +240,6 @@ fn neither_is_written() {
         let error = ShardWriter::create(dir.path(), &spec).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::Unwritable { .. }), "{error}");
         assert!(error.hint().is_some());
-    }
-}
-
-/// A small deterministic generator, so that a failure can be replayed from its seed.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % n
     }
 }
 

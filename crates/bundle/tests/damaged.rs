@@ -8,6 +8,8 @@ use gular_bundle::{
     ShardWriter, Split, rebuild_index,
 };
 
+use crate::random::Rng;
+
 fn fields() -> Vec<Field> {
     vec![Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()]
 }
@@ -23,17 +25,6 @@ fn shard(dir: &std::path::Path, envelope: Envelope) -> ShardEntry {
             .unwrap();
     }
     writer.finish().unwrap()
-}
-
-/// A small deterministic generator, so that a failure can be replayed from its seed.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize
-    }
 }
 
 fn mutate(good: &[u8], seed: u64) -> Vec<u8> {

@@ -9,6 +9,8 @@ use gular_bundle::{
     ShardWriter, Split, Survey, Values, rebuild_index, survey,
 };
 
+use crate::random::Rng;
+
 const FILES: [&str; 6] = ["void", "chunks", "vlen", "latest", "paged", "dense"];
 
 fn bytes_of(name: &str) -> Vec<u8> {
@@ -202,17 +204,6 @@ fn more_dimensions_than_hdf5_takes_are_refused() {
     };
     create(31).unwrap();
     assert!(matches!(create(32), Err(Error::Value { .. })));
-}
-
-/// A small deterministic generator, so that a failure can be replayed from its seed.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % n
-    }
 }
 
 /// Changes bytes that are not zero more often: those say something.

@@ -11,6 +11,7 @@ mod hdf5;
 mod mds;
 mod open_shards;
 mod parquet;
+mod random;
 mod round_trip;
 mod squashfs;
 mod views;

@@ -8,7 +8,7 @@ use gular_bundle::{
     BundlePath, Dtype, Envelope, Error, Field, FieldName, ReadAt, Run, ShardSpec, ShardWriter,
     Split, Survey, Values, rebuild_index, survey,
 };
-use gular_squashfs::read::{Content, Kind, Walk};
+use gular_squashfs::read::{Content, EntryKind, Walk};
 use gular_squashfs::write::{Compression, Fragments, Meta, Node, Options, Tree, Writer, Zeros};
 
 fn fields() -> Vec<Field> {
@@ -47,8 +47,8 @@ fn files(image: &[u8]) -> BTreeMap<String, Vec<u8>> {
     while let Some(entry) = walk.next().unwrap() {
         let path = String::from_utf8(entry.path.to_vec()).unwrap();
         match entry.kind {
-            Kind::Folder => {}
-            Kind::File { size, content: Content::Run { offset } } => {
+            EntryKind::Folder => {}
+            EntryKind::File { size, content: Content::Run { offset } } => {
                 assert_eq!(offset % 64, 0, "{path}");
                 let start = offset as usize;
                 files.insert(path, image[start..start + size as usize].to_vec());
@@ -156,7 +156,7 @@ fn paths_that_become_too_long_are_refused_with_their_sample() {
     assert_eq!(keys[0].len(), 4095);
     let (key, reason) = refused(&keys);
     assert_eq!(key, keys[0]);
-    assert!(reason.contains("4095 fit"), "{reason}");
+    assert!(reason.contains("the limit of 4095"), "{reason}");
     // A file that steps aside gets a longer name.
     let name = "n".repeat(251) + ".jpg";
     let keys = ["a.jpg".to_owned(), name.clone(), format!("{name}/b.jpg")];

@@ -155,7 +155,7 @@ fn labels_of_a_view_alone_are_those_of_a_bundle_without() {
         check(labels(&[1, 8]));
         let open = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
         let error = open.shard(ShardIdx(0)).unwrap_err().to_string();
-        assert!(error.contains("its view those of 2 of 3 samples"), "{error}");
+        assert!(error.contains("its view has labels for 2 of 3 samples"), "{error}");
     }
 }
 
@@ -186,20 +186,20 @@ fn a_wrong_view_is_refused_by_name() {
     check(0, b"G", "is not a view");
     check(12, &[2], "newer than 1");
     check(12, &[0], "its version is 0");
-    check(16, &[whole.index.digest.as_bytes()[0] ^ 1], "it is of the index");
-    check(48, &[41], "its view is of 41");
-    check(48, &[200], "its counts say");
-    check(52, &[3], "its counts say");
-    check(61, &[1], "a sample past its 40 counts");
-    check(56, &[0b10_0000], "2 samples count, the manifest says 3");
-    check(56, &[0b1], "sample 5 has a label and does not count");
-    check(64, &[39], "not in order");
-    check(64, &[6], "sample 6 has a label and does not count");
-    check(72, &[3], "has label 3, the bundle has 3 classes");
+    check(16, &[whole.index.digest.as_bytes()[0] ^ 1], "it was made for the index");
+    check(48, &[41], "its view was made for 41");
+    check(48, &[200], "from the counts in its header");
+    check(52, &[3], "from the counts in its header");
+    check(61, &[1], "a sample after the last of 40");
+    check(56, &[0b10_0000], "it selects 2 samples, expected 3");
+    check(56, &[0b1], "it gives a label to sample 5, which it does not select");
+    check(64, &[39], "not in the order of samples");
+    check(64, &[6], "it gives a label to sample 6, which it does not select");
+    check(72, &[3], "has label 3, but the bundle has only 3 classes");
     for cut in [0, 55, 56, good.len() - 1] {
         assert!(refused(&good[..cut], 3).is_err(), "{cut}");
     }
-    assert!(refused(&good, 4).unwrap_err().contains("the manifest says 4"));
+    assert!(refused(&good, 4).unwrap_err().contains("expected 4"));
     // A view of the right name with other bytes, or none at all.
     refused(&good, 3).unwrap();
     let path = dir.path().join(DATA_DIR).join("train-0000000000000000.view");

@@ -8,7 +8,7 @@ use crate::{
     webp::{self, WebP},
 };
 
-/// How a [`Decoder`] treats what it is given.
+/// The options of a [`Decoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecodeOptions {
     /// What an image may cost.
@@ -63,7 +63,7 @@ pub struct Decoder {
 const KEPT_BYTES: usize = 64 << 20;
 
 impl Decoder {
-    /// A decoder; allocates nothing yet.
+    /// Makes a decoder; allocates nothing yet.
     pub fn new(options: DecodeOptions) -> Self {
         let (pixels, upright, fitted) = (Vec::new(), Vec::new(), Vec::new());
         Self { options, resizer: Resizer::new(), pixels, upright, fitted, flaw: None }
@@ -74,7 +74,8 @@ impl Decoder {
         &self.options
     }
 
-    /// What the last call found wrong with its file and tolerated, as others do.
+    /// The fault of the last file that was tolerated, as other decoders do; `None` if there was
+    /// none.
     pub fn flaw(&self) -> Option<&Error> {
         self.flaw.as_ref()
     }
@@ -238,7 +239,7 @@ impl Decoder {
 
     /// The whole picture of a 16-bit file, upright.
     fn upright_u16(&mut self, file: &File<'_>) -> Result<Vec<[u16; CHANNELS]>, Error> {
-        let Kind::Png(png) = &file.kind else {
+        let ByFormat::Png(png) = &file.kind else {
             return Err(Error::unsupported(file.header.format, "16 bits a sample"));
         };
         let pixels = png::decode_u16(file.bytes, png, &self.options.limits)?;
@@ -246,15 +247,15 @@ impl Decoder {
         Ok(file.upright(pixels))
     }
 
-    /// Decodes a picture whose values are classes or heights and no colours: a PNG of one
-    /// channel or of a palette. Returns (width, height), upright, and the values as they are
-    /// stored: indices of a palette, grey of any depth unscaled.
+    /// Decodes a picture whose values are classes or heights, not colours: a PNG of one channel or
+    /// of a palette. Returns (width, height), upright, and the values as they are stored: indices
+    /// of a palette, grey of any depth unscaled.
     ///
     /// # Errors
     /// As [`decode`](Self::decode); [`Error::Unsupported`] for other files.
     pub fn decode_values(&mut self, bytes: &[u8]) -> Result<((u32, u32), Vec<u16>), Error> {
         let file = self.open(bytes)?;
-        let Kind::Png(png) = &file.kind else {
+        let ByFormat::Png(png) = &file.kind else {
             let detail = "a mask, whose values it changes";
             return Err(Error::unsupported(file.header.format, detail));
         };
@@ -263,8 +264,8 @@ impl Decoder {
         Ok((file.size(), file.upright(values)))
     }
 
-    /// Decodes everything and refuses all that is not as it should be, harmful or not:
-    /// checksums, stray bytes, a missing end.
+    /// Decodes the whole picture and refuses every fault, harmful or not: checksums, stray bytes, a
+    /// missing end.
     ///
     /// The backends differ here. libjpeg-turbo remarks on stray bytes before the
     /// end-of-image marker, a sign of a flipped bit; zune-jpeg does not. And only here
@@ -279,8 +280,8 @@ impl Decoder {
         Ok(file.header)
     }
 
-    /// As [`validate`](Self::validate), but what [`decode`](Self::decode) tolerates
-    /// becomes the [`flaw`](Self::flaw).
+    /// Checks like [`validate`](Self::validate), but a fault that [`decode`](Self::decode)
+    /// tolerates becomes the [`flaw`](Self::flaw).
     ///
     /// # Errors
     /// As `decode`.
@@ -312,15 +313,15 @@ impl Decoder {
         let (header, kind) = match Format::sniff(bytes) {
             Some(Format::Jpeg) => {
                 let frame = Frame::parse(bytes)?;
-                (frame.header(), Kind::Jpeg(frame))
+                (frame.header(), ByFormat::Jpeg(frame))
             }
             Some(Format::Png) => {
                 let png = png::parse(bytes)?;
-                (png.header, Kind::Png(png))
+                (png.header, ByFormat::Png(png))
             }
             Some(Format::WebP) => {
                 let webp = webp::parse(bytes)?;
-                (webp.header, Kind::WebP(webp))
+                (webp.header, ByFormat::WebP(webp))
             }
             Some(Format::Tiff) | None => {
                 return Err(Error::UnknownFormat { start: Start::of(bytes) });
@@ -353,7 +354,7 @@ impl Decoder {
         let DecodeOptions { scaling, jpeg, .. } = self.options;
         match &file.kind {
             // Inks are multiplied to colours, and a product of means is not the mean of products.
-            Kind::Jpeg(frame) if frame.components != 4 => {
+            ByFormat::Jpeg(frame) if frame.components != 4 => {
                 let scales = jpeg.scales() && to.filter == Filter::Bilinear;
                 let cell = |step| {
                     let (columns, rows) = frame.colour_cell(step)?;
@@ -386,14 +387,14 @@ impl Decoder {
             return Err(flaw);
         }
         let (outer, found) = match &file.kind {
-            Kind::Jpeg(frame) => {
+            ByFormat::Jpeg(frame) => {
                 jpeg::decode(self.options.jpeg, file.bytes, frame, region, step, strict, pixels)?
             }
-            Kind::Png(png) => {
+            ByFormat::Png(png) => {
                 png::decode(file.bytes, png, region, &self.options.limits, strict, pixels)?;
                 (region, None)
             }
-            Kind::WebP(webp) => {
+            ByFormat::WebP(webp) => {
                 webp::decode(file.bytes, webp, region, &self.options.limits, pixels)?;
                 (region, None)
             }
@@ -415,18 +416,18 @@ impl Decoder {
 struct File<'a> {
     bytes: &'a [u8],
     header: Header,
-    kind: Kind,
+    kind: ByFormat,
     orientation: Orientation,
 }
 
 /// What else is known of a file of each format.
-enum Kind {
+enum ByFormat {
     Jpeg(Frame),
     Png(Png),
     WebP(WebP),
 }
 
-impl Kind {
+impl ByFormat {
     /// What was found wrong before any pixel was decoded.
     fn flaw(&self) -> Option<&'static str> {
         match self {

@@ -8,14 +8,14 @@ pub enum Error {
     #[error("the file is empty")]
     Empty,
     /// The first bytes are not a format this crate reads, whatever the name says.
-    #[error("neither JPEG, PNG nor WebP: the file starts with {start}")]
+    #[error("the file is not JPEG, PNG or WebP: it begins with {start}")]
     UnknownFormat {
         /// What the file starts with.
         start: Start,
     },
     /// The header declares more pixels than the limit. Nothing was allocated.
     #[error(
-        "the image is {width} x {height} = {} pixels, the limit is {limit}",
+        "the image has {width} x {height} = {} pixels, more than the limit of {limit}",
         u64::from(*width) * u64::from(*height)
     )]
     TooLarge {
@@ -27,7 +27,7 @@ pub enum Error {
         limit: u64,
     },
     /// The file ends before the picture does.
-    #[error("{format} cut short: {detail}")]
+    #[error("the {format} is cut short: {detail}")]
     Truncated {
         /// The file's format.
         format: Format,
@@ -35,7 +35,7 @@ pub enum Error {
         detail: String,
     },
     /// The bytes contradict the format.
-    #[error("damaged {format}: {detail}")]
+    #[error("the {format} is damaged: {detail}")]
     Corrupt {
         /// The file's format.
         format: Format,
@@ -43,7 +43,7 @@ pub enum Error {
         detail: String,
     },
     /// A valid file of a kind that is not read.
-    #[error("{format} of an unsupported kind: {detail}")]
+    #[error("this kind of {format} is not supported: {detail}")]
     Unsupported {
         /// The file's format.
         format: Format,
@@ -51,7 +51,7 @@ pub enum Error {
         detail: String,
     },
     /// The region is empty or leaves the image.
-    #[error("region {region} is not within the image of {width} x {height}")]
+    #[error("the region {region} is not within the image of {width} x {height} pixels")]
     BadRegion {
         /// The region asked for.
         region: Rect,
@@ -61,7 +61,7 @@ pub enum Error {
         height: u32,
     },
     /// A caller's buffer does not have the size its dimensions ask for.
-    #[error("the buffer holds {found} bytes, {width} x {height} pixels need {expected}")]
+    #[error("{width} x {height} pixels need a buffer of {expected} bytes, but it has {found}")]
     BadBuffer {
         /// Pixels in a row.
         width: u32,
@@ -73,7 +73,7 @@ pub enum Error {
         found: usize,
     },
     /// These dimensions cannot be written in this format.
-    #[error("{format} cannot hold {width} x {height} pixels")]
+    #[error("a {format} cannot have {width} x {height} pixels")]
     BadSize {
         /// The format to be written.
         format: Format,
@@ -83,7 +83,7 @@ pub enum Error {
         height: u32,
     },
     /// The allocator refused.
-    #[error("not enough memory for {bytes} bytes of pixels")]
+    #[error("not enough memory for the {bytes} bytes of an image's pixels")]
     Memory {
         /// Bytes asked for.
         bytes: usize,
@@ -91,21 +91,24 @@ pub enum Error {
 }
 
 impl Error {
-    /// What helps in every program; what its flags can do, a program says itself.
+    /// Says what the user can do next, in words that fit every program; a program adds hints about
+    /// its own flags.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Empty | Self::Truncated { .. } | Self::Corrupt { .. } => {
                 Some("fetch or export the file again")
             }
             Self::UnknownFormat { start } if start.guess().is_some() => {
-                Some("convert it to JPEG or PNG")
+                Some("convert the image to JPEG or PNG")
             }
             Self::UnknownFormat { .. } => {
-                Some("convert it to JPEG or PNG; the content decides, not the name")
+                Some("convert the image to JPEG or PNG; its content counts, not its file extension")
             }
-            Self::TooLarge { .. } => Some("if you trust the file, allow more pixels"),
-            Self::Unsupported { .. } => Some("convert it to an 8-bit baseline JPEG or a PNG"),
-            Self::Memory { .. } => Some("allow fewer pixels or use fewer threads"),
+            Self::TooLarge { .. } => Some("if you trust the file, raise the limit of pixels"),
+            Self::Unsupported { .. } => {
+                Some("convert the image to an 8-bit baseline JPEG or a PNG")
+            }
+            Self::Memory { .. } => Some("lower the limit of pixels, or use fewer threads"),
             Self::BadRegion { .. } | Self::BadBuffer { .. } | Self::BadSize { .. } => None,
         }
     }

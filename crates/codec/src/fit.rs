@@ -1,4 +1,4 @@
-//! From a picture of any size to one of a fixed size.
+//! Brings pictures of any size to a fixed size.
 
 use crate::{Error, Rect, picture::byte_len};
 

@@ -1,6 +1,6 @@
 use crate::{Error, Format, Limits, Orientation, Start, jpeg, png, webp};
 
-/// What a file says of its picture before any pixel is decoded.
+/// What a file says about its picture, read before any pixel is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The file's format, by content.
@@ -21,7 +21,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// (width, height) of the picture as it stands upright.
+    /// (width, height) of the picture when it is upright.
     pub fn upright_size(&self) -> (u32, u32) {
         self.orientation.upright_size(self.width, self.height)
     }

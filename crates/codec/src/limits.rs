@@ -1,6 +1,6 @@
 use crate::Error;
 
-/// What an image from outside may cost; checked on its header, before any allocation.
+/// Limits for an untrusted image; checked with its header, before any allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most pixels (width times height) of one image, `--max-pixels`; 2^28 by default.
@@ -17,7 +17,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Refuses a picture of more pixels.
+    /// Refuses a picture with more pixels than the limit.
     ///
     /// # Errors
     /// [`Error::TooLarge`].

@@ -11,7 +11,7 @@ use crate::{
     planes::Plane,
 };
 
-/// How a pixel is made from those it covers.
+/// How a pixel is computed from the source pixels that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Filter {
     /// Triangle filter, widened when shrinking: Pillow's `BILINEAR` to within 1,
@@ -35,7 +35,7 @@ impl Filter {
     }
 }
 
-/// What a region is made into.
+/// The size and filter of a resized region, and whether it is mirrored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resize {
     /// Columns of the result.
@@ -49,7 +49,7 @@ pub struct Resize {
 }
 
 impl Resize {
-    /// Antialiased bilinear to `width` by `height`, not mirrored.
+    /// Resizes to `width` by `height`, bilinear with antialiasing, not mirrored.
     pub fn to(width: u32, height: u32) -> Self {
         Self { width, height, filter: Filter::default(), flip: false }
     }
@@ -65,7 +65,7 @@ pub struct Resizer {
 }
 
 impl Resizer {
-    /// A resizer that uses what vector instructions the machine has.
+    /// Makes a resizer that uses the vector instructions of this machine.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,4 +1,4 @@
-//! Decoding at a fraction of the size what is to shrink anyway.
+//! Decodes a JPEG at a fraction of its size if it will be made smaller anyway.
 //!
 //! ```text
 //! file 8 x 8 ─ IDCT of fewer coefficients ─▶ 4 x 4, 2 x 2 or 1 ─ resize ─▶ result

@@ -1,7 +1,7 @@
 //! Files that are damaged, mislabelled or malicious.
 
 use crate::fixtures::{
-    BASELINE, Kind, Random, decoder, exif, jpeg, kinds, picture,
+    BASELINE, JpegKind, Random, decoder, exif, jpeg, kinds, picture,
     png::{Png, chunk, write},
 };
 use gular_codec::{
@@ -58,7 +58,7 @@ fn text_named_jpg_is_shown() {
     let error = decode_error(b"<!DOCTYPE html><html>");
     assert_eq!(
         error.to_string(),
-        "neither JPEG, PNG nor WebP: the file starts with `<!DOCTYPE html><`"
+        "the file is not JPEG, PNG or WebP: it begins with `<!DOCTYPE html><`"
     );
     assert!(error.hint().unwrap().contains("content"));
     let error = decode_error(b"GIF89a...");
@@ -87,9 +87,9 @@ fn a_png_bomb_is_refused_on_its_header() {
     assert_eq!(error, Error::TooLarge { width: side, height: side, limit: 1 << 28 });
     assert_eq!(
         error.to_string(),
-        "the image is 100000 x 100000 = 10000000000 pixels, the limit is 268435456"
+        "the image has 100000 x 100000 = 10000000000 pixels, more than the limit of 268435456"
     );
-    assert!(error.hint().unwrap().contains("more pixels"));
+    assert!(error.hint().unwrap().contains("limit of pixels"));
 }
 
 #[test]
@@ -108,13 +108,13 @@ fn a_picture_without_pixels_is_refused() {
     let mut bytes = jpeg(&picture(8, 8), 8, 8, BASELINE, None);
     let frame = bytes.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
     bytes[frame + 5..frame + 7].fill(0);
-    assert_eq!(decode_error(&bytes).to_string(), "damaged JPEG: its size is 8 x 0");
+    assert_eq!(decode_error(&bytes).to_string(), "the JPEG is damaged: its size is 8 x 0");
     let png = Png { width: 0, height: 5, depth: 8, colour: 0, interlaced: false, chunks: &[] };
     let bytes = write(&Png { width: 1, ..png }, |_, _, _| 0);
     let mut empty = b"\x89PNG\r\n\x1a\n".to_vec();
     chunk(&mut empty, b"IHDR", &[0, 0, 0, 0, 0, 0, 0, 5, 8, 0, 0, 0, 0]);
     empty.extend_from_slice(&bytes[33..]);
-    assert_eq!(decode_error(&empty).to_string(), "damaged PNG: its size is 0 x 5");
+    assert_eq!(decode_error(&empty).to_string(), "the PNG is damaged: its size is 0 x 5");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn kinds_not_read_are_named() {
         let mut bytes = bytes.clone();
         bytes[frame + at] = value;
         let error = decode_error(&bytes);
-        assert_eq!(error.to_string(), format!("JPEG of an unsupported kind: {kind}"));
+        assert_eq!(error.to_string(), format!("this kind of JPEG is not supported: {kind}"));
         assert!(error.hint().is_some());
     };
     check(1, 0xc9, "arithmetic-coded");
@@ -165,7 +165,7 @@ fn a_cut_file_tells_how_far_it_goes() {
     let error = decode_error(&bytes[..bytes.len() / 2]);
     assert!(matches!(error, Error::Truncated { format: Format::Jpeg, .. }), "{error}");
     let error = decode_error(&bytes[..100]);
-    let text = "JPEG cut short: the file ends at byte 100, before its first scan";
+    let text = "the JPEG is cut short: the file ends at byte 100, before its first scan";
     assert_eq!(error.to_string(), text);
 }
 
@@ -174,7 +174,7 @@ fn scans_cut_short_but_ended_properly_are_an_error() {
     // A cut in the entropy-coded data, with the end-of-image marker put back.
     let (width, height) = (64, 64);
     for progressive in [false, true] {
-        let kind = Kind { progressive, ..BASELINE };
+        let kind = JpegKind { progressive, ..BASELINE };
         let bytes = jpeg(&picture(width, height), width, height, kind, None);
         let cut = [&bytes[..bytes.len() / 2], &[0xff, 0xd9]].concat();
         for backend in JpegBackend::ALL {
@@ -259,9 +259,9 @@ fn encoders_refuse_what_does_not_fit() {
     let check = |result: Result<Vec<u8>, Error>, text: &str| {
         assert_eq!(result.unwrap_err().to_string(), text);
     };
-    check(encode_jpeg(&[0; 11], 2, 2, 90), "the buffer holds 11 bytes, 2 x 2 pixels need 12");
-    check(encode_jpeg(&[], 0, 2, 90), "the buffer holds 0 bytes, 0 x 2 pixels need 0");
+    check(encode_jpeg(&[0; 11], 2, 2, 90), "2 x 2 pixels need a buffer of 12 bytes, but it has 11");
+    check(encode_jpeg(&[], 0, 2, 90), "0 x 2 pixels need a buffer of 0 bytes, but it has 0");
     let wide = vec![0; 65_536 * 3];
-    check(encode_jpeg(&wide, 65_536, 1, 90), "JPEG cannot hold 65536 x 1 pixels");
-    check(encode_png(&[0; 5], 2, 2), "the buffer holds 5 bytes, 2 x 2 pixels need 12");
+    check(encode_jpeg(&wide, 65_536, 1, 90), "a JPEG cannot have 65536 x 1 pixels");
+    check(encode_png(&[0; 5], 2, 2), "2 x 2 pixels need a buffer of 12 bytes, but it has 5");
 }

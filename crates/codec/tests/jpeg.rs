@@ -1,7 +1,8 @@
 //! Every kind of JPEG, on every backend of the build.
 
 use crate::fixtures::{
-    BASELINE, Colour, Kind, decoder, distance, exif, expected, jpeg, kinds, picture, raw_decoder,
+    BASELINE, Colour, JpegKind, decoder, distance, exif, expected, jpeg, kinds, picture,
+    raw_decoder,
 };
 use gular_codec::{Error, Format, Image, JpegBackend, Limits, Orientation, read_header};
 use jpeg_encoder::SamplingFactor;
@@ -10,7 +11,7 @@ const SIZES: [(u32, u32); 8] =
     [(1, 1), (7, 5), (8, 8), (16, 16), (17, 33), (40, 3), (3, 40), (131, 77)];
 
 /// The encoder writes these, when sequential, with the planes in scans of their own.
-fn is_refused_by_zune(kind: Kind) -> bool {
+fn is_refused_by_zune(kind: JpegKind) -> bool {
     use SamplingFactor::{F_1_4, F_2_4, F_4_1, F_4_2};
     !kind.progressive && matches!(kind.sampling, F_4_1 | F_4_2 | F_1_4 | F_2_4)
 }

@@ -1,7 +1,7 @@
 //! Decoding at a fraction of the size: near to the full decode, and only where it says so.
 
 use crate::fixtures::{
-    BASELINE, Colour, Kind, jpeg, picture,
+    BASELINE, Colour, JpegKind, jpeg, picture,
     png::{Png, write},
 };
 #[cfg(feature = "turbo")]
@@ -165,7 +165,7 @@ fn what_cannot_be_scaled_is_decoded_in_full() {
         check_full(JpegBackend::default(), &bytes, whole, &to);
     }
     for colour in [Colour::Cmyk, Colour::Ycck] {
-        let bytes = jpeg(&rgb, width, height, Kind { colour, ..BASELINE }, None);
+        let bytes = jpeg(&rgb, width, height, JpegKind { colour, ..BASELINE }, None);
         check_full(JpegBackend::default(), &bytes, whole, &Resize::to(16, 16));
     }
     let png = Png { width, height, depth: 8, colour: 2, interlaced: false, chunks: &[] };

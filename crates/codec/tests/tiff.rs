@@ -9,7 +9,7 @@ use gular_codec::{
 
 /// Which kind of file [`write`] makes.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
+struct TiffKind {
     number: Number,
     bands: usize,
     planar: bool,
@@ -21,7 +21,7 @@ struct Kind {
 }
 
 const SIZE: (u32, u32) = (37, 29);
-const PLAIN: Kind = Kind {
+const PLAIN: TiffKind = TiffKind {
     number: Number::U16,
     bands: 3,
     planar: false,
@@ -33,7 +33,7 @@ const PLAIN: Kind = Kind {
 };
 
 /// `[height, width, bands]`, little-endian: numbers that need all their bits.
-fn pixels(kind: &Kind) -> Vec<u8> {
+fn pixels(kind: &TiffKind) -> Vec<u8> {
     let n = SIZE.0 as usize * SIZE.1 as usize * kind.bands;
     let value = |i: usize| {
         let x = (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
@@ -46,7 +46,7 @@ fn pixels(kind: &Kind) -> Vec<u8> {
     (0..n).flat_map(value).collect()
 }
 
-fn pack(kind: &Kind, chunk: &[u8]) -> Vec<u8> {
+fn pack(kind: &TiffKind, chunk: &[u8]) -> Vec<u8> {
     match kind.compression {
         8 => {
             let mut out = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -64,7 +64,7 @@ fn pack(kind: &Kind, chunk: &[u8]) -> Vec<u8> {
 }
 
 /// Undoes nothing: makes what predictors 2 and 3 store of a row of samples.
-fn predict(kind: &Kind, row: &mut [u8], samples: usize) {
+fn predict(kind: &TiffKind, row: &mut [u8], samples: usize) {
     let bytes = kind.number.bytes();
     match kind.predictor {
         2 => {
@@ -96,7 +96,7 @@ fn predict(kind: &Kind, row: &mut [u8], samples: usize) {
 }
 
 /// A file of this kind with these pixels: strips of 8 rows, or tiles of 16 x 16.
-fn write(kind: &Kind, pixels: &[u8]) -> Vec<u8> {
+fn write(kind: &TiffKind, pixels: &[u8]) -> Vec<u8> {
     let (w, h) = (SIZE.0 as usize, SIZE.1 as usize);
     let bytes = kind.number.bytes();
     let (cw, ch) = if kind.tiled { (16, 16) } else { (w, 8) };
@@ -219,7 +219,7 @@ fn every_kind_of_file_gives_its_numbers() {
             for bits in 0..16_u8 {
                 let bit = |i: u8| bits >> i & 1 == 1;
                 let float = matches!(number, Number::F32 | Number::F64);
-                let kind = Kind {
+                let kind = TiffKind {
                     number,
                     bands: if compression == 1 { 1 } else { 5 },
                     planar: bit(0),
@@ -250,7 +250,7 @@ fn every_kind_of_file_gives_its_numbers() {
 #[test]
 fn windows_are_parts_of_the_whole() {
     for (planar, tiled) in [(false, false), (false, true), (true, true)] {
-        let kind = Kind { planar, tiled, bands: 4, compression: 8, ..PLAIN };
+        let kind = TiffKind { planar, tiled, bands: 4, compression: 8, ..PLAIN };
         let whole = pixels(&kind);
         let file = write(&kind, &whole);
         for window in [
@@ -258,6 +258,9 @@ fn windows_are_parts_of_the_whole() {
             Rect::new(5, 3, 20, 26),
             Rect::new(36, 28, 1, 1),
             Rect::new(15, 15, 2, 2),
+            // All of a tile, and of a strip.
+            Rect::new(16, 0, 16, 16),
+            Rect::new(0, 8, SIZE.0, 8),
         ] {
             let (_, found) = read(&file, Some(window)).unwrap();
             let pixel = 8;
@@ -287,7 +290,7 @@ fn written_files_are_read_back_with_all_they_say() {
         (Number::F32, Packing::Deflate),
         (Number::U8, Packing::None),
     ] {
-        let kind = Kind { number, bands: 2, ..PLAIN };
+        let kind = TiffKind { number, bands: 2, ..PLAIN };
         let whole = pixels(&kind);
         let out = Cursor::new(Vec::new());
         let mut writer = GeoTiffWriter::new(out, SIZE, 2, number, geo.clone(), packing).unwrap();
@@ -299,6 +302,10 @@ fn written_files_are_read_back_with_all_they_say() {
         let (tiff, found) = read(&file, None).unwrap();
         assert!(found == whole);
         assert_eq!(tiff.geo, geo);
+        let out = Cursor::new(Vec::new());
+        let mut writer = GeoTiffWriter::new(out, SIZE, 2, number, geo.clone(), packing).unwrap();
+        writer.push(&whole).unwrap();
+        assert!(writer.finish().unwrap().into_inner() == file, "all rows at once");
     }
     let rotated = Geo { transform: Some([1.0, 2.0, 0.5, 3.0, 0.25, -2.0]), ..Geo::default() };
     let sphere = Geo { crs: Some("EPSG:4326".into()), ..rotated };
@@ -319,7 +326,7 @@ fn written_files_are_read_back_with_all_they_say() {
 
 #[test]
 fn what_was_never_written_is_nodata() {
-    let kind = Kind { tiled: true, ..PLAIN };
+    let kind = TiffKind { tiled: true, ..PLAIN };
     let mut file = write(&kind, &pixels(&kind));
     let tiff = Tiff::read(file.as_slice(), &Limits::default()).unwrap();
     // Six tiles: their places stand in a row, as `u32`, before the directory.
@@ -337,6 +344,17 @@ fn what_was_never_written_is_nodata() {
     check(&sparse, 0);
     sparse.geo.nodata = Some(65_535.0);
     check(&sparse, 65_535);
+    // The memory of a tile that is read by itself may hold anything.
+    let tile = Rect::new(0, 0, 16, 16);
+    let mut out = vec![7; tiff.window_bytes(tile).unwrap()];
+    sparse.geo.nodata = None;
+    sparse.read_window(file.as_slice(), 0, tile, &mut Chunks::new(0), &mut out).unwrap();
+    assert!(out.iter().all(|byte| *byte == 0));
+    let none = [tile, Rect::new(3, 4, 5, 12)];
+    let some = [sparse.whole(), Rect::new(0, 0, 17, 1), Rect::new(16, 0, 4, 4)];
+    assert!(none.iter().all(|window| sparse.is_unwritten(*window)));
+    assert!(!some.iter().any(|window| sparse.is_unwritten(*window)));
+    assert!(!sparse.is_unwritten(Rect::new(0, 0, 99, 1)), "outside");
 }
 
 /// The place of a tag's value in a little-endian file.
@@ -349,7 +367,7 @@ fn value_of(file: &[u8], tag: u16) -> usize {
 
 #[test]
 fn declared_sizes_are_checked_before_memory_is_asked_for() {
-    let kind = Kind { tiled: true, bands: 1, number: Number::U8, ..PLAIN };
+    let kind = TiffKind { tiled: true, bands: 1, number: Number::U8, ..PLAIN };
     let file = write(&kind, &pixels(&kind));
     let check = |changes: &[(u16, u32)], words: &str| {
         let mut file = file.clone();
@@ -363,7 +381,7 @@ fn declared_sizes_are_checked_before_memory_is_asked_for() {
         assert!(error.contains(words), "{error}");
     };
     check(&[(256, 1_000_000_000), (257, 1_000_000_000)], "lengths for 3906250000000000 tiles");
-    check(&[(322, 1_000_000_000), (323, 1_000_000_000)], "pixels, the limit is 1048576");
+    check(&[(322, 1_000_000_000), (323, 1_000_000_000)], "pixels, more than the limit of 1048576");
     check(&[(256, 0)], "it has no width");
     check(&[(277, 60_000)], "number of bands");
     check(&[(258, 7)], "unsigned integers of 7 bits");
@@ -383,8 +401,12 @@ fn damage_is_an_error_and_never_a_panic() {
     };
     for (compression, tiled) in [(1, true), (5, false), (8, true), (32_773, false), (50_000, true)]
     {
-        let kind =
-            Kind { compression, tiled, predictor: if compression == 1 { 1 } else { 2 }, ..PLAIN };
+        let kind = TiffKind {
+            compression,
+            tiled,
+            predictor: if compression == 1 { 1 } else { 2 },
+            ..PLAIN
+        };
         let file = write(&kind, &pixels(&kind));
         for end in (0..file.len() - 4).step_by(97) {
             assert!(read(&file[..end], None).is_err(), "{end}");

@@ -4,14 +4,14 @@
 use std::io::Write as _;
 
 use crate::fixtures::{
-    BASELINE, Colour, Kind, decoder, exif, jpeg, picture,
+    BASELINE, Colour, JpegKind, decoder, exif, jpeg, picture,
     png::{Png, chunk, write},
 };
 use gular_codec::{Decoder, Error, JpegBackend, Limits, Orientation, read_header};
 
 const SIZE: (u32, u32) = (43, 29);
 
-fn file(kind: Kind, exif: Option<&[u8]>) -> Vec<u8> {
+fn file(kind: JpegKind, exif: Option<&[u8]>) -> Vec<u8> {
     jpeg(&picture(SIZE.0, SIZE.1), SIZE.0, SIZE.1, kind, exif)
 }
 
@@ -55,7 +55,7 @@ fn told(decoder: &Decoder, flaw: &str) {
 
 #[test]
 fn junk_between_headers_changes_no_pixel() {
-    for kind in [BASELINE, Kind { progressive: true, ..BASELINE }] {
+    for kind in [BASELINE, JpegKind { progressive: true, ..BASELINE }] {
         let sound = file(kind, None);
         for marker in [0xdb, 0xc4, 0xda] {
             for junk in [&b"x"[..], b"some stray bytes", &[0; 40], &[0xff, 0, 0xff, 0]] {
@@ -85,7 +85,7 @@ fn a_damaged_exif_segment_is_no_orientation() {
 #[test]
 fn a_damaged_adobe_segment_is_taken_as_libjpeg_takes_it() {
     for colour in [Colour::Rgb, Colour::Ycck] {
-        let sound = file(Kind { colour, ..BASELINE }, None);
+        let sound = file(JpegKind { colour, ..BASELINE }, None);
         let damaged = if colour == Colour::Ycck {
             let mut damaged = sound.clone();
             let at = position(&sound, 0xee) + 4;
@@ -106,7 +106,7 @@ fn a_damaged_adobe_segment_is_taken_as_libjpeg_takes_it() {
 #[test]
 fn a_flawed_file_that_is_cut_short_is_an_error() {
     for progressive in [false, true] {
-        let sound = file(Kind { progressive, restart: 3, ..BASELINE }, None);
+        let sound = file(JpegKind { progressive, restart: 3, ..BASELINE }, None);
         let damaged = with_before(&sound, 0xdb, b"junk");
         for backend in JpegBackend::ALL {
             let mut decoder = decoder(*backend);
@@ -147,7 +147,7 @@ fn what_libjpeg_only_warns_of_is_tolerated() {
     scan[at + 1] = 62;
     check(&scan, "Invalid SOS parameters for sequential JPEG");
     // A restart marker with the wrong number.
-    let mut restarts = file(Kind { restart: 3, ..BASELINE }, None);
+    let mut restarts = file(JpegKind { restart: 3, ..BASELINE }, None);
     let at = position(&restarts, 0xd1);
     restarts[at + 1] = 0xd5;
     check(&restarts, "instead of RST1");

@@ -27,7 +27,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A living process serves this folder.
-    #[error("a federation already serves `{path}`{}", at(by))]
+    #[error("a federation is already running for the folder `{path}`{}", at(by))]
     Served {
         /// The folder.
         path: PathBuf,
@@ -35,19 +35,19 @@ pub enum Error {
         by: Option<(String, u32)>,
     },
     /// No process serves this folder, so a token would be good nowhere.
-    #[error("no federation serves `{path}`")]
+    #[error("no federation is running for the folder `{path}`")]
     NotServed {
         /// The folder.
         path: PathBuf,
     },
     /// Copies are to be forgotten, and what has their name is not known to be copies.
-    #[error("`{path}` exists and was not made by a federation, so it is not removed")]
+    #[error("`{path}` was not made by a development federation, so it is not removed")]
     NotOurs {
         /// The folder of copies.
         path: PathBuf,
     },
     /// A process has begun to serve this folder, and does not serve yet.
-    #[error("the federation in `{path}` is still starting")]
+    #[error("the federation of the folder `{path}` is still starting")]
     Starting {
         /// The folder.
         path: PathBuf,
@@ -62,14 +62,14 @@ pub enum Error {
     },
     /// A namespace that could not be one.
     #[error(
-        "`{namespace}` is not a namespace: one or more names of `A-Za-z0-9._-`, each after a `/`"
+        "`{namespace}` is not a namespace; expected one or more names of the characters `A-Za-z0-9._-`, each after a `/`"
     )]
     Namespace {
         /// As given.
         namespace: String,
     },
     /// A path that a token cannot name.
-    #[error("`{path}` is not a path below the namespace that a token can name: {reason}")]
+    #[error("a token cannot be limited to the path `{path}`: {reason}")]
     Scope {
         /// As given.
         path: String,
@@ -77,10 +77,10 @@ pub enum Error {
         reason: &'static str,
     },
     /// A token for nothing.
-    #[error("the token would allow nothing")]
+    #[error("the token would not allow anything")]
     NoScope,
     /// A lifetime of nothing, or too long.
-    #[error("a token cannot be valid for {} s, expected 1 s to {} s", lifetime.as_secs_f64(), limit.as_secs())]
+    #[error("a token cannot be valid for {} s; expected 1 s to {} s", lifetime.as_secs_f64(), limit.as_secs())]
     Lifetime {
         /// As asked for.
         lifetime: Duration,
@@ -88,7 +88,7 @@ pub enum Error {
         limit: Duration,
     },
     /// Options that exclude each other.
-    #[error("these options do not go together: {reason}")]
+    #[error("these options cannot be combined: {reason}")]
     Options {
         /// Which.
         reason: &'static str,
@@ -108,14 +108,18 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Listen { .. } => Some("choose another port, or 0 for any that is free"),
-            Self::Served { .. } => Some("use that one, stop it first, or serve another folder"),
-            Self::NotServed { .. } => Some("start one that serves this folder"),
-            Self::NotOurs { .. } => Some("serve a new folder, or the folder of a federation"),
+            Self::Listen { .. } => Some("choose another port, or port 0 for any free one"),
+            Self::Served { .. } => {
+                Some("use the running federation, stop it first, or serve another folder")
+            }
+            Self::NotServed { .. } => Some("start a federation for this folder"),
+            Self::NotOurs { .. } => Some("choose a new folder, or one that a federation made"),
             Self::Starting { .. } => Some("try again in a second"),
-            Self::Damaged { .. } => Some("remove that file; a new one is made at the next start"),
-            Self::NoScope => Some("name at least one path"),
-            Self::Lifetime { .. } => Some("make a new token when it ends; they are cheap"),
+            Self::Damaged { .. } => Some("remove that file; the next start makes a new one"),
+            Self::NoScope => Some("give at least one path"),
+            Self::Lifetime { .. } => {
+                Some("choose a shorter time, and make a new token when this one expires")
+            }
             Self::Io { .. }
             | Self::Namespace { .. }
             | Self::Scope { .. }

@@ -19,6 +19,7 @@
 //! own services answer, as far as clients look at it; among that, a cache that never
 //! learns of a change.
 
+#![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 

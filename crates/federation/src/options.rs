@@ -60,7 +60,9 @@ impl Options {
     /// The namespace, when these options make sense.
     pub(super) fn check(&self) -> Result<Name, Error> {
         if matches!((&self.origin, &self.caches), (Origin::External(_), Caches::Own)) {
-            return Err(Error::Options { reason: "the own cache reads from the own origin only" });
+            return Err(Error::Options {
+                reason: "the built-in cache reads only from the built-in origin",
+            });
         }
         let sound = |name: &Name| {
             let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);

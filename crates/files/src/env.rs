@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Env(BTreeMap<String, String>);
 
 impl Env {
-    /// The environment of this process, without what is not UTF-8.
+    /// Reads the environment of this process, without values that are not UTF-8.
     #[must_use]
     pub fn process() -> Self {
         let text = |(name, value): (OsString, OsString)| {
@@ -18,7 +18,7 @@ impl Env {
         Self(std::env::vars_os().filter_map(text).collect())
     }
 
-    /// An environment of these variables alone.
+    /// Makes an environment of only these variables.
     #[must_use]
     pub fn from_pairs(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())

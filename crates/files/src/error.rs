@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Something that could not be done to a file or folder.
+/// An action on a file or folder that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} `{}`: {source}", path.display())]
 pub struct Error {
@@ -16,17 +16,17 @@ pub struct Error {
 }
 
 impl Error {
-    /// That `action` could not be done to `path`.
+    /// Makes the error that `action` on `path` failed.
     pub fn new(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
         Self { action, path: path.as_ref().to_owned(), source }
     }
 
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
-                "free space on this file system and run again; what was saved before is intact",
+                "free some space on this file system and run the command again; what was saved before is intact",
             ),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Some("check the permissions of the file and its folders")

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::Error;
 
-/// What an ordinary user may still write; `u64::MAX` where the file system sets
-/// no limit of its own (a tmpfs without a size, Btrfs for files).
+/// The space that an ordinary user may still use; `u64::MAX` if the file system has no limit of its
+/// own (a tmpfs without a size, Btrfs for files).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Free {
     /// Bytes.
@@ -21,8 +21,8 @@ impl Default for Free {
     }
 }
 
-/// What is free where `path` is, or will be: the nearest folder above it that
-/// exists is asked.
+/// Returns the free space where `path` is, or will be: the nearest folder above it that exists is
+/// asked.
 ///
 /// # Errors
 /// When the system does not answer for that folder.

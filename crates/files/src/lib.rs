@@ -1,6 +1,6 @@
 //! What every room that touches a disk needs, each rule once: files that
 //! appear whole, locks with their fall-back, free space, one worker pool, byte
-//! sizes in words, and the environment as a value.
+//! sizes in words, memory maps, and the environment as a value.
 //!
 //! Nothing here knows a format or opens a socket. Errors say what was done to
 //! which file; rooms turn them into their own with `From`.
@@ -10,6 +10,7 @@ mod error;
 mod free;
 mod lock;
 mod lock_file;
+mod memory;
 mod open_files;
 mod pool;
 mod size;
@@ -29,11 +30,12 @@ pub use env::Env;
 pub use error::Error;
 pub use free::{Free, free};
 pub use lock::{Lock, LockMode, SAY_AFTER};
+pub use memory::{Map, advise_huge_pages, resident_pages};
 pub use open_files::open_files_limit;
 pub use pool::parallel;
 pub use size::Size;
 pub use whole::{
-    TEMP_PREFIX, folder_of, persist, persist_new, persist_read_only, sync_folder, temp_in,
-    temp_with_mode, write_file,
+    TEMP_PREFIX, folder_of, persist, persist_both, persist_new, persist_read_only, sync_folder,
+    temp_in, temp_with_mode, write_file,
 };
 pub use write_back::WriteBack;

@@ -15,11 +15,11 @@ use crate::lock_file::{LockFile, Times};
 /// How long to wait before a lock is tried again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long people may wait for a lock without being told: longer than any but the copying
-/// of much data holds one.
+/// After this time of waiting for a lock, the user is told: longer than any but the copying of much
+/// data holds one.
 pub const SAY_AFTER: Duration = Duration::from_secs(5);
 
-/// Who else may hold the lock.
+/// Whether others may hold the lock at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
     /// Nobody.
@@ -28,7 +28,7 @@ pub enum LockMode {
     Shared,
 }
 
-/// A held lock; dropping it lets others have it, and so does the end of the process.
+/// A held lock; it is released when this value is dropped, and when the process ends.
 ///
 /// It is a flock of a file. Lustre without its option `flock`, some FUSE file
 /// systems and folders on NFS have none (ENOSYS, EOPNOTSUPP, EINVAL, ENOLCK, EBADF);
@@ -57,8 +57,8 @@ impl Lock {
         Ok(Self::try_on(file, path, mode)?.filter(Self::is_current))
     }
 
-    /// As [`Self::try_at`], again and again. `keep_waiting` is called before each further
-    /// try with the time waited; `None` when it says no.
+    /// Tries [`Self::try_at`] again and again. `keep_waiting` is called before each further try
+    /// with the time waited; `None` when it says no.
     ///
     /// # Errors
     /// As [`Self::try_at`].
@@ -80,8 +80,8 @@ impl Lock {
         Self::try_with(&flock, Times::default(), file, path, mode)
     }
 
-    /// As [`Self::try_on`], again and again, as [`Self::wait_at`] does. The lock is of a
-    /// copy of the handle.
+    /// Tries [`Self::try_on`] again and again, like [`Self::wait_at`]. The lock is of a copy of the
+    /// handle.
     ///
     /// # Errors
     /// As [`Self::try_on`], and when the handle cannot be copied.
@@ -117,8 +117,8 @@ impl Lock {
         Ok(Some(Self { file, path: path.to_owned(), remove: false, _beside: beside }))
     }
 
-    /// Whether the locked file still has its name. A holder may have removed or replaced
-    /// it between the opening and the locking; such a lock keeps nobody out.
+    /// Returns whether the locked file still has its name. A holder may have removed or replaced it
+    /// between the opening and the locking; such a lock keeps nobody out.
     #[must_use]
     pub fn is_current(&self) -> bool {
         // The link count of the open file comes first: an NFS client may answer for the
@@ -136,7 +136,7 @@ impl Lock {
         &self.file
     }
 
-    /// Its path.
+    /// The path of the locked file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -149,8 +149,8 @@ impl Lock {
         self
     }
 
-    /// Lets others have it even if a child process has inherited the open file, which
-    /// would go on holding it past a drop.
+    /// Releases the lock even if a child process has inherited the open file; dropping would not,
+    /// as the child still holds the file.
     pub fn release(self) {
         // Fails only where there is no flock, and nothing to unlock.
         let _ = self.file.unlock();

@@ -7,9 +7,8 @@ use std::time::Duration;
 /// How often the caller's flag is looked at while jobs run.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Works on `jobs` in order, at most `at_once` at a time, each with a flag that
-/// is set when the caller's `cancel` is or another job has failed; then no more are
-/// begun.
+/// Runs `jobs` in order, at most `at_once` at the same time. Each job gets a flag, which is set
+/// when the caller sets `cancel` or another job fails; then no more jobs are started.
 ///
 /// # Errors
 /// That of the first job to fail; the others have ended by then. A caller that

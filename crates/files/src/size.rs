@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Bytes with a decimal unit, as download pages and `df -H` give them: `1.5 GB`.
+/// A number of bytes, shown with a decimal unit as download pages and `df -H` show it: `1.5 GB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 

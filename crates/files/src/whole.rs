@@ -10,11 +10,11 @@ use tempfile::NamedTempFile;
 
 use crate::Error;
 
-/// Temporary files of this project start so; a killed writer leaves them, and
-/// nothing but a writer's own clean-up removes them.
+/// The prefix of this project's temporary files. A killed writer leaves them behind, and only the
+/// clean-up of a later writer removes them.
 pub const TEMP_PREFIX: &str = ".gular-tmp-";
 
-/// A temporary file in `dir` that all may read; gone when it is dropped.
+/// Makes a temporary file in `dir` that all users may read; it is removed when dropped.
 ///
 /// # Errors
 /// When none can be created there.
@@ -22,7 +22,7 @@ pub fn temp_in(dir: &Path) -> Result<NamedTempFile, Error> {
     temp_with_mode(dir, 0o644)
 }
 
-/// As [`temp_in`], with this mode less the umask.
+/// Makes a temporary file like [`temp_in`], with this mode less the umask.
 ///
 /// # Errors
 /// When none can be created there.
@@ -48,6 +48,27 @@ pub fn persist(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
+/// As [`persist`], for two files of one folder, which is synced once: the second has its name only
+/// when the first has.
+///
+/// # Errors
+/// Then nothing of these names was changed, or only the first, unless only the folder's fsync
+/// failed.
+pub fn persist_both(
+    first: (NamedTempFile, &Path),
+    second: (NamedTempFile, &Path),
+) -> Result<(), Error> {
+    let folder = folder_of(second.1);
+    let both = [first, second];
+    for (temp, to) in &both {
+        temp.as_file().sync_all().map_err(|e| Error::new("write", to, e))?;
+    }
+    for (temp, to) in both {
+        temp.persist(to).map_err(|e| Error::new("rename to", to, e.error))?;
+    }
+    sync_folder(folder)
+}
+
 /// As [`persist`], but never onto a file that exists.
 ///
 /// # Errors
@@ -59,7 +80,7 @@ pub fn persist_new(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Gives `file`, whose name is `from`, its final name `to` in the same folder, for good:
+/// Renames `file` from `from` to its final name `to` in the same folder, and makes it read-only:
 /// fsync, rename, mode 0444, fsync of the folder. A file named `to` is replaced.
 ///
 /// It is protected last: until it has its final name, a later run can open it for writing
@@ -138,6 +159,27 @@ mod tests {
         assert_eq!(names(dir.path()), ["f"]);
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o600, 0o600, "{mode:o}");
+    }
+
+    #[test]
+    fn of_two_files_the_second_appears_after_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| dir.path().join(name));
+        let both = || {
+            let [first, second] = ["one", "two"].map(|text| {
+                let mut temp = temp_in(dir.path()).unwrap();
+                temp.write_all(text.as_bytes()).unwrap();
+                temp
+            });
+            persist_both((first, &a), (second, &b))
+        };
+        fs::create_dir_all(a.join("full")).unwrap();
+        assert_eq!(both().unwrap_err().action, "rename to");
+        assert_eq!(names(dir.path()), ["a"]);
+        fs::remove_dir_all(&a).unwrap();
+        both().unwrap();
+        assert_eq!([&a, &b].map(|path| fs::read_to_string(path).unwrap()), ["one", "two"]);
+        assert_eq!(names(dir.path()).len(), 2);
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl WriteBack {
         Ok(Self { wake: Some(wake), thread: Some(thread) })
     }
 
-    /// Asks for what has been written so far; does not wait.
+    /// Requests that the bytes written so far are written back; does not wait.
     pub fn request(&self) {
         if let Some(wake) = &self.wake {
             // Full: a request is waiting. Closed: a fault, which `finish` returns.

@@ -9,7 +9,9 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Error {
     /// A rank at or past the world size.
-    #[error("rank {rank} of world size {world_size}: ranks count from 0 and end below it")]
+    #[error(
+        "rank {rank} does not exist in world size {world_size}: ranks count from 0 and must be below the world size"
+    )]
     OutOfRange {
         /// The rank.
         rank: u64,
@@ -25,19 +27,21 @@ pub enum Error {
         reason: String,
     },
     /// The system gives no thread to watch over the other ranks.
-    #[error("cannot start a thread to watch over the other ranks: {reason}")]
+    #[error("cannot start the thread that watches the other ranks: {reason}")]
     Thread {
         /// The operating system's answer.
         reason: String,
     },
     /// Nobody said where to meet.
-    #[error("the ranks do not know where to meet: environment variable `{variable}` is not set")]
+    #[error(
+        "the ranks do not know where to find rank 0: the environment variable `{variable}` is not set"
+    )]
     NoPlace {
         /// The variable.
         variable: &'static str,
     },
     /// A variable that is not a port.
-    #[error("environment variable `{variable}` is `{value}`, expected a port from 1 to 65535")]
+    #[error("the environment variable `{variable}` is `{value}`, expected a port from 1 to 65535")]
     Place {
         /// The variable.
         variable: &'static str,
@@ -67,7 +71,7 @@ pub enum Error {
         reason: String,
     },
     /// Some ranks never came.
-    #[error("rank {ranks} of world size {world_size} did not reach rank 0 within {waited:?}")]
+    #[error("these ranks of {world_size} did not reach rank 0 within {waited:?}: {ranks}")]
     Missing {
         /// Which ones, folded: `3, 7-15`.
         ranks: String,
@@ -77,13 +81,13 @@ pub enum Error {
         waited: Duration,
     },
     /// Ranks that do not belong to one training.
-    #[error("the ranks do not belong to one training: {reason}")]
+    #[error("the ranks that met do not belong to the same training: {reason}")]
     Different {
         /// Who said what.
         reason: String,
     },
     /// It was asked to stop before all had met.
-    #[error("stopped while the ranks were meeting")]
+    #[error("stopped before all ranks had met")]
     Cancelled,
     /// A rank's process, machine or network is gone.
     #[error("rank {rank} ({address}) was lost: {reason}")]
@@ -116,7 +120,7 @@ pub enum Error {
         reason: String,
     },
     /// Nothing moved, though all ranks live.
-    #[error("no progress for {waited:?} in {operation}: {waiting}")]
+    #[error("{operation} made no progress for {waited:?}: {waiting}")]
     Stalled {
         /// The operation's number, from 1.
         number: u64,
@@ -129,7 +133,7 @@ pub enum Error {
     },
     /// A rank was asked to stop, and the others did not come to what it waited in.
     #[error(
-        "rank {rank} was asked to stop, and there was no progress for {waited:?} in {operation}: {waiting}"
+        "rank {rank} was asked to stop, but {operation} then made no progress for {waited:?}: {waiting}"
     )]
     Stopped {
         /// Which one.
@@ -142,13 +146,13 @@ pub enum Error {
         waiting: String,
     },
     /// Two ranks do different things.
-    #[error("the ranks run different operations: {reason}")]
+    #[error("the ranks are not at the same operation: {reason}")]
     Mismatch {
         /// Which ranks, and what.
         reason: String,
     },
     /// Rank 0 sends more than this rank takes.
-    #[error("rank {rank} takes at most {limit} bytes in a broadcast, rank 0 sends {found}")]
+    #[error("rank 0 broadcasts {found} bytes, but rank {rank} accepts at most {limit}")]
     TooLong {
         /// Who refuses.
         rank: u64,
@@ -160,49 +164,49 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Place { .. } => {
-                Some("give the port that rank 0 listens on, the same to all ranks")
-            }
+            Self::Place { .. } => Some("give all ranks the same port, on which rank 0 listens"),
             Self::NoPlace { .. } => Some(
-                "give host and port of rank 0 as options, or set them; in a Slurm job: `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))` before `srun`; torchrun sets both",
+                "give the host and port of rank 0 as options, or set MASTER_ADDR and MASTER_PORT. torchrun sets both; in a Slurm job, before `srun`: `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`",
             ),
             Self::Listen { .. } => Some(
                 "set MASTER_PORT to a free port on all ranks, or raise the limit of open files (`ulimit -n`) for many ranks",
             ),
             Self::Unreachable { .. } => Some(
-                "check that rank 0 is running, that MASTER_ADDR names its machine, and that no firewall is in between; a surplus process gets this error too",
+                "check that rank 0 is running, that MASTER_ADDR is its machine, and that no firewall is in between; this error also appears when more processes than the world size were started",
             ),
             Self::Missing { .. } => Some(
-                "look for errors of those ranks, and check that the number of processes started is the world size",
+                "check the output of those ranks for errors, and that as many processes were started as the world size",
             ),
             Self::Different { .. } => {
                 Some("start all ranks with the same program, data, options and world size")
             }
             Self::Lost { .. } => Some(
-                "look at that rank's own output and its machine (memory, time limit); resume from the last checkpoint",
+                "read that rank's own output, and check its machine (memory, time limit); then resume from the last checkpoint",
             ),
             Self::Broken { .. } => Some(
-                "every rank must be able to reach every other rank on any port; choose the network with the interface option",
+                "allow every rank to reach every other rank on any port; if the machines have several networks, set the interface option",
             ),
             Self::Stalled { .. } | Self::Mismatch { .. } => {
-                Some("all ranks must take the same number of steps with the same model")
+                Some("make sure that all ranks take the same number of steps with the same model")
             }
-            Self::TooLong { .. } => Some("raise the limit if this much is to be sent"),
-            Self::OutOfRange { .. } => Some("give each process another rank, from 0 on"),
+            Self::TooLong { .. } => Some(
+                "raise the limit of the receiving rank if the broadcast is meant to be this large",
+            ),
+            Self::OutOfRange { .. } => Some("give each process a rank of its own, counted from 0"),
             Self::Thread { .. } => Some("raise the limit of processes (`ulimit -u`)"),
             Self::Stopped { .. } => {
-                Some("run the same command again; the rank that is waited for may hang")
+                Some("run the same command again, and check the rank named last, which may hang")
             }
             Self::Cancelled | Self::Failed { .. } | Self::Option { .. } => None,
         }
     }
 
-    /// Whether a training that was to begin or was under way ended, and not a mistake in
-    /// how it was called.
+    /// Returns whether the error ended a training, and is not a mistake in how the group was
+    /// called.
     #[must_use]
     pub fn is_end(&self) -> bool {
         !matches!(self, Self::OutOfRange { .. } | Self::Option { .. } | Self::Thread { .. })

@@ -187,7 +187,7 @@ impl<T: Number> Flow for Reduce<'_, T> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::operation::Kind;
+    use super::super::operation::OperationKind;
     use super::*;
 
     /// Runs the flows of all ranks in one thread; `chunk` bytes go at a time, and the
@@ -196,7 +196,8 @@ mod tests {
         let mut values = inputs.to_vec();
         let world = u64::try_from(inputs.len()).unwrap();
         let len = u64::try_from(inputs[0].len()).unwrap();
-        let operation = Operation { number: 1, kind: Kind::AllReduce, dtype: (1, "f32"), len };
+        let operation =
+            Operation { number: 1, kind: OperationKind::AllReduce, dtype: (1, "f32"), len };
         let mut flows: Vec<_> = (0..).zip(&mut values).collect();
         let mut flows: Vec<_> = flows
             .iter_mut()

@@ -12,7 +12,7 @@ use super::flow::{Flow, Reduce};
 use super::lobby::{listen, listen_everywhere};
 use super::meet::{self, Host};
 use super::number::Number;
-use super::operation::{Kind, Operation};
+use super::operation::{Operation, OperationKind};
 use super::rank_ring::{self, Patience, RankRing, Seat, Stop};
 use super::relay::{Relay, Source, Target};
 use super::shared::Shared;
@@ -214,7 +214,7 @@ impl Group {
     /// # Errors
     /// What ended the training; `values` are then unspecified.
     pub fn all_reduce<T: Number>(&self, values: &mut [T]) -> Result<(), Error> {
-        self.reduce(Kind::AllReduce, values)
+        self.reduce(OperationKind::AllReduce, values)
     }
 
     /// Gives rank 0's `bytes` to all; what the others had in theirs is dropped.
@@ -223,7 +223,7 @@ impl Group {
     /// [`Error::TooLong`] for more than a rank's
     /// [`broadcast_limit`](GroupOptions::broadcast_limit), else what ended the training.
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        let operation = operation(Kind::Broadcast, (0, "bytes"), 0);
+        let operation = operation(OperationKind::Broadcast, (0, "bytes"), 0);
         if self.place.rank == 0 {
             return self.send(operation, bytes);
         }
@@ -235,7 +235,7 @@ impl Group {
     /// # Errors
     /// What ended the training, such as lengths that differ.
     pub fn broadcast_into(&self, bytes: &mut [u8]) -> Result<(), Error> {
-        let operation = operation(Kind::BroadcastInto, (0, "bytes"), bytes.len());
+        let operation = operation(OperationKind::BroadcastInto, (0, "bytes"), bytes.len());
         if self.place.rank == 0 {
             return self.send(operation, bytes);
         }
@@ -247,7 +247,7 @@ impl Group {
     /// # Errors
     /// What ended the training.
     pub fn barrier(&self) -> Result<(), Error> {
-        self.meet_all(Kind::Barrier)
+        self.meet_all(OperationKind::Barrier)
     }
 
     /// The orderly end: waits for all ranks to come to it.
@@ -255,7 +255,7 @@ impl Group {
     /// # Errors
     /// What ended the training instead.
     pub fn finish(self) -> Result<(), Error> {
-        self.meet_all(Kind::Finish)?;
+        self.meet_all(OperationKind::Finish)?;
         match self.live {
             Live::Alone(_) => Ok(()),
             Live::Together { watcher, .. } => watcher.leave(self.operation_timeout),
@@ -319,7 +319,7 @@ impl Group {
         }
     }
 
-    fn reduce<T: Number>(&self, kind: Kind, values: &mut [T]) -> Result<(), Error> {
+    fn reduce<T: Number>(&self, kind: OperationKind, values: &mut [T]) -> Result<(), Error> {
         let operation = operation(kind, (T::CODE, T::NAME), values.len());
         let Seat { rank, world_size } = self.place;
         self.run(operation, |ring, operation, patience| {
@@ -328,7 +328,7 @@ impl Group {
         })
     }
 
-    fn meet_all(&self, kind: Kind) -> Result<(), Error> {
+    fn meet_all(&self, kind: OperationKind) -> Result<(), Error> {
         let operation = operation(kind, (u64::CODE, u64::NAME), 0);
         self.run(operation, |ring, operation, patience| {
             barrier(ring, self.place, operation, patience)
@@ -376,7 +376,7 @@ impl std::fmt::Debug for Group {
 }
 
 /// An operation that has no number yet.
-fn operation(kind: Kind, dtype: (u8, &'static str), len: usize) -> Operation {
+fn operation(kind: OperationKind, dtype: (u8, &'static str), len: usize) -> Operation {
     Operation { number: 0, kind, dtype, len: u64::try_from(len).unwrap_or(u64::MAX) }
 }
 
@@ -401,7 +401,7 @@ fn connect_ring(
     let limit = options.operation_timeout;
     let patience = Patience { shared, limit, cancel: Some(cancel), stop: None };
     let (number, dtype) = (shared.begin(), (u64::CODE, u64::NAME));
-    let operation = Operation { number, kind: Kind::Barrier, dtype, len: 0 };
+    let operation = Operation { number, kind: OperationKind::Barrier, dtype, len: 0 };
     barrier(&mut ring, place, operation, &patience)?;
     Ok(ring)
 }

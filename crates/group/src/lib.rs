@@ -20,6 +20,8 @@
 //!
 //! Nothing is encrypted: it is for the inner network of a cluster or one machine.
 
+#![forbid(unsafe_code)]
+
 mod arrive;
 mod error;
 mod flow;

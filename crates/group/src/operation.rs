@@ -6,7 +6,7 @@ use crate::Error;
 pub(super) const HEADER_BYTES: usize = 24;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OperationKind {
     AllReduce,
     /// Of any length: rank 0 says it.
     Broadcast,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 pub(super) struct Operation {
     /// Counted from 1.
     pub(super) number: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: OperationKind,
     /// What the elements are: a code, and the name of it.
     pub(super) dtype: (u8, &'static str),
     pub(super) len: u64,
@@ -31,11 +31,11 @@ impl Operation {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let kind = match self.kind {
-            Kind::AllReduce => 1,
-            Kind::Broadcast => 2,
-            Kind::BroadcastInto => 3,
-            Kind::Barrier => 4,
-            Kind::Finish => 5,
+            OperationKind::AllReduce => 1,
+            OperationKind::Broadcast => 2,
+            OperationKind::BroadcastInto => 3,
+            OperationKind::Barrier => 4,
+            OperationKind::Finish => 5,
         };
         let parts = self.number.to_le_bytes().into_iter().chain(self.len.to_le_bytes());
         for (out, byte) in bytes.iter_mut().zip(parts.chain([kind, self.dtype.0])) {
@@ -49,11 +49,11 @@ impl Operation {
         let (len, rest) = rest.split_first_chunk()?;
         let [kind, dtype, zeros @ ..] = rest else { return None };
         let kind = match kind {
-            1 => Kind::AllReduce,
-            2 => Kind::Broadcast,
-            3 => Kind::BroadcastInto,
-            4 => Kind::Barrier,
-            5 => Kind::Finish,
+            1 => OperationKind::AllReduce,
+            2 => OperationKind::Broadcast,
+            3 => OperationKind::BroadcastInto,
+            4 => OperationKind::Barrier,
+            5 => OperationKind::Finish,
             _ => return None,
         };
         let names = ["bytes", "f32", "f64", "i32", "i64", "u64"];
@@ -74,7 +74,7 @@ impl Operation {
             let reason = format!("rank {rank} is in {self}, rank {other} in something unknown");
             return Err(Error::Mismatch { reason });
         };
-        let same_len = self.len == theirs.len || self.kind == Kind::Broadcast;
+        let same_len = self.len == theirs.len || self.kind == OperationKind::Broadcast;
         if !same_len || (Self { len: self.len, ..theirs }) != *self {
             let reason = format!("rank {rank} is in {self}, rank {other} in {theirs}");
             return Err(Error::Mismatch { reason });
@@ -88,11 +88,11 @@ impl std::fmt::Display for Operation {
         let Self { number, kind, dtype: (_, name), len } = self;
         write!(f, "operation {number}, ")?;
         match kind {
-            Kind::AllReduce => write!(f, "all-reduce of {len} {name}"),
-            Kind::Broadcast => write!(f, "broadcast"),
-            Kind::BroadcastInto => write!(f, "broadcast of {len} bytes"),
-            Kind::Barrier => write!(f, "barrier"),
-            Kind::Finish => write!(f, "finish"),
+            OperationKind::AllReduce => write!(f, "all-reduce of {len} {name}"),
+            OperationKind::Broadcast => write!(f, "broadcast"),
+            OperationKind::BroadcastInto => write!(f, "broadcast of {len} bytes"),
+            OperationKind::Barrier => write!(f, "barrier"),
+            OperationKind::Finish => write!(f, "finish"),
         }
     }
 }
@@ -102,27 +102,26 @@ mod tests {
     use super::*;
 
     const OURS: Operation =
-        Operation { number: 7, kind: Kind::AllReduce, dtype: (1, "f32"), len: 5 };
+        Operation { number: 7, kind: OperationKind::AllReduce, dtype: (1, "f32"), len: 5 };
 
     #[test]
     fn equal_operations_agree_and_others_are_named_on_both_sides() {
         assert_eq!(OURS.agree(1, 0, &OURS.encode()), Ok(5));
         let check = |theirs: [u8; HEADER_BYTES], expected: &str| {
             let error = OURS.agree(1, 0, &theirs).unwrap_err();
-            let ours =
-                "the ranks run different operations: rank 1 is in operation 7, all-reduce of 5 f32";
+            let ours = "the ranks are not at the same operation: rank 1 is in operation 7, all-reduce of 5 f32";
             assert_eq!(error.to_string(), format!("{ours}, rank 0 in {expected}"));
         };
         check(Operation { len: 6, ..OURS }.encode(), "operation 7, all-reduce of 6 f32");
         check(Operation { dtype: (5, "u64"), ..OURS }.encode(), "operation 7, all-reduce of 5 u64");
-        check(Operation { kind: Kind::Barrier, ..OURS }.encode(), "operation 7, barrier");
+        check(Operation { kind: OperationKind::Barrier, ..OURS }.encode(), "operation 7, barrier");
         check(Operation { number: 8, ..OURS }.encode(), "operation 8, all-reduce of 5 f32");
         check([9; HEADER_BYTES], "something unknown");
     }
 
     #[test]
     fn length_of_a_broadcast_is_rank_0s() {
-        let kind = Kind::Broadcast;
+        let kind = OperationKind::Broadcast;
         let ours = Operation { kind, dtype: (0, "bytes"), len: 0, number: 1 };
         assert_eq!(ours.agree(1, 0, &Operation { len: 9, ..ours }.encode()), Ok(9));
     }

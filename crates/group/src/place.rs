@@ -99,13 +99,15 @@ mod tests {
     #[test]
     fn missing_or_wrong_variables_are_named() {
         let unset = |name: &str| {
-            format!("the ranks do not know where to meet: environment variable `{name}` is not set")
+            format!(
+                "the ranks do not know where to find rank 0: the environment variable `{name}` is not set"
+            )
         };
         check(&[], &unset("MASTER_ADDR"));
         check(&[("MASTER_ADDR", "a")], &unset("MASTER_PORT"));
         for port in ["0", "65536", "http", "-1"] {
             let expected = format!(
-                "environment variable `MASTER_PORT` is `{port}`, expected a port from 1 to 65535"
+                "the environment variable `MASTER_PORT` is `{port}`, expected a port from 1 to 65535"
             );
             check(&[("MASTER_ADDR", "a"), ("MASTER_PORT", port)], &expected);
         }

@@ -188,8 +188,8 @@ impl Inner {
         };
         if places.is_empty() {
             let reason = match verb.lists() {
-                true => "the namespace offers no listing",
-                false => "the director names no server",
+                true => "the namespace does not allow listing",
+                false => "the director named no server",
             };
             let (action, url) = (verb.name(), url.to_string());
             return Err(Error::Unsupported { action, url, reason: reason.to_owned() });
@@ -262,7 +262,7 @@ fn direct(url: &Url) -> Result<Route, Error> {
         format!("{scheme}://{}{}{mark}{}", url.authority(), url.request_path(), url.query());
     let place = Place::of(&place).ok_or_else(|| Error::Setting {
         what: format!("`{url}`"),
-        reason: "it names no server".to_owned(),
+        reason: "it named no server".to_owned(),
     })?;
     Ok(Route::of(vec![place]))
 }

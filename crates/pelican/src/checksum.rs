@@ -26,7 +26,7 @@ pub(crate) fn digest_patience(len: u64) -> Duration {
     Duration::from_secs(15 + len / (50 << 20))
 }
 
-/// What a server sums with.
+/// The algorithm of a server's checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// Castagnoli's polynomial (RFC 3720, appendix B.4).
@@ -40,7 +40,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Its name in a header.
+    /// The algorithm's name in a header.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ fn decode_hex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
-/// Sums bytes as they pass.
+/// Computes a checksum of bytes as they are received.
 #[derive(Debug, Clone)]
 pub struct Summer(State);
 
@@ -118,7 +118,7 @@ enum State {
 }
 
 impl Summer {
-    /// A sum over no bytes yet.
+    /// Starts a checksum of no bytes.
     #[must_use]
     pub fn new(algorithm: Algorithm) -> Self {
         Self(match algorithm {

@@ -23,7 +23,7 @@ use crate::{Diagnosis, Env, Error, Token, Url};
 /// How often a file is looked at that should get a new token.
 const TOKEN_POLL: Duration = Duration::from_secs(2);
 
-/// How a client works.
+/// The options of a client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// Where tokens, certificates, proxies and preferred caches are named.
@@ -63,15 +63,15 @@ pub struct ClientOptions {
     pub tell: Tell,
 }
 
-/// Who is told, in one line each, of what a user should know while a transfer goes on:
-/// what it waits for, or goes without.
+/// A callback that gets one-line messages for the user during a transfer: what it waits for, or
+/// goes without.
 #[derive(Clone, Default)]
 pub struct Tell(Option<Arc<Hear>>);
 
 type Hear = dyn Fn(&str) + Send + Sync;
 
 impl Tell {
-    /// Told from any thread.
+    /// Wraps a callback, which may be called from any thread.
     #[must_use]
     pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(tell)))
@@ -151,7 +151,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client with its own two threads for the network.
+    /// Makes a client, which has two threads of its own for the network.
     ///
     /// # Errors
     /// [`Error::Setting`] for a certificate file that cannot be used.
@@ -192,8 +192,8 @@ impl Client {
         })))
     }
 
-    /// The servers that gave wrong bytes of objects that another server gave right, each with
-    /// those objects.
+    /// Returns the servers that sent wrong bytes for objects which another server sent correctly,
+    /// each with those objects.
     #[must_use]
     pub fn wrong_copies(&self) -> Vec<(String, Vec<String>)> {
         self.0.servers.wrong()

@@ -56,7 +56,7 @@ impl Inner {
 
     async fn discover(&self, authority: &str) -> Result<Director, Useless> {
         let url = format!("https://{authority}/.well-known/pelican-configuration");
-        let first = Place::of(&url).ok_or_else(|| Useless::lasting("its name is not a host"))?;
+        let first = Place::of(&url).ok_or_else(|| Useless::lasting("it is not a host name"))?;
         let mut retry = Retry::new(Policy::DISCOVERY, self.options.patience);
         let (place, response) = loop {
             let (fault, asked) = match self.ask_discovery(&first).await {

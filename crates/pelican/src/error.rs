@@ -1,13 +1,13 @@
-//! What can go wrong, said once.
+//! The errors of this crate.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::retry::Spent;
-use crate::{Diagnosis, TokenError, UrlError};
+use crate::{Diagnosis, Scheme, TokenError, Url, UrlError};
 
-/// One server that was tried, and why it did not do.
+/// One server that was tried, and why it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// `https://HOST[:PORT]`.
@@ -18,7 +18,7 @@ pub struct Attempt {
     pub passes: bool,
 }
 
-/// Every server that was tried, the last fault of each.
+/// All servers that were tried, each with its last fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attempts {
     /// In the order of their first trial.
@@ -46,7 +46,7 @@ impl Attempts {
     pub(crate) fn waits(&mut self, server: impl fmt::Display, wait: Duration) {
         let server = server.to_string();
         if self.list.iter().all(|attempt| attempt.server != server) {
-            let fault = format!("busy, asks for {:.0} s", wait.as_secs_f64());
+            let fault = format!("busy; it asks to be tried again in {:.0} s", wait.as_secs_f64());
             self.list.push(Attempt { server, fault, passes: true });
         }
     }
@@ -71,7 +71,7 @@ impl fmt::Display for Attempts {
             let comma = if number > 0 { "; " } else { "" };
             write!(f, "{comma}`{}`: {}", attempt.server, attempt.fault)?;
         }
-        if self.list.is_empty() { f.write_str("no server was offered") } else { Ok(()) }
+        if self.list.is_empty() { f.write_str("the federation named no server") } else { Ok(()) }
     }
 }
 
@@ -83,7 +83,7 @@ pub enum Error {
     #[error(transparent)]
     Url(#[from] UrlError),
     /// A setting of the environment that cannot be used.
-    #[error("{what} cannot be used: {reason}")]
+    #[error("the setting {what} cannot be used: {reason}")]
     Setting {
         /// Which one.
         what: String,
@@ -94,7 +94,7 @@ pub enum Error {
     #[error(transparent)]
     Token(#[from] TokenError),
     /// The discovery host does not say where the director is.
-    #[error("`{host}` does not answer as a Pelican federation: {reason}")]
+    #[error("`{host}` does not answer as the host of a Pelican federation: {reason}")]
     Discovery {
         /// The host of the URL.
         host: String,
@@ -104,11 +104,11 @@ pub enum Error {
         passes: bool,
     },
     /// There is no such object or collection.
-    #[error("`{server}` says that `{url}` does not exist{said}")]
+    #[error("{}", not_there(url, server, said))]
     NotFound {
         /// The object.
         url: String,
-        /// Who said so.
+        /// Who said so; of a `file://` URL nobody needs to.
         server: String,
         /// Its words, after `: `.
         said: String,
@@ -139,7 +139,7 @@ pub enum Error {
         diagnosis: Box<Diagnosis>,
     },
     /// The federation offers nobody who could do it.
-    #[error("no server can {action} `{url}`: {reason}")]
+    #[error("cannot {action} `{url}`, since the federation offers no server for it: {reason}")]
     Unsupported {
         /// `read`, `write`, `list`.
         action: &'static str,
@@ -161,7 +161,7 @@ pub enum Error {
         elapsed: Duration,
     },
     /// Every server that answers has other bytes than those expected.
-    #[error("`{url}` does not have the expected bytes: {attempts}")]
+    #[error("no server has the expected bytes of `{url}`: {attempts}")]
     Corrupt {
         /// The object.
         url: String,
@@ -169,7 +169,7 @@ pub enum Error {
         attempts: Attempts,
     },
     /// Larger than the caller accepts.
-    #[error("`{url}` is {found} bytes, more than the limit of {limit}")]
+    #[error("`{url}` has {found} bytes, more than the limit of {limit}")]
     TooLarge {
         /// The object.
         url: String,
@@ -188,7 +188,7 @@ pub enum Error {
     },
     /// All the names an upload may take are burned.
     #[error(
-        "`{url}` and the {tried} names after it already exist with different contents, the last: {found}"
+        "`{url}` and the {tried} alternative names after it already exist with different contents; the last one has {found}"
     )]
     Burned {
         /// The object.
@@ -199,7 +199,7 @@ pub enum Error {
         found: String,
     },
     /// The file to be uploaded is not what it was.
-    #[error("`{}` changed while it was uploaded: {reason}", path.display())]
+    #[error("`{}` was changed while it was being uploaded: {reason}", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -217,7 +217,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Whoever receives the bytes cannot take them.
-    #[error("cannot keep what was read from `{url}`: {source}")]
+    #[error("cannot store the bytes read from `{url}`: {source}")]
     Sink {
         /// The object.
         url: String,
@@ -242,7 +242,7 @@ impl Error {
         self
     }
 
-    /// Whether the same may work at another time, with nothing changed here.
+    /// Returns whether the same call may succeed later, with nothing changed on this machine.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
@@ -261,57 +261,71 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Url(error) => error.hint(),
-            Self::Setting { .. } => "correct it, or unset it",
+            Self::Setting { .. } => "correct this setting, or remove it",
             Self::Token(error) => error.hint(),
             Self::Discovery { passes: true, .. } => {
-                "run the same command again later, or check the name"
+                "run the same command again later, or check the host in the URL"
             }
             Self::Discovery { .. } => {
-                "pelican:// needs the federation's host, such as pelican://osg-htc.org/…; a test \
-                 federation's certificate is named by SSL_CERT_FILE; one server alone is \
-                 https://HOST/…"
+                "a pelican:// URL begins with the federation's host, such as \
+                pelican://osg-htc.org/…; for a test federation, set SSL_CERT_FILE to its \
+                certificate; for a single server, use https://HOST/…"
             }
-            Self::NotFound { .. } => "list the collection above it",
+            Self::NotFound { url, .. } if file(url).is_some() => "check the path",
+            Self::NotFound { .. } => "list the collection above this object",
             Self::NoOrigin { .. } => {
-                "compare the path with the federation's namespaces; if its origin is down, run the same command again later. Caches can still be read meanwhile: put the bundle's digest into the URL, and if this machine never read the namespace, name a cache in PELICAN_CLIENT_PREFERREDCACHES"
+                "compare the path with the federation's namespaces; if its origin is down, run the same command again later. To read from the caches until then, add the bundle's digest to the URL; if this machine has never read from this namespace, also set PELICAN_CLIENT_PREFERREDCACHES to a cache"
             }
             Self::Denied { diagnosis, action, url, .. } => {
                 return Some(diagnosis.hint_for(action, url));
             }
-            Self::Unsupported { .. } => "ask the namespace's owner which capabilities it has",
+            Self::Unsupported { .. } => "ask the owner of the namespace what it allows",
             Self::Failed { attempts, .. } if attempts.list.iter().any(is_certificate) => {
-                "if the server is the one you mean, name the certificate of its authority in \
-                 SSL_CERT_FILE"
+                "if this is the server that you mean, set SSL_CERT_FILE to the certificate of its \
+                authority"
             }
             Self::Failed { attempts, .. } if attempts.list.iter().any(is_proxy) => {
-                "neither the proxy nor a direct connection works: set another proxy in HTTPS_PROXY, or name servers to reach without it in NO_PROXY"
+                "neither the proxy nor a direct connection works: set HTTPS_PROXY to another proxy, or list in NO_PROXY the servers to reach without a proxy"
             }
             Self::Failed { attempts, .. } if attempts.list.iter().all(|a| !a.passes) => {
                 "trying again will not help: show this message to the server's operators"
             }
             Self::Failed { .. } => {
-                "run the same command again later: what was transferred is kept; behind a firewall \
-                 set HTTPS_PROXY"
+                "run the same command again later: what was transferred is kept. Behind a firewall, \
+                set HTTPS_PROXY"
             }
             Self::Corrupt { attempts, .. } if attempts.origin_asked => {
-                "all copies are damaged, the origin's too: publish it again from an intact copy"
+                "all copies are damaged, also the one at the origin: publish the object again from an intact copy"
             }
             Self::Corrupt { .. } => {
-                "the caches' copies are damaged, and the origin was not asked: try again without \
-                 preferred caches, or tell the operators of the servers named above"
+                "the copies in the caches are damaged, and the origin was not asked: try again \
+                without preferred caches, or tell the operators of the servers named above"
             }
-            Self::TooLarge { .. } => "this is probably not the object you meant",
+            Self::TooLarge { .. } => "check the URL: this is probably not the object you meant",
             Self::Taken { .. } => {
-                "names are written once, since caches never learn of a change: publish under \
-                 another version"
+                "publish under another version: a name is written only once, since caches do not \
+                notice changes"
             }
-            Self::Burned { .. } => "remove the broken objects at the origin, then publish again",
-            Self::Changed { .. } => "publish a folder that nobody writes to",
+            Self::Burned { .. } => "remove the damaged objects at the origin, then publish again",
+            Self::Changed { .. } => "publish a folder that no program is writing to",
             Self::Cancelled => "run the same command again: it resumes with what is already there",
             Self::Io { .. } | Self::Sink { .. } => return None,
         };
         Some(text.to_owned())
     }
+}
+
+fn not_there(url: &str, server: &str, said: &str) -> String {
+    match file(url) {
+        Some(path) => format!("there is no `{path}`"),
+        None => format!("`{server}` says that `{url}` does not exist{said}"),
+    }
+}
+
+/// The path that a `file://` URL names.
+fn file(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok().filter(|url| url.scheme() == Scheme::File)?;
+    Some(url.path().to_owned())
 }
 
 fn is_certificate(attempt: &Attempt) -> bool {
@@ -325,5 +339,18 @@ fn is_proxy(attempt: &Attempt) -> bool {
 impl From<gular_files::Error> for Error {
     fn from(error: gular_files::Error) -> Self {
         Self::io(error.action, &error.path, error.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_in_a_local_folder_is_named_by_its_path() {
+        let url = Url::parse("file:///no/such%20folder/v1").unwrap();
+        let error = crate::local::stat(&url).unwrap_err();
+        assert_eq!(error.to_string(), format!("there is no `{}`", url.path()));
+        assert_eq!(error.hint().unwrap(), "check the path");
     }
 }

@@ -1,4 +1,4 @@
-//! What each server does with a request: for those who look for a fault.
+//! Examines what each server does with a request, to find a fault.
 //!
 //! ```text
 //! discovery ─▶ director ─▶ each cache ─▶ each origin
@@ -27,7 +27,7 @@ const ENOUGH_BYTES: u64 = 8 << 20;
 /// A slow server is not read for longer.
 const ENOUGH_TIME: Duration = Duration::from_secs(3);
 
-/// What a server is to the federation.
+/// The role of a server in the federation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Says where the director is.
@@ -42,7 +42,7 @@ pub enum Role {
     Server,
 }
 
-/// What was seen of one server.
+/// The result of examining one server.
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// What it is.
@@ -106,7 +106,7 @@ pub struct TokenFacts {
     pub opaque: bool,
 }
 
-/// All that was seen.
+/// The results for all servers.
 #[derive(Debug, Clone, Default)]
 pub struct Examination {
     /// In the order in which a transfer would meet them.
@@ -122,7 +122,7 @@ pub struct Examination {
     pub object: Option<Vec<u8>>,
 }
 
-/// Whether a cache has a copy.
+/// What a cache has of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copy {
     /// It has.
@@ -182,8 +182,8 @@ impl Client {
         })
     }
 
-    /// Whether the first server that `url` is read from has a copy of it, asked for
-    /// without making one.
+    /// Asks whether the first server that `url` is read from has a copy of the object, without
+    /// making one.
     ///
     /// # Errors
     /// Those of [`Client::stat`], except for an object that is not there.
@@ -261,7 +261,7 @@ impl Inner {
             Err(error) => {
                 let mut probe = nothing_of(Role::Origin, String::new());
                 let why = match error {
-                    Error::NoOrigin { .. } => "it knows of none".to_owned(),
+                    Error::NoOrigin { .. } => "it knows none".to_owned(),
                     error => error.to_string(),
                 };
                 probe.fault = Some(ProbeFault::NoneNamed(why));

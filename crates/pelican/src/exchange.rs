@@ -47,7 +47,7 @@ impl fmt::Debug for Exchange<'_> {
     }
 }
 
-/// The answer to it.
+/// The answer to a request.
 #[derive(Debug, Clone)]
 pub struct Answered {
     /// The status.
@@ -60,7 +60,7 @@ pub struct Answered {
     pub retry_after: Option<Duration>,
 }
 
-/// Why there is no whole answer.
+/// Why there was no complete answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeFault {
     /// The cancel flag was set.
@@ -77,7 +77,7 @@ pub enum ExchangeFault {
     Lasting(String),
 }
 
-/// The trials of one operation.
+/// Counts the trials of one operation.
 pub struct Trials {
     client: Client,
     retry: Retry,
@@ -105,7 +105,7 @@ impl Client {
         done.unwrap_or(Err(ExchangeFault::Cancelled))
     }
 
-    /// The first trial of an operation begins now.
+    /// Begins the first trial of an operation.
     #[must_use]
     pub fn trials(&self) -> Trials {
         let retry = Retry::new(Policy::EXCHANGE, self.0.options.patience);
@@ -131,7 +131,7 @@ impl Trials {
         waited.map(|()| true).map_err(|_: Error| ExchangeFault::Cancelled)
     }
 
-    /// Something was got for good: all begins again.
+    /// Records progress, after which trials are counted from the start.
     pub fn progressed(&mut self) {
         self.retry = Retry::new(Policy::EXCHANGE, self.client.0.options.patience);
     }

@@ -9,7 +9,7 @@ use gular_files::{folder_of, persist, temp_with_mode};
 
 use crate::{Env, Error, Token};
 
-/// The first of the usual files that tokens are looked for in: WLCG's
+/// Returns the first of the usual files in which tokens are looked for: WLCG's
 /// `$XDG_RUNTIME_DIR/bt_u<uid>`, else `/tmp/bt_u<uid>`.
 #[must_use]
 pub fn usual_token_file(env: &Env) -> PathBuf {
@@ -18,7 +18,7 @@ pub fn usual_token_file(env: &Env) -> PathBuf {
 }
 
 impl Token {
-    /// Writes the token to a file that only its owner may read, in place of what is there.
+    /// Writes the token to a file that only its owner may read; an existing file is replaced.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -11,6 +11,7 @@
 //!        ─ examine ────▶ examine: what each server does, for those who look for a fault
 //! ```
 
+#![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 

@@ -42,7 +42,7 @@ pub struct Entry {
     pub collection: bool,
 }
 
-/// What a name stands for.
+/// Whether a name is an object or a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// The length in bytes of an object, where the server says it.
@@ -90,7 +90,7 @@ pub(crate) fn parse_multistatus(xml: &[u8], request_path: &str) -> Result<Multis
     check_depth(text)?;
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options)
-        .map_err(|error| format!("is not sound XML: {error}"))?;
+        .map_err(|error| format!("is not valid XML: {error}"))?;
     let root = document.root_element();
     if !is_dav(&root, "multistatus") {
         return Err(format!("is not a list, but `{}`", root.tag_name().name().escape_debug()));
@@ -189,7 +189,7 @@ fn match_href(href: &str, request: &[&str]) -> Result<Vec<String>, String> {
     let fits = match decoded {
         Some(decoded) if below(&decoded) && (encodable || !below(&raw)) => decoded,
         _ if below(&raw) => raw,
-        _ => return Err(format!("has `{shown}`, which is not in what was asked for")),
+        _ => return Err(format!("has `{shown}`, which is not in the listed folder")),
     };
     match fits.iter().find(|segment| !is_segment(segment)) {
         Some(bad) => Err(format!("has the unsafe name `{}`", bad.escape_debug())),
@@ -259,7 +259,7 @@ fn check_depth(xml: &str) -> Result<(), String> {
             }
         };
         if depth > MAX_DEPTH {
-            return Err(format!("nests deeper than {MAX_DEPTH}"));
+            return Err(format!("is nested deeper than {MAX_DEPTH} levels"));
         }
     }
     Ok(())
@@ -459,7 +459,7 @@ mod tests {
         let file = "<!DOCTYPE m [<!ENTITY a SYSTEM \"file:///etc/passwd\">]><m>&a;</m>";
         check_error(file.as_bytes(), "DTD");
         for open in ["<a>", "<a x='/>'>", "<a x=\"'/\">", "<!-- < --><a>", "<a><b/>"] {
-            check_error(open.repeat(100_000).as_bytes(), "nests");
+            check_error(open.repeat(100_000).as_bytes(), "nested");
         }
         check_error("<a>".repeat(60).as_bytes(), "XML");
         check_error(&vec![b' '; MAX_LISTING_BYTES + 1], "more than");

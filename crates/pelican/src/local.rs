@@ -61,7 +61,7 @@ pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Resul
     }
     let found = metadata.len();
     if let Some(expected) = take.len().filter(|expected| *expected != found) {
-        return Err(wrong(format!("it is {found} bytes, expected {expected}")));
+        return Err(wrong(format!("it has {found} bytes, expected {expected}")));
     }
     if found > take.limit() {
         return Err(Error::TooLarge { url: url.to_string(), found, limit: take.limit() });
@@ -85,7 +85,7 @@ pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Resul
         }
     }
     if let Some(until) = take.until().filter(|until| take.position() < *until) {
-        return Err(wrong(format!("it ended at {} of {until} bytes", take.position())));
+        return Err(wrong(format!("it ended after {} of {until} bytes", take.position())));
     }
     take.end().map_err(stopped)
 }

@@ -1,8 +1,8 @@
 //! One path below another, compared segment by segment.
 
-/// The part of `path` below `base`, without a `/` in front: empty when they are the
-/// same, `None` when `path` is not below. Matched at `/`, so `/foobar` is not below
-/// `/foo`. A `/` at either end of `base` is of no account.
+/// Returns the part of `path` below `base`, without a leading `/`: empty when they are the same,
+/// `None` when `path` is not below. Matched at `/`, so `/foobar` is not below `/foo`. A `/` at
+/// either end of `base` is of no account.
 #[must_use]
 pub fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
     let path = path.trim_start_matches('/');

@@ -21,7 +21,7 @@ use crate::route::{Verb, header};
 use crate::take::{Stop, Take};
 use crate::{Error, Scheme, Url, local};
 
-/// Takes the bytes of a plain object.
+/// Receives the bytes of a plain object.
 pub trait PlainSink {
     /// The next bytes, which begin at `position`.
     ///
@@ -49,7 +49,7 @@ pub struct PlainRead {
 }
 
 impl Client {
-    /// Reads the object at `url` from byte `from` on, which is 0 where `len` is not known.
+    /// Reads the object at `url` from byte `from` on; `from` must be 0 if `len` is not known.
     ///
     /// All bytes are of one version: when a server has another one than those before, it
     /// begins again. With `check` they are compared in the end with the checksum that their
@@ -76,7 +76,7 @@ impl Client {
         self.block(cancel, async {
             self.0.transfer(url, &mut take).await?;
             if !check || from > 0 {
-                let why = "it was not asked for".to_owned();
+                let why = "the checksum was not requested".to_owned();
                 return Ok(take.done(Err(why)));
             }
             let mut doubts = Attempts::default();
@@ -162,7 +162,7 @@ impl Inner {
         let server = &place.server;
         Ok(match told {
             Some((_, false)) => {
-                doubts.add(server, format!("it has another length than {}", take.position));
+                doubts.add(server, format!("its length differs from {}", take.position));
                 Sum::Other
             }
             Some((Some(theirs), true)) => match take.sum_like(&theirs) {
@@ -170,7 +170,7 @@ impl Inner {
                 Some(ours) => {
                     doubts.add(
                         server,
-                        format!("the received bytes have {ours}, it reports {theirs}"),
+                        format!("the received bytes have {ours}, but the server reports {theirs}"),
                     );
                     Sum::Other
                 }
@@ -281,7 +281,7 @@ impl Take for Plain<'_> {
         if changed && self.position > 0 {
             self.restart().map_err(|error| error.to_string())?;
             return Err(
-                "it has another version than the bytes before: all is read again".to_owned()
+                "the object was changed during the read: all of it is read again".to_owned()
             );
         }
         self.len = self.len.or(found.len);

@@ -51,12 +51,12 @@ impl Preferred {
 
 fn server(word: &str) -> Result<Server, &'static str> {
     if word.starts_with("unix:") {
-        return Err("a cache behind a Unix socket cannot be asked");
+        return Err("a cache cannot be a Unix socket");
     }
     let url = if word.contains("://") { word.to_owned() } else { format!("https://{word}") };
     match Server::split(&url) {
         Some((server, "" | "/")) => Ok(server),
-        Some(_) => Err("a cache is named by `https://HOST[:PORT]`, without a path"),
+        Some(_) => Err("a cache is written `https://HOST[:PORT]`, without a path"),
         None => Err("it is not `https://HOST[:PORT]`"),
     }
 }

@@ -77,9 +77,9 @@ impl Client {
         self.read_whole(url, Whole::new(url, limit, accepts, false), cancel)
     }
 
-    /// The same, where `accepts` compares with a digest that the caller has: a name that
-    /// is gone is sought under those that replace it, and servers are asked that a director
-    /// does not name any more.
+    /// Reads a whole object like [`Client::read`], where `accepts` compares with a digest that the
+    /// caller has: a name that is gone is sought under those that replace it, and servers are asked
+    /// that a director does not name any more.
     ///
     /// # Errors
     /// Those of [`Client::read`].

@@ -75,11 +75,11 @@ impl Inner {
             self.servers.measured(server, per_second(received, whole));
         }
         if announced.is_some_and(|announced| announced != received) {
-            let why = format!("{received} of {} bytes arrived", announced.unwrap_or_default());
+            let why = format!("only {received} of {} bytes arrived", announced.unwrap_or_default());
             return Err(Broken::Fault(Fault::Lost(why)));
         }
         if let Some(goal) = goal.filter(|goal| take.position() < *goal) {
-            let why = format!("it ended at {received} of {goal} bytes");
+            let why = format!("it ended after {received} of {goal} bytes");
             return Err(Broken::Fault(Fault::Lost(why)));
         }
         if take.until().is_none_or(|until| take.position() >= until) {
@@ -102,14 +102,17 @@ fn check_head(response: &Response, wanted: &Wanted, take: &dyn Take) -> Result<u
     let Range { start, end } = wanted.range;
     if !wanted.ranged || response.status == 200 {
         if response.status != 200 {
-            return Err(refused(format!("{} to a request for the whole object", response.status)));
+            return Err(refused(format!(
+                "it answered {} to a request for the whole object",
+                response.status
+            )));
         }
         match (take.len(), announced) {
             (Some(expected), Some(found)) if found != expected => {
-                return Err(refused(format!("it is {found} bytes, expected {expected}")));
+                return Err(refused(format!("it has {found} bytes, expected {expected}")));
             }
             (None, Some(found)) if found > take.limit() => {
-                return Err(refused(format!("it is {found} bytes, more than {}", take.limit())));
+                return Err(refused(format!("it has {found} bytes, more than {}", take.limit())));
             }
             _ => {}
         }
@@ -118,10 +121,12 @@ fn check_head(response: &Response, wanted: &Wanted, take: &dyn Take) -> Result<u
     let range = response.header("content-range").unwrap_or_default();
     let expected = format!("bytes {start}-{}/{}", end - 1, take.len().unwrap_or(end));
     if range.trim() != expected {
-        return Err(refused(format!("it answers a range with `{range}`, expected `{expected}`")));
+        return Err(refused(format!(
+            "it answered with the range `{range}`, expected `{expected}`"
+        )));
     }
     if announced.is_some_and(|found| found != end - start) {
-        return Err(refused("the length of its answer is not that of the range".to_owned()));
+        return Err(refused("the length of its answer differs from that of the range".to_owned()));
     }
     Ok(0)
 }

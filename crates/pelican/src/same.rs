@@ -26,7 +26,7 @@ pub enum Same {
     Other(String),
 }
 
-/// What a server tells of an object.
+/// What a server reports about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// Its length in bytes.
@@ -67,8 +67,8 @@ impl Client {
         }
     }
 
-    /// Asks for length and checksum of the object at `url`, which has about `len_bytes`; of the
-    /// origin, where a cache tells no checksum.
+    /// Asks for length and checksum of the object at `url`, which has about `len_bytes`; if a cache
+    /// reports no checksum, asks the origin.
     ///
     /// # Errors
     /// Those of [`Client::compare`].
@@ -97,7 +97,7 @@ impl Client {
         let Told { len_bytes, checksum, server } =
             self.block(cancel, self.0.told(url, local.len))?;
         if let Some(found) = len_bytes.filter(|found| *found != local.len) {
-            return Ok(Same::Other(format!("{found} bytes, not {}", local.len)));
+            return Ok(Same::Other(format!("{found} bytes, expected {}", local.len)));
         }
         let Some(theirs) = checksum else { return Ok(Same::Length) };
         let ours = local.checksum(&theirs, cancel)?;

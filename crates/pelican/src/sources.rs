@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(sources.next(b), Some(place("b")));
         assert_eq!(sources.next(b), None);
         let told = sources.verdict().1.to_string();
-        assert!(told.contains("`https://a`: busy, asks for 60 s"), "{told}");
+        assert!(told.contains("`https://a`: busy; it asks to be tried again in 60 s"), "{told}");
     }
 
     #[test]

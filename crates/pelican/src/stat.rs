@@ -1,4 +1,4 @@
-//! What there is: one object or collection, or all members of a collection.
+//! Asks what exists: one object or collection, or all members of a collection.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -46,8 +46,8 @@ impl Client {
         })
     }
 
-    /// Asks for the length of the object `url` where objects are read: of caches by HEAD,
-    /// without a listing.
+    /// Asks for the length of the object `url`, from the servers that objects are read from: of
+    /// caches by HEAD, without a listing.
     ///
     /// # Errors
     /// Those of [`Client::stat`].
@@ -58,7 +58,7 @@ impl Client {
         self.block(cancel, self.0.head(url))
     }
 
-    /// The members of the collection `url`; an object lists itself.
+    /// Lists the members of the collection `url`; an object lists itself.
     ///
     /// # Errors
     /// As for [`Client::stat`]; [`Error::Unsupported`] where nothing can be listed.

@@ -1,4 +1,4 @@
-//! Who takes the bytes of an object, and says whether they are the right ones.
+//! The receiver of an object's bytes, which decides whether they are right.
 
 use std::io;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub struct Object<'a> {
     pub accepts: &'a (dyn Fn(u64, &[u8]) -> bool + Sync),
 }
 
-/// Takes accepted bytes at their offset, in order.
+/// A callback that gets accepted bytes with their offset, in order.
 pub type Sink<'a> = dyn FnMut(u64, &[u8]) -> io::Result<()> + 'a;
 
 /// Why a taker stops.
@@ -80,7 +80,7 @@ impl<'a> Blocks<'a> {
         let number = self.position / BLOCK_BYTES as u64;
         if !(self.object.accepts)(number, &self.block) {
             let end = self.position + self.block.len() as u64;
-            let reason = format!("bytes {} to {end} are not the expected ones", self.position);
+            let reason = format!("bytes {} to {end} differ from the expected ones", self.position);
             return Err(Stop::Refused(reason));
         }
         (self.sink)(self.position, &self.block).map_err(|source| {

@@ -15,7 +15,7 @@ use gular_files::MAX_RENAMES;
 /// The discovery host of `osdf://` and `stash://`.
 const OSDF_HOST: &str = "osg-htc.org";
 
-/// What kind of place a URL names.
+/// The scheme of a URL, which decides how it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// A federation: discovery, director, caches, origins.
@@ -43,18 +43,18 @@ pub struct Url {
 
 /// A text that is not a URL of an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a usable URL: {reason}")]
+#[error("`{text}` cannot be used as a URL: {reason}")]
 pub struct UrlError {
     text: String,
     reason: String,
 }
 
 impl UrlError {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> &'static str {
-        "URLs are pelican://HOST/namespace/path, osdf:///namespace/path, https://HOST/path or \
-         file:///path"
+        "write pelican://HOST/namespace/path, osdf:///namespace/path, https://HOST/path or \
+        file:///path"
     }
 }
 
@@ -66,9 +66,11 @@ impl Url {
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let fail = |reason: &str| UrlError { text: redact(text), reason: reason.to_owned() };
         if text.contains('#') {
-            return Err(fail("it has a `#` part"));
+            return Err(fail("it has a part after `#`"));
         }
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| fail("it has no scheme"))?;
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| fail("it does not begin with a scheme such as `https://`"))?;
         let (token_name, shown) = match scheme.rsplit_once('+') {
             Some((name, scheme)) => (Some(name.to_owned()), scheme.to_ascii_lowercase()),
             None => (None, scheme.to_ascii_lowercase()),
@@ -82,9 +84,7 @@ impl Url {
             "http" => Scheme::Http,
             "file" => Scheme::File,
             _ => {
-                return Err(fail(
-                    "its scheme is not one of pelican, osdf, stash, https, http, file",
-                ));
+                return Err(fail("its scheme is not pelican, osdf, stash, https, http or file"));
             }
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -101,8 +101,8 @@ impl Url {
             "file" if authority.is_empty() || authority == "localhost" => {
                 (String::new(), path.to_owned())
             }
-            "file" => return Err(fail("a file URL has no host: file:///path")),
-            _ if authority.is_empty() => return Err(fail("it names no host")),
+            "file" => return Err(fail("a file URL must not have a host; write file:///path")),
+            _ if authority.is_empty() => return Err(fail("the host is missing")),
             _ => (authority.to_ascii_lowercase(), path.to_owned()),
         };
         if !authority.is_empty() && !is_authority(&authority) {
@@ -113,7 +113,7 @@ impl Url {
         Ok(Self { scheme: kind, shown, token_name, authority, path, query: query.to_owned() })
     }
 
-    /// The kind of place.
+    /// The scheme.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
@@ -149,13 +149,13 @@ impl Url {
         &self.query
     }
 
-    /// Whether the query asks for the origin instead of a cache.
+    /// Returns whether the query asks for the origin instead of a cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.query.split('&').any(|part| part == "directread")
     }
 
-    /// The same object, read from its origin.
+    /// Returns the URL of the same object, to be read from its origin.
     #[must_use]
     pub fn direct(&self) -> Self {
         Self { query: "directread".to_owned(), ..self.clone() }
@@ -167,27 +167,27 @@ impl Url {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The object at the relative path `below`; `None` when that is not one
-    /// or leaves this collection.
+    /// Returns the URL of the object at the relative path `below`; `None` if that is not a relative
+    /// path, or leaves this collection.
     #[must_use]
     pub fn join(&self, below: &str) -> Option<Self> {
         let sound = !below.is_empty() && below.split('/').all(is_segment);
         sound.then(|| Self { path: format!("{}/{below}", self.path), ..self.clone() })
     }
 
-    /// The name that takes the place of this one, burned, at trial `number`.
+    /// Returns the name that replaces this burned name at attempt `number`.
     #[must_use]
     pub fn renamed(&self, number: u32) -> Self {
         Self { path: format!("{}~{number}", self.path), ..self.clone() }
     }
 
-    /// The name itself, then those that take its place, one after another.
+    /// Returns the name itself, and then the names that replace it, one after another.
     pub fn names(&self) -> impl Iterator<Item = Self> {
         let others = (1..=MAX_RENAMES).map(|number| self.renamed(number));
         std::iter::once(self.clone()).chain(others)
     }
 
-    /// The collection that holds it; `None` for the root.
+    /// Returns the collection that contains this object; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let (parent, _) = self.path.rsplit_once('/')?;
@@ -266,7 +266,7 @@ fn redact_word(word: &str) -> String {
     format!("{}{}", redact(end), word.get(end.len()..).unwrap_or_default())
 }
 
-/// Percent-encodes a decoded path; what RFC 3986 calls unreserved and `/` stay.
+/// Percent-encodes a decoded path, except `/` and the characters that RFC 3986 calls unreserved.
 #[must_use]
 pub fn encode_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
@@ -299,18 +299,19 @@ pub fn percent_decode(text: &str) -> Option<String> {
 
 fn decode_path(path: &str) -> Result<String, String> {
     let decoded =
-        percent_decode(path).ok_or("its percent-encoding is cut, or not UTF-8".to_owned())?;
+        percent_decode(path).ok_or("its percent-encoding is cut short, or not UTF-8".to_owned())?;
     let trimmed = decoded.trim_end_matches('/');
     let mut segments = trimmed.split('/');
     // What stands before the first `/`: nothing, since a path starts with one.
     let _ = segments.next();
     match segments.find(|segment| !is_segment(segment)) {
-        Some(segment) => Err(format!("its path has the segment `{}`", segment.escape_debug())),
+        Some(segment) => Err(format!("its path contains the part `{}`", segment.escape_debug())),
         None => Ok(trimmed.to_owned()),
     }
 }
 
-/// Whether `segment` can be one name of a path. Servers cut names at `?` even when it is encoded, so it is not part of a name.
+/// Returns whether `segment` can be one name in a path. Servers cut names at `?` even when it is
+/// encoded, so it is not part of a name.
 #[must_use]
 pub fn is_segment(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..")
@@ -347,10 +348,10 @@ fn check_query(query: &str) -> Result<(), &'static str> {
         query.split('&').any(|part| part.split_once('=').map_or(part, |(n, _)| n) == name)
     };
     if has("directread") && has("prefercached") {
-        return Err("`directread` and `prefercached` exclude each other");
+        return Err("it has both `directread` and `prefercached`; only one of them is possible");
     }
     if has("pack") || has("recursive") {
-        return Err("`pack` and `recursive` are options of the Pelican client");
+        return Err("it has the option `pack` or `recursive`, which only the Pelican client knows");
     }
     if query.bytes().any(|b| !b.is_ascii_graphic()) {
         return Err("its query has characters that a request cannot carry");

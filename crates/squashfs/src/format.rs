@@ -9,6 +9,8 @@ pub(crate) const VERSION_MINOR: u16 = 0;
 
 /// Compressors by their number in the superblock.
 pub(crate) const COMPRESSOR_GZIP: u16 = 1;
+#[cfg(feature = "xz")]
+pub(crate) const COMPRESSOR_XZ: u16 = 4;
 pub(crate) const COMPRESSOR_ZSTD: u16 = 6;
 /// Names of compressors by number, from 1 on.
 pub(crate) const COMPRESSORS: [&str; 6] = ["gzip", "lzma", "lzo", "xz", "lz4", "zstd"];

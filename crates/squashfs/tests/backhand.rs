@@ -308,10 +308,13 @@ fn what_no_image_can_hold_is_refused() {
     let add = |path: &str, node| Tree::new(ROOT).add(path, META, node).unwrap_err().to_string();
     let (long, deep) = ("n".repeat(256), "d/".repeat(2047) + "dd");
     for path in ["", "/a", "a/", "a//b", "a/./b", "../a", "a\0b", &long, &deep] {
-        assert!(add(path, Node::Fifo).starts_with("bad path `"), "{path:?}");
+        assert!(
+            add(path, Node::Fifo).starts_with("a SquashFS image cannot hold the path `"),
+            "{path:?}"
+        );
     }
     let device = add("d", Node::CharDevice { major: 4096, minor: 0 });
-    assert!(device.starts_with("`d`: ") && device.contains("4096"), "{device}");
+    assert!(device.starts_with("cannot store `d`: ") && device.contains("4096"), "{device}");
     assert!(add("l", Node::Symlink(vec![b't'; 4096])).contains("4096"));
 
     let finished = |build: &dyn Fn(&mut Tree, FileData)| {
@@ -325,7 +328,7 @@ fn what_no_image_can_hold_is_refused() {
         tree.add("a/b", META, Node::File(data)).unwrap();
         tree.add("a/b", META, Node::Fifo).unwrap();
     });
-    assert_eq!(twice.to_string(), "`a/b` is listed twice");
+    assert_eq!(twice.to_string(), "the path `a/b` is given twice");
     let below_a_file = finished(&|tree, data| {
         tree.add("a", META, Node::File(data)).unwrap();
         tree.add("a/b", META, Node::Fifo).unwrap();

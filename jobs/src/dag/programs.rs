@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Dag, Node, Runs, check, missing};
 use crate::disk::{Disk, base_name, below, folder_of, normal};
-use crate::finding::{Finding, Report};
+use crate::finding::{FileFindings, Finding};
 use crate::submit::{self, Given, Submit, Variables};
 
 /// The nodes that use one submit file.
@@ -37,7 +37,7 @@ pub(super) fn programs(
     let mut users: BTreeMap<(String, Option<usize>), Users<'_>> = BTreeMap::new();
     for (name, node) in &dag.nodes {
         let folder = folder(node, file);
-        let mut report = Report::new(&node.file);
+        let mut report = FileFindings::new(&node.file);
         match &node.runs {
             _ if node.noop => {}
             Runs::Submit(path) => match dag.descriptions.get(path) {
@@ -88,7 +88,7 @@ pub(super) fn programs(
         for node in &users.nodes {
             let mut given = vars.get(node).cloned().unwrap_or_default();
             given.insert("job".to_owned(), (*node).to_owned());
-            made.files.extend(submit::brought_back(&submit, folder, given));
+            made.files.extend(submit::brought_back(&submit, folder, disk, given));
             made.runs.insert(*node, i);
         }
     }
@@ -118,11 +118,21 @@ fn scripts(dag: &Dag, disk: &dyn Disk) -> Vec<Finding> {
     for script in &dag.scripts {
         let program = &script.program;
         let path = path_of(dag, script);
-        if program.contains(['/', '.']) && !program.contains('$') && !disk.exists(&path) {
-            let mut report = Report::new(&script.file);
-            missing(&mut report, script.line, &path);
-            findings.append(&mut report.findings);
+        if !program.contains(['/', '.']) || program.contains('$') {
+            continue;
         }
+        let mut report = FileFindings::new(&script.file);
+        if !disk.exists(&path) {
+            missing(&mut report, script.line, &path);
+        } else if disk.len(&path).is_some() && !disk.is_executable(&path) {
+            let what = format!("`{path}` is not executable");
+            let why = "DAGMan starts it as it is, and the node fails";
+            let fix = format!(
+                "`chmod +x {path}`; its first line says what runs it, such as `#!/usr/bin/env python3`"
+            );
+            report.error("not-executable", script.line, [&what, why, &fix]);
+        }
+        findings.append(&mut report.findings);
     }
     findings
 }
@@ -239,6 +249,10 @@ impl Disk for Brought<'_> {
 
     fn is_folder(&self, path: &str) -> bool {
         self.disk.is_folder(path)
+    }
+
+    fn is_executable(&self, path: &str) -> bool {
+        self.disk.is_executable(path)
     }
 
     fn text(&self, path: &str) -> Option<String> {

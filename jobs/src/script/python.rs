@@ -1,7 +1,7 @@
 //! Training programs in Python: what goes wrong when they are stopped and started again.
 
 use super::Job;
-use crate::finding::Report;
+use crate::finding::FileFindings;
 
 /// A line that is code, with its number and indentation.
 struct Code<'a> {
@@ -25,6 +25,38 @@ pub(crate) fn exits_with(text: &str, exit_code: i64) -> bool {
     code(text).iter().any(|line| has_word(line.text, &number))
 }
 
+/// Folders that it makes, by the names in its calls.
+pub(crate) fn made_folders(text: &str) -> impl Iterator<Item = &str> {
+    let makes = |line: &&str| {
+        let line = line.trim_start();
+        !line.starts_with('#') && (line.contains("makedirs(") || line.contains("mkdir("))
+    };
+    text.lines().filter(makes).filter_map(|line| {
+        let at = line.find(['"', '\''])?;
+        let (quote, behind) = line.get(at..)?.split_at_checked(1)?;
+        behind.split_once(quote).map(|(name, _)| name)
+    })
+}
+
+/// Modules that it imports by name, with the line; of `a.b` the first part.
+#[must_use]
+pub fn imports(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for line in code(text) {
+        let names = if let Some(names) = line.text.strip_prefix("import ") {
+            names.split(',').map(str::trim).collect()
+        } else if let Some(names) = line.text.strip_prefix("from ") {
+            vec![names.trim_start()]
+        } else {
+            continue;
+        };
+        let first = |name: &str| name.find(['.', ' ', '#']).unwrap_or(name.len());
+        let names = names.into_iter().map(|name| name.get(..first(name)).unwrap_or_default());
+        found.extend(names.filter(|name| !name.is_empty()).map(|name| (line.number, name)));
+    }
+    found
+}
+
 fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     text.match_indices(word).any(|(at, _)| {
@@ -35,7 +67,7 @@ fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// Traps of a program that a job runs. `restarts`: it is stopped and started again.
-pub(crate) fn check(text: &str, job: &Job<'_>, report: &mut Report) {
+pub(crate) fn check(text: &str, job: &Job<'_>, report: &mut FileFindings) {
     let lines = code(text);
     options_twice(&lines, report);
     splits(text, &lines, job, report);
@@ -49,7 +81,7 @@ pub(crate) fn check(text: &str, job: &Job<'_>, report: &mut Report) {
 }
 
 /// The same short option for two things: the second wins, or the program does not start.
-fn options_twice(lines: &[Code<'_>], report: &mut Report) {
+fn options_twice(lines: &[Code<'_>], report: &mut FileFindings) {
     let mut seen: Vec<(&str, usize)> = Vec::new();
     for line in lines {
         if line.text.starts_with("def ")
@@ -68,8 +100,8 @@ fn options_twice(lines: &[Code<'_>], report: &mut Report) {
                         format!("the option `{option}` is used twice: first in line {first}");
                     report.error("option-twice", line.number, [
                         &what,
-                        "one of the two settings can never be given by it, or the program refuses to start",
-                        "give it another letter, or only its long name",
+                        "only one of the two settings can be given with this option, or the program refuses to start",
+                        "give one of the two options another letter, or only its long name",
                     ]);
                 }
                 None => seen.push((option, line.number)),
@@ -117,20 +149,20 @@ fn call(lines: &[Code<'_>], at: usize, name: &str) -> String {
 }
 
 /// A split that is drawn anew at each start: after a restart the program trains on samples that it tested on before.
-fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut Report) {
+fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut FileFindings) {
     let seeded = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let kinds: [(&str, &[&str], &[&str], &str); 3] = [
         (
             "train_test_split(",
             &["random_state"],
             &["np.random.seed(", "numpy.random.seed("],
-            "give it `random_state=0`",
+            "add `random_state=0`",
         ),
         (
             "random_split(",
             &["generator"],
             &["manual_seed(", "seed_everything("],
-            "give it `generator=torch.Generator().manual_seed(0)`",
+            "add `generator=torch.Generator().manual_seed(0)`",
         ),
         (
             "random.shuffle(",
@@ -149,14 +181,14 @@ fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut Report) {
                 continue;
             }
             let what = format!("`{}` is drawn without a seed", name.trim_end_matches('('));
-            let severity = if job.restarts { Report::error } else { Report::warning };
+            let severity = if job.restarts { FileFindings::error } else { FileFindings::warning };
             severity(
                 report,
                 "unseeded-split",
                 line.number,
                 [
                     &what,
-                    "each start draws another split: a resumed run trains on images that it tested on before, and the accuracy is too good",
+                    "each start makes a different split: a resumed run trains on images that it tested on before, so the accuracy looks too good",
                     fix,
                 ],
             );
@@ -165,7 +197,7 @@ fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut Report) {
 }
 
 /// `"cat" in path` is true for every file of `/home/cathy/`.
-fn labels(lines: &[Code<'_>], report: &mut Report) {
+fn labels(lines: &[Code<'_>], report: &mut FileFindings) {
     for line in lines {
         let chooses = line.text.contains(" if ") && line.text.contains(" else ");
         if !chooses && !line.text.contains("label") {
@@ -189,7 +221,7 @@ fn labels(lines: &[Code<'_>], report: &mut Report) {
                 report.warning("label-in-path", line.number, [
                     &what,
                     "a folder above the images, such as a user's name or the job's scratch folder, changes every label",
-                    "look at the file's own name or its folder: `Path(path).name`, `Path(path).parent.name`",
+                    "use only the file's own name or its folder: `Path(path).name`, `Path(path).parent.name`",
                 ]);
             }
         }
@@ -197,7 +229,7 @@ fn labels(lines: &[Code<'_>], report: &mut Report) {
 }
 
 /// Batches of one class after another.
-fn shuffle(lines: &[Code<'_>], report: &mut Report) {
+fn shuffle(lines: &[Code<'_>], report: &mut FileFindings) {
     for (i, line) in lines.iter().enumerate() {
         let Some(at) = line.text.find("DataLoader(") else { continue };
         let before = line.text.get(..at).unwrap_or_default();
@@ -208,15 +240,15 @@ fn shuffle(lines: &[Code<'_>], report: &mut Report) {
         {
             report.warning("no-shuffle", line.number, [
                 "the training images are not shuffled",
-                "batches hold one class after another, always in the same order, and training suffers",
-                "give it `shuffle=True`",
+                "batches contain one class after another, always in the same order, and the training gets worse",
+                "add `shuffle=True`",
             ]);
         }
     }
 }
 
 /// A loop that ends the program before the line that tests.
-fn exits_before_tests(lines: &[Code<'_>], report: &mut Report) {
+fn exits_before_tests(lines: &[Code<'_>], report: &mut FileFindings) {
     let is_exit = |line: &Code<'_>| {
         ["sys.exit(", "os._exit(", "typer.Exit("].iter().any(|call| line.text.contains(call))
             || line.text.starts_with("exit(")
@@ -246,7 +278,7 @@ fn exits_before_tests(lines: &[Code<'_>], report: &mut Report) {
                 first,
                 [
                     &what,
-                    "epochs that save a checkpoint are never tested, the last one among them",
+                    "epochs that save a checkpoint are never tested, and neither is the last epoch",
                     "test first, then save and exit",
                 ],
             );
@@ -255,13 +287,13 @@ fn exits_before_tests(lines: &[Code<'_>], report: &mut Report) {
 }
 
 /// A checkpoint that can be half-written, or does not hold all.
-fn saves(text: &str, lines: &[Code<'_>], report: &mut Report) {
+fn saves(text: &str, lines: &[Code<'_>], report: &mut FileFindings) {
     let Some(save) = lines.iter().find(|line| line.text.contains("torch.save(")) else { return };
     let renames =
         ["os.replace(", "os.rename(", ".rename(", "tmp.replace(", "temp.replace(", "shutil.move("];
     if !renames.iter().any(|word| text.contains(word)) {
         report.error("save-not-atomic", save.number, [
-            "the checkpoint overwrites the one before",
+            "each checkpoint overwrites the one before",
             "a job that is stopped while it writes leaves half a file, and both checkpoints are lost",
             "save to `path + \".tmp\"`, then `os.replace(path + \".tmp\", path)`",
         ]);
@@ -282,7 +314,7 @@ fn saves(text: &str, lines: &[Code<'_>], report: &mut Report) {
         save.number,
         [
             &what,
-            "a resumed run sees other samples than an uninterrupted one, some twice and some never",
+            "a resumed run sees different samples than an uninterrupted one: some twice, some never",
             "save `torch.get_rng_state()`, `random.getstate()`, epoch and batch with the model",
         ],
     );
@@ -293,7 +325,7 @@ mod tests {
     use super::*;
 
     fn rules(text: &str, restarts: bool) -> Vec<(&'static str, usize)> {
-        let mut report = Report::new("t.py");
+        let mut report = FileFindings::new("t.py");
         check(text, &Job { restarts, ..Job::default() }, &mut report);
         report.findings.iter().map(|finding| (finding.rule, finding.line)).collect()
     }
@@ -338,6 +370,19 @@ mod tests {
     fn an_exit_code_is_a_number_of_its_own() {
         assert!(exits_with("sys.exit(85)", 85) && exits_with("CODE = 85\n", 85));
         assert!(!exits_with("# 85\nx = 850\ny = 0.85", 85));
+    }
+
+    #[test]
+    fn folders_are_known_by_the_calls_that_make_them() {
+        let text = "os.makedirs('out/a', exist_ok=True)\n# os.mkdir('no')\nPath(\"runs\").mkdir()\nos.makedirs(args.out)\n";
+        assert_eq!(made_folders(text).collect::<Vec<_>>(), ["out/a", "runs"]);
+        assert_eq!(made_folders("mkdir('é").count(), 0);
+    }
+
+    #[test]
+    fn imports_are_known_by_their_first_names() {
+        let text = "import os, data.mine as d\nfrom model import Net\nfrom . import x\nif a:\n  import late # c\n";
+        assert_eq!(imports(text), [(1, "os"), (1, "data"), (2, "model"), (5, "late")]);
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use super::Job;
 use crate::disk::base_name;
-use crate::finding::{Edit, Report};
+use crate::finding::{Edit, FileFindings};
 use crate::lines::spaces_after_backslash;
 
 /// What stands between a command and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A new line, `;` or `&`.
+    /// A new line or `;`.
     Then,
+    /// `&`: the script goes on while it runs.
+    Beside,
     /// `|`
     Pipe,
     /// `&&`
@@ -106,8 +108,18 @@ impl Command {
         rest.iter().map(String::as_str).find(|word| is_script(word) && !word.starts_with('-'))
     }
 
+    /// Whether files may be there after it that nobody named.
+    pub(crate) fn brings(&self) -> bool {
+        let packs = |word: &String| {
+            word == "--create"
+                || (!word.starts_with("--") && word.contains('c') && !word.contains('x'))
+        };
+        let packs = self.program() == "tar" && self.call().get(1).is_some_and(packs);
+        BRINGERS.contains(&self.program()) && !packs
+    }
+
     /// Whether this is what the job is there for, rather than preparation.
-    fn is_work(&self) -> bool {
+    pub(crate) fn is_work(&self) -> bool {
         let program = self.program();
         let module = self.call().iter().any(|word| word == "-m")
             && !self.call().iter().any(|word| ["pip", "venv", "zipfile"].contains(&word.as_str()));
@@ -148,6 +160,21 @@ impl Script {
         script
     }
 
+    /// Whether it can end with `exit_code` by its own words: `exit 85`, `code=85`.
+    pub(crate) fn exits_with(&self, exit_code: i64) -> bool {
+        let code = exit_code.to_string();
+        let sets = |word: &str| {
+            word.strip_suffix(&code)
+                .and_then(|head| head.strip_suffix('='))
+                .is_some_and(|name| !name.starts_with('-'))
+        };
+        self.commands.iter().any(|command| {
+            let ends = matches!(command.program(), "exit" | "return");
+            let first = command.words.iter().find(|word| !PREFIXES.contains(&word.as_str()));
+            (ends && command.words.contains(&code)) || first.is_some_and(|word| sets(word))
+        })
+    }
+
     /// Scripts that it runs, with the line.
     pub(crate) fn scripts(&self) -> impl Iterator<Item = (usize, &str)> {
         self.commands.iter().filter_map(|command| Some((command.line, command.script()?)))
@@ -155,15 +182,8 @@ impl Script {
 
     /// Whether files may have come that nobody named, or the folder is another one.
     pub(crate) fn brings_files(&self) -> bool {
-        self.commands
-            .iter()
-            .any(|c| is_bringer(c.program()) || matches!(c.program(), "cd" | "pushd"))
+        self.commands.iter().any(|c| c.brings() || matches!(c.program(), "cd" | "pushd"))
     }
-}
-
-/// Whether files may be there after it that nobody named.
-pub(crate) fn is_bringer(program: &str) -> bool {
-    BRINGERS.contains(&program)
 }
 
 /// Reads commands. What is not closed ends with the text.
@@ -241,7 +261,7 @@ fn commands(text: &str) -> Vec<Command> {
             '&' if !after.starts_with('>')
                 && !reader.word.as_deref().is_some_and(|w| w.ends_with('>')) =>
             {
-                reader.end(Next::Then);
+                reader.end(Next::Beside);
             }
             ';' | '(' | ')' => reader.end(Next::Then),
             c if c.is_whitespace() => reader.end_word(),
@@ -322,7 +342,7 @@ fn nested(text: &str) -> &str {
 }
 
 /// Traps that any script may have.
-pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut Report) {
+pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     line_ends(text, report);
     continuations(text, script, report);
     if job.restarts {
@@ -332,7 +352,7 @@ pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut Rep
 }
 
 /// A first line that the kernel cannot follow.
-pub(crate) fn line_ends(text: &str, report: &mut Report) {
+pub(crate) fn line_ends(text: &str, report: &mut FileFindings) {
     let first = text.lines().next().unwrap_or_default();
     if text.split('\n').next().is_some_and(|line| line.starts_with("#!") && line.ends_with('\r')) {
         let lines =
@@ -355,14 +375,14 @@ pub(crate) fn line_ends(text: &str, report: &mut Report) {
     }
 }
 
-fn continuations(text: &str, script: &Script, report: &mut Report) {
+fn continuations(text: &str, script: &Script, report: &mut FileFindings) {
     let lines: Vec<&str> = text.lines().collect();
     for (i, line) in lines.iter().enumerate() {
         if spaces_after_backslash(line) && !line.trim_start().starts_with('#') {
             report
                 .error("backslash-space", i + 1, [
                     "there is a space after the backslash",
-                    "the shell ends the command here: the next line's options are run as a command of their own, and lost",
+                    "the shell ends the command here, and runs the options in the next line as a command of their own: they are lost",
                     "remove the space, so that the backslash is the line's last character",
                 ])
                 .edit = Some(Edit { line: i + 1, count: 1, lines: vec![line.trim_end().to_owned()] });
@@ -382,12 +402,13 @@ fn continuations(text: &str, script: &Script, report: &mut Report) {
         if !option || spaces_after_backslash(before) || before.trim().is_empty() {
             continue;
         }
-        let what =
-            format!("`{first}` begins a command: the line above does not end with a backslash");
+        let what = format!(
+            "`{first}` begins a new command, since the line above does not end with a backslash"
+        );
         report
             .error("no-continuation", command.line, [
                 &what,
-                "the program above runs without these options, and the exit code is that of a command that does not exist",
+                "the program above runs without these options, and the exit code says that a command does not exist",
                 "end the line above with ` \\`",
             ])
             .edit = Some(Edit { line: command.line - 1, count: 1, lines: vec![format!("{} \\", before.trim_end())] });
@@ -408,7 +429,7 @@ fn is_question(word: &str) -> bool {
 }
 
 /// After exit code 85 the same script runs again in the same folder.
-fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut Report) {
+fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     let lines: Vec<&str> = text.lines().collect();
     let mut guarded = false;
     // For each `if` that is open, whether it asks what is there.
@@ -429,11 +450,15 @@ fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut Report) {
                 if !tolerated
                     && !rest.iter().any(|word| word.starts_with('-') && word.contains('p')) =>
             {
-                let what = format!("`{}` fails when the folder is there", words.join(" "));
-                let severity = if script.stops_at_errors { Report::error } else { Report::warning };
+                let what = format!("`{}` fails if the folder exists already", words.join(" "));
+                let severity = if script.stops_at_errors {
+                    FileFindings::error
+                } else {
+                    FileFindings::warning
+                };
                 severity(report, "restart-mkdir", command.line, [
                     &what,
-                    "after a checkpoint the script runs again in the same folder, where the first run made it",
+                    "after a checkpoint the script runs again in the same folder, where the first run made this folder",
                     "use `mkdir -p`",
                 ])
                 .edit = Some(Edit { line: command.line, count: 1, lines: vec![line.replacen("mkdir ", "mkdir -p ", 1)] });
@@ -445,13 +470,13 @@ fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut Report) {
                 else {
                     continue;
                 };
-                let what = format!("`{input}` is an input, and removed");
+                let what = format!("the script removes `{input}`, which is an input");
                 let alone = line.trim_start().starts_with("rm ");
                 report
                     .error("restart-rm", command.line, [
                         &what,
-                        "after a checkpoint the script runs again in the same folder, and inputs are not brought again",
-                        "leave it: the sandbox is removed after the job; or unpack only when the result is not there yet",
+                        "after a checkpoint the script runs again in the same folder, but inputs are not transferred again",
+                        "keep the input: HTCondor removes the job's folder in the end; or unpack it only if the result does not exist yet",
                     ])
                     .edit = alone.then_some(Edit { line: command.line, count: 1, lines: Vec::new() });
             }
@@ -461,17 +486,18 @@ fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut Report) {
 }
 
 /// Whether the job's end is that of its program.
-fn exit_code(script: &Script, job: &Job<'_>, report: &mut Report) {
+fn exit_code(script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     let Some(at) = script.commands.iter().rposition(Command::is_work) else { return };
     let Some(command) = script.commands.get(at) else { return };
     let name = command.script().unwrap_or_else(|| command.program());
     let code = match job.exit_code {
         Some(code) => format!(
-            "the job exits with another code than {code}, so a checkpoint counts as the end of the job"
+            "the job does not exit with {code}, so a checkpoint counts as the end of the job"
         ),
-        None => "the job counts as done when the program failed".to_owned(),
+        None => "the job counts as successful although the program failed".to_owned(),
     };
-    let severity = if job.exit_code.is_some() { Report::error } else { Report::warning };
+    let severity =
+        if job.exit_code.is_some() { FileFindings::error } else { FileFindings::warning };
     if command.next == Next::Pipe && !script.pipefail {
         let what = format!("the exit code of `{name}` is lost in a pipe");
         severity(
@@ -501,7 +527,7 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut Report) {
     };
     let kept = script.stops_at_errors
         || script.commands.iter().skip(at).any(|command| command.program() == "wait")
-        || before != Next::Then
+        || !matches!(before, Next::Then | Next::Beside)
         || said(after)
         || command.words.iter().any(|word| word == "exec" || word == "if" || word == "while");
     if !kept {
@@ -536,14 +562,17 @@ mod tests {
 
     #[test]
     fn commands_are_cut_as_a_shell_cuts_them() {
-        use Next::{And, Or, Pipe, Then};
+        use Next::{And, Beside, Or, Pipe, Then};
         let check = |text: &str, expected: &[(usize, &str, Next)]| {
             let expected: Vec<_> = expected.iter().map(|&(l, t, n)| (l, t.to_owned(), n)).collect();
             assert_eq!(calls(text), expected, "{text}");
         };
         check("a b; c", &[(1, "a|b", Then), (1, "c", Then)]);
         check("a \\\n  b\nc", &[(1, "a|b", Then), (3, "c", Then)]);
-        check("a | b && c || d &", &[(1, "a", Pipe), (1, "b", And), (1, "c", Or), (1, "d", Then)]);
+        check(
+            "a | b && c || d &",
+            &[(1, "a", Pipe), (1, "b", And), (1, "c", Or), (1, "d", Beside)],
+        );
         check("a 'x y' \"z # $(date) \" # no", &[(1, "a|x y|z # $(date) ", Then)]);
         check("a $(b | c) `d e`", &[(1, "a|$(b | c)|d e", Then)]);
         check("cat <<EOF > f\nnot a command\nEOF\nb", &[(1, "cat|>|f", Then), (4, "b", Then)]);
@@ -575,7 +604,7 @@ mod tests {
     }
 
     fn rules(text: &str, job: &Job<'_>) -> Vec<(&'static str, usize)> {
-        let mut report = Report::new("x.sh");
+        let mut report = FileFindings::new("x.sh");
         check(text, &Script::parse(text), job, &mut report);
         report.findings.iter().map(|finding| (finding.rule, finding.line)).collect()
     }
@@ -596,7 +625,7 @@ mod tests {
         );
         let mut text = bad.to_owned();
         for _ in 0..4 {
-            let mut report = Report::new("x.sh");
+            let mut report = FileFindings::new("x.sh");
             check(&text, &Script::parse(&text), &job, &mut report);
             let edits: Vec<&Edit> =
                 report.findings.iter().filter_map(|f| f.edit.as_ref()).collect();
@@ -634,6 +663,13 @@ mod tests {
         check("exec python t.py\n", &[]);
         check("if [ -f a ]; then\n python t.py\nfi\n", &[]);
         check("python t.py\nexit $?", &[]);
+    }
+
+    #[test]
+    fn an_exit_code_is_not_one_that_is_compared_or_printed() {
+        let ends = |text: &str| Script::parse(text).exits_with(85);
+        assert!(ends("exit 85") && ends("if [ $x -eq 124 ]; then\n code=85\nfi\nexit $code"));
+        assert!(!ends("[ $? -eq 85 ] && echo 85\npython t.py --epochs 85 --n=85\nexit 1850"));
     }
 
     #[test]

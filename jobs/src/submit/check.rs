@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::commands::{is_known, nearest, nearest_attribute};
 use super::expand::{Expanded, Variables, expand};
 use super::parse::{Set, Submit};
-use super::{expressions, files, programs, quotes, values};
+use super::{expressions, files, programs, quotes, sandbox, values};
 use crate::disk::{Disk, folder_of};
-use crate::finding::{Edit, Finding, Report};
+use crate::finding::{Edit, FileFindings, Finding};
 use crate::lines::spaces_after_backslash;
 
 /// What a DAG gives to the jobs of a submit file.
@@ -25,7 +25,7 @@ pub(crate) struct Given {
 
 /// A submit file, and what its checks need.
 pub(super) struct Context<'a> {
-    pub(super) submit: Submit,
+    pub(super) submit: &'a Submit,
     pub(super) raw: Vec<&'a str>,
     /// The folder that paths are relative to.
     pub(super) folder: String,
@@ -37,7 +37,18 @@ pub(super) struct Context<'a> {
     pub(super) n_jobs: u64,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// One job that is submitted from `folder`, where a DAG gives the macros `given`.
+    pub(super) fn of(
+        submit: &'a Submit,
+        folder: &str,
+        disk: &'a dyn Disk,
+        given: Variables,
+    ) -> Self {
+        let (folder, variables) = (folder.to_owned(), submit.variables(given));
+        Self { submit, raw: Vec::new(), folder, disk, variables, items: Vec::new(), n_jobs: 1 }
+    }
+
     pub(super) fn expand(&self, text: &str) -> Expanded {
         expand(text, &self.variables, &self.items)
     }
@@ -113,26 +124,27 @@ pub(crate) fn check(
 ) -> Vec<Finding> {
     let submit = Submit::parse(text);
     let folder = given.folder.clone().unwrap_or_else(|| folder_of(file).to_owned());
-    let mut variables = submit.variables(given.variables.clone());
-    let (mut items, mut n_jobs) = (given.per_node.clone(), 0_u64);
+    let mut context = Context::of(&submit, &folder, disk, given.variables.clone());
+    context.raw = text.lines().collect();
+    let mut items = given.per_node.clone();
+    let mut n_jobs = 0_u64;
     for queue in &submit.queues {
         items.extend(queue.vars.iter().map(|var| var.to_ascii_lowercase()));
         let found = queue.items(disk, &folder);
         let first = found.as_ref().and_then(|items| items.first());
         // Where all jobs have the same value it can be looked at.
         if let (Some(first), Some(1)) = (first, found.as_ref().map(Vec::len)) {
-            variables.extend(first.clone());
+            context.variables.extend(first.clone());
         }
-        let count = expand(&queue.count, &variables, &[]).text;
+        let count = context.expand(&queue.count).text;
         let count: u64 =
             if count.trim().is_empty() { 1 } else { count.trim().parse().unwrap_or(2) };
         let n_items = found.map_or(2, |items| items.len() as u64);
         n_jobs = n_jobs.saturating_add(count.saturating_mul(n_items));
     }
-    let n_jobs = n_jobs.saturating_mul(given.nodes.max(1) as u64);
-    let context =
-        Context { submit, raw: text.lines().collect(), folder, disk, variables, items, n_jobs };
-    let mut report = Report::new(file);
+    context.items = items;
+    context.n_jobs = n_jobs.saturating_mul(given.nodes.max(1) as u64);
+    let mut report = FileFindings::new(file);
     texts(&context, &mut report);
     names(&context, given.nodes > 0, &mut report);
     statements(&context, given, &mut report);
@@ -140,6 +152,7 @@ pub(crate) fn check(
     quotes::check(&context, &mut report);
     expressions::check(&context, &mut report);
     files::check(&context, &mut report);
+    sandbox::check(&context, &mut report);
     let mut findings = programs::check(&context, &mut report, seen);
     report.findings.sort_by_key(|finding| finding.line);
     report.findings.append(&mut findings);
@@ -147,7 +160,7 @@ pub(crate) fn check(
 }
 
 /// Line ends and comments.
-fn texts(context: &Context<'_>, report: &mut Report) {
+fn texts(context: &Context<'_>, report: &mut FileFindings) {
     for line in &context.submit.lines {
         for number in line.number..line.number + line.count {
             let raw = context.raw.get(number - 1).copied().unwrap_or_default();
@@ -155,7 +168,7 @@ fn texts(context: &Context<'_>, report: &mut Report) {
                 report
                     .warning("backslash-space", number, [
                         "there is a space after the backslash",
-                        "HTCondor joins the next line all the same, while shells and older versions do not",
+                        "HTCondor joins the next line anyway, but shells and older versions of HTCondor do not",
                         "remove the space",
                     ])
                     .edit = Some(Edit { line: number, count: 1, lines: vec![raw.trim_end().to_owned()] });
@@ -178,7 +191,7 @@ fn texts(context: &Context<'_>, report: &mut Report) {
                         number,
                         [
                             &what,
-                            "it becomes text of the other command's value, and is not set",
+                            "the line becomes part of the other command's value, so its own name is not set",
                             "remove the backslash from the line above",
                         ],
                     )
@@ -202,15 +215,15 @@ fn texts(context: &Context<'_>, report: &mut Report) {
         report
             .error("comment-in-value", set.line, [
                 &what,
-                "submit files have comments only in lines of their own: numbers become errors, names of files get a `#`",
-                "put the comment in the line above",
+                "in submit files, comments need lines of their own: here the text after `#` becomes part of a number or a file name",
+                "move the comment to a line of its own",
             ])
             .edit = Some(Edit { line: set.line, count: 1, lines: vec![format!("#{comment}"), head.to_owned()] });
     }
 }
 
 /// Commands and macros that nobody reads or sets.
-fn names(context: &Context<'_>, in_dag: bool, report: &mut Report) {
+fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
     let all: Vec<String> =
         context.submit.sets.iter().map(|set| set.value.to_ascii_lowercase()).collect();
     let queues: Vec<String> =
@@ -256,7 +269,7 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut Report) {
                         set.line,
                         [
                             &what,
-                            "HTCondor accepts any name silently: this one is set but never read",
+                            "HTCondor accepts any name without a warning: this one is set, but never read",
                             &format!("write `{right}`"),
                         ],
                     )
@@ -265,14 +278,15 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut Report) {
             None if !set.attribute && !is_known(&lower) && !used() && !context.submit.includes => {
                 let what =
                     format!("`{}` is not a command, and no `$({})` reads it", set.name, set.name);
-                let why = "HTCondor accepts any name silently: it is set but never read";
+                let why =
+                    "HTCondor accepts any name without a warning: this one is set, but never read";
                 report.warning(
                     "unknown-command",
                     set.line,
                     [
                         &what,
                         why,
-                        "remove it, or write `+` before it if it is an attribute of your site",
+                        "remove the line, or write `+` before the name if it is an attribute of your site",
                     ],
                 );
             }
@@ -290,7 +304,11 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut Report) {
             report.warning(
                 "set-twice",
                 set.line,
-                [&what, "the last one counts, this one has no effect", "keep one of them"],
+                [
+                    &what,
+                    "the last line counts, so this one has no effect",
+                    "keep one of the two lines",
+                ],
             );
         }
     }
@@ -318,17 +336,35 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut Report) {
         });
         for name in undefined.collect::<Vec<_>>() {
             let what = format!("nothing sets `$({name})`");
-            report.error("undefined-macro", line, [
-                &what,
-                "it becomes an empty text",
-                "set it in this file, by `queue … from`, or by VARS of the DAG; `$(name:default)` has a default",
-            ]);
+            let fix = near(context, &name).map_or_else(
+                || "set it in this file, in `queue … from`, or in VARS of the DAG, or give it a default: `$(name:default)`".to_owned(),
+                |near| format!("write `$({near})`"),
+            );
+            report.error(
+                "undefined-macro",
+                line,
+                [&what, "`$(…)` then becomes an empty text", &fix],
+            );
         }
     }
 }
 
+/// The macro that was probably meant.
+fn near(context: &Context<'_>, name: &str) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    if name.len() < 4 {
+        return None;
+    }
+    let own = context.items.iter().chain(context.variables.keys()).map(String::as_str);
+    let own = own.filter(|own| !is_known(own));
+    let known = own.chain(["Process", "ProcId", "Cluster", "ClusterId", "Item", "JOB"]);
+    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &name);
+    let nearest = known.min_by_key(|known| distance(known))?;
+    (distance(nearest) <= 2).then(|| nearest.to_owned())
+}
+
 /// Lines that are not statements, or that have no effect.
-fn statements(context: &Context<'_>, given: &Given, report: &mut Report) {
+fn statements(context: &Context<'_>, given: &Given, report: &mut FileFindings) {
     for strange in &context.submit.strange {
         let what = format!(
             "`{}` is neither `name = value` nor a statement",
@@ -348,7 +384,11 @@ fn statements(context: &Context<'_>, given: &Given, report: &mut Report) {
         report.error(
             "no-endif",
             line,
-            ["this `if` has no `endif`", "the rest of the file belongs to it", "add `endif`"],
+            [
+                "this `if` has no `endif`",
+                "the rest of the file belongs to this `if`",
+                "add `endif`",
+            ],
         );
     }
     let last = context.raw.len();
@@ -359,7 +399,7 @@ fn statements(context: &Context<'_>, given: &Given, report: &mut Report) {
                     "no-queue",
                     last,
                     [
-                        "there is no `queue`",
+                        "the file has no `queue`",
                         "condor_submit makes no job",
                         "end the file with `queue`",
                     ],
@@ -376,8 +416,8 @@ fn statements(context: &Context<'_>, given: &Given, report: &mut Report) {
                     set.line,
                     [
                         &what,
-                        "the jobs were made by then: it has no effect",
-                        "move it above `queue`",
+                        "the jobs are made at `queue`, so this line has no effect",
+                        "move the line above `queue`",
                     ],
                 );
             }

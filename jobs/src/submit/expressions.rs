@@ -1,7 +1,7 @@
 //! Expressions over the attributes of job and machine.
 
 use super::check::Context;
-use crate::finding::Report;
+use crate::finding::FileFindings;
 
 const COMMANDS: [&str; 9] = [
     "requirements",
@@ -15,24 +15,35 @@ const COMMANDS: [&str; 9] = [
     "retry_until",
 ];
 
-pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     for name in COMMANDS {
         let Some((set, value)) = context.value(name) else { continue };
         // Records have `=` between name and value.
         if value.text.contains(['[', '#']) || value.text.contains("$$") {
             continue;
         }
-        let (what, fix, edit) = match fault(&value.text) {
-            None => continue,
-            Some(Fault::OneEqual(at)) => {
-                let right = insert(&set.value, at).filter(|_| set.value == value.text);
-                ("`=` does not compare", "write `==`", right)
+        let Some(fault) = fault(&value.text) else { continue };
+        let (what, fix) = match &fault {
+            Fault::OneEqual(_) => ("`=` does not compare", "write `==`"),
+            Fault::Word(word) => ("`and`, `or` and `not` are not operators", *word),
+            Fault::Open(what) => (*what, "close it"),
+            Fault::Unit => {
+                ("a number has a unit", "write the number alone: Memory is in MB, Disk in KB")
             }
-            Some(Fault::Word(word)) => ("`and`, `or` and `not` are not operators", word, None),
-            Some(Fault::Open(what)) => (what, "close it", None),
+            Fault::SingleQuotes => ("a text is in single quotes", "put it in double quotes"),
+            Fault::Bare => ("a text has no quotes", "put it in double quotes"),
+        };
+        let why = match fault {
+            Fault::SingleQuotes | Fault::Bare => {
+                "without double quotes it is the name of an attribute, which no machine has: the job matches none"
+            }
+            _ => "condor_submit refuses the file",
+        };
+        let edit = match fault {
+            Fault::OneEqual(at) => insert(&set.value, at).filter(|_| set.value == value.text),
+            _ => None,
         };
         let what = format!("{what} in `{name}`");
-        let why = "condor_submit refuses the file";
         report.error("bad-expression", set.line, [&what, why, fix]).edit =
             edit.map(|right| context.with_value(set, &right));
     }
@@ -46,6 +57,53 @@ enum Fault {
     Word(&'static str),
     /// What is not closed.
     Open(&'static str),
+    /// `16GB`
+    Unit,
+    /// `'LINUX'`, which is an attribute.
+    SingleQuotes,
+    /// `OpSys == LINUX`
+    Bare,
+}
+
+/// Attributes of machines whose value is a text.
+const TEXTS: [&str; 8] = [
+    "opsys",
+    "arch",
+    "opsysandver",
+    "opsysname",
+    "opsysshortname",
+    "gpus_devicename",
+    "cudadevicename",
+    "glidein_site",
+];
+
+/// Whether an attribute with a text is compared with a bare word.
+fn compares_bare(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let words = lower.split(|c: char| c.is_whitespace() || "()&|".contains(c));
+    let mut words = words.filter(|word| !word.is_empty()).peekable();
+    while let Some(word) = words.next() {
+        let at = word.find(['=', '!']).unwrap_or(word.len());
+        let (attribute, rest) = word.split_at(at);
+        let attribute = attribute.rsplit('.').next().unwrap_or_default();
+        if !TEXTS.contains(&attribute) {
+            continue;
+        }
+        let mut operand = rest.trim_start_matches(['=', '!', '?']);
+        if rest.is_empty() {
+            let Some(next) = words.next_if(|next| next.starts_with(['=', '!'])) else { continue };
+            operand = next.trim_start_matches(['=', '!', '?']);
+        }
+        if operand.is_empty() {
+            operand = words.peek().copied().unwrap_or_default();
+        }
+        let is_word = operand.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_attribute = ["undefined", "error", "true", "false"].contains(&operand);
+        if operand.starts_with(|c: char| c.is_ascii_alphabetic()) && is_word && !is_attribute {
+            return true;
+        }
+    }
+    false
 }
 
 fn insert(text: &str, at: usize) -> Option<String> {
@@ -80,10 +138,12 @@ fn fault(text: &str) -> Option<Fault> {
             "and" => return Some(Fault::Word("write `&&`")),
             "or" => return Some(Fault::Word("write `||`")),
             "not" => return Some(Fault::Word("write `!`")),
+            word if has_unit(word) => return Some(Fault::Unit),
             _ => {}
         }
         match c {
             '"' => in_text = true,
+            '\'' => return Some(Fault::SingleQuotes),
             '(' => depth += 1,
             ')' => depth -= 1,
             '<' | '>' | '!' if behind.get(1..2) == Some("=") => skip = 1,
@@ -99,8 +159,16 @@ fn fault(text: &str) -> Option<Fault> {
     match (in_text, depth) {
         (true, _) => Some(Fault::Open("an open quote")),
         (false, 1..) => Some(Fault::Open("an open `(`")),
-        _ => None,
+        _ => compares_bare(text).then_some(Fault::Bare),
     }
+}
+
+fn has_unit(word: &str) -> bool {
+    let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    unit.len() < word.len()
+        && ["k", "m", "g", "t"].iter().any(|start| {
+            unit.strip_prefix(start).is_some_and(|rest| matches!(rest, "" | "b" | "ib"))
+        })
 }
 
 #[cfg(test)]
@@ -138,6 +206,7 @@ mod tests {
             "requirements = (A == 8)",
             "arguments = \"'a b' c\"",
             "environment = \"A=1;2 B=2\"",
+            "environment = \"CFG=lr=1;wd=2\"",
             "environment = A=1;B=2",
             "environment = A=\"b c\"",
         ] {
@@ -161,6 +230,18 @@ mod tests {
         assert_eq!(fault("(A = 8)"), Some(Fault::OneEqual(3)));
         assert_eq!(insert("(A = 8)", 3).as_deref(), Some("(A == 8)"));
         assert_eq!(fault("A == 8 and B"), Some(Fault::Word("write `&&`")));
+        for unit in ["Memory > 16GB", "(Disk >= 1.5g) && A", "x > 2MiB"] {
+            assert_eq!(fault(unit), Some(Fault::Unit), "{unit}");
+        }
+        assert_eq!(fault("OpSys == 'LINUX'"), Some(Fault::SingleQuotes));
+        for bare in ["OpSys == LINUX", "A && (TARGET.Arch==X86_64)", "OpSysAndVer =?= RHEL9"] {
+            assert_eq!(fault(bare), Some(Fault::Bare), "{bare}");
+        }
+        for right in
+            ["Arch =!= undefined", "OpSys == \"LINUX\"", "OpSys == MY.Wanted", "B == 3 && Opsys"]
+        {
+            assert_eq!(fault(right), None, "{right}");
+        }
         for open in ["(A == 8", "A == 8)", "A == \"8"] {
             assert!(matches!(fault(open), Some(Fault::Open(_))), "{open}");
         }

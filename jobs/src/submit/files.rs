@@ -3,12 +3,13 @@
 use super::check::Context;
 use super::expand::Expanded;
 use super::queue::Source;
-use crate::disk::{base_name, below};
-use crate::finding::Report;
+use crate::disk::{base_name, below, normal};
+use crate::finding::FileFindings;
 use crate::units::{condor_bytes, request, words};
 
-pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     missing(context, report);
+    headers(context, report);
     disk(context, report);
     urls(context, report);
     remaps(context, report);
@@ -28,10 +29,19 @@ fn is_url(path: &str) -> bool {
 
 /// Where paths of inputs and outputs begin.
 pub(super) fn folder(context: &Context<'_>) -> Option<String> {
-    let set = context.submit.any(&["initialdir", "initial_dir", "iwd"]);
-    let Some(set) = set else { return Some(context.folder.clone()) };
-    let value = context.expand(&set.value);
-    (!value.varies && !value.per_job).then(|| below(&context.folder, value.text.trim()))
+    let value = initial(context);
+    value.is_none_or(|value| !value.varies && !value.per_job).then(|| initial_folder(context))
+}
+
+/// As [`folder`], with macros that each job has another value for left as they are.
+pub(super) fn initial_folder(context: &Context<'_>) -> String {
+    let below = |value: Expanded| below(&context.folder, value.text.trim());
+    initial(context).map_or_else(|| context.folder.clone(), below)
+}
+
+fn initial(context: &Context<'_>) -> Option<Expanded> {
+    let set = context.submit.any(&["initialdir", "initial_dir", "iwd"])?;
+    Some(context.expand(&set.value))
 }
 
 /// A path that says which file it is.
@@ -43,7 +53,7 @@ fn is_certain(path: &Expanded) -> bool {
         && !is_url(&path.text)
 }
 
-fn missing(context: &Context<'_>, report: &mut Report) {
+fn missing(context: &Context<'_>, report: &mut FileFindings) {
     let absent = |path: &str| !context.disk.exists(path);
     let mut say = |line: usize, path: &str, why: &str, fix: &str| {
         report.error("missing-file", line, [&format!("`{path}` does not exist"), why, fix]);
@@ -57,12 +67,14 @@ fn missing(context: &Context<'_>, report: &mut Report) {
     {
         let path = value.text.trim();
         if !path.is_empty() && absent(&below(&context.folder, path)) {
-            say(
-                set.line,
-                path,
-                "condor_submit refuses the file, or the job is put on hold",
-                "name a file that is there",
-            );
+            let fix = if path.contains(' ') {
+                "name the program alone: its words go into `arguments`"
+            } else if is_interpreter(path) {
+                "write its whole path and `transfer_executable = false`, or name a script that begins with `#!`"
+            } else {
+                "give a file that exists"
+            };
+            say(set.line, path, "condor_submit refuses the file, or the job is put on hold", fix);
         }
     }
     for queue in &context.submit.queues {
@@ -73,7 +85,7 @@ fn missing(context: &Context<'_>, report: &mut Report) {
                     queue.line,
                     &value.text,
                     "condor_submit makes no job",
-                    "write it, one line for each job",
+                    "write this file, with one line for each job",
                 );
             }
         }
@@ -83,11 +95,15 @@ fn missing(context: &Context<'_>, report: &mut Report) {
     for name in ["transfer_input_files", "public_input_files"] {
         for input in context.list(name).iter().filter(|input| is_certain(input)) {
             if absent(&below(&folder, &input.text)) {
+                let fix = match input.text.contains([' ', ';']) {
+                    true => "write commas between the files",
+                    false => "give a file that exists",
+                };
                 say(
                     line(name),
                     &input.text,
-                    "the job is put on hold when it starts, hours after it was submitted",
-                    "name a file that is there",
+                    "the job is put on hold when it starts, perhaps hours after it was submitted",
+                    fix,
                 );
             }
         }
@@ -99,7 +115,7 @@ fn missing(context: &Context<'_>, report: &mut Report) {
                 set.line,
                 path,
                 "the job is put on hold when it starts",
-                "name an image that is there, or a URL such as `osdf:///…` or `docker://…`",
+                "give an image that exists, or a URL such as `osdf:///…` or `docker://…`",
             );
         }
     }
@@ -115,14 +131,38 @@ fn missing(context: &Context<'_>, report: &mut Report) {
             || (parent_is_fixed(parent) && absent(&below(&folder, parent)))
         {
             let what = format!("the folder `{parent}` does not exist");
-            let why = "HTCondor makes no folders for these: condor_submit refuses the file, or the job is put on hold when it ends";
+            let why = "HTCondor does not make this folder: condor_submit refuses the file, or the job is put on hold when it ends";
             report.error(
                 "missing-folder",
                 set.line,
-                [&what, why, &format!("`mkdir -p {parent}` before it is submitted")],
+                [&what, why, &format!("run `mkdir -p {parent}` before you submit the job")],
             );
         }
     }
+}
+
+/// Lists of items whose first line has the names of their columns.
+fn headers(context: &Context<'_>, report: &mut FileFindings) {
+    for queue in &context.submit.queues {
+        let items = queue.items(context.disk, &context.folder).unwrap_or_default();
+        let Some(first) = items.first().filter(|first| items.len() > 1 && !first.is_empty()) else {
+            continue;
+        };
+        if first.iter().all(|(name, value)| value.eq_ignore_ascii_case(name)) {
+            let what = "the first line of the list has the names of the columns";
+            let why = "HTCondor makes a job of every line: the first one gets the names for values";
+            let fix = "remove the line, or put `#` before it";
+            report.error("header-as-job", queue.line, [what, why, fix]);
+        }
+    }
+}
+
+/// Whether it is a program that runs scripts.
+pub(super) fn is_interpreter(path: &str) -> bool {
+    let name = base_name(path);
+    let python = name.strip_prefix("python");
+    matches!(name, "bash" | "sh" | "env")
+        || python.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
 fn parent_is_fixed(parent: &str) -> bool {
@@ -130,7 +170,7 @@ fn parent_is_fixed(parent: &str) -> bool {
 }
 
 /// Whether the disk that is asked for holds what is brought.
-fn disk(context: &Context<'_>, report: &mut Report) {
+fn disk(context: &Context<'_>, report: &mut FileFindings) {
     let Some((set, value)) = context.value("request_disk") else { return };
     let Some(asked) = condor_bytes(&value.text, 1 << 10).filter(|_| !value.varies) else { return };
     let Some(folder) = folder(context) else { return };
@@ -148,8 +188,11 @@ fn disk(context: &Context<'_>, report: &mut Report) {
         return;
     }
     if known > asked {
-        let what =
-            format!("`request_disk` is {}, inputs and image are {}", words(asked), words(known));
+        let what = format!(
+            "`request_disk` is {}, but inputs and image have {}",
+            words(asked),
+            words(known)
+        );
         let enough = request(known.saturating_add(known / 4).saturating_add(1 << 30));
         report
             .error(
@@ -158,7 +201,7 @@ fn disk(context: &Context<'_>, report: &mut Report) {
                 [
                     &what,
                     "inputs and image count as disk: the job is put on hold while it starts",
-                    &format!("ask for {enough} and what the program writes"),
+                    &format!("ask for {enough}, plus what the program writes"),
                 ],
             )
             .edit = Some(context.with_value(set, &enough));
@@ -178,17 +221,18 @@ fn disk(context: &Context<'_>, report: &mut Report) {
         _ => return,
     };
     if asked < least {
-        let what = format!("`request_disk` is {}, and {what} from a URL must fit", words(asked));
+        let what =
+            format!("`request_disk` is {}, but {what} from a URL must fit in it", words(asked));
         report.warning("disk-forgets-inputs", set.line, [
             &what,
-            "images with PyTorch take 3 to 10 GB, data twice its size when it is unpacked: the job is put on hold while it starts",
-            "add image, data, what is unpacked and what is written",
+            "images with PyTorch take 3 to 10 GB, and data that is unpacked takes twice its size: if it does not fit, the job is put on hold while it starts",
+            "ask for the sizes of the image, the data, the unpacked data and the output together",
         ]);
     }
 }
 
 /// Names that caches serve stale, and schemes that few machines have.
-fn urls(context: &Context<'_>, report: &mut Report) {
+fn urls(context: &Context<'_>, report: &mut FileFindings) {
     for name in ["transfer_input_files", "container_image", "docker_image"] {
         let Some(set) = context.submit.get(name) else { continue };
         let members = if name == "transfer_input_files" {
@@ -211,15 +255,15 @@ fn urls(context: &Context<'_>, report: &mut Report) {
                     let what = format!("the image `{url}` has no version");
                     report.warning("stale-name", set.line, [
                         &what,
-                        "machines keep what they got under this name: jobs run old and new images side by side",
-                        "give it a tag of its own, such as `:v3`, or its digest",
+                        "machines keep the image that they once fetched under this name: after a change, some jobs run the old image and some the new one",
+                        "give the image a tag of its own, such as `:v3`, or use its digest",
                     ]);
                 }
             } else if cached && !is_versioned(url) {
                 let what = format!("the name in `{url}` has no version");
                 report.warning("stale-name", set.line, [
                     &what,
-                    "caches key on the name and never learn of a change: after an update jobs get the old file, or parts of both",
+                    "caches know a file only by its name, and do not notice changes: after an update, jobs get the old file, or parts of both",
                     "put a version or a digest into the name, and never change a published file",
                 ]);
             }
@@ -232,7 +276,7 @@ fn urls(context: &Context<'_>, report: &mut Report) {
                         set.line,
                         [
                             &what,
-                            "`osdf` is another name of the same plug-in, and more machines have it",
+                            "`osdf` is another name for the same plug-in, which more machines have",
                             &format!("write `{right}`"),
                         ],
                     )
@@ -287,15 +331,15 @@ pub(super) fn targets(context: &Context<'_>) -> Vec<(String, Expanded)> {
     pairs.filter_map(pair).collect()
 }
 
-fn remaps(context: &Context<'_>, report: &mut Report) {
+fn remaps(context: &Context<'_>, report: &mut FileFindings) {
     let Some(set) = context.submit.get("transfer_output_remaps") else { return };
     let text = set.value.trim();
     if !text.starts_with('"') {
         report
             .error("unquoted-remaps", set.line, [
                 "`transfer_output_remaps` has no quotes",
-                "HTCondor's manual asks for one pair of quotes around the whole list; without, older versions refuse or cut it",
-                "put it in double quotes",
+                "HTCondor's manual asks for one pair of quotes around the whole list; without quotes, older versions refuse or cut the list",
+                "put the whole list in double quotes",
             ])
             .edit = (!text.contains('"')).then(|| context.with_value(set, &format!("\"{text}\"")));
     }
@@ -328,14 +372,32 @@ fn remaps(context: &Context<'_>, report: &mut Report) {
             && !listed
             && outputs.iter().all(|output| !output.varies)
         {
-            let what = format!("`{from}` is remapped and not in `transfer_output_files`");
+            let what = format!("`{from}` is remapped, but is not in `transfer_output_files`");
             report.error(
                 "bad-remap",
                 set.line,
                 [
                     &what,
-                    "the remap never happens: remaps go by the names of that list",
-                    "add it to the list, or use the name there",
+                    "the remap has no effect: it applies only to names in that list",
+                    "add the file to the list, or use the name that is in the list",
+                ],
+            );
+        }
+        let to = context.expand(to.trim()).text;
+        let parent = to.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let place = folder(context).map(|folder| normal(&below(&folder, parent)));
+        if !parent.is_empty()
+            && parent_is_fixed(parent)
+            && place.is_some_and(|place| !place.is_empty() && !context.disk.exists(&place))
+        {
+            let what = format!("the folder `{parent}` does not exist");
+            report.warning(
+                "missing-folder",
+                set.line,
+                [
+                    &what,
+                    "HTCondor may put the job on hold when it is done, since it cannot write there",
+                    &format!("`mkdir -p {parent}` before it is submitted"),
                 ],
             );
         }
@@ -344,14 +406,14 @@ fn remaps(context: &Context<'_>, report: &mut Report) {
             report.error(
                 "bad-remap",
                 set.line,
-                [&what, "only files are remapped", "list the files in it"],
+                [&what, "only files can be remapped", "list the files in the folder"],
             );
         }
     }
 }
 
 /// Outputs of several jobs under one name.
-fn collisions(context: &Context<'_>, report: &mut Report) {
+fn collisions(context: &Context<'_>, report: &mut FileFindings) {
     if context.n_jobs < 2 {
         return;
     }
@@ -363,7 +425,9 @@ fn collisions(context: &Context<'_>, report: &mut Report) {
     for name in ["output", "error", "stdout", "stderr", "out", "err"] {
         let Some((set, value)) = context.value(name) else { continue };
         let path = value.text.trim();
-        if value.per_job || own_folder || path.is_empty() || path == "/dev/null" {
+        let is_own = value.per_job || own_folder || path.is_empty() || path == "/dev/null";
+        // A misspelt `$(Process)` is found by its own rule.
+        if is_own || !value.undefined.is_empty() {
             continue;
         }
         let (head, tail) = match base_name(path).rfind('.') {
@@ -376,7 +440,11 @@ fn collisions(context: &Context<'_>, report: &mut Report) {
             .error(
                 "stdout-collides",
                 set.line,
-                [&what, "each job replaces what the one before wrote", &format!("write `{right}`")],
+                [
+                    &what,
+                    "each job overwrites what the job before wrote",
+                    &format!("write `{right}`"),
+                ],
             )
             .edit = Some(context.with_value(set, &right));
     }
@@ -394,7 +462,7 @@ fn collisions(context: &Context<'_>, report: &mut Report) {
     let names: Vec<String> =
         context.list("transfer_output_files").iter().filter_map(collides).collect();
     let Some(first) = names.first() else { return };
-    let what = format!("all {} bring back `{}`", jobs(context.n_jobs), names.join("`, `"));
+    let what = format!("all {} bring back a file `{}`", jobs(context.n_jobs), names.join("`, `"));
     let file = names.iter().all(|name| name.contains('.'));
     let pair = |name: &String| {
         let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -414,7 +482,7 @@ fn collisions(context: &Context<'_>, report: &mut Report) {
         .error(
             "outputs-collide",
             set.line,
-            [&what, "they get the same name: the last job's files replace all others", &fix],
+            [&what, "the files have the same name: those of the last job replace all others", &fix],
         )
         .edit = certain.then(|| Context::after(set, format!("transfer_output_remaps = {remap}")));
 }

@@ -17,6 +17,8 @@ mod parse;
 mod programs;
 mod queue;
 mod quotes;
+mod sandbox;
+mod scripts;
 mod values;
 
 pub(crate) use brought::{brought_back, writers};

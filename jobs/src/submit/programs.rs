@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::check::Context;
-use super::files::{folder, inputs};
+use super::files::{folder, inputs, is_interpreter};
+use super::sandbox::{self, Program};
+use super::scripts::{modules, not_brought};
 use crate::disk::{base_name, below};
-use crate::finding::{Edit, Finding, Report};
+use crate::finding::{Edit, FileFindings, Finding};
 use crate::script::shell::Script;
 use crate::script::{Job, python, shell};
 
@@ -17,7 +19,7 @@ struct Text {
 
 pub(super) fn check(
     context: &Context<'_>,
-    report: &mut Report,
+    report: &mut FileFindings,
     seen: &mut BTreeSet<String>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -27,12 +29,20 @@ pub(super) fn check(
     let code = context.checkpoint_code();
     let job =
         Job { restarts: code.is_some(), exit_code: code.map(|(_, code)| code), inputs: &names };
-    let Some((name, line, inline)) = started(context, &arguments) else { return findings };
+    let Some(Started { name, line, inline, by_argument }) = started(context, &arguments) else {
+        return findings;
+    };
     let wrapper = match inline {
         Some(text) => Some(Text { path: String::new(), text }),
         None => find(context, &name),
     };
-    let Some(wrapper) = wrapper else { return findings };
+    if by_argument {
+        not_brought(context, &[(line, &name)], "", &names, report);
+    }
+    let Some(wrapper) = wrapper else {
+        sandbox::check_program(context, &Program::default(), report, &mut FileFindings::new(""));
+        return findings;
+    };
     let is_python = wrapper.path.ends_with(".py")
         || wrapper
             .text
@@ -40,21 +50,29 @@ pub(super) fn check(
             .next()
             .is_some_and(|line| line.starts_with("#!") && line.contains("python"));
     if is_python {
-        if seen.insert(wrapper.path.clone()) {
-            let mut own = Report::new(&wrapper.path);
-            python::check(&wrapper.text, &job, &mut own);
-            findings.append(&mut own.findings);
+        let program = context.value("executable").map(|(_, value)| value.text);
+        let program = program.map(|program| base_name(program.trim()).to_owned());
+        let brought: Vec<String> = names.iter().cloned().chain(program).collect();
+        let is_first = !seen.contains(&wrapper.path);
+        let mut own = of_python(context, &wrapper, &job, Some(&brought), seen);
+        if is_first && !by_argument && !wrapper.text.starts_with("#!") {
+            own.insert(0, no_interpreter(&wrapper.path));
         }
+        findings.append(&mut own);
         outputs(context, &[&wrapper], &arguments, report);
+        let program = Program { wrapper: None, texts: vec![wrapper.text.as_str()] };
+        sandbox::check_program(context, &program, report, &mut FileFindings::new(""));
         return findings;
     }
     let script = Script::parse(&wrapper.text);
-    let mut own = Report::new(&wrapper.path);
+    let mut own = FileFindings::new(&wrapper.path);
     if !wrapper.path.is_empty() && seen.insert(wrapper.path.clone()) {
         shell::check(&wrapper.text, &script, &job, &mut own);
     }
     let called: Vec<(usize, &str)> = script.scripts().collect();
-    not_brought(context, &wrapper, &script, &names, &mut own);
+    if !script.brings_files() {
+        not_brought(context, &called, &wrapper.text, &names, &mut own);
+    }
     let mut texts = Vec::new();
     let mut unknown = false;
     for (_, name) in &called {
@@ -66,7 +84,7 @@ pub(super) fn check(
     if let Some((set, code)) = code {
         wrong_script(
             context,
-            &wrapper,
+            (&wrapper, &script),
             &called,
             &texts,
             code,
@@ -75,6 +93,11 @@ pub(super) fn check(
             &mut own,
         );
     }
+    let program = Program {
+        wrapper: Some((wrapper.text.as_str(), &script)),
+        texts: texts.iter().map(|text| text.text.as_str()).collect(),
+    };
+    sandbox::check_program(context, &program, report, &mut own);
     own.findings.sort_by_key(|finding| finding.line);
     if wrapper.path.is_empty() {
         for finding in &mut own.findings {
@@ -84,12 +107,9 @@ pub(super) fn check(
         }
     }
     findings.append(&mut own.findings);
+    let brought = (!script.brings_files()).then_some(names.as_slice());
     for text in texts.iter().filter(|text| text.path.ends_with(".py")) {
-        if seen.insert(text.path.clone()) {
-            let mut own = Report::new(&text.path);
-            python::check(&text.text, &job, &mut own);
-            findings.append(&mut own.findings);
-        }
+        findings.append(&mut of_python(context, text, &job, brought, seen));
     }
     if !unknown {
         let all: Vec<&Text> = std::iter::once(&wrapper).chain(&texts).collect();
@@ -98,21 +118,63 @@ pub(super) fn check(
     findings
 }
 
-/// The script that HTCondor starts, with its line; or the text of `shell`.
-fn started(context: &Context<'_>, arguments: &str) -> Option<(String, usize, Option<String>)> {
+/// Findings of a program, once. `brought`: all that is brought, where that is known.
+fn of_python(
+    context: &Context<'_>,
+    program: &Text,
+    job: &Job<'_>,
+    brought: Option<&[String]>,
+    seen: &mut BTreeSet<String>,
+) -> Vec<Finding> {
+    let mut own = FileFindings::new(&program.path);
+    if seen.insert(program.path.clone()) {
+        python::check(&program.text, job, &mut own);
+        if let Some(brought) = brought {
+            modules(context, &program.path, &program.text, brought, &mut own);
+        }
+        own.findings.sort_by_key(|finding| finding.line);
+    }
+    own.findings
+}
+
+/// A Python program that is started as it is.
+fn no_interpreter(path: &str) -> Finding {
+    let mut own = FileFindings::new(path);
+    let what = "the program does not begin with `#!`";
+    let why =
+        "HTCondor starts it as it is, and nothing says that Python runs it: `Exec format error`";
+    let line = "#!/usr/bin/env python3";
+    own.error("no-shebang", 1, [what, why, &format!("begin it with `{line}`")]).edit =
+        Some(Edit { line: 1, count: 0, lines: vec![line.to_owned()] });
+    own.findings.remove(0)
+}
+
+/// What HTCondor starts.
+struct Started {
+    name: String,
+    line: usize,
+    /// The text of `shell`.
+    inline: Option<String>,
+    /// An interpreter is started, and the script is an argument.
+    by_argument: bool,
+}
+
+fn started(context: &Context<'_>, arguments: &str) -> Option<Started> {
     if let Some((set, value)) = context.value("shell") {
-        return Some((String::new(), set.line, Some(format!("#!/bin/sh\n{}\n", value.text))));
+        let inline = Some(format!("#!/bin/sh\n{}\n", value.text));
+        return Some(Started { name: String::new(), line: set.line, inline, by_argument: false });
     }
     let (set, value) = context.value("executable")?;
     let path = value.text.trim();
-    let interpreter =
-        matches!(base_name(path), "bash" | "sh" | "env") || base_name(path).starts_with("python");
-    if !interpreter {
-        return Some((path.to_owned(), set.line, None));
+    if !is_interpreter(path) {
+        let name = path.to_owned();
+        return Some(Started { name, line: set.line, inline: None, by_argument: false });
     }
     let is_script = |word: &&str| word.ends_with(".sh") || word.ends_with(".py");
-    let words = arguments.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
-    Some((words.into_iter().find(is_script)?.to_owned(), set.line, None))
+    let mut words = arguments.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+    let line = context.submit.any(&["arguments", "args"]).map_or(set.line, |set| set.line);
+    let name = words.find(is_script)?.to_owned();
+    Some(Started { name, line, inline: None, by_argument: true })
 }
 
 /// The file that a job knows as `name`: an input of that name, else the one beside the
@@ -137,98 +199,23 @@ fn find(context: &Context<'_>, name: &str) -> Option<Text> {
         .find_map(|path| Some(Text { text: context.disk.text(&path)?, path }))
 }
 
-/// A script that the wrapper runs and nobody brings.
-fn not_brought(
-    context: &Context<'_>,
-    wrapper: &Text,
-    script: &Script,
-    names: &[String],
-    own: &mut Report,
-) {
-    let program = context
-        .value("executable")
-        .map(|(_, value)| base_name(value.text.trim()).to_owned())
-        .unwrap_or_default();
-    let at = folder(context).unwrap_or_else(|| context.folder.clone());
-    let folders = inputs(context).iter().any(|input| {
-        let is_file = || context.disk.len(&below(&at, &input.text)).is_some();
-        (!base_name(&input.text).contains('.') && !is_file())
-            || input.text.ends_with('/')
-            || input.text.contains('$')
-    });
-    if script.brings_files() || folders {
-        return;
-    }
-    for (line, name) in script.scripts() {
-        let here = base_name(name);
-        let relative = !name.starts_with('/') && !name.contains('$');
-        if !relative
-            || names.iter().any(|input| input == here)
-            || here == program
-            || wrapper.text.contains(&format!("> {here}"))
-        {
-            continue;
-        }
-        let image = context.submit.any(&["container_image", "docker_image"]).is_some();
-        let path = below(&context.folder, name);
-        if image && context.disk.len(&path).is_none() {
-            // The image may have it, but not where an input has almost this name.
-            let Some(near) = names.iter().find(|input| is_near(input, here)) else { continue };
-            let what = format!("`{name}` is not in `transfer_input_files`, and `{near}` is");
-            let right = wrapper.text.lines().nth(line - 1).unwrap_or_default();
-            let right = right.replacen(here, near, 1);
-            own.error(
-                "not-brought",
-                line,
-                [
-                    &what,
-                    "the job runs in an empty folder with its inputs alone: the script is not there",
-                    &format!("write `{near}`"),
-                ],
-            )
-            .edit = Some(Edit { line, count: 1, lines: vec![right] });
-            continue;
-        }
-        let what = format!("`{name}` is not in `transfer_input_files`");
-        own.error(
-            "not-brought",
-            line,
-            [
-                &what,
-                "the job runs in an empty folder with its inputs alone: the script is not there",
-                "add it to `transfer_input_files`",
-            ],
-        );
-    }
-}
-
-/// Whether two scripts of one kind differ by a slip of the fingers.
-fn is_near(one: &str, other: &str) -> bool {
-    let end = |name: &str| name.rsplit_once('.').map(|(_, end)| end.to_owned());
-    // `part1.py` and `part2.py` are two files.
-    let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
-    end(one) == end(other)
-        && digits(one) == digits(other)
-        && strsim::damerau_levenshtein(one, other) == 1
-}
-
 /// A wrapper that runs another script than the one that checkpoints.
 #[expect(clippy::too_many_arguments, reason = "facts of one job, used once")]
 fn wrong_script(
     context: &Context<'_>,
-    wrapper: &Text,
+    (wrapper, script): (&Text, &Script),
     called: &[(usize, &str)],
     texts: &[Text],
     code: i64,
     (line, unknown): (usize, bool),
-    report: &mut Report,
-    own: &mut Report,
+    report: &mut FileFindings,
+    own: &mut FileFindings,
 ) {
     let ends = |text: &str| python::exits_with(text, code);
     let own_program = wrapper.text.contains("gular-train");
     if called.is_empty()
         || own_program
-        || ends(&wrapper.text)
+        || script.exits_with(code)
         || texts.iter().any(|text| ends(&text.text))
     {
         return;
@@ -243,7 +230,7 @@ fn wrong_script(
         })
         .collect();
     if let Some(other) = others.first() {
-        let what = format!("`{name}` never ends with {code}; `{other}` does");
+        let what = format!("`{name}` never exits with {code}, but `{other}` does");
         let lines: Vec<&str> = wrapper.text.lines().collect();
         let right = name.replace(base_name(name), other);
         let edit = lines
@@ -255,27 +242,27 @@ fn wrong_script(
             *at,
             [
                 &what,
-                "no checkpoint is ever sent: a job that is evicted begins from nothing",
+                "no checkpoint is ever saved: a job that is evicted starts from the beginning",
                 &format!("call `{other}`"),
             ],
         )
         .edit = edit;
     } else if !unknown {
-        let what = format!("nothing that the job runs ends with {code}");
+        let what = format!("no program that the job runs exits with {code}");
         report.warning(
             "never-checkpoints",
             line,
             [
                 &what,
-                "no checkpoint is ever sent: a job that is evicted begins from nothing",
-                "save regularly and end with that code, or remove `checkpoint_exit_code`",
+                "no checkpoint is ever saved: a job that is evicted starts from the beginning",
+                "let the program save regularly and exit with that code, or remove `checkpoint_exit_code`",
             ],
         );
     }
 }
 
 /// Outputs that no program names.
-fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut Report) {
+fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut FileFindings) {
     let Some(set) = context.submit.get("transfer_output_files") else { return };
     let named = |name: &str| {
         let parts = [name, base_name(name), name.split('/').next().unwrap_or(name)];
@@ -292,41 +279,15 @@ fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut
         if output.varies || output.per_job || name.contains('$') || binary || named(name) {
             continue;
         }
-        let what = format!("nothing that the job runs names `{name}`");
+        let what = format!("no program that the job runs mentions `{name}`");
         report.error(
             "output-never-made",
             set.line,
             [
                 &what,
                 "a listed output that does not exist puts the job on hold when it is done",
-                "list what the program writes, by its name in the job's folder",
+                "list the files that the program writes, with their names in the job's folder",
             ],
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::disk::tests::Files;
-    use crate::lint::lint;
-
-    #[test]
-    fn a_script_with_a_slip_in_its_name_is_found_beside_an_image() {
-        let said = |script: &str, inputs: &str| {
-            let submit = format!(
-                "universe = container\ncontainer_image = osdf:///lab/a-v1.sif\nexecutable = run.sh\ntransfer_input_files = {inputs}\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 9 GB\nqueue\n"
-            );
-            let run = format!("#!/bin/sh\npython3 {script}\n");
-            let files =
-                [("x.sub", submit.as_str()), ("run.sh", &run), ("train.py", "1\n"), ("tool", "")];
-            let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
-            found.into_iter().map(|finding| (finding.rule, finding.line)).collect::<Vec<_>>()
-        };
-        assert_eq!(said("train.py", "train.py"), []);
-        assert_eq!(said("trian.py", "train.py"), [("not-brought", 2)]);
-        // A program among the inputs is not a folder, in which anything may be.
-        assert_eq!(said("trian.py", "train.py, tool"), [("not-brought", 2)]);
-        // The image may have these.
-        assert_eq!((said("eval.py", "train.py"), said("train2.py", "train.py")), (vec![], vec![]));
     }
 }

@@ -8,9 +8,9 @@
 //! ```
 
 use super::check::Context;
-use crate::finding::Report;
+use crate::finding::FileFindings;
 
-pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     for name in ["arguments", "args", "environment", "env", "transfer_output_remaps"] {
         let Some(set) = context.submit.get(name) else { continue };
         // In a list without quotes the environment may hold them.
@@ -30,7 +30,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             [
                 &what,
                 "condor_submit refuses the file, or the program gets other words",
-                "put one pair of double quotes around the whole; inside, `'a b'` is one word and `\"\"` a quote",
+                "put one pair of double quotes around the whole value; inside, `'a b'` is one word, and `\"\"` is a quote",
             ],
         );
     }
@@ -47,8 +47,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
                 set.line,
                 [
                     "`environment` has several variables and no quotes",
-                    "all but the first become part of the first one's value",
-                    "put the whole in double quotes",
+                    "all variables after the first become part of its value",
+                    "put the whole list in double quotes",
                 ],
             )
             .edit = (!set.value.contains('"'))
@@ -62,7 +62,7 @@ fn quoted_fault(text: &str) -> Option<&'static str> {
         return text
             .replace("\\\"", "")
             .contains('"')
-            .then_some("a double quote inside a list without them");
+            .then_some("a double quote inside a list that is not in double quotes");
     };
     let mut in_word = false;
     let mut rest = inside.chars().peekable();
@@ -73,7 +73,7 @@ fn quoted_fault(text: &str) -> Option<&'static str> {
                 let follows = rest.any(|c| !c.is_whitespace());
                 return match (in_word, follows) {
                     (true, _) => Some("a single quote is not closed"),
-                    (false, true) => Some("words behind the closing quote"),
+                    (false, true) => Some("words after the closing quote"),
                     (false, false) => None,
                 };
             }
@@ -84,25 +84,42 @@ fn quoted_fault(text: &str) -> Option<&'static str> {
 }
 
 /// Variables in quotes that are parted as they are without.
-fn semicolons(context: &Context<'_>, report: &mut Report) {
+fn semicolons(context: &Context<'_>, report: &mut FileFindings) {
     let Some(set) = context.submit.any(&["environment", "env"]) else { return };
-    let names_one = |text: &str| {
-        let name = text.trim_start().split('=').next().unwrap_or_default();
-        text.contains('=')
-            && !name.is_empty()
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    if set.value.contains('\'') || !set.value.split(';').skip(1).any(names_one) {
-        return;
-    }
-    let right = set.value.split(';').map(str::trim).collect::<Vec<_>>().join(" ");
+    let Some(right) = parted(&set.value) else { return };
     report
         .error("environment-quotes", set.line, [
-            "variables in quotes are parted by `;`",
-            "in quotes spaces part them: the `;` and what follows become part of the value before",
-            "write spaces between the variables, or remove the quotes",
+            "the variables in quotes are separated by `;`",
+            "in quotes, variables are separated by spaces: the `;` and the text after it become part of the value before",
+            "write spaces between the variables; a value that has a `;` goes into single quotes: `'A=1;B=2'`",
         ])
         .edit = Some(context.with_value(set, &right));
+}
+
+/// The text with spaces for `;`, where each part between them is one variable. A value may have
+/// `;` and `=`: `"CFG=lr=1;wd=2"` is one variable.
+fn parted(text: &str) -> Option<String> {
+    let inside = text.trim().strip_prefix('"')?.strip_suffix('"')?;
+    if inside.contains(['\'', '"']) {
+        return None;
+    }
+    let is_variable = |part: &&str| {
+        let (name, value) = part.split_once('=').unwrap_or_default();
+        !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !value.contains('=')
+    };
+    let mut words: Vec<&str> = Vec::new();
+    for word in inside.split_whitespace() {
+        let parts: Vec<&str> = word.split(';').filter(|part| !part.is_empty()).collect();
+        if parts.iter().all(is_variable) {
+            words.extend(parts);
+        } else {
+            words.push(word);
+        }
+    }
+    let right = words.join(" ");
+    (right.contains(' ') && inside.split_whitespace().ne(words)).then(|| format!("\"{right}\""))
 }
 
 #[cfg(test)]
@@ -124,6 +141,27 @@ mod tests {
         }
         for wrong in ["\"it's\"", "\"a 'b\"", "\"a\" b \"c\"", "--name \"a b\""] {
             assert!(quoted_fault(wrong).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_semicolon_parts_variables_only_where_each_part_is_one() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(parted(text).as_deref(), expected, "{text}");
+        };
+        check("\"A=1;B=2\"", Some("\"A=1 B=2\""));
+        check("\"A=1; B=2\"", Some("\"A=1 B=2\""));
+        check("\"A=1;B=2; C=3 D=x;y\"", Some("\"A=1 B=2 C=3 D=x;y\""));
+        for right in [
+            "\"CFG=lr=1;wd=2\"",
+            "\"A=1;2 B=2\"",
+            "\"A=x;B\"",
+            "\"'A=1;B=2'\"",
+            "\"A=1;\"",
+            "\"A=1 B=2\"",
+            "A=1;B=2",
+        ] {
+            check(right, None);
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::check::Context;
 use super::commands::nearest;
 use super::parse::Set;
-use crate::finding::Report;
+use crate::finding::FileFindings;
 use crate::units::condor_bytes;
 
-pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     sizes(context, report);
     counts(context, report);
     gpus(context, report);
@@ -52,7 +52,7 @@ fn meant(text: &str) -> Option<String> {
     (!number.is_empty()).then(|| format!("{number} {unit}"))
 }
 
-fn sizes(context: &Context<'_>, report: &mut Report) {
+fn sizes(context: &Context<'_>, report: &mut FileFindings) {
     // Smaller bare numbers were meant as GB: no job runs in so little.
     let rows = [
         ("request_memory", 1 << 20, 64 << 20, "MB"),
@@ -89,7 +89,7 @@ fn sizes(context: &Context<'_>, report: &mut Report) {
                 report
                     .error("unit", set.line, [
                         &what,
-                        "condor_submit refuses it, or takes it for an attribute that no machine has, and the job never runs",
+                        "condor_submit refuses the value, or reads it as an attribute that no machine has, so that the job never runs",
                         "write a number and KB, MB, GB or TB",
                     ])
                     .edit = edit;
@@ -111,14 +111,14 @@ fn sizes(context: &Context<'_>, report: &mut Report) {
                 [
                     &what,
                     "the pool's default is small; a job that uses more is put on hold or stopped",
-                    "set it to what a short run needed, plus a quarter",
+                    "set it to what a short run needed, plus 25 %",
                 ],
             );
         }
     }
 }
 
-fn counts(context: &Context<'_>, report: &mut Report) {
+fn counts(context: &Context<'_>, report: &mut FileFindings) {
     for name in ["request_cpus", "request_gpus", "checkpoint_exit_code", "max_retries"] {
         let Some((set, value)) = context.value(name) else { continue };
         let text = value.text.trim();
@@ -138,7 +138,7 @@ fn counts(context: &Context<'_>, report: &mut Report) {
     }
 }
 
-fn gpus(context: &Context<'_>, report: &mut Report) {
+fn gpus(context: &Context<'_>, report: &mut FileFindings) {
     let needs = [
         "gpus_minimum_capability",
         "gpus_maximum_capability",
@@ -168,7 +168,7 @@ fn gpus(context: &Context<'_>, report: &mut Report) {
                     set.line,
                     [
                         &what,
-                        "it is ignored silently: the job gets no GPU",
+                        "it is ignored without a warning: the job gets no GPU",
                         "add `request_gpus = 1`",
                     ],
                 )
@@ -195,7 +195,7 @@ fn gpus(context: &Context<'_>, report: &mut Report) {
                 );
             }
             Some(number) if !runtime && number >= 20.0 => {
-                let what = format!("`{name} = {text}` is above any GPU");
+                let what = format!("`{name} = {text}` is more than any GPU has");
                 let right = format!("{:.1}", number / 10.0);
                 report
                     .error(
@@ -221,7 +221,7 @@ fn gpus(context: &Context<'_>, report: &mut Report) {
             .collect();
         if number.parse::<f64>().is_ok_and(|number| number >= 100.0) {
             let what = format!("`require_gpus` compares `DriverVersion` with {number}");
-            let why = "it is the CUDA version that the driver supports, such as 12.4: the job matches no machine";
+            let why = "`DriverVersion` is the CUDA version that the driver supports, such as 12.4: with this number the job matches no machine";
             report.warning(
                 "old-gpu-attribute",
                 set.line,
@@ -242,7 +242,7 @@ fn gpus(context: &Context<'_>, report: &mut Report) {
         {
             if set.value.to_ascii_lowercase().contains(&old.to_ascii_lowercase()) {
                 let what = format!("`{name}` asks for `{old}`");
-                let why = "machines with several kinds of GPU do not have it, or it means another number than expected: the job matches fewer machines, or none";
+                let why = "machines with several kinds of GPU do not have this attribute, or it has another meaning than expected: the job matches fewer machines, or none";
                 report.warning(
                     "old-gpu-attribute",
                     set.line,
@@ -254,7 +254,7 @@ fn gpus(context: &Context<'_>, report: &mut Report) {
 }
 
 /// Commands that take one of some words.
-fn words(context: &Context<'_>, report: &mut Report) {
+fn words(context: &Context<'_>, report: &mut FileFindings) {
     let rows: [(&str, &[&str]); 5] = [
         ("when_to_transfer_output", &["ON_EXIT", "ON_EXIT_OR_EVICT", "ON_SUCCESS"]),
         ("should_transfer_files", &["YES", "NO", "IF_NEEDED", "TRUE", "FALSE"]),
@@ -306,7 +306,7 @@ fn words(context: &Context<'_>, report: &mut Report) {
     }
 }
 
-fn images(context: &Context<'_>, report: &mut Report) {
+fn images(context: &Context<'_>, report: &mut FileFindings) {
     let container = context.submit.get("container_image");
     let docker = context.submit.get("docker_image");
     if let (Some(container), Some(docker)) = (container, docker)
@@ -319,7 +319,7 @@ fn images(context: &Context<'_>, report: &mut Report) {
             [
                 "both `container_image` and `docker_image` are set",
                 "condor_submit refuses the file",
-                "keep one of them",
+                "keep one of the two",
             ],
         );
     }
@@ -333,7 +333,7 @@ fn images(context: &Context<'_>, report: &mut Report) {
             "bad-value",
             set.line,
             [
-                "universe `container` without an image",
+                "the universe is `container`, but there is no image",
                 "condor_submit refuses the file",
                 "set `container_image`",
             ],
@@ -351,7 +351,7 @@ fn images(context: &Context<'_>, report: &mut Report) {
             "no-executable",
             line,
             [
-                "no program: `executable` is not set",
+                "`executable` is not set, so there is no program to run",
                 "condor_submit refuses the file",
                 "set `executable`",
             ],
@@ -360,7 +360,7 @@ fn images(context: &Context<'_>, report: &mut Report) {
 }
 
 /// Attributes of sites whose value is a text.
-fn attributes(context: &Context<'_>, report: &mut Report) {
+fn attributes(context: &Context<'_>, report: &mut FileFindings) {
     let rows: [(&str, &[&str]); 3] = [
         ("GPUJobLength", &["short", "medium", "long"]),
         ("JobDurationCategory", &["Medium", "Long"]),
@@ -382,7 +382,7 @@ fn attributes(context: &Context<'_>, report: &mut Report) {
                     set.line,
                     [
                         &what,
-                        "without them it is the name of another attribute, which does not exist",
+                        "without quotes the text is the name of another attribute, which does not exist",
                         &format!("write \"{text}\""),
                     ],
                 )
@@ -392,27 +392,47 @@ fn attributes(context: &Context<'_>, report: &mut Report) {
             report.error(
                 "bad-value",
                 set.line,
-                [&what, "the site does not know it", &format!("write one of {}", known.join(", "))],
+                [
+                    &what,
+                    "the site does not know this value",
+                    &format!("write one of {}", known.join(", ")),
+                ],
             );
         }
     }
 }
 
 /// When outputs are sent, and checkpoints.
-fn transfer(context: &Context<'_>, report: &mut Report) {
+fn transfer(context: &Context<'_>, report: &mut FileFindings) {
     let lists = context.submit.get("transfer_output_files");
     let evict = context
         .value("when_to_transfer_output")
         .filter(|(_, value)| value.text.trim().eq_ignore_ascii_case("ON_EXIT_OR_EVICT"));
-    if let (Some((set, _)), Some(_)) = (evict, lists) {
+    if let (Some((set, _)), Some(_)) = (&evict, lists) {
         let edit = context.with_value(set, "ON_EXIT");
         report
             .error("evict-with-outputs", set.line, [
-                "ON_EXIT_OR_EVICT with `transfer_output_files`",
-                "when the job is evicted before it made a listed file, it is put on hold; a half-written one replaces the good one",
-                "write ON_EXIT, and list what a restart needs in `transfer_checkpoint_files`",
+                "ON_EXIT_OR_EVICT is used with `transfer_output_files`",
+                "if the job is evicted before it wrote a listed file, it is put on hold; if it was writing the file, the unfinished file replaces the good one",
+                "write ON_EXIT, and list the files that a restart needs in `transfer_checkpoint_files`",
             ])
             .edit = Some(edit);
+    }
+    let needed = context
+        .value("should_transfer_files")
+        .filter(|(_, value)| value.text.trim().eq_ignore_ascii_case("IF_NEEDED"));
+    if let (Some((set, _)), Some(_)) = (&needed, &evict) {
+        report
+            .error(
+                "bad-value",
+                set.line,
+                [
+                    "`should_transfer_files = IF_NEEDED` with ON_EXIT_OR_EVICT",
+                    "condor_submit refuses the file",
+                    "write `should_transfer_files = YES`",
+                ],
+            )
+            .edit = Some(context.with_value(set, "YES"));
     }
     let old = context.submit.attribute("SuccessCheckpointExitCode");
     if let Some(set) = old.filter(|_| context.submit.attribute("WantFTOnCheckpoint").is_none()) {
@@ -421,8 +441,8 @@ fn transfer(context: &Context<'_>, report: &mut Report) {
                 "checkpoint-not-sent",
                 set.line,
                 [
-                    "`+SuccessCheckpointExitCode` alone sends no checkpoint",
-                    "the program starts again, and on another machine begins from nothing",
+                    "`+SuccessCheckpointExitCode` alone does not save checkpoints",
+                    "the program starts again, but on another machine it starts from the beginning",
                     "write `checkpoint_exit_code`",
                 ],
             )
@@ -430,15 +450,15 @@ fn transfer(context: &Context<'_>, report: &mut Report) {
     }
     let code = context.submit.get("checkpoint_exit_code");
     if let Some(set) = code.filter(|_| context.submit.get("transfer_checkpoint_files").is_none()) {
-        let severity = if lists.is_some() { Report::error } else { Report::warning };
+        let severity = if lists.is_some() { FileFindings::error } else { FileFindings::warning };
         severity(
             report,
             "checkpoint-files",
             set.line,
             [
-                "`checkpoint_exit_code` without `transfer_checkpoint_files`",
-                "at each checkpoint the output list is sent: a result that does not exist yet puts the job on hold",
-                "name the checkpoint: `transfer_checkpoint_files = …`",
+                "`checkpoint_exit_code` is set, but `transfer_checkpoint_files` is not",
+                "at each checkpoint HTCondor then transfers the output files: a result that does not exist yet puts the job on hold",
+                "list the files of the checkpoint: `transfer_checkpoint_files = …`",
             ],
         );
     }

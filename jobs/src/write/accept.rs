@@ -16,9 +16,9 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     if let Some(word) = open_word(order) {
         return Err(refuse(
             format!(
-                "`{word}` has a parameter and `$`, a backtick, `\"` or `\\`: the job's shell would read them"
+                "`{word}` has a parameter, and also `$`, a backtick, `\"` or `\\`, which the job's shell would interpret"
             ),
-            "rename what has them, or put them into your own script, and name that",
+            "rename the file that has these characters, or put this part of the command into a script of your own, and run that",
         ));
     }
     dag::accept(order)?;
@@ -41,8 +41,8 @@ fn names(order: &Order) -> Result<(), Refusal> {
     }
     if order.command.is_empty() {
         return Err(refuse(
-            "there is no command",
-            "give the program and its arguments behind `--`",
+            "no command was given",
+            "write the program and its arguments after `--`",
         ));
     }
     let texts = Stage::of(order)
@@ -54,8 +54,8 @@ fn names(order: &Order) -> Result<(), Refusal> {
     let odd = |text: &&String| text.chars().any(|c| c.is_control() || c == '\'');
     if let Some(text) = texts.chain(image).chain(&order.account).chain(&order.partition).find(odd) {
         return Err(refuse(
-            format!("`{}` has a quote or a line end", text.escape_debug()),
-            "put it into your own script, and name that",
+            format!("`{}` contains a quote or a line end", text.escape_debug()),
+            "put this part of the command into a script of your own, and run that",
         ));
     }
     Ok(())
@@ -66,8 +66,8 @@ fn inputs(order: &Order) -> Result<(), Refusal> {
     let names = order.inputs.iter().map(|(name, _)| name).chain(&order.checkpoint);
     if let Some(name) = names.clone().find(|name| name.contains([',', ' ', '/', '$'])) {
         return Err(refuse(
-            format!("`{name}` cannot be listed"),
-            "batch systems split lists at commas and spaces: rename it",
+            format!("`{name}` contains a comma or a space"),
+            "rename the file: batch systems split lists at commas and spaces",
         ));
     }
     let mut seen = BTreeSet::new();
@@ -79,8 +79,8 @@ fn inputs(order: &Order) -> Result<(), Refusal> {
             )
     }) {
         return Err(refuse(
-            format!("two files are named `{name}`"),
-            "inputs lie in one folder: rename one",
+            format!("two input files are named `{name}`"),
+            "rename one of the two: all inputs are put into one folder",
         ));
     }
     Ok(())
@@ -105,8 +105,8 @@ fn programs(order: &Order) -> Result<(), Refusal> {
         };
         if let Some(path) = [program, command.script()].into_iter().flatten().find(missing) {
             return Err(refuse(
-                format!("there is no file `{path}` here, so it does not travel with the job"),
-                "name a script by its path from this folder, and one of the image by its whole path, such as `/opt/train.py`",
+                format!("the file `{path}` does not exist here, so it cannot be sent with the job"),
+                "give the path of a script relative to this folder; for a script in the image, give its full path, such as `/opt/train.py`",
             ));
         }
     }
@@ -122,8 +122,8 @@ fn parameters(order: &Order) -> Result<(), Refusal> {
     };
     if let Some(text) = parameters.rows.iter().flatten().find(value) {
         return Err(refuse(
-            format!("the value `{text}` of a parameter cannot be passed on"),
-            "use letters, digits and `. _ + - / : =`",
+            format!("the parameter's value `{text}` contains a character that cannot be passed on"),
+            "use only letters, digits and `. _ + - / : =`",
         ));
     }
     let name = |text: &&String| {
@@ -141,7 +141,7 @@ fn parameters(order: &Order) -> Result<(), Refusal> {
     match parameters.names.iter().find(is_unused) {
         Some(name) => Err(refuse(
             format!("the command does not use the parameter `{name}`"),
-            &format!("write `{{{name}}}` where its value goes"),
+            &format!("write `{{{name}}}` in the command, where the value should be"),
         )),
         None => Ok(()),
     }
@@ -154,15 +154,15 @@ fn shares(order: &Order) -> Result<(), Refusal> {
     };
     if order.site.is_slurm() || data.fetch == Fetch::Runtime {
         return Err(refuse(
-            "shards by part are what HTCondor brings, and here it brings no data",
+            "`--shards-by part` works only if HTCondor transfers the data, which it does not do here",
             "leave out `--shards-by` or `--fetch job`, or make more parts",
         ));
     }
     let mut names = order.parameters.iter().flat_map(|parameters| &parameters.names);
     if names.any(|name| name.eq_ignore_ascii_case(SHARDS)) {
         return Err(refuse(
-            format!("`{SHARDS}` cannot be a parameter's name beside `--shards-by`"),
-            "take another one",
+            format!("with `--shards-by`, a parameter cannot be named `{SHARDS}`"),
+            "choose another name",
         ));
     }
     Ok(())
@@ -173,7 +173,7 @@ fn credentials(order: &Order) -> Result<(), Refusal> {
     match order.credentials.as_deref().filter(is_bad) {
         Some(service) => Err(refuse(
             format!("`{service}` is not a service whose tokens the jobs can have"),
-            "name the pool's service for HTCondor; on Slurm fetch the data before, on a login node",
+            "on HTCondor, give the name of the pool's token service; on Slurm, fetch the data before, on a login node",
         )),
         None => Ok(()),
     }
@@ -183,14 +183,14 @@ fn credentials(order: &Order) -> Result<(), Refusal> {
 fn place(order: &Order) -> Result<(), Refusal> {
     if order.stay && order.site == Site::Ospool {
         return Err(refuse(
-            "jobs of the OSPool run anywhere: data cannot stay on campus",
-            "take a site whose machines are your own: `--site chtc`, `jsc`, `generic`",
+            "jobs of the OSPool run on machines anywhere, so the data cannot stay on campus",
+            "choose a site with machines of your own: `--site chtc`, `jsc` or `generic`",
         ));
     }
     if order.nodes * order.tasks > 1 && !order.site.is_slurm() {
         return Err(refuse(
             "HTCondor starts one process for each job",
-            "ask for several GPUs in one, `--gpus 2`, or use `--site jsc` or `slurm`",
+            "ask for several GPUs in one process with `--gpus 2`, or use `--site jsc` or `slurm`",
         ));
     }
     let of_slurm = [("--account", &order.account), ("--partition", &order.partition)];
@@ -198,30 +198,30 @@ fn place(order: &Order) -> Result<(), Refusal> {
     if let Some((option, _)) = given {
         return Err(refuse(
             format!("`{option}` has no effect on HTCondor"),
-            "leave it out, or name a site with Slurm: `--site jsc` or `slurm`",
+            "leave it out, or choose a site with Slurm: `--site jsc` or `slurm`",
         ));
     }
     let local = order.data.iter().filter_map(|data| Some((data, data.local.as_ref()?))).next();
     if let Some((data, local)) = local {
         if !order.site.is_slurm() && data.fetch == Fetch::Runtime {
             return Err(refuse(
-                format!("jobs cannot fetch `{}`, a folder of this machine", local.folder),
-                "publish it with `gular publish`, and name its URL",
+                format!("jobs cannot fetch `{}`: it is a folder of this machine", local.folder),
+                "publish the bundle with `gular publish`, and give its URL",
             ));
         }
         if data.files.iter().chain([&local.folder]).any(|path| path.contains([',', ' ', '$', '\'']))
         {
             return Err(refuse(
-                format!("files in `{}` cannot be listed", local.folder),
-                "batch systems split lists at commas and spaces: rename it",
+                format!("the path `{}` contains a comma or a space", local.folder),
+                "rename the file: batch systems split lists at commas and spaces",
             ));
         }
     }
     let commands = Stage::of(order).into_iter().flat_map(|stage| stage.command);
     if order.data.is_none() && commands.into_iter().any(|word| word.contains("{data}")) {
         return Err(refuse(
-            "the command has `{data}`, and there is none",
-            "name the bundle's URL with `--data`",
+            "the command contains `{data}`, but no data was given",
+            "give the bundle's URL with `--data`",
         ));
     }
     Ok(())

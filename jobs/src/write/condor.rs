@@ -153,7 +153,7 @@ fn site(order: &Order, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
 }
 
 /// Image, inputs, data and what is written, with a tenth to spare.
-fn disk(order: &Order, stage: &Stage<'_>) -> u64 {
+pub(super) fn disk(order: &Order, stage: &Stage<'_>) -> u64 {
     let image = order.image.as_ref().map_or(0, |image| image.bytes.unwrap_or(IMAGE_BYTES));
     let inputs: u64 = order.inputs.iter().map(|(_, bytes)| *bytes).sum();
     let data = stage.data(order).map_or(0, |data| match stage.runs {

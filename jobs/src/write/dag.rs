@@ -74,12 +74,12 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     if matches!(order.name.as_str(), "evaluate" | "merge" | "select") {
         return Err(refuse(
             format!("`{}` cannot be the job's name", order.name),
-            "a stage has this name: take another one",
+            "choose another name: one of the stages has this name",
         ));
     }
     if stages.select.is_some() && stages.evaluate.is_none() {
         return Err(refuse(
-            "there is nothing to select by",
+            "the jobs are not evaluated, so there is no metric to select by",
             "give the command that evaluates a job with `--evaluate`",
         ));
     }
@@ -103,8 +103,10 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     };
     if let Some(name) = names.clone().find(of_one) {
         return Err(refuse(
-            format!("the command of `--merge` has `{{{name}}}`, which is another for each job"),
-            "it runs once, for all jobs: `{each}` is where their outputs are",
+            format!(
+                "the command of `--merge` contains `{{{name}}}`, which differs between the jobs"
+            ),
+            "leave it out: the merge runs once for all jobs, whose outputs are in `{each}`",
         ));
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
@@ -124,7 +126,7 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     if let Some(name) = names.clone().find(taken) {
         return Err(refuse(
             format!("`{name}` cannot be a parameter's name in a DAG"),
-            "HTCondor has a macro of that name: take another one",
+            "choose another name: HTCondor has a macro of this name",
         ));
     }
     Ok(())

@@ -84,6 +84,11 @@ pub struct Order {
     pub credentials: Option<String>,
     /// A program of the command imports Gular's Python package.
     pub imports_gular: bool,
+    /// Folders of this machine that the command names and that do not travel.
+    pub left_here: Vec<String>,
+    /// Files and folders of this machine that the command names by their whole path, for Slurm:
+    /// images have none of them.
+    pub binds: Vec<String>,
     /// The command names files by paths that all machines see, and stages need no results sent.
     pub shared: bool,
 }
@@ -97,6 +102,25 @@ impl Order {
     fn run_hours(&self) -> f64 {
         let before_end = self.hours - (self.hours / 10.0).min(0.5);
         self.checkpoint_hours.min(before_end).max(SHORTEST_RUN_HOURS)
+    }
+}
+
+impl Order {
+    /// Names in `{…}` of the commands that nothing is filled in for.
+    fn unknown_places(&self) -> Vec<String> {
+        let own = self.parameters.iter().flat_map(|parameters| &parameters.names);
+        let known: Vec<&str> = own.map(String::as_str).chain(["data", "trained", "each"]).collect();
+        let is_name = |text: &&str| {
+            text.starts_with(|c: char| c.is_ascii_alphabetic())
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        let words = Stage::of(self).into_iter().flat_map(|stage| stage.command);
+        let places = words.flat_map(|word| word.split('{').skip(1));
+        let names = places.filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
+        let mut names: Vec<&str> = names.filter(is_name).filter(|n| !known.contains(n)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().map(str::to_owned).collect()
     }
 }
 

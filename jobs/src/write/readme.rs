@@ -9,7 +9,7 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
     let mut text = format!(
         "# {}\n\nWritten by `gular job new`. The command:\n\n```sh\n{}\n```\n\n",
         order.name,
-        order.command.join(" ")
+        quoted(&order.command)
     );
     let jobs = order.parameters.as_ref().map_or(1, |parameters| parameters.rows.len());
     let (once, start) = (start::once(order).join("\n"), start::start(order).join("\n"));
@@ -71,6 +71,16 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         }
     }
     text
+}
+
+/// A command as it can be pasted; `{data}` and parameters stay.
+fn quoted(command: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/:=,%@{}".contains(c);
+    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{word}'"),
+    };
+    command.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// What the program must do, and what is kept.

@@ -1,6 +1,6 @@
 //! What sites allow.
 
-use super::{Fetch, Order, Refusal, refuse, wheels};
+use super::{Fetch, Order, Refusal, Stage, condor, refuse, wheels};
 use crate::units::words;
 
 /// Where a job runs.
@@ -111,19 +111,19 @@ struct Quotas {
 pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     if !(0.0..).contains(&order.hours) || order.hours > order.site.max_hours(order.gpus) {
         let what = format!(
-            "{} hours are more than the site allows, {}",
+            "`--time` is {} hours, but the site allows at most {}",
             order.hours,
             order.site.max_hours(order.gpus)
         );
         return Err(refuse(
             what,
-            "save checkpoints (`--checkpoint DIR`) and ask for less time: the job resumes where it was",
+            "ask for less time, and save checkpoints (`--checkpoint DIR`), so that the job continues where it stopped",
         ));
     }
     if order.shared && order.site == Site::Ospool {
         return Err(refuse(
-            "jobs of the OSPool share no folder",
-            "take a site whose machines do: `--site chtc`, `jsc`, `slurm`, `generic`",
+            "jobs of the OSPool do not share a folder",
+            "choose a site whose machines share a folder: `--site chtc`, `jsc`, `slurm` or `generic`",
         ));
     }
     let most = order.site.max_input_bytes();
@@ -133,16 +133,19 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     let data = data.map(|local| (&local.folder, local.largest_bytes));
     if let Some((name, bytes)) = inputs.chain(data).find(|(_, bytes)| *bytes > most) {
         let what = format!(
-            "`{name}` has a file of {}: the access point must not send so much for each job",
+            "`{name}` has a file of {}, too large to be sent from the access point to each job",
             words(bytes)
         );
-        return Err(refuse(what, "publish it with `gular publish`, and name it by `osdf:///`"));
+        return Err(refuse(what, "publish it with `gular publish`, and give its `osdf:///` URL"));
     }
     Ok(())
 }
 
+/// More than most machines of a pool have for one job.
+const MOST_DISK_BYTES: u64 = 500 << 30;
+
 /// Of every quota.
-const UNLESS: &str = "unless you asked for more; sites change this";
+const UNLESS: &str = "unless you asked for more; sites change their limits";
 
 fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / GB as f64)
@@ -156,46 +159,48 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
         order.checkpoint.is_none() && matches!(order.site, Site::Ospool) && order.hours > 20.0;
     if limit {
         note(
-            "jobs above 20 hours are put on hold after 40, and lose all when they are evicted: save checkpoints, `--checkpoint DIR`",
+            "a job that needs more than 20 hours is put on hold after 40 hours, and loses everything if it is evicted: save checkpoints with `--checkpoint DIR`",
         );
     }
     if let Some(image) = &order.image {
         let local = !image.source.contains("://");
         if local && matches!(order.site, Site::Ospool | Site::Chtc) {
             note(
-                "the image is sent from the access point for each job: publish it, and name it by `osdf:///`",
+                "the image is sent from the access point to each job: publish the image instead, and give its `osdf:///` URL",
             );
         }
         if image.bytes.is_none() && !order.site.is_slurm() {
             note(
-                "the image's size is not known: 10 GB of disk were taken for it; say it with `--image-size`",
+                "the size of the image is not known: the jobs ask for 10 GB of disk for it; give the size with `--image-size`",
             );
         }
     } else if !order.site.is_slurm() && !order.shared {
         note(
-            "there is no image: the program runs with the Python and the libraries that each machine happens to have; `--image` brings its own",
+            "no image was given: the program runs with the Python and the libraries of each machine, which differ; `--image` gives the jobs their own",
         );
     }
     if let Some(data) = &order.data {
         let slurm = order.site.is_slurm();
         if data.local.is_some() && !slurm && !data.is_on_staging() {
             note(
-                "the data is sent from this machine to each job: `gular publish` puts it where caches near the jobs keep it",
+                "the data is sent from this machine to each job: publish it with `gular publish`, so that caches near the jobs keep a copy",
             );
         } else if data.fetch == Fetch::Runtime && !slurm {
             note(
-                "the job fetches the data itself: the image needs the program `gular`, or add it with `--input`",
+                "the job fetches the data itself, for which it needs the program `gular`: in the image, or sent with `--input`",
             );
         }
         let Quotas { data: most, items, place, source, .. } = order.site.quotas();
         if data.bytes > most {
             let (has, most) = (gigabytes(data.bytes), gigabytes(most));
-            note(&format!("the data has {has}: {place} commonly holds {most} ({source}) {UNLESS}"));
+            note(&format!(
+                "the data has {has}, but {place} usually holds at most {most} ({source}) {UNLESS}"
+            ));
         }
         if data.files.len() > items {
             let n = data.files.len();
             note(&format!(
-                "the data is {n} files: {place} commonly holds {items} ({source}) {UNLESS}; larger shards are fewer files"
+                "the data has {n} files, but {place} usually holds at most {items} ({source}) {UNLESS}; larger shards make fewer files"
             ));
         }
     }
@@ -205,26 +210,51 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
     if results > most {
         let (has, most) = (gigabytes(results), gigabytes(most));
         note(&format!(
-            "the results of all {n_jobs} jobs may be {has} (`--disk`): the folder that they come back to commonly holds {most} ({source}) {UNLESS}"
+            "the results of all {n_jobs} jobs may take {has} (`--disk`), but the folder that they are sent to usually holds at most {most} ({source}) {UNLESS}"
         ));
+    }
+    if !order.site.is_slurm() {
+        for stage in Stage::of(order) {
+            let bytes = condor::disk(order, &stage);
+            if bytes > MOST_DISK_BYTES {
+                note(&format!(
+                    "`{}.sub` asks for {} of disk, which few machines have: `--disk` says what each program writes, and counts for each result that is unpacked",
+                    stage.name,
+                    words(bytes)
+                ));
+            }
+        }
     }
     let wheel = order.inputs.iter().any(|(name, _)| wheels::is_wheel(name));
     if order.imports_gular && !wheel {
         note(
-            "a program imports `gular`: the image needs it, or send the wheel, `--input gular-….whl`, which the job unpacks without a network",
+            "a program imports the Python package `gular`: install it in the image, or send its wheel with `--input gular-….whl`; the job unpacks it without a network",
         );
     }
+    let made_by_job = |folder: &str| {
+        folder.trim_end_matches('/') == "output" || order.checkpoint.as_deref() == Some(folder)
+    };
+    for folder in order.left_here.iter().filter(|folder| !made_by_job(folder)) {
+        note(&format!(
+            "the command names `{folder}`, a folder here that the job does not have: `--input {folder}` sends a small one, `--data` a bundle"
+        ));
+    }
+    for name in order.unknown_places() {
+        note(&format!(
+            "the command has `{{{name}}}`, which is no parameter, and stays as it is: `--sweep {name}=1,2` gives it values"
+        ));
+    }
     if order.shared {
-        note("all machines must see the folders that the command names, by these paths");
+        note("all machines must have the folders in the command, with the same paths");
     }
     if order.gpus > 0 && order.capability.is_none() && !order.site.is_slurm() {
         note(
-            "no compute capability is asked for: the job may get a GPU that the image has no code for; `gular image export facts` says which it has, and `--facts` takes it from there",
+            "no compute capability was given, so the job may get a GPU that the image has no code for; `gular image export facts` writes which GPUs the image has code for, and `--facts` reads that file",
         );
     }
     if order.gpus > 0 && order.cpus == 1 {
         note(
-            "each process has one core, and a GPU waits for those that decode its images: `gular job measure` says how many a command uses, `--cpus` asks for them",
+            "each process has one core, so the GPU may wait while images are decoded: ask for more cores with `--cpus`; `gular job measure` shows how many a command uses",
         );
     }
     if order.site == Site::Jsc && order.account.is_none() {

@@ -188,6 +188,9 @@ fn step(order: &Order, stage: &Stage<'_>) -> String {
             let _ = write!(binds, " --bind '{folder}'");
         }
     }
+    for path in &order.binds {
+        let _ = write!(binds, " --bind '{path}'");
+    }
     let nv = if stage.gpus(order) > 0 { " --nv" } else { "" };
     let image = |image: &Image| match made_image(order) {
         Some((path, _)) => format!("\"$submitted/{path}\""),
@@ -197,14 +200,20 @@ fn step(order: &Order, stage: &Stage<'_>) -> String {
     let image = order.image.as_ref().map(image);
     let image = image.map_or(String::new(), |image| format!("apptainer exec{nv}{binds} {image} "));
     let run = format!("{image}{}", command(order, stage));
-    // One process that ends with another code than 0 ends all: so with 85 it waits for the others.
-    let saves = order.checkpoint.is_some() && stage.runs == Runs::Jobs;
-    if saves && order.nodes * order.tasks > 1 {
+    if stage.runs != Runs::Jobs || order.nodes * order.tasks == 1 {
+        return format!("\nsrun --kill-on-bad-exit=1 {run}\ncode=$?\n");
+    }
+    // As torchrun names them, for programs that know no Slurm.
+    let ranks = "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID";
+    if order.checkpoint.is_none() {
         return format!(
-            "\n# A process that saved is done: it must not end those that still save.\nrm -f saved\nsrun --kill-on-bad-exit=1 sh -c 'trap : TERM; \"$@\"; code=$?; if [ \"$code\" -eq 85 ]; then : > saved; code=0; fi; exit \"$code\"' rank {run}\ncode=$?\n[ \"$code\" -eq 0 ] && [ -e saved ] && code=85\n"
+            "\nsrun --kill-on-bad-exit=1 sh -c '{ranks}; exec \"$@\"' rank {run}\ncode=$?\n"
         );
     }
-    format!("\nsrun --kill-on-bad-exit=1 {run}\ncode=$?\n")
+    // One process that ends with another code than 0 ends all: so with 85 it waits for the others.
+    format!(
+        "\n# A process that saved is done: it must not end those that still save.\nrm -f saved\nsrun --kill-on-bad-exit=1 sh -c '{ranks}; trap : TERM; \"$@\"; code=$?; if [ \"$code\" -eq 85 ]; then : > saved; code=0; fi; exit \"$code\"' rank {run}\ncode=$?\n[ \"$code\" -eq 0 ] && [ -e saved ] && code=85\n"
+    )
 }
 
 /// The job that picks the best one.

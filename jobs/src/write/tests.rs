@@ -47,6 +47,8 @@ fn order(site: Site) -> Order {
         stay: false,
         credentials: None,
         imports_gular: false,
+        left_here: Vec::new(),
+        binds: Vec::new(),
         shared: false,
     }
 }
@@ -313,24 +315,41 @@ fn quotas_of_a_site_are_compared_with_data_and_results() {
     let notes = |order: &Order| write(order).map(|folder| folder.notes.join("\n"));
     let has = |order: &Order, word: &str| notes(order).is_ok_and(|notes| notes.contains(word));
     let mut many = order(Site::Chtc);
-    assert!(!has(&many, "commonly"));
+    assert!(!has(&many, "usually"));
     many.data.iter_mut().for_each(|data| data.files = vec![data.files[0].clone(); 1001]);
     assert!(has(
         &many,
-        "the data is 1001 files: /staging commonly holds 1000 (chtc.cs.wisc.edu) unless"
+        "the data has 1001 files, but /staging usually holds at most 1000 (chtc.cs.wisc.edu) unless"
     ));
     let mut large = order(Site::Chtc);
     large.data.iter_mut().for_each(|data| data.bytes = 101_000_000_000);
-    assert!(has(&large, "the data has 101.0 GB: "));
+    assert!(has(&large, "the data has 101.0 GB, but "));
     large.data.iter_mut().for_each(|data| data.bytes = 100_000_000_000);
     assert!(!has(&large, "the data has"));
     large.data.iter_mut().for_each(|data| data.bytes = 101_000_000_000);
     let elsewhere = Order { site: Site::Ospool, ..large };
-    assert!(has(&elsewhere, "commonly holds 100.0 GB (portal.osg-htc.org) unless"));
+    assert!(has(&elsewhere, "usually holds at most 100.0 GB (portal.osg-htc.org) unless"));
     let results = Order { scratch_bytes: 41_000_000_000, ..order(Site::Chtc) };
     assert!(has(&results, "the results of all 1 jobs"));
     let jsc = Order { scratch_bytes: 16_001_000_000_000, ..order(Site::Jsc) };
-    assert!(has(&jsc, "commonly holds 16000.0 GB (fz-juelich.de) unless"));
+    assert!(has(&jsc, "usually holds at most 16000.0 GB (fz-juelich.de) unless"));
+}
+
+#[test]
+fn a_request_that_few_machines_can_fill_is_said() {
+    let merge = Some(words("cat {each}/part"));
+    let rows = (0..300).map(|i| vec![i.to_string()]).collect();
+    let many = Order {
+        command: words("./train --part {part}"),
+        inputs: vec![("train".to_owned(), 1)],
+        parameters: Some(Parameters { names: vec!["part".to_owned()], rows }),
+        stages: Stages { merge, ..Stages::default() },
+        ..order(Site::Generic)
+    };
+    let page = text_of(&many, "README.md");
+    assert!(page.contains("`merge.sub` asks for "), "{page}");
+    let page = text_of(&Order { scratch_bytes: 1 << 20, ..many }, "README.md");
+    assert!(!page.contains("of disk, which few"), "{page}");
 }
 
 #[test]
@@ -395,11 +414,23 @@ fn a_checkpoint_is_due_every_hour_on_htcondor_and_at_the_end_on_slurm() {
 #[test]
 fn ranks_that_save_wait_for_each_other() {
     let ranks = text_of(&Order { tasks: 4, ..order(Site::Slurm) }, "pets.sbatch");
-    let step = "srun --kill-on-bad-exit=1 sh -c 'trap : TERM; \"$@\"; code=$?; if [ \"$code\" -eq 85 ]; then : > saved; code=0; fi; exit \"$code\"' rank apptainer exec ";
+    let step = "srun --kill-on-bad-exit=1 sh -c 'export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID; trap : TERM; \"$@\"; code=$?; if [ \"$code\" -eq 85 ]; then : > saved; code=0; fi; exit \"$code\"' rank apptainer exec ";
     assert!(ranks.contains(step), "{ranks}");
     assert!(ranks.contains("\n[ \"$code\" -eq 0 ] && [ -e saved ] && code=85\n"), "{ranks}");
     let one = text_of(&order(Site::Slurm), "pets.sbatch");
     assert!(one.contains("srun --kill-on-bad-exit=1 apptainer exec "), "{one}");
+    let ends = text_of(&Order { tasks: 4, checkpoint: None, ..order(Site::Slurm) }, "pets.sbatch");
+    assert!(
+        ends.contains("LOCAL_RANK=$SLURM_LOCALID; exec \"$@\"' rank apptainer exec "),
+        "{ends}"
+    );
+}
+
+#[test]
+fn paths_of_the_machine_are_bound_into_the_image() {
+    let binds = vec!["/p/scratch/me/images".to_owned()];
+    let text = text_of(&Order { binds, ..order(Site::Slurm) }, "pets.sbatch");
+    assert!(text.contains(" --bind '/p/scratch/me/images' "), "{text}");
 }
 
 #[test]
@@ -452,7 +483,7 @@ fn a_folder_here_is_sent_or_read_where_it_is() {
         folder.notes.iter().any(|note| note.contains("is sent from this machine"))
     }));
     let large = local(Site::Ospool, "/home/me/b", &files, 2 << 30);
-    assert!(write(&large).is_err_and(|refusal| refusal.what.contains("must not send so much")));
+    assert!(write(&large).is_err_and(|refusal| refusal.what.contains("too large to be sent")));
     let urls = ["file:///staging/me/manifest.json"];
     let staging = text_of(&local(Site::Chtc, "/staging/me", &urls, 2 << 30), "pets.sub");
     assert!(staging.contains("HasCHTCStaging") && staging.contains(urls[0]), "{staging}");
@@ -467,7 +498,7 @@ fn a_folder_here_is_sent_or_read_where_it_is() {
     );
     assert!(!text_of(&slurm, "README.md").contains("gular fetch 'osdf:///lab/pets/"));
     let odd = local(Site::Generic, "/home/me/a b", &["/home/me/a b/manifest.json"], 1);
-    assert!(write(&odd).is_err_and(|refusal| refusal.what.contains("cannot be listed")));
+    assert!(write(&odd).is_err_and(|refusal| refusal.what.contains("contains a comma or a space")));
 }
 
 #[test]
@@ -514,7 +545,7 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     };
     let base = || order(Site::Ospool);
     check(Order { hours: 50.0, ..base() }, "hours");
-    check(Order { hours: 73.0, gpus: 0, ..order(Site::Chtc) }, "more than the site allows, 72");
+    check(Order { hours: 73.0, gpus: 0, ..order(Site::Chtc) }, "the site allows at most 72");
     assert!(write(&Order { hours: 73.0, ..order(Site::Chtc) }).is_ok());
     check(Order { hours: f64::NAN, ..base() }, "hours");
     check(Order { stay: true, ..base() }, "campus");
@@ -524,11 +555,14 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     check(Order { command: Vec::new(), ..base() }, "no command");
     check(Order { data: None, ..base() }, "{data}");
     check(Order { account: Some("a".to_owned()), ..base() }, "`--account` has no effect");
-    check(Order { inputs: Vec::new(), ..base() }, "no file `train.py` here");
-    check(Order { command: vec!["bin/tool".to_owned()], ..base() }, "no file `bin/tool` here");
+    check(Order { inputs: Vec::new(), ..base() }, "the file `train.py` does not exist here");
+    check(
+        Order { command: vec!["bin/tool".to_owned()], ..base() },
+        "the file `bin/tool` does not exist here",
+    );
     let on_path = Order { command: words("tool.py x"), ..base() };
     assert!(write(&on_path).is_ok());
-    check(Order { image: None, ..on_path }, "no file `tool.py` here");
+    check(Order { image: None, ..on_path }, "the file `tool.py` does not exist here");
     let image = ["python3", "/opt/x.py", "{data}/x.py"].map(str::to_owned).to_vec();
     assert!(write(&Order { command: image, ..base() }).is_ok());
     let token =
@@ -536,7 +570,7 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     check(token(Site::Slurm, "igwn"), "tokens");
     check(token(Site::Chtc, "a, b"), "tokens");
     assert!(text_of(&token(Site::Chtc, "igwn"), "pets.sub").contains("use_oauth_services = igwn"));
-    check(Order { inputs: vec![("a b".to_owned(), 1)], ..base() }, "listed");
+    check(Order { inputs: vec![("a b".to_owned(), 1)], ..base() }, "a comma or a space");
     let mut large = base();
     large.inputs.push(("x.bin".to_owned(), 2 << 30));
     check(large, "access point");
@@ -548,7 +582,7 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     };
     check(
         stages(|order| order.stages.merge = Some(words("merge {each}/w --seed {seed}"))),
-        "another for each job",
+        "differs between the jobs",
     );
     check(stages(|order| order.stages.evaluate = None), "select by");
     check(stages(|order| order.stages.evaluate = Some(words("eval x"))), "{trained}");

@@ -32,7 +32,7 @@ pub(crate) struct Wanted {
 
 /// What columns of one name are in all files together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StoredKind {
     Bytes,
     Fixed(Dtype, Vec<u64>),
     Integers,
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// In order of appearance.
-    columns: Vec<(String, Kind)>,
+    columns: Vec<(String, StoredKind)>,
     /// Values of columns that may be labels in words.
     words: BTreeMap<String, BTreeSet<String>>,
     /// Names of values, by column; by the empty name those of the labels,
@@ -74,15 +74,17 @@ impl Found {
             match self.columns.iter_mut().find(|(name, _)| *name == column.name) {
                 None => self.columns.push((column.name.clone(), kind)),
                 Some((_, known)) if *known == kind => {}
-                Some((_, Kind::Unusable(_))) => {}
+                Some((_, StoredKind::Unusable(_))) => {}
                 // By value, where they do not lie alike in all files.
                 Some((_, known)) if is_integers(known) && is_integers(&kind) => {
-                    *known = Kind::Integers;
+                    *known = StoredKind::Integers;
                 }
                 Some((_, known)) => {
                     *known = match kind {
-                        Kind::Unusable(reason) => Kind::Unusable(format!("in `{path}` {reason}")),
-                        _ => Kind::Unusable(format!("it has another type in `{path}`")),
+                        StoredKind::Unusable(reason) => {
+                            StoredKind::Unusable(format!("in `{path}` {reason}"))
+                        }
+                        _ => StoredKind::Unusable(format!("it has another type in `{path}`")),
                     };
                 }
             }
@@ -100,40 +102,40 @@ impl Found {
     fn class_names(&self, column: &str) -> Result<Vec<String>, Error> {
         let name = if self.classes.contains_key(column) { column } else { "" };
         if let Some(path) = self.disputed.get(name) {
-            let text = format!("`{path}` has other class names than the files before it");
+            let text = format!("`{path}` has different class names than the files before it");
             return Err(Error::Option(text));
         }
         Ok(self.classes.get(name).cloned().unwrap_or_default())
     }
 
-    fn kind(&self, name: &str) -> Option<&Kind> {
+    fn kind(&self, name: &str) -> Option<&StoredKind> {
         self.columns.iter().find(|(n, _)| n == name).map(|(_, kind)| kind)
     }
 
     fn names(&self) -> String {
-        let shown = |(name, kind): &(String, Kind)| match kind {
-            Kind::Unusable(reason) => format!("`{name}` (not in place: {reason})"),
+        let shown = |(name, kind): &(String, StoredKind)| match kind {
+            StoredKind::Unusable(reason) => format!("`{name}` (not in place: {reason})"),
             _ => format!("`{name}`"),
         };
         self.columns.iter().map(shown).collect::<Vec<_>>().join(", ")
     }
 }
 
-fn is_integers(kind: &Kind) -> bool {
+fn is_integers(kind: &StoredKind) -> bool {
     match kind {
-        Kind::Integers => true,
-        Kind::Fixed(dtype, shape) => shape.is_empty() && dtype.is_integer(),
+        StoredKind::Integers => true,
+        StoredKind::Fixed(dtype, shape) => shape.is_empty() && dtype.is_integer(),
         _ => false,
     }
 }
 
-fn kind(column: &Column) -> Kind {
+fn kind(column: &Column) -> StoredKind {
     match &column.values {
-        Values::Bytes(_) => Kind::Bytes,
-        Values::Fixed { dtype, shape, .. } => Kind::Fixed(*dtype, shape.clone()),
-        Values::Integers(_) => Kind::Integers,
-        Values::Texts(_) => Kind::Texts,
-        Values::NotStored(reason) => Kind::Unusable(reason.clone()),
+        Values::Bytes(_) => StoredKind::Bytes,
+        Values::Fixed { dtype, shape, .. } => StoredKind::Fixed(*dtype, shape.clone()),
+        Values::Integers(_) => StoredKind::Integers,
+        Values::Texts(_) => StoredKind::Texts,
+        Values::NotStored(reason) => StoredKind::Unusable(reason.clone()),
     }
 }
 
@@ -168,15 +170,16 @@ pub(crate) struct Roles {
 pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
     let there = |name: &String| match found.kind(name) {
         Some(_) => Ok(name.clone()),
-        None => {
-            Err(Error::Option(format!("there is no column `{name}`; there are {}", found.names())))
-        }
+        None => Err(Error::Option(format!(
+            "there is no column `{name}`; the columns are {}",
+            found.names()
+        ))),
     };
     let image = match &wanted.image {
         Some(name) => there(name)?,
         None => guess_image(found)?,
     };
-    if let Some(Kind::Unusable(reason)) = found.kind(&image) {
+    if let Some(StoredKind::Unusable(reason)) = found.kind(&image) {
         let (column, reason) = (image, reason.clone());
         return Err(Error::NotInPlace { column, reason });
     }
@@ -193,13 +196,13 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         Some(Some(name)) => (Some(there(name)?), false),
         Some(None) => (None, false),
         None => {
-            let text = |n: &&str| found.kind(n) == Some(&Kind::Texts) && found.everywhere(n);
+            let text = |n: &&str| found.kind(n) == Some(&StoredKind::Texts) && found.everywhere(n);
             (KEY_NAMES.into_iter().find(text).map(str::to_owned), true)
         }
     };
-    if let Some(name) = key.as_ref().filter(|n| found.kind(n) != Some(&Kind::Texts)) {
+    if let Some(name) = key.as_ref().filter(|n| found.kind(n) != Some(&StoredKind::Texts)) {
         return Err(Error::Option(format!(
-            "column `{name}` does not hold text, which keys must be"
+            "the column `{name}` does not hold text, which keys need"
         )));
     }
     let mut roles = Roles {
@@ -233,13 +236,13 @@ impl Found {
 
 fn guess_image(found: &Found) -> Result<String, Error> {
     let named = IMAGE_NAMES.into_iter().find(|n| {
-        matches!(found.kind(n), Some(Kind::Bytes | Kind::Unusable(_)))
-            || matches!(found.kind(n), Some(Kind::Fixed(_, shape)) if shape.len() > 1)
+        matches!(found.kind(n), Some(StoredKind::Bytes | StoredKind::Unusable(_)))
+            || matches!(found.kind(n), Some(StoredKind::Fixed(_, shape)) if shape.len() > 1)
     });
     let only = || {
-        let fits = |(_, kind): &&(String, Kind)| match kind {
-            Kind::Bytes => true,
-            Kind::Fixed(_, shape) => shape.len() > 1,
+        let fits = |(_, kind): &&(String, StoredKind)| match kind {
+            StoredKind::Bytes => true,
+            StoredKind::Fixed(_, shape) => shape.len() > 1,
             _ => false,
         };
         let mut fitting = found.columns.iter().filter(fits);
@@ -247,7 +250,7 @@ fn guess_image(found: &Found) -> Result<String, Error> {
     };
     named.map(str::to_owned).or_else(only).ok_or_else(|| {
         Error::Option(format!(
-            "no column is clearly the image; name it: there are {}",
+            "it is not clear which column holds the images: there are {}",
             found.names()
         ))
     })
@@ -256,14 +259,14 @@ fn guess_image(found: &Found) -> Result<String, Error> {
 impl Roles {
     fn take_image(&mut self, found: &Found, column: &str) -> Result<(), Error> {
         let field = match found.kind(column) {
-            Some(Kind::Bytes) => Field::bytes(FieldName::image(), Vec::new()),
-            Some(Kind::Fixed(dtype, shape)) => {
+            Some(StoredKind::Bytes) => Field::bytes(FieldName::image(), Vec::new()),
+            Some(StoredKind::Fixed(dtype, shape)) => {
                 Field::fixed(FieldName::image(), *dtype, shape.clone())
             }
-            _ => return Err(Error::Option(format!("column `{column}` holds no images"))),
+            _ => return Err(Error::Option(format!("the column `{column}` does not hold images"))),
         };
         if !found.everywhere(column) {
-            return Err(Error::Option(format!("not every file has the column `{column}`")));
+            return Err(Error::Option(format!("some files do not have the column `{column}`")));
         }
         self.fields.push((field, column.to_owned(), Take::InPlace));
         Ok(())
@@ -271,13 +274,13 @@ impl Roles {
 
     fn take_label(&mut self, found: &Found, column: &str) -> Result<(), Error> {
         let take = match found.kind(column) {
-            Some(Kind::Fixed(Dtype::I64, shape))
+            Some(StoredKind::Fixed(Dtype::I64, shape))
                 if shape.is_empty() && found.everywhere(column) =>
             {
                 Take::InPlace
             }
             Some(kind) if is_integers(kind) => Take::Numbers,
-            Some(Kind::Texts) => {
+            Some(StoredKind::Texts) => {
                 let words = found.words.get(column).cloned().unwrap_or_default();
                 if words.is_empty() || words.len() > MOST_CLASSES {
                     self.left_out
@@ -287,12 +290,13 @@ impl Roles {
                 self.classes = words.into_iter().collect();
                 Take::Words
             }
-            Some(Kind::Unusable(reason)) => {
+            Some(StoredKind::Unusable(reason)) => {
                 let (column, reason) = (column.to_owned(), reason.clone());
                 return Err(Error::NotInPlace { column, reason });
             }
             _ => {
-                self.left_out.insert(column.to_owned(), "it holds no class numbers".to_owned());
+                self.left_out
+                    .insert(column.to_owned(), "it does not hold class numbers".to_owned());
                 return Ok(());
             }
         };
@@ -303,22 +307,22 @@ impl Roles {
         Ok(())
     }
 
-    fn take_other(&mut self, found: &Found, column: &str, kind: &Kind) {
+    fn take_other(&mut self, found: &Found, column: &str, kind: &StoredKind) {
         let reason = match kind {
-            Kind::Bytes => {
+            StoredKind::Bytes => {
                 let field = Field::bytes(self.name(column), Vec::new());
                 self.fields.push((field, column.to_owned(), Take::InPlace));
                 return;
             }
-            Kind::Fixed(dtype, shape) if found.everywhere(column) => {
+            StoredKind::Fixed(dtype, shape) if found.everywhere(column) => {
                 let field = Field::fixed(self.name(column), *dtype, shape.clone());
                 self.fields.push((field, column.to_owned(), Take::InPlace));
                 return;
             }
-            Kind::Fixed(..) => "not every file has it",
-            Kind::Integers => "its integers are not stored values of one type",
-            Kind::Texts => "text cannot become a field",
-            Kind::Unusable(reason) => reason,
+            StoredKind::Fixed(..) => "some files do not have this column",
+            StoredKind::Integers => "its integers are not all of one type",
+            StoredKind::Texts => "columns of text cannot become fields",
+            StoredKind::Unusable(reason) => reason,
         };
         self.left_out.insert(column.to_owned(), reason.to_owned());
     }
@@ -389,7 +393,7 @@ mod tests {
     fn what_is_not_clear_is_asked() {
         let two = [("left", bytes()), ("right", bytes())];
         let error = roles(&two, &Wanted::default()).unwrap_err().to_string();
-        assert!(error.contains("name it") && error.contains("`right`"), "{error}");
+        assert!(error.contains("it is not clear") && error.contains("`right`"), "{error}");
         let wanted = Wanted { image: Some("left".into()), ..Wanted::default() };
         assert_eq!(roles(&two, &wanted).unwrap().fields.len(), 2);
         let wanted = Wanted { image: Some("up".into()), ..Wanted::default() };
@@ -424,7 +428,7 @@ mod tests {
         let files = [named(&[("quality", "good")]), named(&[("quality", "bad")])];
         classes(&files, None).unwrap();
         let error = classes(&files, Some("quality")).unwrap_err().to_string();
-        assert!(error.contains("other class names"), "{error}");
+        assert!(error.contains("different class names"), "{error}");
     }
     #[test]
     fn labels_with_nulls_in_some_files_are_labels() {

@@ -54,7 +54,7 @@ pub(crate) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
     for file in files {
         let path = file.canonicalize().map_err(|e| Error::io("open", &file, e))?;
         if !seen.insert(path.clone()) {
-            return Err(Error::Option(format!("`{}` is named twice", file.display())));
+            return Err(Error::Option(format!("`{}` is given twice", file.display())));
         }
         let opened = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         let bytes = opened.metadata().map_err(|e| Error::io("open", &path, e))?.len();
@@ -113,7 +113,7 @@ fn envelope_of(file: &File, path: &Path) -> Result<Envelope, Error> {
         Err(gular_bundle::Error::NotInPlace { path, reason }.into())
     };
     if let Some(command) = streaming::decompress(path) {
-        return refused(&format!("it is a compressed shard; `{command}` makes one that can be"));
+        return refused(&format!("it is a compressed shard; decompress it first with `{command}`"));
     }
     // These two begin with a number, which may look like another's magic.
     if streaming::is_shard(file, head) {
@@ -139,7 +139,7 @@ fn envelope_of(file: &File, path: &Path) -> Result<Envelope, Error> {
         _ if extension.eq_ignore_ascii_case("tar") => Ok(Envelope::Tar),
         _ if extension.eq_ignore_ascii_case("mds") => Ok(Envelope::Mds),
         _ if extension.eq_ignore_ascii_case("beton") => Ok(Envelope::Ffcv),
-        _ => refused("it is not in a format that can be read in place"),
+        _ => refused("its format cannot be read in place"),
     }
 }
 

@@ -11,10 +11,12 @@ use crate::adopt::detect::Source;
 pub(crate) fn by_column(survey: &Survey, column: &str) -> Result<Vec<BundlePath>, String> {
     let texts = match survey.column(column) {
         Some(Column { values: Values::Texts(texts), .. }) => texts,
-        _ => return Err(format!("it has no column of text `{column}`")),
+        _ => return Err(format!("it has no text column `{column}`")),
     };
     let key = |(row, text): (usize, &Option<String>)| {
-        let text = text.as_deref().ok_or_else(|| format!("sample {row} has no `{column}`"))?;
+        let text = text
+            .as_deref()
+            .ok_or_else(|| format!("sample {row} has no value in the column `{column}`"))?;
         BundlePath::parse(text).map_err(|e| e.to_string())
     };
     texts.iter().enumerate().map(key).collect()

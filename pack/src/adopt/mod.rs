@@ -1,4 +1,4 @@
-//! Makes a bundle of files that are there already, where they are.
+//! Makes a bundle from existing files of a data set, in place.
 //!
 //! ```text
 //! a.tar b.tar ─ survey ─▶ columns ─▶ fields ─ hash ─▶ OUT/data/<index>
@@ -11,9 +11,9 @@
 
 mod columns;
 mod detect;
+mod in_place;
 mod index;
 mod keys;
-mod run;
 mod streaming;
 
-pub use run::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
+pub use in_place::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};

@@ -73,7 +73,7 @@ pub(crate) fn check(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error
             Err(_) => "not there".to_owned(),
         };
         return Err(Error::Option(format!(
-            "`{}` lists `{basename}` of {bytes} bytes, which is {there}; name the shards one by one to adopt only those",
+            "`{}` lists `{basename}` with {bytes} bytes, and the file is {there}; to adopt only some shards, give each of them by name",
             path.display()
         )));
     }

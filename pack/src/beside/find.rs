@@ -123,22 +123,26 @@ fn check(options: &PlanOptions) -> Result<(), Error> {
     for (i, FieldFiles { name, .. }) in options.fields.iter().enumerate() {
         let name = name.as_str();
         if matches!(name, "image" | "label" | "labels" | "data") {
-            return fail(format!("a field of files cannot be called `{name}`"));
+            return fail(format!("a field cannot be called `{name}`"));
         }
         if options.fields.iter().skip(i + 1).any(|other| other.name.as_str() == name) {
             return fail(format!("two fields are called `{name}`"));
         }
         if matches!(name, "image_crs" | "image_transform") {
-            return fail(format!("field `{name}` says where images are, and comes from them"));
+            return fail(format!(
+                "field `{name}` is made from the tiles themselves, and cannot come from files"
+            ));
         }
         if name == "mask" && options.inputs == Inputs::Bytes {
-            return fail("masks belong to images, and no images are packed".to_owned());
+            return fail(
+                "masks can only be packed with images, and no images are packed".to_owned(),
+            );
         }
         if let PayloadOptions::Reencoded(reencode) = options.payload
             && name == "mask"
             && reencode.max_side.is_some()
         {
-            let text = "a mask would keep its size when its image is made smaller; the payload `raw` resizes both";
+            let text = "masks cannot be packed with images that are made smaller, since a mask would keep its size; the payload `raw` resizes both";
             return fail(text.to_owned());
         }
     }
@@ -155,11 +159,14 @@ impl Finding {
         let mut found = self.stems.find(&stem);
         if found.len() > 1 {
             let paths: Vec<String> = found.iter().map(|f| format!("`{}`", f.path)).collect();
-            let reason = format!("several files are its `{name}`: {}", paths.join(", "));
+            let reason = format!("several files match it as its `{name}`: {}", paths.join(", "));
             return Err(Fault::new(reason, Some("keep one of them")));
         }
         let Some(found) = found.pop() else {
-            let reason = format!("`{}` has no file `{stem}.*` for field `{name}`", self.shown());
+            let reason = format!(
+                "the folder `{}` has no file `{stem}.*` for the field `{name}`",
+                self.shown()
+            );
             return Err(Fault::new(reason, Some("add the file")));
         };
         self.look(key, &found)?;
@@ -189,25 +196,31 @@ impl Finding {
             let start = array::start(&self.source, path, *bytes, &self.limits).map_err(named)?;
             let Start { dtype, mut shape, is_jpeg, .. } = start;
             if is_mask(name) && is_jpeg {
-                let reason = format!("mask `{path}` is compressed by JPEG, which changes values");
+                let reason =
+                    format!("the mask `{path}` is compressed by JPEG, which changes its values");
                 return fault(reason, Some("save it as TIFF with deflate"));
             }
             self.seen.jpeg |= is_jpeg;
             if let Some(other) = &self.seen.file {
                 let reason =
-                    format!("`{name}` is the array `{path}`, that of `{other}` is not an array");
-                return fault(reason, Some("keep files of one kind"));
+                    format!("its `{name}`, `{path}`, is an array, but that of `{other}` is not");
+                return fault(reason, Some("use files of one kind for a field"));
             }
             if is_mask(name) && matches!(shape.as_slice(), [_, _, 1]) {
                 shape.truncate(2);
             }
             if is_mask(name) && (shape.len() != 2 || !dtype.is_integer()) {
-                let reason = format!("mask `{path}` is {dtype:?} of shape {shape:?}");
-                return fault(reason, Some("a mask has integers of shape [height, width]"));
+                let reason = format!("the mask `{path}` is {dtype:?} of shape {shape:?}");
+                return fault(
+                    reason,
+                    Some("masks must hold integers, with the shape [height, width]"),
+                );
             }
             if let (Some(side), [height, width, ..]) = (self.tile, shape.as_mut_slice()) {
                 if extension == "npy" {
-                    let reason = format!("`{name}` is `{path}`, and only TIFF is cut into tiles");
+                    let reason = format!(
+                        "its `{name}`, `{path}`, is not a TIFF, and only TIFF can be cut into tiles"
+                    );
                     return fault(reason, Some("save it as TIFF"));
                 }
                 (*height, *width) = (side.into(), side.into());
@@ -217,25 +230,34 @@ impl Finding {
             // A mask that becomes pixels is brought to one shape.
             if *d != dtype || (*s != shape && !self.pixels) {
                 let reason = format!(
-                    "`{name}` is {dtype:?} of shape {shape:?} in `{path}`, that of `{first}` is {d:?} of shape {s:?}"
+                    "its `{name}`, `{path}`, is {dtype:?} of shape {shape:?}, but that of `{first}` is {d:?} of shape {s:?}"
                 );
-                return fault(reason, Some("a field has one type and one shape"));
+                return fault(reason, Some("all values of a field need the same type and shape"));
             }
             return Ok(());
         }
         if self.tile.is_some() {
-            let reason = format!("`{name}` is `{path}`, and only TIFF is cut into tiles");
+            let reason = format!(
+                "its `{name}`, `{path}`, is not a TIFF, and only TIFF can be cut into tiles"
+            );
             return fault(reason, Some("save it as TIFF"));
         }
         if let Some((.., other)) = &self.seen.array {
-            let reason = format!("`{name}` is `{path}`, that of `{other}` is an array");
-            return fault(reason, Some("keep files of one kind"));
+            let reason =
+                format!("its `{name}`, `{path}`, is not an array, but that of `{other}` is");
+            return fault(reason, Some("use files of one kind for a field"));
         }
         if is_mask(name) {
             let start = self.source.head(path, 32).map_err(|e| unreadable(path, &e))?;
             if !gular_codec::holds_values(&start) {
-                let reason = format!("mask `{path}` is not a PNG of one channel or of a palette");
-                return fault(reason, Some("save masks as such PNG files, as TIFF or as .npy"));
+                let reason =
+                    format!("the mask `{path}` is not a PNG with one channel or with a palette");
+                return fault(
+                    reason,
+                    Some(
+                        "save masks as PNG with one channel or with a palette, as TIFF, or as .npy",
+                    ),
+                );
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
         }

@@ -119,7 +119,7 @@ impl FilesOf {
                 }
                 Ok(array::values(&file, *dtype, shape, &decoder.options().limits)?.0)
             }
-            Make::Window { .. } => Err(Fault::new("it is read by windows".to_owned(), None)),
+            Make::Window { .. } => Err(Fault::new("it can only be read in parts".to_owned(), None)),
             Make::Mask { dtype, to, fit } => {
                 let (size, values) = mask(&file, *dtype, decoder)?;
                 same_size(size, image)?;
@@ -146,9 +146,16 @@ fn mask(file: &[u8], dtype: Dtype, decoder: &mut Decoder) -> Result<((u32, u32),
 
 fn same_size(mask: (u32, u32), image: Option<(u32, u32)>) -> Result<(), Fault> {
     let Some(image) = image.filter(|image| *image != mask) else { return Ok(()) };
-    let reason =
-        format!("it has {} x {} pixels, its image {} x {}", mask.0, mask.1, image.0, image.1);
-    Err(Fault::new(reason, Some("give both the same size, and save the image upright")))
+    let reason = format!(
+        "it has {} x {} pixels, but its image has {} x {}",
+        mask.0, mask.1, image.0, image.1
+    );
+    Err(Fault::new(
+        reason,
+        Some(
+            "save the image and this file with the same size, the image upright (without an EXIF rotation)",
+        ),
+    ))
 }
 
 /// Values of media type `text/plain` are UTF-8. Format: `FORMAT.md`, "Fields".
@@ -160,8 +167,11 @@ pub(crate) fn check_text(field: &gular_bundle::Field, file: &[u8]) -> Result<(),
     match std::str::from_utf8(file) {
         Ok(_) => Ok(()),
         Err(e) => {
-            let reason = format!("it is a text and not UTF-8 at byte {}", e.valid_up_to());
-            Err(Fault::new(reason, Some("save it as UTF-8, or give it another extension")))
+            let reason = format!("it is a text file, but not UTF-8 at byte {}", e.valid_up_to());
+            Err(Fault::new(
+                reason,
+                Some("save it as UTF-8, or give it another extension if it is not text"),
+            ))
         }
     }
 }

@@ -39,7 +39,7 @@ impl Stems {
             if stems.extensions.len() > MOST_EXTENSIONS {
                 let shown = source.path().display();
                 return Err(Error::Option(format!(
-                    "the files for field `{field}` in `{shown}` have more than {MOST_EXTENSIONS} extensions, `.{extension}` among them"
+                    "the files for field `{field}` in `{shown}` have more than {MOST_EXTENSIONS} different extensions, such as `.{extension}`"
                 )));
             }
             stems.files.push((hash(stem), bytes, u16::try_from(at).unwrap_or(u16::MAX)));

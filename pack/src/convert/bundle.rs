@@ -8,11 +8,11 @@ use gular_bundle::{
 };
 
 use crate::Error;
-use crate::convert::run::Work;
+use crate::convert::conversion::Conversion;
 
 /// Writes shard `number` again and proves that it holds the same samples.
 pub(crate) fn shard(
-    work: &Work<'_>,
+    work: &Conversion<'_>,
     number: ShardIdx,
     envelope: Envelope,
 ) -> Result<Option<ShardEntry>, Error> {

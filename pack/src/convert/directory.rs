@@ -13,7 +13,7 @@ use gular_bundle::{
 use gular_files::write_file;
 
 use crate::Error;
-use crate::convert::run::Work;
+use crate::convert::conversion::Conversion;
 use crate::out::{STATE_DIR, gone, remove_gone};
 
 /// Whether folder `out` is what this bundle becomes: its lists have all samples in
@@ -86,7 +86,7 @@ fn is_written(index: &Index, row: Row, fields: &[Field], dir: &Path, line: &str)
 
 /// Writes the files of shard `number`; `resumed` says that some may be there.
 pub(crate) fn shard(
-    work: &Work<'_>,
+    work: &Conversion<'_>,
     number: ShardIdx,
     names: &BundleNames,
     resumed: bool,
@@ -105,7 +105,7 @@ pub(crate) fn shard(
         let key = key.map_err(gular_bundle::Error::from)?;
         let files = names.of(SampleId { shard: number, row }, &key, values);
         if files.names.iter().flatten().any(|name| name.starts_with(list_folder)) {
-            let reason = format!("folder `{SAMPLES_NAME}` has the name of the list of samples");
+            let reason = format!("the name `{SAMPLES_NAME}` is needed for the list of samples, but the bundle has a folder of that name");
             return Err(gular_bundle::Error::Value { key: key.to_string(), reason }.into());
         }
         for ((name, value), head) in files.names.iter().zip(values).zip(&heads) {
@@ -147,7 +147,7 @@ fn put(path: &Path, head: &[u8], value: &[u8], resumed: bool) -> Result<(), Erro
 }
 
 /// Joins the lists of the shards, and gives the bytes of all files.
-pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
+pub(crate) fn finish(work: &Conversion<'_>) -> Result<u64, Error> {
     let manifest = work.source.manifest();
     let mut bytes = 0;
     for split in Split::ALL {
@@ -186,6 +186,6 @@ pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
     Ok(bytes)
 }
 
-fn lines_path(work: &Work<'_>, number: ShardIdx) -> PathBuf {
+fn lines_path(work: &Conversion<'_>, number: ShardIdx) -> PathBuf {
     work.out.state.join(format!("lines-{number}.tsv"))
 }

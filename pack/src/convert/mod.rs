@@ -9,8 +9,8 @@
 //! first bundle, digest and all. Memory is one sample and one writer a thread.
 
 mod bundle;
+mod conversion;
 mod directory;
-mod run;
 
-pub(crate) use run::each_shard;
-pub use run::{ConvertOptions, ConvertReport, Target, convert};
+pub(crate) use conversion::each_shard;
+pub use conversion::{ConvertOptions, ConvertReport, Target, convert};

@@ -19,24 +19,24 @@ use gular_bundle::{
 use gular_files::{TEMP_PREFIX, folder_of, parallel, persist, sync_folder, temp_in};
 use serde::Serialize;
 
+use super::derivation::{Version, derive_from};
+use super::derive_report::DeriveReport;
 use super::options::{DeriveOptions, Unlisted};
-use super::report::DeriveReport;
-use super::run::{Version, derive_from};
 use crate::error::BadInput;
 use crate::input::check_bytes;
 use crate::labels::Table;
 use crate::out::{SKIPPED_NAME, finished_bundle};
+use crate::packing::{PackOptions, open_source};
 use crate::payload::{Depths, Recipe, is_of_arrays};
 use crate::plan::check_options;
-use crate::run::{PackOptions, open_source};
 use crate::sort::Sorter;
 use crate::source::Source;
 use crate::{
-    Classes, Depth, Error, FieldColumns, Inputs, Labels, PayloadOptions, PlanOptions, Progress,
-    Report, TableOptions, Unlabelled, pack, scan,
+    Classes, Depth, Error, FieldColumns, Inputs, Labels, PackReport, PayloadOptions, PlanOptions,
+    Progress, TableOptions, Unlabelled, pack, scan,
 };
 
-/// What became of the base.
+/// What a new version took from its base, and what it packed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BaseReport {
     /// The digest of the base.
@@ -49,8 +49,8 @@ pub struct BaseReport {
     pub removed: u64,
     /// Images that it does not have.
     pub added: u64,
-    /// What was packed; nothing where no image is new or changed, or all of those were left out.
-    pub packed: Option<Report>,
+    /// What was packed; null if no image is new or changed, or if all of these were left out.
+    pub packed: Option<PackReport>,
     /// Inputs left out, all listed in `skipped.jsonl`.
     pub skipped: u64,
     /// The new bundle; nothing in a dry run.
@@ -77,7 +77,7 @@ pub fn pack_onto(
 ) -> Result<BaseReport, Error> {
     let start = Instant::now();
     for folder in [base, source] {
-        crate::run::check_apart(folder, out)?;
+        crate::packing::check_apart(folder, out)?;
     }
     let bundle = Bundle::open(base, OpenOptions { index_bytes: 0, ..OpenOptions::default() })?;
     let mut options = options.clone();
@@ -89,17 +89,18 @@ pub fn pack_onto(
     let compared = Compared::new(&bundle, source, options, (temp.path(), &kept), cancel);
     let compared = compared.map_err(|e| as_of(out, e))?;
     let digest = bundle.digest();
-    let report = |packed: Option<Report>, skipped: u64, made: Option<DeriveReport>| BaseReport {
-        base: digest,
-        unchanged: compared.unchanged,
-        changed: compared.changed,
-        removed: compared.of_base - compared.unchanged - compared.changed,
-        added: compared.images - compared.unchanged - compared.changed,
-        packed,
-        skipped,
-        bundle: made,
-        seconds: start.elapsed().as_secs_f64(),
-    };
+    let report =
+        |packed: Option<PackReport>, skipped: u64, made: Option<DeriveReport>| BaseReport {
+            base: digest,
+            unchanged: compared.unchanged,
+            changed: compared.changed,
+            removed: compared.of_base - compared.unchanged - compared.changed,
+            added: compared.images - compared.unchanged - compared.changed,
+            packed,
+            skipped,
+            bundle: made,
+            seconds: start.elapsed().as_secs_f64(),
+        };
     let derive = DeriveOptions { jobs: options.jobs, ..DeriveOptions::new(temp.path().to_owned()) };
     // Beside the result, so that its shards are on the same file system and can be linked.
     let new = beside(out);
@@ -108,7 +109,7 @@ pub fn pack_onto(
         bring(&new, out)?;
     }
     // What is packed below says of these too.
-    let (mut packed, mut skipped) = (None::<Report>, compared.skipped.clone());
+    let (mut packed, mut skipped) = (None::<PackReport>, compared.skipped.clone());
     if compared.images > compared.unchanged {
         let mut some = options.clone();
         some.plan.leave_out = vec![kept.clone()];
@@ -185,7 +186,7 @@ fn pack_new(
     options: &PackOptions,
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
-) -> Result<Report, Error> {
+) -> Result<PackReport, Error> {
     if options.dry_run {
         return pack(source, new, options, progress, cancel);
     }
@@ -285,41 +286,38 @@ fn check(bundle: &Bundle, options: &mut PackOptions) -> Result<(), Error> {
     let manifest = bundle.manifest();
     let fail = |text: &str| Err(Error::Option(text.to_owned()));
     if matches!(options.plan.inputs, Inputs::Pixels { .. }) {
-        return fail("rows of pixels cannot be compared with a base; pack them into a new bundle");
+        return fail(
+            "a table of pixels cannot be packed as a new version of a base; pack it into a new bundle",
+        );
     }
+    let unlike = |setting, old: String, new: String| {
+        Err(Error::UnlikeBase { setting, old: Some(old), new: Some(new) })
+    };
     let (old, new) = (manifest.payload, options.plan.manifest_payload());
     if old != new {
         let name = |payload| format!("{payload:?}").to_lowercase();
-        return fail(&format!(
-            "the base has payload `{}` and its new version `{}`: both need the same",
-            name(old),
-            name(new)
-        ));
+        return unlike("payload", name(old), name(new));
     }
     let (old, new) = (manifest.envelope, options.plan.envelope);
     if old != new {
-        return fail(&format!(
-            "the base has envelope `{old}` and its new version `{new}`: both need the same"
-        ));
+        return unlike("envelope", old.to_string(), new.to_string());
     }
     let (old, new) = (manifest.has_labels(), options.plan.labels != Labels::None);
     if old != new {
         let labels = |are: bool| if are { "labels" } else { "no labels" };
         return fail(&format!(
-            "the base has {} and its new version {}: both need the same",
+            "a new version needs labels as in its base: the base has {}, this pack has {}",
             labels(old),
             labels(new)
         ));
     }
     if manifest.image().is_some() == (options.plan.inputs == Inputs::Bytes) {
-        return fail("the base and its new version need files of the same kind");
+        return fail("a new version needs files of the same kind as its base");
     }
     let other = options.plan.tile.is_some() || !options.plan.fields.is_empty();
     let own = manifest.fields.iter().filter(|field| !is_of_arrays(field)).count();
     if other || own > 1 + usize::from(manifest.has_labels()) {
-        return fail(
-            "a base cannot be compared with files if its samples have more fields than image and label, or are tiles",
-        );
+        return Err(Error::BaseFields);
     }
     if options.part.is_some() {
         return fail("a new version of a bundle is packed in one part");
@@ -329,7 +327,7 @@ fn check(bundle: &Bundle, options: &mut PackOptions) -> Result<(), Error> {
         && new.as_str() != old
     {
         return fail(&format!(
-            "the base took its labels by `{old}`, which images that stay keep, and its new version by `{new}`",
+            "the label expression must be the same as in the base, since unchanged images keep their labels: the base has `{old}`, this pack has `{new}`",
             new = new.as_str()
         ));
     }
@@ -343,7 +341,7 @@ fn check(bundle: &Bundle, options: &mut PackOptions) -> Result<(), Error> {
         && (tables.fields != FieldColumns::Named(Vec::new()) || tables.separator.is_some())
     {
         return fail(
-            "with a base, a table gives one label per image, and splits: its further columns are not fields",
+            "with a base, a table can only give one label per image, and splits; its other columns cannot become fields",
         );
     }
     Ok(())
@@ -362,11 +360,6 @@ fn has_sources(bundle: &Bundle) -> Result<bool, Error> {
 /// Whether the images of the base were made as those of its new version will be. The depth is that
 /// of the base, if none was asked for.
 fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error> {
-    let differs = |name: &str, old: &str, new: &str| {
-        Err(Error::Option(format!(
-            "{name} of the base is {old}, of its new version {new}: images that stay would differ from those that are packed"
-        )))
-    };
     let image = manifest.fields.iter().find(|field| field.is_image());
     let stored = image.and_then(Field::as_fixed);
     let (mut made, mut new) = (BTreeMap::new(), None);
@@ -390,12 +383,12 @@ fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error>
         let (old, new) = (manifest.made.get(name), made.get(name));
         // There is none where no JPEG was decoded.
         if old != new && !(name == "decoder" && old.is_none()) {
-            let shown = |value: Option<&MadeValue>| match value {
-                Some(MadeValue::Text(text)) => format!("`{text}`"),
-                Some(MadeValue::Number(n)) => n.to_string(),
-                None => "not set".to_owned(),
+            let text = |value: &MadeValue| match value {
+                MadeValue::Text(text) => text.clone(),
+                MadeValue::Number(n) => n.to_string(),
             };
-            return differs(&format!("`{name}`"), &shown(old), &shown(new));
+            let (old, new) = (old.map(text), new.map(text));
+            return Err(Error::UnlikeBase { setting: name, old, new });
         }
     }
     let Some(new) = new.filter(|new| new.as_fixed() != stored) else { return Ok(()) };
@@ -403,7 +396,8 @@ fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error>
         Some((dtype, shape)) => format!("{} {shape:?}", dtype.safetensors_name()),
         None => "files".to_owned(),
     };
-    differs("field `image`", &shown(stored), &shown(new.as_fixed()))
+    let (old, new) = (Some(shown(stored)), Some(shown(new.as_fixed())));
+    Err(Error::UnlikeBase { setting: "image", old, new })
 }
 
 /// What the source and the base have in common.
@@ -524,11 +518,11 @@ fn of_table(tables: &TableOptions, base: &Bundle) -> Result<Vec<String>, Error> 
     let fail = |text: &str| Err(Error::Option(text.to_owned()));
     if !table.fields.is_empty() {
         return fail(
-            "with a base, a table gives one label per image, and this one gives other values too",
+            "with a base, a table can only give one label per image; this table gives other values too",
         );
     }
     if table.labelled() != base.manifest().has_labels() {
-        return fail("only one of the base and the table has labels");
+        return fail("either both the base and the table must have labels, or neither");
     }
     Ok(if table.by_name() { table.classes } else { Vec::new() })
 }

@@ -1,4 +1,4 @@
-//! What is chosen, with defaults.
+//! The options of deriving a bundle, with defaults.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use gular_bundle::Split;
 
 use crate::TableOptions;
 
-/// What of the bundles is taken, and how.
+/// Options of [`derive`](crate::derive): which samples are taken, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeriveOptions {
     /// Only samples of which this condition is true, by the labels and splits that they had.
@@ -58,7 +58,7 @@ pub enum Unlisted {
 }
 
 impl DeriveOptions {
-    /// Everything as it is; sorts in folder `temp_dir`.
+    /// Takes every sample unchanged; sorts in folder `temp_dir`.
     #[must_use]
     pub fn new(temp_dir: PathBuf) -> Self {
         Self {

@@ -55,11 +55,11 @@ impl NewLabels {
         let options = TableOptions { fields: FieldColumns::Named(Vec::new()), ..options.clone() };
         let found = Table::open(&options, None)?;
         if found.several() {
-            let text = "the table has several classes for one sample, which would be a field of its own: pack again with this table";
+            let text = "the table has several classes for one sample, which need a field of their own: pack the images again with this table";
             return Err(Error::Option(text.to_owned()));
         }
         if found.is_of_boxes() && !found.labelled() {
-            let text = "the table is one of boxes, which are fields of their own: pack again with this table";
+            let text = "the table has boxes, which need fields of their own: pack the images again with this table";
             return Err(Error::Option(text.to_owned()));
         }
         if !found.labelled() {
@@ -67,14 +67,14 @@ impl NewLabels {
         }
         if let Some(field) = bases.fields.iter().find(|field| field.depends_on_classes()) {
             let text = format!(
-                "the bundle has the field `{}`, whose values a table of labels cannot change: pack again with this table",
+                "a table of labels cannot change the values of the field `{}`: pack the images again with this table",
                 field.name
             );
             return Err(Error::Option(text));
         }
         let was_labelled = bases.fields.iter().any(Field::is_label);
         if was_labelled && bases.classes.is_empty() && found.by_name() {
-            let text = "the labels of the bundle are numbers without names, and those of the table are names: give numbers";
+            let text = "the bundle's labels are numbers without class names, but the table has names: write numbers into the table";
             return Err(Error::Option(text.to_owned()));
         }
         if !was_labelled {

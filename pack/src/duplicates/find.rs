@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_bundle::{Bundle, Digest, Field, FieldIdx, Row, Shard, ShardIdx, Split};
+use gular_bundle::{Bundle, Digest, Field, FieldIdx, Row, SampleId, Shard, ShardIdx, Split};
 
+use super::groups::{DuplicateGroup, DuplicateSample, Duplicates, MOST_NAMED};
 use super::join::{Entry, Place, equal};
 use super::list::List;
-use super::report::{DuplicateGroup, DuplicateSample, Duplicates, MOST_NAMED};
 use crate::Error;
 
-/// A bundle to look in.
+/// A bundle in which duplicates are searched.
 pub struct Among<'a> {
     /// It.
     pub bundle: &'a Bundle,
@@ -19,7 +19,7 @@ pub struct Among<'a> {
     pub has: &'a (dyn Fn(ShardIdx) -> bool + Sync),
 }
 
-/// How to look.
+/// Options of [`find_duplicates`].
 #[derive(Debug, Clone)]
 pub struct DuplicateOptions {
     /// Bytes of memory for digests, 24 each; of more samples the indexes are read again.
@@ -103,7 +103,7 @@ impl Among<'_> {
             let index = self.bundle.shard(shard)?.index()?;
             for row in index.rows() {
                 if let Some(digest) = index.digest(row, field) {
-                    take(digest.as_bytes(), Place::new(number, shard.0, row.0));
+                    take(digest.as_bytes(), Place::new(number, SampleId { shard, row }));
                 }
             }
         }
@@ -119,9 +119,10 @@ impl Among<'_> {
 
     /// Where it is, and what its index says of it.
     fn at(&self, place: Place) -> Result<At, Error> {
-        let shard = self.bundle.shard(ShardIdx(place.shard()))?;
-        let split = ShardIdx(place.shard()).of(&self.bundle.manifest().shards).map(|s| s.split);
-        Ok(At { shard, row: Row(place.row()), split: split.unwrap_or(Split::Train) })
+        let SampleId { shard, row } = place.sample();
+        let split = shard.of(&self.bundle.manifest().shards).map(|s| s.split);
+        let shard = self.bundle.shard(shard)?;
+        Ok(At { shard, row, split: split.unwrap_or(Split::Train) })
     }
 }
 

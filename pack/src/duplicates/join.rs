@@ -1,5 +1,7 @@
 //! The join: which places have one digest.
 
+use gular_bundle::{Row, SampleId, ShardIdx};
+
 use crate::Error;
 
 /// 128 bits of a digest, and where it is: two 64-bit numbers sort faster than bytes.
@@ -19,21 +21,18 @@ pub(super) struct Place {
 
 impl Place {
     /// Bundle 0 or 1; a bundle has below 2³¹ shards, a shard below 2³¹ samples.
-    pub(super) fn new(bundle: usize, shard: usize, row: usize) -> Self {
+    pub(super) fn new(bundle: usize, SampleId { shard, row }: SampleId) -> Self {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Self { shard: number(shard) | number(bundle) << 31, row: number(row) }
+        Self { shard: number(shard.0) | number(bundle) << 31, row: number(row.0) }
     }
 
     pub(super) fn bundle(self) -> usize {
         (self.shard >> 31) as usize
     }
 
-    pub(super) fn shard(self) -> usize {
-        (self.shard & (u32::MAX >> 1)) as usize
-    }
-
-    pub(super) fn row(self) -> usize {
-        self.row as usize
+    pub(super) fn sample(self) -> SampleId {
+        let shard = (self.shard & (u32::MAX >> 1)) as usize;
+        SampleId { shard: ShardIdx(shard), row: Row(self.row as usize) }
     }
 }
 
@@ -78,6 +77,10 @@ pub(super) fn equal(
 mod tests {
     use super::*;
 
+    fn id(shard: usize, row: usize) -> SampleId {
+        SampleId { shard: ShardIdx(shard), row: Row(row) }
+    }
+
     #[test]
     fn planted_ones_are_found_and_none_invented_in_any_memory() {
         let n = 5000_usize;
@@ -94,11 +97,11 @@ mod tests {
             let (mut found, mut asked) = (Vec::new(), 0);
             let mut samples = |take: &mut dyn FnMut(&[u8; 32], Place)| {
                 asked += 1;
-                (0..n).for_each(|i| take(&digest(i), Place::new(i % 2, 3, i)));
+                (0..n).for_each(|i| take(&digest(i), Place::new(i % 2, id(3, i))));
                 Ok(())
             };
             equal(n as u64, memory, &mut samples, &mut |group| {
-                let mut rows: Vec<usize> = group.iter().map(|e| e.place.row()).collect();
+                let mut rows: Vec<usize> = group.iter().map(|e| e.place.sample().row.0).collect();
                 rows.sort_unstable();
                 found.push(rows);
                 Ok(())
@@ -112,8 +115,8 @@ mod tests {
 
     #[test]
     fn places_keep_their_numbers() {
-        let place = Place::new(1, (1 << 31) - 1, 7);
-        assert_eq!((place.bundle(), place.shard(), place.row()), (1, (1 << 31) - 1, 7));
-        assert!(Place::new(0, (1 << 31) - 1, 9) < Place::new(1, 0, 0), "by bundle first");
+        let place = Place::new(1, id((1 << 31) - 1, 7));
+        assert_eq!((place.bundle(), place.sample()), (1, id((1 << 31) - 1, 7)));
+        assert!(Place::new(0, id((1 << 31) - 1, 9)) < Place::new(1, id(0, 0)), "by bundle first");
     }
 }

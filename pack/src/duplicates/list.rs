@@ -6,7 +6,7 @@ use gular_bundle::Digest;
 use gular_files::{folder_of, persist, temp_in};
 use tempfile::NamedTempFile;
 
-use super::report::DuplicateSample;
+use super::groups::DuplicateSample;
 use crate::Error;
 
 /// A CSV that appears when it is whole.

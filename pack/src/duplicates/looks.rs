@@ -15,8 +15,8 @@ use gular_files::parallel;
 use serde::Serialize;
 
 use super::find::Among;
+use super::groups::DuplicateSample;
 use super::join::Place;
-use super::report::DuplicateSample;
 use crate::sort::{Sorted, Sorter};
 use crate::{Error, Progress};
 
@@ -30,7 +30,7 @@ const AT_ONCE: usize = 256;
 /// plain pictures have few hashes.
 const MOST_COMPARED: usize = 4096;
 
-/// What to look for.
+/// Options of [`find_looks`]: which kinds of similarity to look for.
 #[derive(Debug, Clone)]
 pub struct LookOptions {
     /// The same pixels in other bytes.
@@ -45,7 +45,7 @@ pub struct LookOptions {
     pub temp_dir: PathBuf,
 }
 
-/// Candidates.
+/// The pairs of images that look alike.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Looks {
     /// Images that were decoded and compared.
@@ -66,7 +66,7 @@ pub struct LookPair {
     /// Bits of 64 in which their hashes differ; absent where the pixels are the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits: Option<u32>,
-    /// They.
+    /// The two samples of the pair.
     pub samples: [DuplicateSample; 2],
     /// Where they are, each in its bundle.
     #[serde(skip)]
@@ -121,7 +121,7 @@ pub fn find_looks(
             };
             compared.fetch_add(1, Ordering::Relaxed);
             let look = Look {
-                place: Place::new(*bundle, shard.0, row),
+                place: Place::new(*bundle, sample),
                 hash: difference_hash(&image).unwrap_or(0),
                 pixels: digest_of(&image),
             };
@@ -189,7 +189,8 @@ struct Look {
 
 impl Look {
     fn encode(&self) -> Vec<u8> {
-        let place = [self.place.bundle(), self.place.shard(), self.place.row()];
+        let SampleId { shard, row } = self.place.sample();
+        let place = [self.place.bundle(), shard.0, row.0];
         let place = place.into_iter().flat_map(|n| (n as u64).to_be_bytes());
         place.chain(self.hash.to_be_bytes()).chain(self.pixels).collect()
     }
@@ -198,8 +199,9 @@ impl Look {
         let (numbers, pixels) = record.split_at_checked(32)?;
         let [bundle, shard, row, hash] = *numbers.as_chunks::<8>().0 else { return None };
         let number = |bytes| usize::try_from(u64::from_be_bytes(bytes)).ok();
+        let sample = SampleId { shard: ShardIdx(number(shard)?), row: Row(number(row)?) };
         Some(Self {
-            place: Place::new(number(bundle)?, number(shard)?, number(row)?),
+            place: Place::new(number(bundle)?, sample),
             hash: u64::from_be_bytes(hash),
             pixels: pixels.try_into().ok()?,
         })
@@ -268,8 +270,8 @@ impl Pairs<'_> {
 
     fn stored(&self, look: &Look) -> Result<Option<Digest>, Error> {
         let Some(shelf) = self.both.get(look.place.bundle()) else { return Ok(None) };
-        let shard = shelf.bundle.shard(ShardIdx(look.place.shard()))?;
-        Ok(shard.digest(Row(look.place.row()), shelf.field())?)
+        let SampleId { shard, row } = look.place.sample();
+        Ok(shelf.bundle.shard(shard)?.digest(row, shelf.field())?)
     }
 
     fn keep(&mut self, a: &Look, b: &Look, bits: Option<u32>) -> Result<(), Error> {
@@ -280,17 +282,17 @@ impl Pairs<'_> {
         if b.place < a.place {
             std::mem::swap(&mut a, &mut b);
         }
-        let at = |look: &Look| SampleId {
-            shard: ShardIdx(look.place.shard()),
-            row: Row(look.place.row()),
-        };
         let sample = |look: &Look| {
             let shelf = self.both.get(look.place.bundle()).ok_or_else(|| {
                 Error::Option("a sample is not of a bundle that was compared".to_owned())
             })?;
             shelf.sample(look.place)
         };
-        let pair = LookPair { bits, samples: [sample(a)?, sample(b)?], places: [at(a), at(b)] };
+        let pair = LookPair {
+            bits,
+            samples: [sample(a)?, sample(b)?],
+            places: [a, b].map(|look| look.place.sample()),
+        };
         self.looks.pairs.push(pair);
         Ok(())
     }
@@ -345,7 +347,11 @@ mod tests {
 
     #[test]
     fn a_look_comes_back_as_it_was() {
-        let look = Look { place: Place::new(1, 7, 9), hash: u64::MAX / 3, pixels: [5; 16] };
+        let look = Look {
+            place: Place::new(1, SampleId { shard: ShardIdx(7), row: Row(9) }),
+            hash: u64::MAX / 3,
+            pixels: [5; 16],
+        };
         assert_eq!(Look::parse(&look.encode()), Some(look));
     }
 }

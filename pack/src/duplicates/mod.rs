@@ -6,11 +6,11 @@
 //! ```
 
 mod find;
+mod groups;
 mod join;
 mod list;
 mod looks;
-mod report;
 
 pub use find::{Among, DuplicateOptions, find_duplicates};
+pub use groups::{DuplicateGroup, DuplicateSample, Duplicates};
 pub use looks::{LookOptions, LookPair, Looks, find_looks};
-pub use report::{DuplicateGroup, DuplicateSample, Duplicates};

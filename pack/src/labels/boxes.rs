@@ -1,7 +1,7 @@
 //! Boxes around the things in an image, as cells of a table.
 
 use super::cell::Cell;
-use super::columns::Kind;
+use super::columns::ValueKind;
 
 /// Columns, and fields, of boxes. Format: `FORMAT.md`, "Fields".
 const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
@@ -23,10 +23,10 @@ pub(super) fn columns(crowds: bool) -> Vec<String> {
 }
 
 /// What a column of boxes holds, however many boxes the images have: none, one each, or several.
-pub(super) fn kind(column: &str) -> Option<Kind> {
+pub(super) fn kind(column: &str) -> Option<ValueKind> {
     match column {
-        BOXES => Some(Kind::Arrays { row: Some(4), integers: false }),
-        "box_labels" | "box_crowd" => Some(Kind::Lists { integers: true }),
+        BOXES => Some(ValueKind::Arrays { row: Some(4), integers: false }),
+        "box_labels" | "box_crowd" => Some(ValueKind::Lists { integers: true }),
         _ => None,
     }
 }

@@ -76,7 +76,7 @@ impl Coco {
         for (what, found) in [("images", no_image), ("categories", no_category)] {
             if found.n > 0 {
                 let reason = format!(
-                    "{} annotations refer to {what} that it does not list: {found}",
+                    "{} annotations refer to {what} that the file does not list: {found}",
                     found.n
                 );
                 return Err(fault(path, None, reason));
@@ -125,7 +125,7 @@ fn parse(path: &Path) -> Result<Coco, Error> {
     let mut coco: Coco =
         serde_json::from_reader(BufReader::with_capacity(1 << 20, file)).map_err(|e| {
             let reason = format!(
-                "it is not a COCO file of boxes, an object of `images`, `annotations` and `categories`: {e}"
+                "it is not a COCO file with boxes (a JSON object with `images`, `annotations` and `categories`): {e}"
             );
             fault(path, None, reason)
         })?;

@@ -44,7 +44,7 @@ pub(super) const NPY: &str = "application/x-npy";
 
 /// What a column holds, in all rows together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Integers,
     Floats,
     Bools,
@@ -172,61 +172,63 @@ impl Seen {
     }
 
     /// What all cells together are; `rows` is the number of rows of all tables.
-    pub(super) fn kind(&self, rows: u64) -> Kind {
-        let unusable = |reason: &str| Kind::Unusable(reason.to_owned());
+    pub(super) fn kind(&self, rows: u64) -> ValueKind {
+        let unusable = |reason: &str| ValueKind::Unusable(reason.to_owned());
         if let Some(reason) = &self.other {
-            return Kind::Unusable(reason.clone());
+            return ValueKind::Unusable(reason.clone());
         }
         let numbers = self.integers + self.floats;
         let families = [self.bools, numbers, self.texts, self.lists];
         match families.map(|n| n > 0) {
             [false, false, false, false] => unusable("it is empty"),
-            [true, false, false, false] if self.whole(rows) => Kind::Bools,
+            [true, false, false, false] if self.whole(rows) => ValueKind::Bools,
             [true, false, false, false] => {
                 unusable("it holds true/false values, and some are missing")
             }
-            [false, false, true, false] => Kind::Texts,
-            [false, true, true, false] if self.written => Kind::Texts,
-            [false, true, false, false] if self.floats == 0 && self.whole(rows) => Kind::Integers,
+            [false, false, true, false] => ValueKind::Texts,
+            [false, true, true, false] if self.written => ValueKind::Texts,
+            [false, true, false, false] if self.floats == 0 && self.whole(rows) => {
+                ValueKind::Integers
+            }
             [false, true, false, false] if self.large => {
                 unusable("it mixes integers of more than 53 bits with fractions or missing cells")
             }
-            [false, true, false, false] => Kind::Floats,
+            [false, true, false, false] => ValueKind::Floats,
             [false, false, false, true] => self.list(rows),
             _ => unusable("it holds values of different types"),
         }
     }
 
-    fn list(&self, rows: u64) -> Kind {
+    fn list(&self, rows: u64) -> ValueKind {
         let List { lens, integers, floats, texts, others, rows: of_rows, .. } = &self.list;
         if *of_rows > 0 {
             return match self.list.row_len() {
                 _ if *others + *texts > 0 => {
-                    Kind::Unusable("its lists hold other things than lists of numbers".into())
+                    ValueKind::Unusable("its lists hold other things than lists of numbers".into())
                 }
-                None => Kind::Unusable("its inner lists differ in length".into()),
-                row if self.whole(rows) => Kind::Arrays { row, integers: *floats == 0 },
-                _ => Kind::Unusable("it holds lists of lists, and some are missing".into()),
+                None => ValueKind::Unusable("its inner lists differ in length".into()),
+                row if self.whole(rows) => ValueKind::Arrays { row, integers: *floats == 0 },
+                _ => ValueKind::Unusable("it holds lists of lists, and some are missing".into()),
             };
         }
         let one = lens.first().copied().filter(|len| lens.len() == 1 && *len > 0);
         match (integers + floats > 0, *texts > 0) {
             _ if *others > 0 => {
-                Kind::Unusable("its lists hold other things than numbers or text".into())
+                ValueKind::Unusable("its lists hold other things than numbers or text".into())
             }
-            (true, true) if self.written && *floats == 0 => Kind::Lists { integers: false },
-            (true, true) => Kind::Unusable("its lists mix numbers and text".into()),
+            (true, true) if self.written && *floats == 0 => ValueKind::Lists { integers: false },
+            (true, true) => ValueKind::Unusable("its lists mix numbers and text".into()),
             (true, false) if one.is_some() && self.whole(rows) => {
                 let len = one.unwrap_or(0) as u64;
-                Kind::Numbers { len, integers: *floats == 0 }
+                ValueKind::Numbers { len, integers: *floats == 0 }
             }
             (true, false) if *floats > 0 && self.whole(rows) => {
-                Kind::Arrays { row: None, integers: false }
+                ValueKind::Arrays { row: None, integers: false }
             }
             (true, false) if *floats > 0 => {
-                Kind::Unusable("it holds lists of numbers, and some are missing".into())
+                ValueKind::Unusable("it holds lists of numbers, and some are missing".into())
             }
-            (integers, _) => Kind::Lists { integers },
+            (integers, _) => ValueKind::Lists { integers },
         }
     }
 
@@ -239,19 +241,19 @@ impl Seen {
             };
         }
         match self.kind(rows) {
-            Kind::Texts | Kind::Bools => Ok(LabelKind::Name),
-            Kind::Lists { integers } | Kind::Numbers { integers, .. } if integers => {
+            ValueKind::Texts | ValueKind::Bools => Ok(LabelKind::Name),
+            ValueKind::Lists { integers } | ValueKind::Numbers { integers, .. } if integers => {
                 Ok(LabelKind::Numbers)
             }
-            Kind::Lists { .. } => Ok(LabelKind::Names),
-            Kind::Unusable(reason) if self.bools > 0 && self.texts + self.lists == 0 => {
+            ValueKind::Lists { .. } => Ok(LabelKind::Names),
+            ValueKind::Unusable(reason) if self.bools > 0 && self.texts + self.lists == 0 => {
                 if self.other.is_none() && self.integers + self.floats == 0 {
                     Ok(LabelKind::Name)
                 } else {
                     Err(reason)
                 }
             }
-            Kind::Unusable(reason) => Err(reason),
+            ValueKind::Unusable(reason) => Err(reason),
             _ => Err("it holds fractions, which are not classes".to_owned()),
         }
     }
@@ -287,21 +289,21 @@ fn plain(column: &str) -> String {
 }
 
 /// The field that a column becomes; the reason when it becomes none.
-pub(super) fn field(column: &str, kind: &Kind) -> Result<Field, String> {
+pub(super) fn field(column: &str, kind: &ValueKind) -> Result<Field, String> {
     let name = field_name(column).ok_or("its name has no letter that a field's name may have")?;
     Ok(match kind {
-        Kind::Integers => Field::fixed(name, Dtype::I64, Vec::new()),
-        Kind::Floats => Field::fixed(name, Dtype::F64, Vec::new()),
-        Kind::Bools => Field::fixed(name, Dtype::U8, Vec::new()),
-        Kind::Texts => Field::bytes(name, vec!["text/plain".to_owned()]),
-        Kind::Numbers { len, integers } => {
+        ValueKind::Integers => Field::fixed(name, Dtype::I64, Vec::new()),
+        ValueKind::Floats => Field::fixed(name, Dtype::F64, Vec::new()),
+        ValueKind::Bools => Field::fixed(name, Dtype::U8, Vec::new()),
+        ValueKind::Texts => Field::bytes(name, vec!["text/plain".to_owned()]),
+        ValueKind::Numbers { len, integers } => {
             Field::fixed(name, if *integers { Dtype::I64 } else { Dtype::F64 }, vec![*len])
         }
-        Kind::Lists { integers: true } | Kind::Arrays { .. } => {
+        ValueKind::Lists { integers: true } | ValueKind::Arrays { .. } => {
             Field::bytes(name, vec![NPY.to_owned()])
         }
-        Kind::Lists { .. } => return Err("it holds lists of text".to_owned()),
-        Kind::Unusable(reason) => return Err(reason.clone()),
+        ValueKind::Lists { .. } => return Err("it holds lists of text".to_owned()),
+        ValueKind::Unusable(reason) => return Err(reason.clone()),
     })
 }
 
@@ -340,21 +342,24 @@ mod tests {
             let cells: Vec<Cell> = texts.iter().map(|t| Cell::written(t)).collect();
             seen(&cells).kind(cells.len() as u64)
         };
-        assert_eq!(written(&["1", "-2"]), Kind::Integers);
-        assert_eq!(written(&["1", ""]), Kind::Floats);
-        assert_eq!(written(&["1", "2.5"]), Kind::Floats);
-        assert_eq!(written(&["1", "two"]), Kind::Texts);
-        assert!(matches!(written(&["", ""]), Kind::Unusable(_)));
-        assert!(matches!(written(&["9007199254740993", "0.5"]), Kind::Unusable(_)));
+        assert_eq!(written(&["1", "-2"]), ValueKind::Integers);
+        assert_eq!(written(&["1", ""]), ValueKind::Floats);
+        assert_eq!(written(&["1", "2.5"]), ValueKind::Floats);
+        assert_eq!(written(&["1", "two"]), ValueKind::Texts);
+        assert!(matches!(written(&["", ""]), ValueKind::Unusable(_)));
+        assert!(matches!(written(&["9007199254740993", "0.5"]), ValueKind::Unusable(_)));
         let typed = |cells: &[Cell]| seen(cells).kind(cells.len() as u64);
-        assert!(matches!(typed(&[Cell::Integer(1), Cell::Text("a".into())]), Kind::Unusable(_)));
+        assert!(matches!(
+            typed(&[Cell::Integer(1), Cell::Text("a".into())]),
+            ValueKind::Unusable(_)
+        ));
         let pair = |a, b| Cell::List(vec![a, b]);
         let numbers =
             [pair(Cell::Integer(1), Cell::Float(2.0)), pair(Cell::Integer(1), Cell::Integer(2))];
-        assert_eq!(typed(&numbers), Kind::Numbers { len: 2, integers: false });
+        assert_eq!(typed(&numbers), ValueKind::Numbers { len: 2, integers: false });
         assert_eq!(
             typed(&[Cell::List(vec![]), numbers[1].clone()]),
-            Kind::Lists { integers: true }
+            ValueKind::Lists { integers: true }
         );
     }
 

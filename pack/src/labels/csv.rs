@@ -30,9 +30,11 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
         match e.into_kind() {
             ::csv::ErrorKind::Io(e) => Error::io("read", path, e),
             ::csv::ErrorKind::Utf8 { err, .. } => fault(path, line, format!("{err}")),
-            ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                fault(path, line, format!("it has {len} cells, the first line has {expected_len}"))
-            }
+            ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => fault(
+                path,
+                line,
+                format!("it has {len} cells, but the first line has {expected_len}"),
+            ),
             _ => fault(path, line, "it cannot be read"),
         }
     };

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::boxes;
 use super::cell::Cell;
-use super::columns::{Kind, LabelKind, Seen, field, find_key, find_label};
+use super::columns::{LabelKind, Seen, ValueKind, field, find_key, find_label};
 use super::numbering::{MOST_CLASSES, Numbering, Words};
 use super::rows::{Format, Tables, fault};
 use super::values::planned;
@@ -20,7 +20,7 @@ const MOST_FIELDS: usize = 254;
 /// The field of images that may have several classes. Format: `FORMAT.md`, "Fields".
 const LABELS: &str = "labels";
 
-/// Which tables, and what their columns are.
+/// The tables of labels, and what their columns mean.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TableOptions {
     /// The tables, read as one: CSV, TSV, JSON lines or Parquet, by extension.
@@ -50,7 +50,7 @@ impl TableOptions {
             let Some(found) = tables.box_classes(file)? else { continue };
             match &classes {
                 Some((first, known)) if *known != found => {
-                    let reason = format!("its classes are not those of `{}`", first.display());
+                    let reason = format!("its classes differ from those of `{}`", first.display());
                     return Err(fault(file, None, reason));
                 }
                 _ => classes = Some((file, found)),
@@ -82,15 +82,15 @@ pub enum FieldColumns {
     Named(Vec<String>),
 }
 
-/// Which columns of the tables were taken for what.
+/// How the columns of the tables were used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TableColumns {
-    /// That of file names.
+    /// The column of file names.
     pub file_names: String,
-    /// That of labels.
+    /// The column of labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<String>,
-    /// That of splits.
+    /// The column of splits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub splits: Option<String>,
 }
@@ -103,7 +103,7 @@ pub(crate) struct Table {
     key: String,
     label: Option<(String, LabelKind)>,
     /// Further columns.
-    columns: Vec<(String, Kind)>,
+    columns: Vec<(String, ValueKind)>,
     /// Fields of further columns, behind that of several classes where there is one.
     pub(crate) fields: Vec<Field>,
     pub(crate) classes: Vec<String>,
@@ -227,7 +227,7 @@ impl Table {
                         let least = if kind == LabelKind::Number { -1 } else { 0 };
                         if n < least || n > i64::from(i32::MAX) {
                             let reason = format!(
-                                "`{column}` is {n}, and classes are numbered from 0 to {}",
+                                "the column `{column}` has the class number {n}, expected 0 to {}",
                                 i32::MAX
                             );
                             return Err(fault(path, Some(line), reason));
@@ -270,7 +270,11 @@ impl Table {
                 rows += 1;
                 let changed = || changed(path, line);
                 let name = key.cell(columns, cells).word().ok_or_else(|| {
-                    fault(path, Some(line), format!("it has no file name in `{}`", self.key))
+                    fault(
+                        path,
+                        Some(line),
+                        format!("the cell of the file name, `{}`, is empty", self.key),
+                    )
                 })?;
                 let split = match &mut split {
                     None => None,
@@ -520,7 +524,7 @@ impl Survey {
             match (field, &options.fields) {
                 (Ok(field), _) => {
                     if field.name.as_str() == "split" && options.split.is_none() {
-                        table.split_stored = Some((column.clone(), kind == Kind::Texts));
+                        table.split_stored = Some((column.clone(), kind == ValueKind::Texts));
                     }
                     table.fields.push(field);
                     table.columns.push((column.clone(), kind));

@@ -4,25 +4,25 @@ use gular_bundle::{Dtype, Field, FieldKind, FieldName, file_head};
 use serde_json::Value;
 
 use super::cell::Cell;
-use super::columns::{Kind, NPY};
+use super::columns::{NPY, ValueKind};
 
 /// What the plan has for a cell; `None` when the cell is not of that kind.
-pub(super) fn planned(cell: &Cell, kind: &Kind) -> Option<Value> {
+pub(super) fn planned(cell: &Cell, kind: &ValueKind) -> Option<Value> {
     let integer = |cell: &Cell| cell.integer().map(Value::from);
     Some(match (kind, cell) {
-        (Kind::Texts, Cell::Missing) => Value::from(""),
-        (Kind::Texts, Cell::Text(text) | Cell::Written(text)) => Value::from(text.as_str()),
-        (Kind::Bools, Cell::Bool(b)) => Value::from(u8::from(*b)),
-        (Kind::Integers, cell) => integer(cell)?,
-        (Kind::Floats, Cell::Missing) => Value::Null,
-        (Kind::Floats, cell) => float(cell.number()?),
-        (Kind::Numbers { len, integers }, Cell::List(cells)) if cells.len() as u64 == *len => {
+        (ValueKind::Texts, Cell::Missing) => Value::from(""),
+        (ValueKind::Texts, Cell::Text(text) | Cell::Written(text)) => Value::from(text.as_str()),
+        (ValueKind::Bools, Cell::Bool(b)) => Value::from(u8::from(*b)),
+        (ValueKind::Integers, cell) => integer(cell)?,
+        (ValueKind::Floats, Cell::Missing) => Value::Null,
+        (ValueKind::Floats, cell) => float(cell.number()?),
+        (ValueKind::Numbers { len, integers }, Cell::List(cells)) if cells.len() as u64 == *len => {
             let number = |cell| if *integers { integer(cell) } else { cell.number().map(float) };
             Value::Array(cells.iter().map(number).collect::<Option<_>>()?)
         }
-        (Kind::Arrays { row, integers }, Cell::List(cells)) => array(cells, *row, *integers)?,
-        (Kind::Lists { integers: true }, Cell::List(cells)) => array(cells, None, true)?,
-        (Kind::Lists { integers: true }, Cell::Missing) => array(&[], None, true)?,
+        (ValueKind::Arrays { row, integers }, Cell::List(cells)) => array(cells, *row, *integers)?,
+        (ValueKind::Lists { integers: true }, Cell::List(cells)) => array(cells, None, true)?,
+        (ValueKind::Lists { integers: true }, Cell::Missing) => array(&[], None, true)?,
         _ => return None,
     })
 }
@@ -138,13 +138,13 @@ mod tests {
     fn every_float_comes_through_the_plan_as_it_was() {
         let field = Field::fixed(FieldName::parse("x").unwrap(), Dtype::F64, Vec::new());
         for x in [0.1, -0.0, 5e-324, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, 1e22, 3.0] {
-            let planned = planned(&Cell::Float(x), &Kind::Floats).unwrap();
+            let planned = planned(&Cell::Float(x), &ValueKind::Floats).unwrap();
             let line = Value::Array(vec![planned]).to_string();
             let line: Vec<Value> = serde_json::from_str(&line).unwrap();
             let back = stored(std::slice::from_ref(&field), &line).unwrap();
             assert_eq!(back, [x.to_le_bytes().to_vec()], "{line:?}");
         }
-        let line = [planned(&Cell::Missing, &Kind::Floats).unwrap()];
+        let line = [planned(&Cell::Missing, &ValueKind::Floats).unwrap()];
         let back = stored(std::slice::from_ref(&field), &line).unwrap();
         assert!(f64::from_le_bytes(back[0][..].try_into().unwrap()).is_nan());
     }

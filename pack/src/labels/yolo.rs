@@ -67,7 +67,7 @@ fn boxed(path: &Path, text: &str, names: Option<&[String]>) -> Result<Vec<Boxed>
     let boxed = lines.map(|(number, line)| {
         let boxed = parse(line).and_then(|boxed| match names {
             Some(names) if boxed.class >= names.len() as i64 => Err(format!(
-                "its class is {}, and `{CLASSES}` lists {} from 0 on",
+                "its class number is {}, but `{CLASSES}` lists only {} classes, counted from 0",
                 boxed.class,
                 names.len()
             )),

@@ -98,7 +98,7 @@ impl PartFile {
             Error::BadPart { path, reason }
         };
         if bytes.len() as u64 > MOST_BYTES {
-            return Err(wrong(format!("it is over {MOST_BYTES} bytes")));
+            return Err(wrong(format!("it is larger than {MOST_BYTES} bytes")));
         }
         let head: Head = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
         if head.format != FORMAT {
@@ -106,7 +106,7 @@ impl PartFile {
         }
         if head.version != VERSION {
             let found = head.version;
-            return Err(wrong(format!("its version is {found}, this program reads {VERSION}")));
+            return Err(wrong(format!("its version is {found}, expected {VERSION}")));
         }
         let file: Self = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
         let n = usize::try_from(file.planned.shards).unwrap_or(usize::MAX);

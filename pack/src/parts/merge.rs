@@ -15,10 +15,10 @@ use serde::Serialize;
 use super::{Gathered, PART_NAME, PartFile};
 use crate::error::BadInputs;
 use crate::out::{OutDir, STATE_DIR, finished_bundle};
-use crate::run::check_apart;
+use crate::packing::check_apart;
 use crate::{Error, Progress};
 
-/// How to merge; nothing here changes a byte of the bundle.
+/// Options of merging; none of them changes a byte of the bundle.
 #[derive(Debug, Clone, Copy)]
 pub struct MergeOptions {
     /// Worker threads.
@@ -27,7 +27,7 @@ pub struct MergeOptions {
     pub dry_run: bool,
 }
 
-/// What was done, or would be.
+/// The result of [`merge`], or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MergeReport {
     /// Whether nothing was written.
@@ -40,7 +40,7 @@ pub struct MergeReport {
     pub samples: u64,
     /// Bytes of all shards and indexes.
     pub bytes: u64,
-    /// Of these, bytes that were copied; the others are links to the files of the parts.
+    /// How many of these bytes were copied; the others are links to the files of the parts.
     pub copied: u64,
     /// Shards.
     pub shards: u64,
@@ -82,7 +82,7 @@ pub fn merge(
     }
     let found = in_order(found)?;
     let Some(first) = found.first() else {
-        return Err(Error::Option("no part was named".to_owned()));
+        return Err(Error::Option("no part was given".to_owned()));
     };
     let template = first.file.template(&first.dir)?;
     let files = files(&found)?;
@@ -118,22 +118,11 @@ pub fn merge(
             bundle.check_lengths()?;
             report.already_done = true;
         } else {
-            let dir = OutDir::open(out)?;
-            let placed =
-                place(&files, &manifest, &dir, options.jobs, progress, cancel).and_then(|copied| {
-                    dir.publish(&manifest, &gathered.skipped)?;
-                    Ok(copied)
-                });
-            match placed {
-                Ok(copied) => {
-                    dir.close()?;
-                    report.copied = copied;
-                }
-                Err(error) => {
-                    dir.abandon();
-                    return Err(error);
-                }
-            }
+            report.copied = OutDir::with(out, |dir| {
+                let copied = place(&files, &manifest, dir, options.jobs, progress, cancel)?;
+                dir.publish(&manifest, &gathered.skipped)?;
+                Ok(copied)
+            })?;
         }
     }
     report.seconds = start.elapsed().as_secs_f64();
@@ -164,7 +153,7 @@ fn in_order(found: Vec<Found>) -> Result<Vec<Found>, Error> {
         let shown = part.dir.display();
         if let Some(difference) = difference(&first, &part.file) {
             let (a, b) = (first_dir.display(), shown);
-            faults.push(format!("`{b}` is not of the same pack as `{a}`: {difference}"));
+            faults.push(format!("`{b}` and `{a}` are parts of different packs: {difference}"));
             continue;
         }
         if let Some(other) = by_number.get(&part.file.part.number()) {
@@ -194,7 +183,7 @@ fn in_order(found: Vec<Found>) -> Result<Vec<Found>, Error> {
 /// What makes `b` a part of another run than `a`.
 fn difference(a: &PartFile, b: &PartFile) -> Option<String> {
     if a.part.of() != b.part.of() {
-        return Some(format!("it is part {} and not one of {}", b.part, a.part.of()));
+        return Some(format!("it is part {}, expected a part of {}", b.part, a.part.of()));
     }
     let differing = |what: &str, a: &str, b: &str| {
         let object = |text: &str| {
@@ -234,15 +223,15 @@ fn difference(a: &PartFile, b: &PartFile) -> Option<String> {
             |p: &PartFile| format!("{} samples of {} bytes", p.planned.samples, p.planned.bytes);
         return Some(text.unwrap_or_else(|| {
             format!(
-                "another source, or one that changed: it had {}, expected {}{}",
+                "its source was another one, or was changed: it had {}, expected {}{}",
                 sizes(b),
                 sizes(a),
-                if a.planned == b.planned { " of other names, sizes or labels" } else { "" }
+                if a.planned == b.planned { " with different names, sizes or labels" } else { "" }
             )
         }));
     }
     let names = |p: &PartFile| p.skipped.iter().map(|bad| bad.path.clone()).collect::<Vec<_>>();
-    (names(a) != names(b)).then(|| "other files could not be read when it began".to_owned())
+    (names(a) != names(b)).then(|| "when it was packed, other files could not be read".to_owned())
 }
 
 /// A file of a part, and where it is.

@@ -15,14 +15,14 @@ pub struct Part {
 
 #[derive(Serialize, Deserialize)]
 struct Numbers {
-    /// Which one, counted from 1.
+    /// The number of the part, counted from 1.
     number: u32,
-    /// How many there are.
+    /// How many parts there are.
     of: u32,
 }
 
 impl Part {
-    /// `None` unless `number` is one of 1 … `of`.
+    /// Makes a part; `None` unless `number` is from 1 to `of`.
     #[must_use]
     pub fn new(number: u32, of: u32) -> Option<Self> {
         (1..=of).contains(&number).then_some(Self { number, of })
@@ -36,20 +36,20 @@ impl Part {
         let numbers = text.split_once('/').map(|(i, n)| (i.trim().parse(), n.trim().parse()));
         match numbers {
             Some((Ok(number), Ok(of))) => Self::new(number, of).ok_or(match of {
-                0 => "there are no parts; expected such as `1/8`".to_owned(),
+                0 => "`0` parts cannot be packed; expected a part such as `1/8`".to_owned(),
                 _ => format!("parts are numbered from 1: expected `1/{of}` to `{of}/{of}`"),
             }),
-            _ => Err(format!("`{text}` is not a part; expected such as `1/8`")),
+            _ => Err(format!("`{text}` is not a part; expected for example `1/8`")),
         }
     }
 
-    /// Its number, from 1 on.
+    /// The number of this part, counted from 1.
     #[must_use]
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// How many parts there are.
+    /// The number of all parts.
     #[must_use]
     pub fn of(self) -> u32 {
         self.of
@@ -75,7 +75,7 @@ impl TryFrom<Numbers> for Part {
     type Error = String;
 
     fn try_from(Numbers { number, of }: Numbers) -> Result<Self, String> {
-        Self::new(number, of).ok_or_else(|| format!("there is no part {number}/{of}"))
+        Self::new(number, of).ok_or_else(|| format!("there is no part {number} of {of}"))
     }
 }
 
@@ -114,10 +114,10 @@ mod tests {
         for (text, expected) in [
             ("0/8", "numbered from 1"),
             ("9/8", "`8/8`"),
-            ("0/0", "no parts"),
-            ("3", "such as `1/8`"),
-            ("-1/8", "such as `1/8`"),
-            ("1/8/2", "such as `1/8`"),
+            ("0/0", "`0` parts cannot"),
+            ("3", "example `1/8`"),
+            ("-1/8", "example `1/8`"),
+            ("1/8/2", "example `1/8`"),
         ] {
             let error = Part::parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

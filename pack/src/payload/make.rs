@@ -113,7 +113,8 @@ impl Maker<'_> {
                             values = values.into_iter().step_by(3).collect();
                         }
                         let sums = self.statistics.then(|| Sums::of_u16(&values, n));
-                        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                        let bytes: Vec<_> = values.iter().map(|v| v.to_le_bytes()).collect();
+                        let bytes = bytes.into_flattened();
                         Ok(Value { sums, flaw: flaw(decoder), ..Value::of(bytes) })
                     }
                 }
@@ -145,16 +146,8 @@ fn array_sums(bytes: &[u8], dtype: Dtype, shape: &[u64]) -> Option<Sums> {
         _ => return None,
     };
     match dtype {
-        Dtype::U8 if matches!(channels, 1 | 3) => Some(Sums::of_u8(bytes, channels)),
-        Dtype::U8 => {
-            let wide: Vec<u16> = bytes.iter().map(|v| u16::from(*v)).collect();
-            Some(Sums::of_u16(&wide, channels))
-        }
-        Dtype::U16 => {
-            let pairs = bytes.as_chunks::<2>().0;
-            let values: Vec<u16> = pairs.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
-            Some(Sums::of_u16(&values, channels))
-        }
+        Dtype::U8 => Some(Sums::of_u8(bytes, channels)),
+        Dtype::U16 => Some(Sums::of_u16_le(bytes, channels)),
         _ => None,
     }
 }

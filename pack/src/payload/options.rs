@@ -1,10 +1,10 @@
-//! What can be chosen.
+//! The options of payloads.
 
 use gular_codec::Fit;
 
 use crate::Error;
 
-/// What becomes of the images.
+/// How images are stored in the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PayloadOptions {
     /// Their bytes are kept as they are.
@@ -47,7 +47,7 @@ pub struct RawOptions {
 }
 
 impl RawOptions {
-    /// RGB of one size, cropped, of the files' own depth.
+    /// Makes RGB pixels of one size, cropped, with the depth of the files.
     #[must_use]
     pub fn new(width: u32, height: u32) -> Self {
         Self { width, height, fit: Fit::Crop, channels: 3, depth: None }
@@ -79,9 +79,9 @@ impl PayloadOptions {
         let fail = |text: String| Err(Error::Option(text));
         match *self {
             Self::Encoded => Ok(()),
-            Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => fail(
-                "the longest side is outside 1 to 65535, the sizes that a JPEG can have".to_owned(),
-            ),
+            Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => {
+                fail("the longest side must be 1 to 65535 pixels, as in every JPEG".to_owned())
+            }
             Self::Reencoded(ReencodeOptions { quality, .. }) if !(1..=100).contains(&quality) => {
                 fail(format!("the quality is {quality}, expected 1 to 100"))
             }
@@ -97,9 +97,7 @@ impl PayloadOptions {
                 let bytes = u128::from(raw.width) * u128::from(raw.height) * 6;
                 if bytes == 0 || bytes >= 1 << 31 {
                     let size = format!("{}x{}", raw.width, raw.height);
-                    return fail(format!(
-                        "the size is {size}, expected 1x1 up to some 18000x18000"
-                    ));
+                    return fail(format!("the size is {size}, expected 1x1 to about 18000x18000"));
                 }
                 Ok(())
             }

@@ -89,7 +89,7 @@ impl Recipe {
                     shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
                 if bytes.is_none_or(|n| n > MOST_BYTES) {
                     return Err(Error::Option(format!(
-                        "an array of {dtype:?} {shape:?} has more than {MOST_BYTES} bytes, which a value may have at most; cut scenes into smaller tiles"
+                        "an array of {dtype:?} {shape:?} is larger than {MOST_BYTES} bytes, the most that a value may have; cut scenes into smaller tiles"
                     )));
                 }
                 let tile = options.tile.map(|tile| Tile {

@@ -54,7 +54,7 @@ struct Joining {
 }
 
 impl PlanBuilder {
-    /// A builder that sorts in folder `dir` what memory does not hold.
+    /// Makes a builder that sorts in folder `dir` what does not fit in memory.
     ///
     /// # Errors
     /// [`Error::Option`] when an option makes no sense.
@@ -96,7 +96,7 @@ impl PlanBuilder {
             return self.push(key, bytes);
         };
         if start.geo.is_none() {
-            let text = format!("`{key}` is not a TIFF, and only TIFF is cut into tiles");
+            let text = format!("`{key}` is not a TIFF, and only TIFF can be cut into tiles");
             return Err(Error::Option(text));
         }
         let [height, width, bands] = *start.shape.as_slice() else { return self.push(key, bytes) };
@@ -106,7 +106,9 @@ impl PlanBuilder {
         let size = (side(width), side(height));
         let corners = scenes::corners(size, &tile).map_err(|n| {
             let side = tile.size;
-            Error::Option(format!("`{key}` would be cut into {n} tiles of {side} pixels"))
+            Error::Option(format!(
+                "`{key}` would be cut into {n} tiles of {side} pixels, more than one file may have"
+            ))
         })?;
         for corner in corners {
             let tile = BundlePath::parse(&scenes::key(key.as_str(), corner));
@@ -154,7 +156,7 @@ impl PlanBuilder {
         let Self { dir, options, mut by_name, depths, table, mut beside, scenes, labelled } = self;
         let mut recipe = Recipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
-            let text = "the top-level folders are splits, so fractions cannot make splits; with the layout `class` the folders are classes";
+            let text = "the top-level folders are splits already, so fractions cannot make splits; if these folders are classes, choose the layout `class`";
             return Err(Error::Option(text.to_owned()));
         }
         let io = |e| Error::io("sort in", &dir, e);
@@ -404,7 +406,7 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
     options.payload.check()?;
     if options.shard_bytes < 1 << 20 {
         return Err(Error::Option(format!(
-            "the shard size is {} bytes, at least 1 MiB is needed",
+            "the shard size is {} bytes, expected at least 1 MiB",
             options.shard_bytes
         )));
     }
@@ -416,9 +418,9 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
     if by_column != of_rows && (by_column || options.labels != Labels::None) {
         let text = match of_rows {
             true => {
-                "labels of rows of pixels come from a column of the same table, or there are none"
+                "the labels of a table of pixels must be in a column of the same table, or be left out"
             }
-            false => "only a table of pixels has a column of labels of its own",
+            false => "a column of labels can only be given for a table of pixels",
         };
         return Err(Error::Option(text.to_owned()));
     }
@@ -427,28 +429,27 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
         return Err(Error::Option(text.to_owned()));
     }
     if options.source_digests && options.manifest_payload() == Payload::Encoded {
-        let text = "digests of source files are for images made from them; these files are stored as they are, so their digests are there already";
+        let text = "digests of source files need not be stored here: the files are stored unchanged, so the bundle has their digests already";
         return Err(Error::Option(text.to_owned()));
     }
     if options.source_digests && (of_rows || options.tile.is_some()) {
-        let text =
-            "tiles and rows of pixels have no files of their own, whose digests could be stored";
+        let text = "digests of source files cannot be stored for tiles and tables of pixels: their samples are not single files";
         return Err(Error::Option(text.to_owned()));
     }
     if options.labels == Labels::None && options.classes.is_some() {
-        let text = "a list of classes was given, and labels were turned off";
+        let text = "a list of classes was given, but labels are turned off";
         return Err(Error::Option(text.to_owned()));
     }
     if let Labels::Table(table) = &options.labels
         && table.split.is_some()
         && !options.fractions.is_empty()
     {
-        let text = "a column of splits and fractions exclude each other";
+        let text = "splits can come from a column or from fractions, not from both";
         return Err(Error::Option(text.to_owned()));
     }
     if options.memory < LEAST_MEMORY {
         return Err(Error::Option(format!(
-            "the memory to use is {} bytes, at least 1 MiB is needed",
+            "the memory to use is {} bytes, expected at least 1 MiB",
             options.memory
         )));
     }
@@ -471,18 +472,19 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
     // Of one byte a pixel 256 MiB; how large tiles of more are, is known with the first scene.
     if !(1..=16_384).contains(&size) || overlap >= size {
         return fail(format!(
-            "tiles of {size} pixels with an overlap of {overlap}; expected 1 to 16384, and less overlap"
+            "tiles have {size} pixels and an overlap of {overlap}; expected 1 to 16384 pixels, and an overlap that is smaller"
         ));
     }
     if !(0.0..=1.0).contains(&min_valid) {
-        return fail(format!("the part of valid pixels is {min_valid}, expected 0 to 1"));
+        return fail(format!("the required share of valid pixels is {min_valid}, expected 0 to 1"));
     }
     if options.inputs != Inputs::Arrays {
         return fail("only scenes of numbers, in TIFF, are cut into tiles".to_owned());
     }
     if matches!(options.labels, Labels::Table(_)) {
         return fail(
-            "tiles cannot take labels from a table: it names images, not tiles".to_owned(),
+            "tiles cannot get labels from a table: a table has a label per image, not per tile"
+                .to_owned(),
         );
     }
     Ok(())
@@ -493,7 +495,7 @@ fn check_boxes(fields: &[Field], recipe: &Recipe) -> Result<(), Error> {
     let boxes = fields.iter().any(|field| field.name.as_str() == BOXES);
     match recipe {
         Recipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(Error::Option(
-            "boxes are fractions of the whole image, so it cannot be cropped or padded; stretch it, or pack images as they are"
+            "images with boxes cannot be cropped or padded, since boxes are fractions of the whole image; stretch the images, or pack them unchanged"
                 .to_owned(),
         )),
         _ => Ok(()),

@@ -16,7 +16,7 @@ use crate::payload::Recipe;
 pub(super) const FORMAT: &str = "gular-plan";
 pub(super) const VERSION: u64 = 1;
 
-/// A written plan; holds what concerns shards, not samples.
+/// A plan on the disk; in memory it keeps data of shards, not of samples.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) path: PathBuf,
@@ -61,9 +61,9 @@ pub struct Plan {
 /// One shard of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanShard {
-    /// Its split.
+    /// The sample's split.
     pub split: Split,
-    /// Its samples.
+    /// Samples of the split.
     pub samples: u64,
     /// Bytes of their source files.
     pub bytes: u64,

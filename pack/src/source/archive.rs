@@ -20,11 +20,11 @@ pub(crate) struct Archive {
     path: PathBuf,
     /// With a slash at its end: the folder whose members are all there is; or nothing.
     root: String,
-    kind: Kind,
+    kind: ArchiveKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ArchiveKind {
     Zip(Zip),
     Tar(Tar),
 }
@@ -45,17 +45,25 @@ impl Archive {
         open()?.take(HEAD).read_to_end(&mut head).map_err(io)?;
         let named = |extension: &str| path.to_string_lossy().to_lowercase().ends_with(extension);
         let kind = match head.as_slice() {
-            [b'P', b'K', 3 | 5, 4 | 6, ..] => Kind::Zip(Zip::open(path, file, limits)?),
+            [b'P', b'K', 3 | 5, 4 | 6, ..] => ArchiveKind::Zip(Zip::open(path, file, limits)?),
             [0x1f, 0x8b, ..] => {
                 let plain = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
-                Kind::Tar(Tar::open(path, unpack(path, plain, len, limits, temp, cancel)?, limits)?)
+                ArchiveKind::Tar(Tar::open(
+                    path,
+                    unpack(path, plain, len, limits, temp, cancel)?,
+                    limits,
+                )?)
             }
             [0x28, 0xb5, 0x2f, 0xfd, ..] => {
                 let plain = zstd::Decoder::new(file).map_err(io)?;
-                Kind::Tar(Tar::open(path, unpack(path, plain, len, limits, temp, cancel)?, limits)?)
+                ArchiveKind::Tar(Tar::open(
+                    path,
+                    unpack(path, plain, len, limits, temp, cancel)?,
+                    limits,
+                )?)
             }
             head if head.ends_with(b"ustar") || named(".tar") => {
-                Kind::Tar(Tar::open(path, file, limits)?)
+                ArchiveKind::Tar(Tar::open(path, file, limits)?)
             }
             _ => return Err(Error::NoSource { path: path.display().to_string() }),
         };
@@ -87,8 +95,8 @@ impl Archive {
                 None => Ok(()),
             };
         match &self.kind {
-            Kind::Zip(zip) => zip.files(&self.path, each),
-            Kind::Tar(tar) => tar.files(&self.path, each),
+            ArchiveKind::Zip(zip) => zip.files(&self.path, each),
+            ArchiveKind::Tar(tar) => tar.files(&self.path, each),
         }
     }
 
@@ -96,8 +104,8 @@ impl Archive {
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let name = format!("{}{name}", self.root);
         match &self.kind {
-            Kind::Zip(zip) => zip.read(&name),
-            Kind::Tar(tar) => tar.read(&name),
+            ArchiveKind::Zip(zip) => zip.read(&name),
+            ArchiveKind::Tar(tar) => tar.read(&name),
         }
     }
 
@@ -105,8 +113,8 @@ impl Archive {
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
         let name = format!("{}{name}", self.root);
         match &self.kind {
-            Kind::Zip(zip) => zip.read_start(&name, start),
-            Kind::Tar(tar) => tar.read_start(&name, start),
+            ArchiveKind::Zip(zip) => zip.read_start(&name, start),
+            ArchiveKind::Tar(tar) => tar.read_start(&name, start),
         }
     }
 }

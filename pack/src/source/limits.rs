@@ -1,6 +1,7 @@
-//! How far archives may expand.
+//! Limits on how far archives may expand.
 
-/// What an archive may unpack to; over one of these it is refused before it is packed.
+/// The limits of an archive's unpacked size; an archive over one of them is refused before anything
+/// is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveLimits {
     /// Bytes of all members together.
@@ -19,7 +20,7 @@ impl Default for ArchiveLimits {
     }
 }
 
-/// Which limit.
+/// One of the limits of [`ArchiveLimits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveLimit {
     /// [`ArchiveLimits::total`].

@@ -77,11 +77,11 @@ impl<'a, P> Gather<'a, P> {
                     None
                 };
                 if let Some((limit, found)) = limit {
-                    return Err(self.over(limit, format!("member `{shown}` unpacks to {found}")));
+                    return Err(self.over(limit, format!("its file `{shown}` unpacks to {found}")));
                 }
                 self.total = self.total.saturating_add(unpacked);
                 if self.total > self.limits.total {
-                    let text = format!("its members unpack to more than {}", self.limits.total);
+                    let text = format!("its files unpack to more than {}", self.limits.total);
                     return Err(self.over(ArchiveLimit::Total, format!("{text} bytes")));
                 }
                 self.places.push((hash(&name), place));
@@ -103,7 +103,7 @@ impl<'a, P> Gather<'a, P> {
     pub(super) fn finish(mut self, len: u64, names: &mut Names<'_>) -> Result<Members<P>, Error> {
         if self.limits.expands_too_far(len, self.total) {
             // Members that share their bytes.
-            let reason = format!("its members unpack to {} bytes from {len}", self.total);
+            let reason = format!("its files unpack to {} bytes from only {len}", self.total);
             return Err(self.over(ArchiveLimit::Ratio, reason));
         }
         self.places.sort_unstable_by_key(|(hash, _)| *hash);
@@ -118,7 +118,7 @@ impl<'a, P> Gather<'a, P> {
             })?;
             found.sort();
             for name in found {
-                self.refuse(name, "two members have this name".to_owned());
+                self.refuse(name, "the archive has two files of this name".to_owned());
             }
         }
         match self.bad.n {

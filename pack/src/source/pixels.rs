@@ -25,10 +25,10 @@ use crate::{Error, Inputs, LabelColumn, Labels, OnBadInput, PlanOptions};
 /// A picture has at most so many channels, as a TIFF has bands.
 const MOST_CHANNELS: u64 = 256;
 
-/// What the columns of a table of pixels were taken for.
+/// How the columns of a table of pixels were used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PixelColumns {
-    /// That of labels: its name, or `column 1`.
+    /// The column of labels: its name, or `column 1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<String>,
     /// Height, width and channels of an image: the other columns, in this order.
@@ -201,7 +201,7 @@ impl PixelTable {
     pub(crate) fn pixels(&self, key: &str) -> Result<Vec<u8>, Fault> {
         let changed = || {
             let reason = "it is not what it was when the run began".to_owned();
-            Fault::new(reason, Some("run again when nothing writes to the file"))
+            Fault::new(reason, Some("run again when no program is writing to the file"))
         };
         let number = self.number(key).and_then(|number| usize::try_from(number).ok());
         let place = number.and_then(|at| self.starts.get(at..)?.first_chunk::<2>());
@@ -266,7 +266,7 @@ impl Columns {
         let shape = shape_of(n, size).ok_or_else(|| {
             let label = match self.label {
                 Some(at) => format!("beside the label in {}", self.called(at)),
-                None => "and none of labels is known".to_owned(),
+                None => "and no column of labels is known".to_owned(),
             };
             let expected = match size {
                 Some((w, h)) => format!("a multiple of {w} x {h}"),
@@ -395,7 +395,7 @@ impl<'a> Survey<'a> {
                 let label = String::from_utf8_lossy(label);
                 let label: String = label.chars().take(40).collect();
                 format!(
-                    "{} is `{}`, which cannot be a class",
+                    "{} is `{}`, which cannot be a class number",
                     column.unwrap_or_default(),
                     label.escape_debug()
                 )

@@ -59,7 +59,7 @@ pub(super) fn unpack(
             None
         };
         if let Some((limit, most)) = over {
-            let reason = format!("it unpacks to more than {most} bytes from {packed}");
+            let reason = format!("it unpacks to more than {most} bytes from only {packed}");
             return Err(Error::Expands { path: path.display().to_string(), limit, reason });
         }
         file.write_all(&piece[..n]).map_err(|e| Error::io("write in", dir, e))?;

@@ -62,14 +62,16 @@ impl Tar {
     }
 
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let place = self.members.get(name).ok_or_else(|| damaged("it is not a member"))?;
+        let place =
+            self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;
         let mut bytes = vec![0; usize::try_from(place.len).unwrap_or(usize::MAX)];
         self.file.read_exact_at(&mut bytes, place.offset)?;
         Ok(bytes)
     }
 
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
-        let place = self.members.get(name).ok_or_else(|| damaged("it is not a member"))?;
+        let place =
+            self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;
         if place.len < start.len() as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -97,7 +99,8 @@ fn each(
         let (offset, bytes) = (entry.raw_file_position(), entry.size());
         if offset.checked_add(bytes).is_none_or(|end| end > len) {
             let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-            let reason = format!("it is cut: member `{name}` ends past its {len} bytes");
+            let reason =
+                format!("it is cut short: its file `{name}` would end after its {len} bytes");
             return Err(Error::BadArchive { path: path.display().to_string(), reason });
         }
         end = (offset + bytes).next_multiple_of(BLOCK);
@@ -108,7 +111,7 @@ fn each(
             }
             EntryType::Directory => Found::Folder,
             EntryType::Symlink | EntryType::Link => Found::Refused("it is a link"),
-            EntryType::GNUSparse => Found::Refused("it is sparse"),
+            EntryType::GNUSparse => Found::Refused("it is a sparse file"),
             EntryType::XGlobalHeader => continue,
             _ => Found::Refused("it is not a plain file"),
         };
@@ -117,8 +120,9 @@ fn each(
     // Two of them end an archive; some programs write one.
     let mut zeros = [1; BLOCK as usize];
     if file.read_exact_at(&mut zeros, end).is_err() || zeros != [0; BLOCK as usize] {
-        let after = if last.is_empty() { String::new() } else { format!(" after member `{last}`") };
-        let reason = format!("it is cut{after}: the blocks of zeros that end a tar are missing");
+        let after = if last.is_empty() { String::new() } else { format!(" after file `{last}`") };
+        let reason =
+            format!("it is cut short{after}: the blocks of zeros that end a tar are missing");
         return Err(Error::BadArchive { path: path.display().to_string(), reason });
     }
     Ok(())
@@ -148,7 +152,8 @@ impl Read for Bounded<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
         if left == 0 {
-            let text = format!("a member's headers take more than {MOST_HEADER_BYTES} bytes");
+            let text =
+                format!("the headers of a file in it take more than {MOST_HEADER_BYTES} bytes");
             return Err(damaged(text));
         }
         let room = left.min(buf.len());
@@ -166,7 +171,8 @@ impl Seek for Bounded<'_> {
             SeekFrom::Current(n) => self.position.checked_add_signed(n),
             SeekFrom::End(n) => self.file.metadata()?.len().checked_add_signed(n),
         };
-        self.position = position.ok_or_else(|| damaged("a member's size is out of range"))?;
+        self.position =
+            position.ok_or_else(|| damaged("the size of a file in it is out of range"))?;
         Ok(self.position)
     }
 }

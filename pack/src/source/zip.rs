@@ -69,7 +69,8 @@ impl Zip {
 
     /// The bytes of a member: as many as the central directory says, of the digest it says.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let place = self.members.get(name).ok_or_else(|| damaged("it is not a member"))?;
+        let place =
+            self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;
         let len = place.way.uncompressed_size_hint();
         let room = usize::try_from(len).unwrap_or(usize::MAX);
         let packed = self.packed(place)?;
@@ -79,18 +80,18 @@ impl Zip {
             inflated
                 .take(len.saturating_add(1))
                 .read_to_end(&mut bytes)
-                .map_err(|e| damaged(format!("its member cannot be decompressed: {e}")))?;
+                .map_err(|e| damaged(format!("it cannot be decompressed: {e}")))?;
             bytes
         } else {
             packed
         };
         if bytes.len() as u64 != len {
-            let text = format!("its member does not have the {len} bytes that the archive says");
+            let text = format!("it does not unpack to the {len} bytes that the archive states");
             return Err(damaged(text));
         }
         let crc = crc32fast::hash(&bytes);
         if crc != place.crc {
-            let text = format!("its CRC-32 is {crc:08x}, the archive says {:08x}", place.crc);
+            let text = format!("its CRC-32 is {crc:08x}, but the archive states {:08x}", place.crc);
             return Err(damaged(text));
         }
         Ok(bytes)
@@ -98,7 +99,8 @@ impl Zip {
 
     /// The first bytes of a member.
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
-        let place = self.members.get(name).ok_or_else(|| damaged("it is not a member"))?;
+        let place =
+            self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;
         let packed = self.packed(place)?;
         match place.deflated {
             true => flate2::bufread::DeflateDecoder::new(packed.as_slice()).read_exact(start),
@@ -111,7 +113,8 @@ impl Zip {
         let (start, end) = entry.compressed_data_range();
         let len = end.checked_sub(start).filter(|_| end <= self.len);
         let len = len.and_then(|len| usize::try_from(len).ok());
-        let mut bytes = vec![0; len.ok_or_else(|| damaged("its member ends past the archive"))?];
+        let mut bytes =
+            vec![0; len.ok_or_else(|| damaged("it ends after the end of the archive"))?];
         self.file.read_exact_at(&mut bytes, start)?;
         Ok(bytes)
     }
@@ -131,7 +134,8 @@ fn each(
     }
     let expected = archive.entries_hint();
     if n != expected {
-        let reason = format!("its directory has {n} members, its end says {expected}");
+        let reason =
+            format!("its list of files has {n} entries, but its last record says {expected}");
         return Err(Error::BadArchive { path: path.display().to_string(), reason });
     }
     Ok(())
@@ -173,12 +177,12 @@ fn found(entry: &ZipFileHeaderRecord<'_>) -> Found<'static> {
         CompressionMethod::DEFLATE
             if packed > unpacked.saturating_add(unpacked / 256).saturating_add(4096) =>
         {
-            Found::Refused("it takes far more bytes packed than unpacked")
+            Found::Refused("it takes far more bytes compressed than unpacked")
         }
         CompressionMethod::DEFLATE => Found::File { packed, unpacked },
         CompressionMethod::STORE if packed == unpacked => Found::File { packed, unpacked },
         CompressionMethod::STORE => {
-            Found::Refused("its packed and unpacked sizes differ although it is not compressed")
+            Found::Refused("its stored and unpacked sizes differ although it is not compressed")
         }
         _ => Found::Refused("it is compressed by a method other than deflate"),
     }

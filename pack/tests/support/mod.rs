@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Split};
 use gular_codec::{encode_jpeg, encode_png};
-use gular_pack::{Error, PackOptions, PlanOptions, Report, pack};
+use gular_pack::{Error, PackOptions, PackReport, PlanOptions, pack};
 
 /// A JPEG of its own for each `i`.
 pub fn jpeg(i: u32) -> Vec<u8> {
@@ -46,7 +46,7 @@ pub fn options(plan: PlanOptions, jobs: usize) -> PackOptions {
 }
 
 /// Packs.
-pub fn run(source: &Path, out: &Path, plan: PlanOptions, jobs: usize) -> Result<Report, Error> {
+pub fn run(source: &Path, out: &Path, plan: PlanOptions, jobs: usize) -> Result<PackReport, Error> {
     pack(source, out, &options(plan, jobs), &|_| {}, &AtomicBool::new(false))
 }
 

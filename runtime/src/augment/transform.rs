@@ -1,4 +1,4 @@
-//! From a picture of any size to one of the size a network takes.
+//! Crops and resizes a picture of any size to the size that a network takes.
 //!
 //! What is cut is a function of (seed, epoch, sample) and the picture's size
 //! alone, so threads, ranks and resumes never change a pixel. Sizes follow
@@ -16,7 +16,7 @@ const ATTEMPTS: u32 = 10;
 // ends of the long side, which the crop leaves out anyway, are cut first.
 const LONGEST: u32 = 16;
 
-/// What is done to each picture.
+/// How each picture is cropped, resized and flipped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Transform {
     /// A random part, resized, at times mirrored: for training. torchvision's
@@ -66,7 +66,7 @@ pub enum Transform {
     },
 }
 
-/// How one picture becomes its row of the batch.
+/// Which part of a picture becomes its row of the batch, and how it is resized and flipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     /// The part of the upright picture that is used.
@@ -79,7 +79,7 @@ pub struct Placement {
     pub pad: Option<Pad>,
 }
 
-/// A picture of zeros, and where on it another one is put.
+/// The size of a picture of zeros, and the place on it where another picture is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pad {
     /// Columns of zeros to the left of it; with `width` of them nothing of it is seen.
@@ -185,7 +185,7 @@ impl Transform {
                 let longest = resize_short.saturating_mul(LONGEST);
                 (width.min(height) > resize_short || width.max(height) > longest).then(|| {
                     format!(
-                        "a crop of {width} x {height} pixels from a short side of {resize_short}"
+                        "a crop of {width} x {height} pixels does not fit in images with a short side of {resize_short}"
                     )
                 })
             }
@@ -193,7 +193,8 @@ impl Transform {
         }
     }
 
-    /// What to do to an upright picture of `width` by `height` pixels, neither 0.
+    /// Chooses the placement of an upright picture of `width` by `height` pixels, neither of them
+    /// 0.
     ///
     /// `rng` is drawn from only by [`Transform::Train`] and [`Transform::Crop`].
     #[must_use]

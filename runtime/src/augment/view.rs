@@ -1,4 +1,4 @@
-//! A sample in the hands of a function of the user's own.
+//! A sample as the user's own augmentation sees it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Augment(Arc<Function>);
 type Function = dyn Fn(&mut View<'_>, &mut KeyedRng) + Send + Sync;
 
 impl Augment {
-    /// `function` of a sample.
+    /// Wraps `function`, which changes one sample.
     #[must_use]
     pub fn new(function: impl Fn(&mut View<'_>, &mut KeyedRng) + Send + Sync + 'static) -> Self {
         Self(Arc::new(function))
@@ -68,7 +68,7 @@ pub struct View<'a> {
     pub mask: Option<MaskView<'a>>,
     /// The sample's number in its split.
     pub sample: u64,
-    /// Its key.
+    /// The sample's key.
     pub key: &'a str,
     /// What was asked for and is not possible.
     pub(crate) refused: Option<String>,
@@ -103,8 +103,8 @@ impl View<'_> {
         if turns % 2 == 1 && self.width != self.height {
             let (width, height) = (self.width, self.height);
             self.refused = Some(format!(
-                "`rotate_90({turns})` would make {height} x {width} pixels of {width} x {height}: \
-                 crop squares, or turn by 2 quarters"
+                "`rotate_90({turns})` would change {width} x {height} pixels to {height} x {width}: \
+                crop squares, or turn by 2 quarters"
             ));
             return;
         }
@@ -125,8 +125,8 @@ impl View<'_> {
         self.each(&mut Shift { width, height, right, down });
     }
 
-    /// A random part of the picture's own size, of the picture with `padding` zeros on each side:
-    /// `RandomCrop(size, padding=padding)`. For another size, without this,
+    /// Pads the picture with `padding` zeros on each side, and crops a random part of the original
+    /// size: `RandomCrop(size, padding=padding)`. For another size, without this,
     /// [`Transform::Crop`](crate::Transform::Crop).
     pub fn pad_crop(&mut self, padding: u32, rng: &mut KeyedRng) {
         let mut by = || rng.below(2 * u64::from(padding) + 1).cast_signed() - i64::from(padding);

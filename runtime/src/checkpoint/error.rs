@@ -9,7 +9,7 @@ use gular_bundle::Digest;
 #[non_exhaustive]
 pub enum CheckpointError {
     /// Another training has its checkpoints there, and still runs.
-    #[error("another training uses the checkpoint folder `{dir}`")]
+    #[error("the checkpoint folder `{dir}` is in use by another training")]
     InUse {
         /// The folder.
         dir: String,
@@ -34,7 +34,7 @@ pub enum CheckpointError {
     },
     /// A checkpoint of a later format version.
     #[error(
-        "checkpoint `{path}` has format version {found}, newer than {supported}, the newest this build reads"
+        "checkpoint `{path}` has format version {found}, but this build reads only versions up to {supported}"
     )]
     TooNew {
         /// The checkpoint's folder.
@@ -45,7 +45,9 @@ pub enum CheckpointError {
         supported: u64,
     },
     /// A checkpoint of a training on another bundle.
-    #[error("checkpoint `{path}` was made with bundle {found}, this training reads {expected}")]
+    #[error(
+        "checkpoint `{path}` was made with the bundle {found}, but this training reads {expected}"
+    )]
     OtherBundle {
         /// The checkpoint's folder.
         path: String,
@@ -55,7 +57,7 @@ pub enum CheckpointError {
         found: Digest,
     },
     /// A sound checkpoint of another model, optimiser or program.
-    #[error("`{path}` does not fit this training: {reason}")]
+    #[error("checkpoint `{path}` does not match this training: {reason}")]
     Unfit {
         /// The checkpoint's file.
         path: String,
@@ -63,7 +65,7 @@ pub enum CheckpointError {
         reason: String,
     },
     /// A name that no file of a checkpoint can have.
-    #[error("`{name}` cannot name a file of a checkpoint: {reason}")]
+    #[error("`{name}` cannot be the name of a file in a checkpoint: {reason}")]
     FileName {
         /// The refused name.
         name: String,
@@ -82,30 +84,30 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::InUse { .. } => {
-                "wait until it ends, or name another folder; each process of a training needs its own rank"
+                "wait until that training ends, or choose another folder; the processes of one training must have different ranks"
             }
             Self::Damaged { .. } => {
-                "remove this folder; the checkpoint before it is loaded instead"
+                "remove this checkpoint; the training then resumes from the one before"
             }
             Self::NoneSound { .. } => {
-                "copy the checkpoints again, or start again with another checkpoint folder; nothing was changed"
+                "copy the checkpoints here again, or start from the beginning with another checkpoint folder; nothing was changed"
             }
             Self::TooNew { .. } => {
-                "resume with the newer release that wrote it; nothing was changed"
+                "resume with the newer release that wrote this checkpoint; nothing was changed"
             }
             Self::OtherBundle { .. } => {
-                "resume with the bundle the training began with, or start again with another checkpoint folder"
+                "resume with the bundle that the training began with, or start from the beginning with another checkpoint folder"
             }
             Self::Unfit { .. } => {
-                "resume with the program and options the training began with, or start again with another checkpoint folder"
+                "resume with the program and the options that the training began with, or start from the beginning with another checkpoint folder"
             }
             Self::Thread { .. } => {
-                "raise the limit of processes and threads (`ulimit -u`), or leave more memory free"
+                "raise the limit of processes and threads (`ulimit -u`), or free some memory"
             }
             Self::Panicked => "please report this as a bug",
             Self::FileName { .. } => return None,

@@ -64,10 +64,12 @@ impl Record {
         let (body, tail) = text
             .rfind(DIGEST_KEY)
             .and_then(|at| text.split_at_checked(at))
-            .ok_or_else(|| damaged("does not end with its digest".into()))?;
+            .ok_or_else(|| damaged("is cut short: it does not end with its digest".into()))?;
         let found = Digest::of(body.as_bytes());
         if tail != format!("{DIGEST_KEY}\"{found}\"\n}}\n") {
-            return Err(damaged(format!("has digest {found}, which is not the one it ends with")));
+            return Err(damaged(format!(
+                "is damaged: its digest is {found}, not the one at its end"
+            )));
         }
         let head: Head = serde_json::from_str(text).map_err(|e| damaged(e.to_string()))?;
         if head.format != FORMAT {

@@ -71,7 +71,7 @@ impl FileWriter {
     }
 }
 
-/// A checkpoint whose every byte is the one that was saved.
+/// A checkpoint that was read and has the digest it was saved with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
     /// The step it was saved after.
@@ -85,7 +85,7 @@ pub struct Loaded {
 }
 
 impl Checkpoints {
-    /// The checkpoints in `dir`, which is created when it is not there.
+    /// Opens the folder `dir` of checkpoints; creates it if it does not exist.
     ///
     /// After a save the `keep` newest ones stay.
     ///
@@ -203,8 +203,8 @@ impl Checkpoints {
         Err(CheckpointError::NoneSound { dir, count, faults: faults.join("; ") }.into())
     }
 
-    /// Has the checkpoint after `step`, which was written before, stay as the best one until
-    /// another is said to be: it is named by [`BEST_NAME`], and not removed as an old one.
+    /// Marks the checkpoint after `step`, which was written before, as the best one; it is kept
+    /// until another one is marked: it is named by [`BEST_NAME`], and not removed as an old one.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -238,7 +238,7 @@ impl Checkpoints {
         let path = || dir.display().to_string();
         let record = record_in(&dir)?;
         if record.step != step {
-            let reason = format!("its record is of step {}", record.step);
+            let reason = format!("its record belongs to step {}", record.step);
             return Err(CheckpointError::Damaged { path: path(), reason }.into());
         }
         let bundle = record.bundle;
@@ -356,7 +356,9 @@ fn pointed(path: &Path) -> io::Result<Option<String>> {
 fn record_in(dir: &Path) -> Result<Record, Error> {
     let path = || dir.display().to_string();
     match Record::parse(&read(dir, RECORD_NAME, |len| {
-        (len <= MAX_RECORD_BYTES).then_some(()).ok_or(format!("at most {MAX_RECORD_BYTES}"))
+        (len <= MAX_RECORD_BYTES)
+            .then_some(())
+            .ok_or(format!("expected at most {MAX_RECORD_BYTES}"))
     })?) {
         Ok(record) => Ok(record),
         Err(RecordFault::Damaged(reason)) => {
@@ -410,9 +412,9 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
         } else if name.contains(['/', '\\', '\0']) {
             "it is not a plain file name"
         } else if name == RECORD_NAME {
-            "the checkpoint's own record has it"
+            "the checkpoint's own record has this name"
         } else if !seen.insert(name) {
-            "it is given twice"
+            "this name is given twice"
         } else {
             continue;
         };
@@ -460,7 +462,7 @@ fn read(
     };
     let file = File::open(&path).map_err(refused)?;
     let len = file.metadata().map_err(refused)?.len();
-    fits(len).map_err(|expected| damaged(format!("`{name}` is {len} bytes, {expected}")))?;
+    fits(len).map_err(|expected| damaged(format!("`{name}` has {len} bytes, {expected}")))?;
     let mut bytes = Vec::new();
     file.take(len).read_to_end(&mut bytes).map_err(refused)?;
     Ok(bytes)

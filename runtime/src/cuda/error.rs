@@ -1,6 +1,6 @@
 //! Why a GPU cannot be computed on.
 
-/// What is missing for a GPU, or what it refused.
+/// What a GPU needs and is missing, or what the GPU refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
@@ -25,7 +25,7 @@ pub enum CudaError {
         reason: String,
     },
     /// NCCL could not be opened or refused.
-    #[error("NCCL: cannot {action}: {reason}")]
+    #[error("NCCL cannot {action}: {reason}")]
     Nccl {
         /// What was tried.
         action: &'static str,
@@ -35,15 +35,15 @@ pub enum CudaError {
 }
 
 impl CudaError {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::NoGpu { hint, .. } => hint,
             Self::Gpu { .. } => {
-                "smaller batches or fewer slots need less memory; `nvidia-smi` shows what else uses the GPU"
+                "use smaller batches or fewer slots, which need less memory; `nvidia-smi` shows what else uses the GPU"
             }
-            Self::Nccl { .. } => "NCCL_DEBUG=WARN makes NCCL say more",
+            Self::Nccl { .. } => "set NCCL_DEBUG=WARN to see more messages of NCCL",
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The kernel that makes numbers of pixels, compiled for the GPU at hand.
 
+#![expect(unsafe_code, reason = "cudarc's safe form takes no machine code")]
+
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
@@ -105,7 +107,6 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    #[expect(unsafe_code, reason = "cudarc's safe form takes no machine code")]
     pub(crate) fn new(gpu: &Gpu, of: Conversion) -> Result<Self, Error> {
         let failed = |reason| CudaError::Gpu {
             index: gpu.index,
@@ -132,7 +133,6 @@ impl Kernel {
 
     /// Gives libtorch's stream the conversion of `from`, `[n, h, w, channels]` as bytes, to `to`,
     /// as many numbers in the layout it is of. `how` is `f32`: scales, means, standard deviations.
-    #[expect(unsafe_code, reason = "a launch takes plain pointers")]
     pub(crate) fn launch(&self, from: &Tensor, to: &Tensor, how: &Tensor) -> Result<(), Error> {
         let refused =
             |e: DriverError| Error::from(refused(self.context.ordinal(), "start a kernel", e));
@@ -168,7 +168,6 @@ impl Kernel {
 }
 
 impl Drop for Kernel {
-    #[expect(unsafe_code, reason = "as `Kernel::new`")]
     fn drop(&mut self) {
         let context = &self.context;
         context.record_err(context.bind_to_thread());
@@ -185,14 +184,11 @@ impl fmt::Debug for Kernel {
     }
 }
 
-#[expect(unsafe_code, reason = "pointers make it neither")]
-mod threads {
-    // SAFETY: module and function are numbers given to the driver, which takes them from any
-    // thread that the context is bound to.
-    unsafe impl Send for super::Kernel {}
-    // SAFETY: as above.
-    unsafe impl Sync for super::Kernel {}
-}
+// SAFETY: module and function are numbers given to the driver, which takes them from any
+// thread that the context is bound to.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
 
 #[cfg(test)]
 mod tests {

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DriverError, PinnedHostSlice};
-use cudarc::driver::{DevicePtr as _, result, sys};
-use tch::{Device, Kind, Tensor};
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, PinnedHostSlice, sys};
+use tch::Tensor;
 
 use super::CudaError;
 use super::device_slots::{Lanes, Views};
+use super::memory::{DeviceBytes, page_locked};
 use crate::Error;
 use crate::torch::Slots;
-
-/// What a slot is filled with before each batch when it is to be seen that nobody reads it.
-const POISON: u8 = 0xA5;
 
 /// A copy stream of our own, libtorch's stream, and slots on the device.
 pub(crate) struct CudaLanes {
@@ -37,10 +34,7 @@ pub(crate) struct Memory {
 }
 
 struct Slot {
-    /// `u8`, one dimension.
-    memory: Tensor,
-    /// What that is a view of, where it is the driver's.
-    _of_driver: Option<CudaSlice<u8>>,
+    memory: DeviceBytes,
     /// Where a batch is copied first.
     staging: Option<PinnedHostSlice<u8>>,
 }
@@ -73,37 +67,14 @@ impl CudaLanes {
 }
 
 impl Slot {
-    #[expect(unsafe_code, reason = "memory that is written before it is read")]
     fn new(context: &Arc<CudaContext>, copy: &Arc<CudaStream>, of: &Memory) -> Result<Self, Error> {
         let index = context.ordinal();
         let refused = |e| refused(index, "allocate the slots of the ring", e);
-        let device = Device::Cuda(index);
-        let (memory, of_driver) = match of.slots {
-            Slots::Torch => (Tensor::f_empty([of.bytes as i64], (Kind::Uint8, device))?, None),
-            Slots::Driver => {
-                // SAFETY: device memory is read only where batches were copied before.
-                let slice = unsafe { copy.alloc::<u8>(of.bytes) }.map_err(refused)?;
-                (over(&slice, copy, device)?, Some(slice))
-            }
-        };
-        // SAFETY: bytes of any value are bytes, and they are written before each copy. No flags:
-        // the default of cudarc is write-combined memory, slow to read back.
-        let alloc = || unsafe { context.alloc_pinned_with_flags(of.bytes, 0) }.map_err(refused);
+        let memory = DeviceBytes::new(of.slots, of.bytes, copy)?;
+        let alloc = || page_locked(context, of.bytes).map_err(refused);
         let staging = of.staged.then(alloc).transpose()?;
-        Ok(Self { memory, _of_driver: of_driver, staging })
+        Ok(Self { memory, staging })
     }
-}
-
-/// A tensor over all of `slice`.
-#[expect(unsafe_code, reason = "a tensor over memory that is not libtorch's")]
-fn over(slice: &CudaSlice<u8>, copy: &CudaStream, device: Device) -> Result<Tensor, Error> {
-    let (start, _none) = slice.device_ptr(copy);
-    let start = std::ptr::with_exposed_provenance(start as usize);
-    // SAFETY: memory of this device, as long as the tensor says, which the slot holds longer than
-    // the tensor, until after the streams are done. A batch is no longer than the slot (`upload`
-    // checks it), and its copy comes first on the compute stream. The ring is told when the last
-    // reader was given to that stream; a reader after that would see the next batch.
-    Ok(unsafe { Tensor::f_from_blob(start, &[slice.len() as i64], &[], Kind::Uint8, device) }?)
 }
 
 impl Lanes for CudaLanes {
@@ -140,16 +111,11 @@ impl Lanes for CudaLanes {
 
     fn upload(&mut self, slot: usize, batch: &[u8]) -> Result<(), Error> {
         let refused = self.refused("copy a batch");
-        let Slot { memory, staging, .. } = &mut self.slots[slot];
-        let room = memory.numel();
-        if batch.len() > room {
-            let reason = format!("a batch of {} bytes for a slot of {room}", batch.len());
-            return Err(Error::Tensors { reason });
-        }
+        let Slot { memory, staging } = &mut self.slots[slot];
+        memory.check_room(batch)?;
         self.context.bind_to_thread().map_err(&refused)?;
-        let to = memory.data_ptr().addr() as u64;
         if self.poison {
-            fill(to, room, &self.copy).map_err(&refused)?;
+            memory.poison(&self.copy).map_err(&refused)?;
         }
         let batch = match staging {
             None => batch,
@@ -160,7 +126,7 @@ impl Lanes for CudaLanes {
                 staged
             }
         };
-        copy_to(to, batch, &self.copy).map_err(&refused)
+        memory.copy_from(batch, &self.copy)
     }
 
     fn finish(&self) {
@@ -172,7 +138,7 @@ impl Lanes for CudaLanes {
 
 impl Views for CudaLanes {
     fn memory(&self, slot: usize) -> &Tensor {
-        &self.slots[slot].memory
+        self.slots[slot].memory.tensor()
     }
 }
 
@@ -186,22 +152,6 @@ pub(super) fn blocking_event(context: &Arc<CudaContext>) -> Result<CudaEvent, Dr
 pub(crate) fn wait_for(event: &CudaEvent) -> Result<(), Error> {
     let refused = |e| refused(event.context().ordinal(), "compute", e).into();
     event.synchronize().map_err(refused)
-}
-
-#[expect(unsafe_code, reason = "cudarc's safe form writes zeros only")]
-fn fill(start: u64, len: usize, stream: &CudaStream) -> Result<(), DriverError> {
-    // SAFETY: the slot's own memory, on the stream that writes it.
-    unsafe { result::memset_d8_async(start, POISON, len, stream.cu_stream()) }
-}
-
-#[expect(unsafe_code, reason = "cudarc's safe form copies to memory of its own only")]
-fn copy_to(start: u64, bytes: &[u8], stream: &CudaStream) -> Result<(), DriverError> {
-    if bytes.is_empty() {
-        return Ok(());
-    }
-    // SAFETY: the slot has room for them (`upload`), on the stream that writes it; they stay as
-    // they are until the copy is past (`DeviceSlots`), or other bytes would arrive.
-    unsafe { result::memcpy_htod_async(start, bytes, stream.cu_stream()) }
 }
 
 /// The driver's answer as an error of ours.

@@ -4,14 +4,15 @@
 //! Nothing of it is linked, so one program runs with and without a GPU.
 
 mod device_slots;
+mod driver;
 mod error;
 mod gpu;
 mod kernel;
 mod lanes;
 mod library;
+mod memory;
 mod nccl;
 mod nvrtc;
-mod pin;
 mod rates;
 
 pub use error::CudaError;
@@ -25,4 +26,4 @@ pub(crate) use device_slots::Lanes;
 pub(crate) use device_slots::{DeviceSlots, Held, Lent, Views, labels_at};
 pub(crate) use kernel::{Conversion, Kernel};
 pub(crate) use lanes::{CudaLanes, Memory, wait_for};
-pub(crate) use pin::pin;
+pub(crate) use memory::pin;

@@ -4,6 +4,8 @@
 //! and two copies in one process are one too many. So the one that libtorch has opened is
 //! asked for by its own name. Types and numbers are those of `nccl.h`, the same since 2.10.
 
+#![expect(unsafe_code, reason = "functions of a C library")]
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
@@ -69,7 +71,6 @@ struct Api {
 
 impl Api {
     /// Opens the library, once.
-    #[expect(unsafe_code, reason = "symbols of a C library")]
     fn open() -> Result<&'static Self, CudaError> {
         // Which brings it along, wherever it lies.
         let _ = library::open();
@@ -99,7 +100,6 @@ impl Api {
         opened.as_ref().map_err(refused)
     }
 
-    #[expect(unsafe_code, reason = "a C string")]
     fn check(&self, action: &'static str, answer: Answer) -> Result<(), CudaError> {
         if answer == SUCCESS || answer == IN_PROGRESS {
             return Ok(());
@@ -110,7 +110,7 @@ impl Api {
     }
 }
 
-/// The ranks' GPUs as one.
+/// A communicator that joins the GPUs of all ranks.
 #[derive(Debug)]
 pub struct Nccl {
     comm: Arc<Mutex<Shared>>,
@@ -133,11 +133,8 @@ struct Shared {
 #[derive(Debug)]
 struct Handle(Comm);
 
-#[expect(unsafe_code, reason = "a handle of NCCL")]
-mod threads {
-    // SAFETY: NCCL lets any thread use a communicator, one at a time.
-    unsafe impl Send for super::Handle {}
-}
+// SAFETY: NCCL lets any thread use a communicator, one at a time.
+unsafe impl Send for Handle {}
 
 impl Nccl {
     /// Makes one communicator of the GPUs of all ranks of `group`; all must call it.
@@ -193,7 +190,6 @@ impl Nccl {
     ///
     /// # Errors
     /// [`CudaError::Nccl`] where there is none.
-    #[expect(unsafe_code, reason = "a C function")]
     pub fn version() -> Result<(i32, i32, i32), Error> {
         let api = Api::open()?;
         let mut version = 0;
@@ -226,7 +222,6 @@ impl Nccl {
         // SAFETY: `n` numbers of that kind on this GPU, which the borrow keeps others on the
         // host from; work of libtorch before and after is on the same stream. The
         // communicator is not aborted, since the lock is held.
-        #[expect(unsafe_code, reason = "two C functions")]
         let (given, asked) = unsafe {
             let stream = ptr::null_mut();
             let given = (api.all_reduce)(start, start, n, number, SUM, comm, stream);
@@ -275,7 +270,6 @@ fn abort(api: &Api, comm: &Mutex<Shared>) {
         };
         if let Some(Handle(comm)) = held {
             // SAFETY: taken out under the lock, so nobody uses it now or later.
-            #[expect(unsafe_code, reason = "a C function")]
             let _ = unsafe { (api.abort)(comm) };
         }
         return;
@@ -302,7 +296,6 @@ fn look_for_errors(api: &Api, comm: &Mutex<Shared>, ended: &mpsc::Receiver<()>) 
         }
         let mut answer = SUCCESS;
         // SAFETY: a communicator that is not aborted: the lock is held.
-        #[expect(unsafe_code, reason = "a C function")]
         let asked = unsafe { (api.async_error)(handle, &raw mut answer) };
         if api.check("look", asked).and_then(|()| api.check("look", answer)).is_err() {
             shared.reason = "a connection between the GPUs failed; NCCL_DEBUG=WARN says which";
@@ -312,7 +305,6 @@ fn look_for_errors(api: &Api, comm: &Mutex<Shared>, ended: &mpsc::Receiver<()>) 
     }
 }
 
-#[expect(unsafe_code, reason = "a C function")]
 fn unique_id(api: &Api) -> Result<UniqueId, CudaError> {
     let mut id = UniqueId([0; 128]);
     // SAFETY: writes 128 bytes.
@@ -342,7 +334,6 @@ fn init(
             bound.bind_to_thread().map_err(|e| refused_by_driver(index, action, e))?;
             let mut comm = ptr::null_mut();
             // SAFETY: writes the communicator; the GPU is this thread's, as NCCL wants it.
-            #[expect(unsafe_code, reason = "a C function")]
             let answer = unsafe { (api.init)(&raw mut comm, n, id, rank) };
             api.check(action, answer)?;
             let comm = Handle(comm);
@@ -355,7 +346,6 @@ fn init(
                 let (start, _none) = numbers.device_ptr_mut(&stream);
                 let start = start as usize as *mut c_void;
                 // SAFETY: `len` numbers on this GPU, until the stream is done with them below.
-                #[expect(unsafe_code, reason = "a C function")]
                 let answer = unsafe {
                     (api.all_reduce)(start, start, len, FLOAT, SUM, comm.0, ptr::null_mut())
                 };
@@ -377,8 +367,8 @@ fn init(
                 group.check()?;
                 if since.elapsed() > INIT_TIMEOUT {
                     let reason = format!(
-                        "not connected after {INIT_TIMEOUT:?}, though all ranks live; \
-                         NCCL_SOCKET_IFNAME names the network to use"
+                        "not connected after {INIT_TIMEOUT:?}, although all ranks are running; set \
+                        NCCL_SOCKET_IFNAME to the network that they share"
                     );
                     return Err(CudaError::Nccl { action: "join the other ranks", reason }.into());
                 }
@@ -423,7 +413,7 @@ mod tests {
                 let error = api.check("try", 4).unwrap_err().to_string();
                 assert_eq!(
                     error,
-                    "NCCL: cannot try: invalid argument (run with NCCL_DEBUG=WARN for details)"
+                    "NCCL cannot try: invalid argument (run with NCCL_DEBUG=WARN for details)"
                 );
             }
             Err(error) => assert!(error.to_string().contains(NAME), "{error}"),

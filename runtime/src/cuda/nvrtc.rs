@@ -1,5 +1,7 @@
 //! NVIDIA's run-time compiler, opened where libtorch has it.
 
+#![expect(unsafe_code, reason = "functions of a C library")]
+
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,6 @@ pub(super) fn compile(source: &str, options: &[String]) -> Result<Vec<u8>, Strin
 }
 
 impl Nvrtc {
-    #[expect(unsafe_code, reason = "opening a library runs its initialisers")]
     fn open(names: &[&str]) -> Result<Self, String> {
         let mut missing = Vec::new();
         for name in names {
@@ -63,7 +64,6 @@ impl Nvrtc {
         Err(format!("NVRTC cannot be opened: {}", missing.join("; ")))
     }
 
-    #[expect(unsafe_code, reason = "functions are taken to be what the header declares")]
     fn of(library: Library) -> Result<Self, libloading::Error> {
         // SAFETY: names and types are those of `nvrtc.h`, which have not changed since CUDA 11.1;
         // the functions are called only while the library is open.
@@ -84,7 +84,6 @@ impl Nvrtc {
         }
     }
 
-    #[expect(unsafe_code, reason = "calls of a library in C")]
     fn compile(&self, source: &CStr, options: &[CString]) -> Result<Vec<u8>, String> {
         let mut program: Program = std::ptr::null_mut();
         let none = std::ptr::null();
@@ -111,7 +110,6 @@ impl Nvrtc {
     }
 
     /// What a program has of something.
-    #[expect(unsafe_code, reason = "calls of a library in C")]
     fn read(
         &self,
         program: Program,
@@ -127,7 +125,6 @@ impl Nvrtc {
         Ok(bytes)
     }
 
-    #[expect(unsafe_code, reason = "calls of a library in C")]
     fn checked(&self, code: Code) -> Result<(), String> {
         if code == 0 {
             return Ok(());

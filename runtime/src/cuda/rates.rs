@@ -9,12 +9,12 @@ use cudarc::driver::DriverError;
 use super::Gpu;
 use super::device_slots::{DeviceSlots, Held, labels_at};
 use super::lanes::{CudaLanes, Memory, refused};
-use super::pin::{Pinned, pin};
+use super::memory::{Pinned, page_locked, pin};
 use crate::Error;
 use crate::loader::{LoaderError, pages};
 use crate::torch::{FeedOptions, Pin};
 
-/// Bytes a second from page-locked memory to a GPU.
+/// Measured rates, in bytes per second, of copies from page-locked memory to a GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyRates {
     /// One buffer of the driver's own, copied again and again on one stream.
@@ -41,11 +41,9 @@ pub fn copy_rates(
     })
 }
 
-#[expect(unsafe_code, reason = "memory that is written before it is read")]
 fn plain(gpu: &Gpu, bytes: usize, time: Duration) -> Result<f64, DriverError> {
     let stream = gpu.context().new_stream()?;
-    // SAFETY: bytes of any value are bytes; they are filled before they are copied.
-    let mut host = unsafe { gpu.context().alloc_pinned_with_flags::<u8>(bytes, 0) }?;
+    let mut host = page_locked(gpu.context(), bytes)?;
     host.as_mut_slice()?.fill(1);
     let mut device = stream.alloc_zeros::<u8>(bytes)?;
     let host = host.as_slice()?;

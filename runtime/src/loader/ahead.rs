@@ -26,7 +26,7 @@ use gular_bundle::{RoomReader, ShardIdx};
 
 use super::LoaderError;
 use super::batch_slots::Ticket;
-use super::run::Run;
+use super::epoch_steps::Run;
 use super::shards::{Answer, HeldShards, Shards};
 use super::slow::Slow;
 use super::source::{Source, Stored, Values};
@@ -465,7 +465,7 @@ mod tests {
     use gular_bundle::{Backend, Bundle, Dtype, Field, FieldIdx, FieldName, OpenOptions, Split};
 
     use super::super::batch_slots::{BatchSlots, Waiting};
-    use super::super::run::Span;
+    use super::super::epoch_steps::Span;
     use super::super::stats::Meters;
     use super::*;
     use crate::fixtures::{Made, Recipe, make, make_fields};

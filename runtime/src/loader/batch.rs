@@ -79,7 +79,8 @@ impl Batch {
         self.array(column, self.slot.columns.first()).map_or(&[], |array| array.bytes)
     }
 
-    /// Field `name`: `image`, or one of [`LoaderOptions::fields`](super::LoaderOptions::fields).
+    /// Returns the values of field `name`: `image`, or one of
+    /// [`LoaderOptions::fields`](super::LoaderOptions::fields).
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Values<'_>> {
         self.fields().find(|(found, _)| *found == name).map(|(_, values)| values)
@@ -108,7 +109,7 @@ impl Batch {
         Some(Array { dtype: *dtype, shape, bytes })
     }
 
-    /// How the numbers of `image` lie.
+    /// How the numbers of `image` are laid out in memory.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.about.layout
@@ -146,8 +147,8 @@ impl Batch {
         &self.slot.blended
     }
 
-    /// The part that each of `n_classes` classes has in each sample, `f32` of shape
-    /// `[len, n_classes]`: as torchvision's `transforms.v2.MixUp` and `CutMix` return labels.
+    /// Returns the share of each of `n_classes` classes in each sample, `f32` of shape `[len,
+    /// n_classes]`: as torchvision's `transforms.v2.MixUp` and `CutMix` return labels.
     ///
     /// One class has all of a sample that was not blended; unknown classes have no part.
     #[must_use]
@@ -206,8 +207,8 @@ impl Batch {
         }
     }
 
-    /// Whether the loader could go on if this batch were kept for long. Where it could not, who
-    /// lends the batch's memory to others copies it instead.
+    /// Returns whether the loader could continue if this batch were kept for a long time. Where it
+    /// could not, who lends the batch's memory to others copies it instead.
     #[must_use]
     pub fn may_be_kept(&self) -> bool {
         self.ring.has_others()

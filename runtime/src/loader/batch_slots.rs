@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::LoaderError;
 use super::ahead::Ahead;
 use super::blender::{Blender, pair};
-use super::run::{Run, Span};
+use super::epoch_steps::{Run, Span};
 #[cfg(feature = "cuda")]
 use super::slot::Memory;
 use super::slot::{Row, Slot, lens, reserve};

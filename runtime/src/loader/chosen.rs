@@ -1,4 +1,4 @@
-//! Which samples of a split an epoch has, and what is said of them all before the first one.
+//! Which samples of a split an epoch has.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -44,7 +44,7 @@ pub struct Fold {
     pub seed: u64,
 }
 
-/// What a [`Predicate`] is told of a sample.
+/// What a [`Predicate`] learns about a sample.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleFacts<'a> {
     /// Its number in the split.
@@ -57,17 +57,18 @@ pub struct SampleFacts<'a> {
     pub digest: Option<Digest>,
 }
 
-/// Says which samples are used.
+/// Decides which samples are used.
 #[derive(Clone)]
 pub struct Predicate(Arc<dyn Fn(&SampleFacts<'_>) -> bool + Send + Sync>);
 
 impl Predicate {
-    /// Those of which `is_used` is true; it is to say the same of a sample always.
+    /// Selects the samples for which `is_used` returns true. It is told of every sample of the
+    /// split, and must always return the same for a sample.
     pub fn new(is_used: impl Fn(&SampleFacts<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_used))
     }
 
-    /// Those with these keys; a key that no sample has changes nothing.
+    /// Selects the samples with these keys; keys that no sample has are ignored.
     #[must_use]
     pub fn keys(keys: HashSet<String>) -> Self {
         Self::new(move |sample| keys.contains(sample.key))
@@ -100,9 +101,10 @@ impl Select {
             let known = |never: &Arc<HashSet<Digest>>| {
                 sample.digest.is_some_and(|digest| never.contains(&digest))
             };
-            dealt.as_ref().is_none_or(|dealt| dealt(sample.number))
+            // First, so that it is told of every sample.
+            self.only.as_ref().is_none_or(|only| only.0(sample))
+                && dealt.as_ref().is_none_or(|dealt| dealt(sample.number))
                 && !self.never.as_ref().is_some_and(known)
-                && self.only.as_ref().is_none_or(|only| only.0(sample))
         }
     }
 }

@@ -21,7 +21,7 @@ impl Column {
     }
 }
 
-/// A field of all samples of a batch.
+/// The values of one field for all samples of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values<'a> {
     /// Numbers of one type and shape.
@@ -31,7 +31,7 @@ pub enum Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The numbers, where it has those.
+    /// The numbers; `None` if the field holds bytes.
     #[must_use]
     pub fn array(&self) -> Option<&Array<'a>> {
         match self {
@@ -40,7 +40,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The bytes, where it has those.
+    /// The bytes; `None` if the field holds numbers.
     #[must_use]
     pub fn bytes(&self) -> Option<&'a [Vec<u8>]> {
         match self {
@@ -62,7 +62,7 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// The numbers as `T`; `None` where they are of another type.
+    /// The numbers as `T`; `None` if they are of another type.
     #[must_use]
     pub fn values<T: Element>(&self) -> Option<&'a [T]> {
         <[T]>::ref_from_bytes(self.bytes).ok().filter(|_| T::DTYPE == self.dtype)

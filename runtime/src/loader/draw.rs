@@ -1,11 +1,11 @@
-//! How often samples come.
+//! How often each sample is drawn.
 
 use super::chosen::Chosen;
 use crate::Error;
 use crate::order::{DrawnBy, Draws, Weights};
 
-/// How often each sample comes. An epoch has as many positions as there are samples, whatever is
-/// drawn for them.
+/// How often each sample of a split is drawn in an epoch. An epoch has as many positions as there
+/// are samples, whatever is drawn for them.
 #[derive(Debug, Clone, Default)]
 pub enum Draw {
     /// Once an epoch.
@@ -43,7 +43,7 @@ impl Draw {
                 let weights = weights.as_slice();
                 if weights.len() as u64 != n_all {
                     let n = weights.len();
-                    return fail(format!("there are {n} weights for {n_all} samples"));
+                    return fail(format!("{n} weights were given for {n_all} samples"));
                 }
                 // As many as there are weights at most, which are in memory.
                 let of_chosen =

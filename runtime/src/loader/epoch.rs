@@ -16,7 +16,7 @@ use super::batch_slots::Hold;
 use super::batch_slots::{BatchSlots, Waiting};
 use super::blender::Blender;
 use super::chosen::{Asked, Chosen, choose};
-use super::run::{Run, Span};
+use super::epoch_steps::{Run, Span};
 use super::shards::Shards;
 use super::slot::Slot;
 use super::source::Source;
@@ -67,7 +67,8 @@ pub struct Loader {
     counted: Stats,
     meters: Arc<Meters>,
     ring: Arc<BatchSlots>,
-    _pool: Pool,
+    #[cfg_attr(not(feature = "torch"), expect(dead_code, reason = "dropped, it ends its threads"))]
+    pool: Pool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +116,7 @@ impl Loader {
             counted: Stats { threads, cores, ..Stats::default() },
             meters,
             ring,
-            _pool: pool,
+            pool,
         })
     }
 
@@ -129,13 +130,18 @@ impl Loader {
             return Ok(self);
         }
         let options = LoaderOptions { numbers, layout, ..self.options };
-        // The memory of the slots goes before that of others comes.
         let (bundle, threads) = (Arc::clone(self.source.bundle()), self.counted.threads);
-        drop((self._pool, self.ring, self.source));
+        // Slots have no memory yet, but who brings shards holds room for them as long as a thread
+        // is left.
+        match bundle.source() {
+            None => self.pool.dismiss(),
+            Some(_) => drop(self.pool),
+        }
+        drop((self.ring, self.source));
         let source = Arc::new(Source::new(bundle, &options)?);
         let (about, ring, pool) =
             start(&options, &source, self.about.labelled, threads, &self.meters)?;
-        Ok(Self { options, about, source, ring, _pool: pool, ..self })
+        Ok(Self { options, about, source, ring, pool, ..self })
     }
 
     /// Type and number of channels of the images in a batch.
@@ -160,8 +166,8 @@ impl Loader {
         self.ring.hold(hold)
     }
 
-    /// The batches of `epoch`, from its start; from where [`Loader::restore`] left
-    /// off when that was the last call and of this epoch.
+    /// Begins `epoch` and returns its batches: from its start, or from the restored position if the
+    /// last call was [`Loader::restore`] with a state of this epoch.
     ///
     /// Threads begin at once, or began before ([`LoaderOptions::across_epochs`]). Dropping the
     /// [`Epoch`] anywhere ends it.
@@ -170,8 +176,8 @@ impl Loader {
         Epoch { loader: self }
     }
 
-    /// The batches of `epoch`, begun as by [`Loader::epoch`], and of those after it, without
-    /// end. An error ends it, and so does an epoch without steps.
+    /// Returns the batches of `epoch`, begun as by [`Loader::epoch`], and then of all later epochs,
+    /// without end. An error ends it, and so does an epoch without steps.
     pub fn stream(&mut self, epoch: u64) -> Stream<'_> {
         self.begin(epoch);
         Stream { loader: self, ended: false }
@@ -198,7 +204,7 @@ impl Loader {
         }
     }
 
-    /// The next batch of the epoch begun last; `None` after its last, and after an error.
+    /// Returns the next batch of the current epoch; `None` after the last batch and after an error.
     pub fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
         let UnderWay { span, step, .. } = self.under_way?;
         let taken = self.take(span, step).transpose();
@@ -213,15 +219,15 @@ impl Loader {
         taken
     }
 
-    /// Waits until [`Loader::next_batch`] would return at once, and no longer than `at_most`;
-    /// whether it would. For owners that look at something else meanwhile, such as the signals
-    /// of another language.
+    /// Waits up to `at_most` until [`Loader::next_batch`] would return at once; returns whether it
+    /// would. For owners that look at something else meanwhile, such as the signals of another
+    /// language.
     #[must_use]
     pub fn wait(&self, at_most: Duration) -> bool {
         self.under_way.is_none_or(|now| self.ring.wait(now.step, at_most, &self.meters))
     }
 
-    /// Ends the epoch begun last, if its batches were not all taken.
+    /// Ends the current epoch early, if not all of its batches were taken.
     pub fn leave(&mut self) {
         if self.under_way.is_some() {
             self.ring.abandon();
@@ -244,7 +250,7 @@ impl Loader {
         Run { order, chosen, epoch, span, rank, world_size }
     }
 
-    /// Where the training stands: counts batches handed out, not those made ahead.
+    /// Returns the state to save in a checkpoint: counts batches handed out, not those made ahead.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         LoaderState {
@@ -261,8 +267,8 @@ impl Loader {
         }
     }
 
-    /// Goes to where `state` was taken: the next [`Loader::epoch`] of its epoch
-    /// begins there. Arithmetic alone; nothing is read or made again.
+    /// Continues where `state` was taken: the next [`Loader::epoch`] of its epoch begins there.
+    /// Arithmetic alone; nothing is read or made again.
     ///
     /// What the state has of a tally goes on at rank 0, so that the tallies of all ranks add up
     /// to the epoch's when all restore the same state, which has that of all ranks.
@@ -296,7 +302,7 @@ impl Loader {
         self.chosen.n_left_out()
     }
 
-    /// What [`Loader::n_steps`] of a loader with these options is, without making one.
+    /// Computes [`Loader::n_steps`] for these options without making a loader.
     ///
     /// # Errors
     /// [`Error::Option`] naming the option that cannot be; [`Error::Bundle`].
@@ -312,25 +318,25 @@ impl Loader {
         self.span(0).n_steps()
     }
 
-    /// Batches of the epoch begun last that are still to come.
+    /// The number of batches of the current epoch that were not taken yet.
     #[must_use]
     pub fn n_steps_left(&self) -> u64 {
         self.under_way.map_or(0, |under_way| under_way.span.n_steps() - under_way.step)
     }
 
-    /// What it was told.
+    /// The options that the loader was made with.
     #[must_use]
     pub fn options(&self) -> &LoaderOptions {
         &self.options
     }
 
-    /// The bundle that it reads.
+    /// The bundle that the loader reads.
     #[must_use]
     pub fn bundle(&self) -> &Arc<Bundle> {
         self.source.bundle()
     }
 
-    /// What each phase did and waited since the loader was made.
+    /// Returns how long each phase has worked and waited since the loader was made.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counted;
@@ -390,7 +396,7 @@ impl Epoch<'_> {
         self.loader.stats()
     }
 
-    /// Batches still to come.
+    /// The number of batches of this epoch that were not taken yet.
     #[must_use]
     pub fn n_steps_left(&self) -> u64 {
         self.loader.n_steps_left()

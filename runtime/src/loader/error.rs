@@ -2,7 +2,7 @@
 
 use std::io;
 
-use gular_bundle::{NotBrought, Split};
+use gular_bundle::{NotBrought, Row, Split};
 use gular_files::Size;
 
 /// What went wrong in the loader.
@@ -10,21 +10,21 @@ use gular_files::Size;
 #[non_exhaustive]
 pub enum LoaderError {
     /// A sample is not an image that can be decoded.
-    #[error("sample `{key}` (row {row} of shard `{shard}`): {source}")]
+    #[error("cannot decode sample `{key}` (row {row} of shard `{shard}`): {source}")]
     Decode {
         /// The sample.
         key: String,
         /// Its shard's file name.
         shard: String,
         /// Its row in the shard.
-        row: usize,
+        row: Row,
         /// What is wrong with it.
         source: gular_codec::Error,
     },
     /// The bundle's samples are nothing the loader can make pictures of.
     #[error(
-        "the bundle has {found}, expected encoded images, or pixels [height, width, channels] of \
-         u8, u16, i8, i16, f16, bf16 or f32"
+        "the bundle has {found}; expected a field `image` with encoded images, or with pixels of \
+        shape [height, width, channels] and type u8, u16, i8, i16, f16, bf16 or f32"
     )]
     NoImages {
         /// What it has.
@@ -32,7 +32,7 @@ pub enum LoaderError {
     },
     /// A mask has another size than the image that it is moved with.
     #[error(
-        "sample `{key}` (row {row} of shard `{shard}`): its mask has {} x {} pixels, its image {} x {}",
+        "the mask of sample `{key}` (row {row} of shard `{shard}`) has {} x {} pixels, but its image has {} x {}",
         mask.0, mask.1, image.0, image.1
     )]
     MaskSize {
@@ -41,14 +41,16 @@ pub enum LoaderError {
         /// Its shard's file name.
         shard: String,
         /// Its row in the shard.
-        row: usize,
+        row: Row,
         /// (width, height) of the mask, upright.
         mask: (u32, u32),
         /// (width, height) of the image, upright.
         image: (u32, u32),
     },
     /// A batch was asked for while all of them are held.
-    #[error("all {slots} batches in memory are still in use, none can be filled")]
+    #[error(
+        "the next batch cannot be loaded: the program still holds all {slots} batches that fit in memory"
+    )]
     AllLent {
         /// The loader's slots.
         slots: usize,
@@ -58,8 +60,8 @@ pub enum LoaderError {
     Shard(NotBrought),
     /// The node's cache has no room for the shards that are needed at a time.
     #[error(
-        "split `{split}` needs {shards} of its {of} shards at a time; that needs a cache of {}, and the limit is {}",
-        Size(*needed), Size(*limit)
+        "the cache is too small: split `{split}` needs {shards} of its {of} shards at a time, which take {}{}, and the cache's limit is {}",
+        Size(*needed), held_by(*others), Size(*limit)
     )]
     NoRoom {
         /// The split.
@@ -70,11 +72,13 @@ pub enum LoaderError {
         of: usize,
         /// Bytes that the cache needs for them and all else that it keeps.
         needed: u64,
+        /// Those of them that are promised to other loaders and open files of this process.
+        others: u64,
         /// Its limit.
         limit: u64,
     },
     /// Samples of an epoch were not delivered as its order says.
-    #[error("epoch {epoch} did not deliver the samples of its order: {what}")]
+    #[error("epoch {epoch} did not deliver exactly the samples that it should: {what}")]
     Delivered {
         /// The epoch, from 0.
         epoch: u64,
@@ -82,13 +86,15 @@ pub enum LoaderError {
         what: String,
     },
     /// Nobody counted what an epoch delivered from its start.
-    #[error("epoch {epoch} was resumed from a state without a tally")]
+    #[error(
+        "it cannot be checked that epoch {epoch} delivered each sample once: the saved state has no tally of samples"
+    )]
     Uncounted {
         /// The epoch, from 0.
         epoch: u64,
     },
     /// A wait ended because the process was asked to stop.
-    #[error("stopped while waiting for a batch")]
+    #[error("loading was stopped before the next batch was ready")]
     Stopped,
     /// The allocator refused the batch slots.
     #[error("not enough memory for {bytes} bytes of batches")]
@@ -107,7 +113,9 @@ pub enum LoaderError {
         source: io::Error,
     },
     /// A decoder or the training's own function panicked; the loader goes on.
-    #[error("a decoder or `augment` panicked on sample `{key}`: {message}")]
+    #[error(
+        "the program failed on sample `{key}`, in a decoder or in `augment` (a panic): {message}"
+    )]
     Panicked {
         /// The sample.
         key: String,
@@ -115,36 +123,49 @@ pub enum LoaderError {
         message: String,
     },
     /// A thread of the loader ended by a panic of its own.
-    #[error("a thread of the loader panicked")]
+    #[error("a thread of the loader failed (a panic)")]
     Broken,
 }
 
 impl LoaderError {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Decode { .. } | Self::MaskSize { .. } => {
-                "repair these images and pack again, or leave them out of training"
+                "repair this image and pack again, or leave such images out of training"
             }
             Self::NoImages { .. } => "the bundle's manifest lists its fields",
-            Self::AllLent { .. } => "drop each batch before asking for the next, or raise `slots`",
+            Self::AllLent { .. } => {
+                "release each batch before asking for the next one, or raise `slots`"
+            }
             Self::Memory { .. } => "use smaller batches or fewer `slots`",
             Self::Thread { .. } => "use fewer threads, or raise the limit (`ulimit -u`)",
             Self::Uncounted { .. } => {
-                "states of earlier builds have no tally; counting starts with the next epoch"
+                "states saved by earlier builds have no tally; the next epoch is checked again"
             }
             Self::Delivered { .. } => {
-                "add up the tallies of all ranks before saving a state, and restore the same state on all ranks; if you do, please report this as a bug"
+                "add up the tallies of all ranks before saving a state, and restore the same state on all ranks; if your program does this, please report a bug"
             }
             Self::Panicked { .. } => {
-                "if it is not in your own `augment`, please report it as a bug, with the sample"
+                "unless the fault is in your own `augment`, please report this as a bug, with the sample"
             }
             Self::Broken => "please report this as a bug, with the sample",
+            Self::NoRoom { others: 1.., .. } => {
+                "close the other loaders of this bundle, raise the cache's limit, or use order `window` with fewer shards per window"
+            }
             Self::NoRoom { .. } => {
-                "raise the cache's limit, or use order `window` with fewer shards per window"
+                "raise the cache's limit, or use the order `window` with fewer shards per window"
             }
             Self::Stopped | Self::Shard(_) => return None,
         })
+    }
+}
+
+/// What of a room is not free, in words.
+fn held_by(others: u64) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" with the {} of other loaders of this process", Size(others)),
     }
 }

@@ -76,14 +76,18 @@ impl Fields {
             let Some((at, field)) = at.and_then(|at| Some((FieldIdx(at), fields.get(at)?))) else {
                 let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
                 let names = names.join("`, `");
-                return Err(refuse(format!("the bundle has no field `{name}`, but `{names}`")));
+                return Err(refuse(format!(
+                    "the bundle has no field `{name}`; its fields are `{names}`"
+                )));
             };
             if field.is_image() || field.is_label() || columns.iter().any(|c| c.field == at) {
-                return Err(refuse(format!("`{name}` is in every batch already")));
+                return Err(refuse(format!("every batch contains `{name}` already")));
             }
             let (kind, fixed) = if name == "mask" {
                 if image.is_none() {
-                    return Err(refuse("masks belong to images, and the bundle has none".into()));
+                    return Err(refuse(
+                        "masks belong to images, and the bundle has no images".into(),
+                    ));
                 }
                 mask_field(field, options).map_err(refuse)?
             } else {

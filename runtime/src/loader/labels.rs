@@ -33,6 +33,8 @@ pub enum UnknownLabels {
 
 /// The error of a class that is unknown.
 pub(super) fn refused(what: &str) -> Error {
-    let reason = format!("{what}: choose `Drop` or `Ignore`");
+    let reason = format!(
+        "{what}: choose `Drop` to leave them out, or `Ignore` to leave them out of loss and accuracy"
+    );
     Error::Option { option: "unknown_labels", reason }
 }

@@ -25,7 +25,7 @@ pub struct Mix {
     ended: bool,
 }
 
-/// Where a [`Mix`] stands.
+/// The state of a [`Mix`], as a checkpoint keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MixState {
     /// The seed by which loaders are drawn.
@@ -39,7 +39,7 @@ pub struct MixState {
 }
 
 impl Mix {
-    /// Mixes loaders of the given weights. All ranks give the same loaders in the same order.
+    /// Mixes loaders with the given weights. All ranks give the same loaders in the same order.
     ///
     /// # Errors
     /// [`Error::Option`] where a loader has no steps or is of another rank, or all weights are 0.
@@ -51,17 +51,17 @@ impl Mix {
         let first = loaders.first().map(seat);
         for (i, loader) in loaders.iter().enumerate() {
             if Some(seat(loader)) != first {
-                return fail("rank", format!("loader {i} of the mix is for another rank"));
+                return fail("rank", format!("loader {i} of the mix was made for another rank"));
             }
             if loader.n_steps() == 0 {
-                return fail("split", format!("loader {i} of the mix has no steps"));
+                return fail("split", format!("loader {i} of the mix has no batches"));
             }
         }
         let next = loaders.iter().map(|loader| loader.state().epoch).collect();
         Ok(Self { loaders, weights, draws, seed, step: 0, next, begun: false, ended: false })
     }
 
-    /// Which of several loaders with these weights step `step` takes its batch from.
+    /// Returns which of several loaders with these weights gives the batch of step `step`.
     ///
     /// # Errors
     /// [`Error::Option`] where all weights are 0.
@@ -80,20 +80,20 @@ impl Mix {
         })
     }
 
-    /// The loaders, to ask them.
+    /// The loaders that are mixed.
     #[must_use]
     pub fn loaders(&self) -> &[Loader] {
         &self.loaders
     }
 
-    /// Where the training stands, after the batches taken so far.
+    /// Returns the state after the batches taken so far.
     #[must_use]
     pub fn state(&self) -> MixState {
         let loaders = self.loaders.iter().map(Loader::state).collect();
         MixState { seed: self.seed, weights: self.weights.clone(), step: self.step, loaders }
     }
 
-    /// Goes to where `state` was taken, with any number of ranks.
+    /// Continues where `state` was taken, with any number of ranks.
     ///
     /// # Errors
     /// [`Error::Option`] for a state of another mix; those of [`Loader::restore`].
@@ -102,7 +102,7 @@ impl Mix {
             || state.loaders.len() != self.loaders.len()
         {
             let reason = format!(
-                "the state is of a mix with seed {} and weights {:?}, this one has {} and {:?}",
+                "the state was saved with seed {} and weights {:?}, but this mix has {} and {:?}",
                 state.seed, state.weights, self.seed, self.weights
             );
             return Err(Error::Option { option: "weights", reason });
@@ -115,7 +115,8 @@ impl Mix {
         Ok(())
     }
 
-    /// The next batch, and the number of the loader it is of. `None` after an error.
+    /// Returns the next batch, and the number of the loader that it comes from. `None` after an
+    /// error.
     pub fn next_batch(&mut self) -> Option<Result<(usize, Batch), Error>> {
         if self.ended {
             return None;

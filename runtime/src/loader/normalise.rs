@@ -27,15 +27,15 @@ impl Default for Normalise {
 }
 
 impl Normalise {
-    /// Values / scale, and nothing else: 0 to 1 for `u8` and `u16`.
+    /// Divides values by `scale` and does nothing else: 0 to 1 for `u8` and `u16`.
     #[must_use]
     pub fn scaled() -> Self {
         Self { scale: None, mean: vec![0.0], std: vec![1.0] }
     }
 
-    /// By the mean and standard deviation of the training pixels, as the bundle's manifest has
-    /// them, so that those have mean 0 and standard deviation 1; `None` where it has none, or
-    /// where a channel has one value alone.
+    /// Normalises with the mean and standard deviation of the training pixels in the bundle's
+    /// manifest, so that these pixels get mean 0 and standard deviation 1. `None` if the manifest
+    /// has no statistics, or if all values of a channel are equal.
     #[must_use]
     pub fn of_manifest(manifest: &Manifest) -> Option<Self> {
         let statistics = manifest.statistics.as_ref().filter(|found| found.pixels > 0)?;
@@ -57,7 +57,7 @@ impl Normalise {
         let fits = |values: &[f32]| values.len() == 1 || values.len() == channels;
         if !fits(&self.mean) || !fits(&self.std) {
             return Some(format!(
-                "it has {} means and {} standard deviations, the images {channels} channels",
+                "it has {} means and {} standard deviations, but the images have {channels} channels",
                 self.mean.len(),
                 self.std.len()
             ));

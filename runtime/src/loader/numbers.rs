@@ -2,7 +2,7 @@
 
 use gular_bundle::Dtype;
 
-/// What the pixels of a batch become.
+/// The type that the pixels of a batch are converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Numbers {
     /// `f32`, normalised.
@@ -17,7 +17,7 @@ pub enum Numbers {
 }
 
 impl Numbers {
-    /// The type of these, of pixels of type `stored`.
+    /// The resulting type of pixels that are stored as `stored`.
     #[must_use]
     pub fn dtype(self, stored: Dtype) -> Dtype {
         match self {
@@ -29,7 +29,7 @@ impl Numbers {
     }
 }
 
-/// How the numbers of a picture lie in memory.
+/// How the numbers of a picture are laid out in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// Plane by plane, `[n, channels, height, width]`: `torch.contiguous_format`.
@@ -40,7 +40,7 @@ pub enum Layout {
     ChannelsLast,
 }
 
-/// How many bits the pixels of a batch have, where they are whole numbers without a sign.
+/// How many bits the pixels of a batch have, if they are unsigned integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Depth {
     /// As the bundle says: pixels of payload `raw` those of their field, encoded images 8. An

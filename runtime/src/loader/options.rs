@@ -1,4 +1,4 @@
-//! What a loader is told.
+//! The options of a loader.
 
 use std::time::Duration;
 
@@ -109,13 +109,14 @@ pub enum OnBadSample {
 }
 
 impl LoaderOptions {
-    /// As [`LoaderOptions::new`], for this rank of a training: its share of the samples.
+    /// Makes the same options as [`LoaderOptions::new`] for one rank of a training: its share of
+    /// the samples.
     #[must_use]
     pub fn for_ranks(split: Split, ranks: &Ranks) -> Self {
         Self { rank: ranks.rank, world_size: ranks.world_size, ..Self::new(split) }
     }
 
-    /// `split` for a process that trains alone: order `elastic` with seed 0, batches of 64,
+    /// Loads `split` in a process that trains alone: order `elastic` with seed 0, batches of 64,
     /// random crops of 224 pixels for `train` and the middle 224 for the others.
     ///
     /// Where several ranks train together, each of them would take all samples:
@@ -168,18 +169,23 @@ impl LoaderOptions {
             return fail("blend", reason);
         }
         if self.slots < 2 {
-            return fail("slots", format!("it is {}, at least 2 are needed", self.slots));
+            return fail("slots", format!("it is {}, expected at least 2", self.slots));
         }
         if self.rank >= self.world_size {
-            let reason = format!("it is {} of {} ranks", self.rank, self.world_size);
+            let reason = format!(
+                "rank {} does not exist among {} ranks, which count from 0",
+                self.rank, self.world_size
+            );
             return fail("rank", reason);
         }
         if let Some(reason) = self.select.fault() {
             return fail("select", reason);
         }
         if !matches!((&self.draw, self.order.kind), (Draw::EachOnce, _) | (_, OrderKind::Elastic)) {
-            let reason =
-                format!("samples are drawn in order `elastic` only, not {:?}", self.order.kind);
+            let reason = format!(
+                "samples can be drawn by weight only in the order `elastic`, not {:?}",
+                self.order.kind
+            );
             return fail("draw", reason);
         }
         self.transform.fault().map_or(Ok(()), |reason| fail("transform", reason))

@@ -22,7 +22,7 @@ enum Digests {
     Index(Arc<Index>),
 }
 
-/// How an epoch was delivered, in words: `1,281,167 samples, each once`.
+/// A sentence about how an epoch was delivered: `1,281,167 samples, each once`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivered {
     /// Positions delivered, all of them with the sample that the order has there.
@@ -80,7 +80,7 @@ impl Loader {
         self.compare_delivered(state, &expected)
     }
 
-    /// Positions that a tally in `state` must have.
+    /// Returns how many positions a tally in `state` must have.
     ///
     /// # Errors
     /// [`Error::State`], [`LoaderError::Uncounted`].
@@ -100,7 +100,7 @@ impl Loader {
         Ok(if cut { n_positions - left_out } else { n_positions })
     }
 
-    /// The tally that `positions` of `epoch` must add up to.
+    /// Computes the tally that `positions` of `epoch` must add up to.
     ///
     /// # Errors
     /// [`Error::Bundle`] where an index cannot be read.
@@ -127,7 +127,7 @@ impl Loader {
         Ok(tally)
     }
 
-    /// The last part of [`Loader::check_delivered`]: `expected` is of the positions up to
+    /// Does the last part of [`Loader::check_delivered`]: `expected` is of the positions up to
     /// [`Loader::due`].
     ///
     /// # Errors

@@ -122,8 +122,9 @@ impl Shards {
         }
         let promised = bytes.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         source.room().promise(promised).map_err(|needed| {
-            let (limit, shards) = (source.room().limit(), bytes.len());
-            LoaderError::NoRoom { split, shards, of: n_shards, needed, limit }
+            let (room, shards) = (source.room(), bytes.len());
+            let (others, limit) = (room.bytes().saturating_sub(room.free()), room.limit());
+            LoaderError::NoRoom { split, shards, of: n_shards, needed, others, limit }
         })?;
         let (source, bundle, cancel) =
             (Arc::clone(source), Arc::clone(bundle), AtomicBool::new(false));
@@ -389,7 +390,7 @@ mod tests {
 
     use super::super::ahead::{Ahead, FETCHERS};
     use super::super::batch_slots::{BatchSlots, Waiting};
-    use super::super::run::{Run, Span};
+    use super::super::epoch_steps::{Run, Span};
     use super::super::source::Source;
     use super::super::stats::Meters;
     use super::*;
@@ -513,6 +514,18 @@ mod tests {
             overtakes.join().unwrap().unwrap();
         });
         assert_eq!(*brought.lock().unwrap(), [first_shard, second_shard]);
+    }
+
+    #[cfg(feature = "torch")]
+    #[test]
+    fn a_loader_made_again_with_other_numbers_takes_its_room_once() {
+        let made = made();
+        let bytes = made.bundle.manifest().shards.iter().map(|shard| shard.file.bytes);
+        let room = Room::new(bytes.max().unwrap(), 0);
+        let (bring, waited_for) = (Box::new(|_| ()), Box::new(|_| ()));
+        let (bundle, options) = open(made.dir.path(), Script { room, bring, waited_for });
+        let loader = Loader::new(bundle, options).unwrap();
+        loader.with_numbers(crate::Numbers::F32, crate::Layout::Contiguous).unwrap();
     }
 
     fn broken(dir: &Path) -> Result<Loader, Error> {

@@ -101,11 +101,7 @@ pub(super) fn reserve(len: usize) -> Option<Vec<u8>> {
 /// which the kernel brings when it is first written to.
 fn huge(memory: &mut BytesMut) {
     if memory.len() >= HUGE_PAGE {
-        let (start, len) = (memory.as_mut_ptr().cast(), memory.len());
-        // SAFETY: whole pages that this owns. The advice changes no byte of them, and where the
-        // kernel does not take it, all is as before.
-        #[expect(unsafe_code, reason = "advice to the kernel about memory of our own")]
-        let _ = unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxHugepage) };
+        gular_files::advise_huge_pages(memory);
     }
 }
 

@@ -365,9 +365,10 @@ impl Source {
         match (entry.label(), self.unknown_labels) {
             (Some(UNKNOWN), UnknownLabels::Ignore) => Ok(Some(IGNORED_LABEL)),
             // Of a split with too many shards to be looked through at the start.
-            (Some(UNKNOWN), _) => {
-                Err(labels::refused(&format!("sample `{}` has no class", self.name(ticket.sample))))
-            }
+            (Some(UNKNOWN), _) => Err(labels::refused(&format!(
+                "sample `{}` has no known class",
+                self.name(ticket.sample)
+            ))),
             (label, _) => Ok(label.map(i64::from)),
         }
     }
@@ -534,7 +535,7 @@ impl Source {
         let key = shard.key(id.row).ok().flatten().unwrap_or_default();
         let entry = id.shard.of(&self.bundle.manifest().shards);
         let shard = entry.map(|s| s.file.name.to_string()).unwrap_or_default();
-        let row = id.row.0;
+        let row = id.row;
         match unmade {
             Unmade::Undecodable(source) => LoaderError::Decode { key, shard, row, source }.into(),
             Unmade::Mask { mask, image } => {
@@ -588,7 +589,7 @@ mod tests {
     };
 
     use super::super::batch_slots::{BatchSlots, Waiting};
-    use super::super::run::{Run, Span};
+    use super::super::epoch_steps::{Run, Span};
     use super::*;
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
 

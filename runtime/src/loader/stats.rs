@@ -50,7 +50,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// In a word or two.
+    /// The name of this stage, in a word or two.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl Stats {
         self.time[phase as usize]
     }
 
-    /// What was added after `earlier`, an earlier answer of the same loader.
+    /// Returns the sums since `earlier`, which is an earlier answer of the same loader.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut time = self.time;
@@ -119,15 +119,15 @@ impl Stats {
         }
     }
 
-    /// Samples handed out a second of an epoch; 0 before the first.
+    /// The number of samples handed out per second of an epoch; 0 before the first sample.
     #[must_use]
     pub fn images_per_second(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         if seconds > 0.0 { self.images as f64 / seconds } else { 0.0 }
     }
 
-    /// What is waited for, once there is something to say; of a while,
-    /// [`Stats::since`] its begin.
+    /// Returns what the training waits for most; `None` before enough was measured. For a part of
+    /// the training, use it on [`Stats::since`].
     #[must_use]
     pub fn waited_for(&self) -> Option<Stage> {
         let [read, check, decode, ..] = self.time;
@@ -145,18 +145,18 @@ impl Stats {
         }
     }
 
-    /// Which side waits for the other, once there is something to say.
+    /// Returns which side waits for the other; `None` before enough was measured.
     #[must_use]
     pub fn bottleneck(&self) -> Option<&'static str> {
         Some(match self.waited_for()? {
-            Stage::Training => "the training: batches are ready when it asks",
-            Stage::Reading => "reading: the storage is slower than the threads",
-            Stage::Checking => "checking digests: samples are hashed when they are first read",
-            Stage::Decoding => "decoding: more cores or smaller images would help",
+            Stage::Training => "the training itself: batches are ready when it asks for them",
+            Stage::Reading => "reading: the storage is slower than the threads that read",
+            Stage::Checking => "checking digests: each sample is hashed when it is first read",
+            Stage::Decoding => "decoding images: more cores or smaller images would help",
         })
     }
 
-    /// What is wrong with the settings, if anything.
+    /// Returns what is wrong with the settings; `None` if nothing is.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         (self.threads > self.cores).then(|| {
@@ -272,7 +272,7 @@ wait for batch        0.80         800.0
 600 samples were read ahead
 10 samples could not be decoded
 7 samples of unknown class were ignored
-the bottleneck is decoding: more cores or smaller images would help
+the bottleneck is decoding images: more cores or smaller images would help
 warning: 4 threads share 2 cores: use one thread per core";
         assert_eq!(stats.to_string(), expected);
         let training = Stats { time: [ms(1); 5], ..stats };

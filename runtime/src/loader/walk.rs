@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gular_bundle::{Bundle, ShardIdx, Split};
 
-use super::run::Run;
+use super::epoch_steps::Run;
 
 /// The place of a sample: the number of its run, its step there, and its row in the step.
 pub(super) type Place = (u64, u64, usize);

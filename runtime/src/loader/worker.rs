@@ -35,6 +35,12 @@ impl Pool {
         }
         Ok(pool)
     }
+
+    /// Ends it without waiting for its threads, which have nothing in the making.
+    #[cfg(feature = "torch")]
+    pub(super) fn dismiss(mut self) {
+        self.threads.clear();
+    }
 }
 
 impl Drop for Pool {
@@ -86,7 +92,7 @@ impl Drop for Alarm<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::batch_slots::Waiting;
-    use super::super::run::{Run, Span};
+    use super::super::epoch_steps::{Run, Span};
     use super::*;
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
 

@@ -49,7 +49,7 @@ impl Metrics {
         Ok(Self { jsonl, events })
     }
 
-    /// Writes `values` (name, value) as of `step`, the number of steps done.
+    /// Writes `values` (name, value) for `step`, the number of steps done.
     ///
     /// Both files have them when this returns. Of the step it was resumed at, what the run before
     /// has logged of the same names is not logged again. A value that is not a number is
@@ -74,7 +74,7 @@ fn check_names(values: &[(&str, f64)]) -> Result<(), Error> {
     for (name, _) in values {
         let reason = match *name {
             "" => "it is empty",
-            "step" | "epoch" | "wall" => "every line has a value of this name",
+            "step" | "epoch" | "wall" => "every line already has a value of this name",
             name if !seen.insert(name) => "it is given twice",
             _ => continue,
         };

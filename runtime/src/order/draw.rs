@@ -22,7 +22,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// As they are.
+    /// Keeps the weights as they are given.
     #[must_use]
     pub fn new(weights: Vec<u32>) -> Self {
         let numbered = weights.iter().zip(0..);
@@ -31,8 +31,8 @@ impl Weights {
         Self { weights: weights.into(), checksum }
     }
 
-    /// Scaled so that the largest is 2³² − 1; `None` where one is negative or no number, or all
-    /// are 0.
+    /// Scales weights so that the largest becomes 2³² − 1; `None` if one is negative or not a
+    /// number, or if all are 0.
     #[must_use]
     pub fn scaled(weights: &[f64]) -> Option<Self> {
         let largest = weights.iter().copied().fold(0.0, f64::max);
@@ -42,7 +42,7 @@ impl Weights {
             .then(|| Self::new(weights.iter().map(scaled).collect()))
     }
 
-    /// One per sample.
+    /// The weights, one per sample.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         &self.weights

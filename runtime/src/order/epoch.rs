@@ -13,7 +13,7 @@ use super::keyed::{KeyedPermutation, key};
 use super::mt19937::Generator;
 use super::pytorch::{Permutation, distributed_lengths, randperm};
 
-/// Which order samples come in.
+/// The kind of order in which samples are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrderKind {
     /// Bit-identical to PyTorch's `DistributedSampler`: pads with repeated
@@ -32,7 +32,7 @@ pub enum OrderKind {
     },
 }
 
-/// What fixes the order of every epoch.
+/// The settings that determine the order of every epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderSpec {
     /// Which order.
@@ -45,7 +45,7 @@ pub struct OrderSpec {
 }
 
 impl OrderSpec {
-    /// Positions of an epoch over `n` samples: the samples, and with `torch` the
+    /// The number of positions of an epoch over `n` samples: the samples, and with `torch` the
     /// padding, or less what is cut.
     #[must_use]
     pub fn n_positions(&self, n: u64, world_size: u64) -> u64 {
@@ -126,7 +126,7 @@ impl EpochOrder {
         self.n_positions
     }
 
-    /// The sample at `position`, `None` past the last.
+    /// Returns the sample at `position`; `None` past the last one.
     #[must_use]
     pub fn sample_at(&self, position: u64) -> Option<u64> {
         if position >= self.n_positions || self.n_samples == 0 {
@@ -185,7 +185,8 @@ impl EpochOrder {
         }))
     }
 
-    /// The samples rank `rank` takes from positions `from..to`, `from` being where a step starts.
+    /// Returns the samples that rank `rank` takes from positions `from..to`; a step must start at
+    /// `from`.
     pub fn rank_samples(
         &self,
         from: u64,

@@ -52,7 +52,7 @@ impl KeyedPermutation {
         Self { n, half: bits.div_ceil(2), rounds }
     }
 
-    /// Where `position` goes.
+    /// Returns the number that `position` is mapped to.
     ///
     /// # Panics
     /// When `position` is not below `n`: its cycle may have nothing below `n`.
@@ -83,21 +83,21 @@ impl KeyedPermutation {
 pub struct KeyedRng(u64);
 
 impl KeyedRng {
-    /// The numbers of sample `sample`: stream 2⁶³ + `sample` of (seed, epoch).
+    /// Makes the random numbers of sample `sample`: stream 2⁶³ + `sample` of (seed, epoch).
     #[must_use]
     pub fn of_sample(seed: u64, epoch: u64, sample: u64) -> Self {
         Self(key(seed, epoch, sample | 1 << 63))
     }
 
-    /// What [`KeyedRng::of_sample`] is told for a sample that is at `position` and at others
-    /// too, so that it does not become the same everywhere.
+    /// Returns the number to give to [`KeyedRng::of_sample`] for a sample that an epoch has several
+    /// times, here at `position`, so that its augmentations differ.
     #[must_use]
     pub const fn of_position(position: u64) -> u64 {
         position | 1 << 62
     }
 
-    /// What [`KeyedRng::of_sample`] is told for what all samples of a step share, which has
-    /// `position` as the first of all ranks.
+    /// Returns the number to give to [`KeyedRng::of_sample`] for random numbers that all samples of
+    /// a step share; `position` is the first one of the step, over all ranks.
     #[must_use]
     pub const fn of_step(position: u64) -> u64 {
         position | 1 << 61

@@ -1,4 +1,4 @@
-//! How far an epoch has come, in a form that resumes without reading anything.
+//! The position in an epoch, in a form from which a loader resumes without reading data.
 
 use gular_bundle::{Digest, Split};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::Tally;
 use super::epoch::OrderKind;
 use super::written::Written;
 
-/// What an order draws by, as a state keeps it.
+/// How an order draws samples, as a state records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DrawnBy {
     /// It does not draw: each sample comes once.
@@ -20,7 +20,7 @@ pub enum DrawnBy {
     Class,
 }
 
-/// What a checkpoint keeps of a loader.
+/// The state of a loader, as a checkpoint keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct LoaderState {
@@ -47,12 +47,12 @@ pub struct LoaderState {
     pub tally: Option<Tally>,
 }
 
-/// Why a loader cannot go on from a state.
+/// Why a loader cannot continue from a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// The state is of another bundle.
-    #[error("the state was saved with bundle {found}, this loader reads {expected}")]
+    #[error("the state was saved with the bundle {found}, but this loader reads {expected}")]
     OtherBundle {
         /// The loader's bundle.
         expected: Digest,
@@ -60,7 +60,7 @@ pub enum StateError {
         found: Digest,
     },
     /// The state is of another split, order or seed.
-    #[error("the state has {what} {found}, this loader has {expected}")]
+    #[error("the state was saved with {what} {found}, but this loader has {expected}")]
     OtherOrder {
         /// What differs.
         what: &'static str,
@@ -72,15 +72,15 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::OtherBundle { .. } => Some(
-                "resume with the bundle the training began with, or begin a new training in another checkpoint folder",
+                "resume with the bundle that the training began with, or start a new training in another checkpoint folder",
             ),
             Self::OtherOrder { .. } => Some(
-                "resume with the options the training began with; only `elastic` and `window` take another world size",
+                "resume with the options that the training began with; only the orders `elastic` and `window` allow a different world size",
             ),
         }
     }
@@ -92,7 +92,7 @@ impl LoaderState {
         (self.epoch, self.consumed, self.tally) = (epoch, 0, Some(Tally::default()));
     }
 
-    /// Whether `loader`, in whatever epoch it is, can go on from here.
+    /// Checks whether `loader`, in whatever epoch it is, can continue from this state.
     ///
     /// # Errors
     /// [`StateError`] names what differs.

@@ -22,7 +22,7 @@ const N_POWERS: usize = 7;
 /// Numbers that [`Tally::to_sums`] makes: a flag, and two for each of its own.
 const N_SUMS: usize = 1 + 2 * (2 + N_RANGES + N_POWERS);
 
-/// What was delivered of an epoch so far.
+/// Sums over the samples of an epoch that were delivered so far.
 ///
 /// Tallies of ranks, or of what was done before and after a restart, add up by
 /// [`Tally::join`], in any order.
@@ -45,8 +45,8 @@ pub(crate) enum Differs {
     Within(Range<u64>),
 }
 
-/// What sample `sample` of the split, whose bytes have digest `digest`, adds to a tally at
-/// `position` of `epoch`.
+/// Computes what sample `sample` of the split, with digest `digest`, adds to a tally at `position`
+/// of `epoch`.
 #[must_use]
 pub fn term(epoch: u64, position: u64, sample: u64, digest: &Digest) -> u64 {
     // 64 bytes are one block of BLAKE3, so one round of its compression.
@@ -84,7 +84,7 @@ impl Wrong {
 }
 
 impl Tally {
-    /// Counts the sample of `term`, delivered at `position` of an epoch of `n_positions`.
+    /// Counts the sample with this `term`, delivered at `position` of an epoch of `n_positions`.
     pub fn add(&mut self, term: u64, position: u64, n_positions: u64) {
         self.count += 1;
         let range = &mut self.ranges[range_of(position, n_positions)];

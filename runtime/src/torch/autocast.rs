@@ -1,21 +1,9 @@
 //! Mixed precision in bf16.
 
-use std::ffi::c_int;
-
 use tch::Device;
 
+use super::foreign::Casting;
 use crate::Error;
-
-#[expect(unsafe_code, reason = "libtorch's C++, which tch does not offer")]
-mod foreign {
-    use super::c_int;
-
-    // SAFETY: what `autocast.cpp` defines.
-    unsafe extern "C" {
-        pub(super) fn gular_autocast_begin(gpu: bool) -> c_int;
-        pub(super) fn gular_autocast_end(gpu: bool, before: c_int);
-    }
-}
 
 /// Does `work` as `torch.autocast(device, dtype=torch.bfloat16)` does: products and convolutions
 /// on `device` compute in bf16, with copies of the weights, and what needs more stays in `f32`.
@@ -27,32 +15,13 @@ mod foreign {
 /// # Errors
 /// [`Error::Tensors`] where libtorch has no mixed precision for this device.
 pub fn in_bf16<T>(device: Device, work: impl FnOnce() -> T) -> Result<T, Error> {
-    let gpu = device.is_cuda();
-    // SAFETY: sets flags of this thread, which `Casting` sets back.
-    #[expect(unsafe_code, reason = "libtorch's C++, which tch does not offer")]
-    let before = unsafe { foreign::gular_autocast_begin(gpu) };
-    if before < 0 {
+    let Some(casting) = Casting::begin(device.is_cuda()) else {
         let reason = format!("libtorch refuses mixed precision on {device:?}");
         return Err(Error::Tensors { reason });
-    }
-    let casting = Casting { gpu, before };
+    };
     let done = work();
     drop(casting);
     Ok(done)
-}
-
-/// Ends it, also where the work panics.
-struct Casting {
-    gpu: bool,
-    before: c_int,
-}
-
-impl Drop for Casting {
-    #[expect(unsafe_code, reason = "libtorch's C++, which tch does not offer")]
-    fn drop(&mut self) {
-        // SAFETY: follows the call that gave `before`, on the same thread.
-        unsafe { foreign::gular_autocast_end(self.gpu, self.before) };
-    }
 }
 
 #[cfg(test)]

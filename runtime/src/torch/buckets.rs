@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
-use super::grad::forget;
+use super::foreign::forget_grad;
 use crate::Error;
 
 /// Elements of a bucket: 64 MiB of `f32`. A step needs a few times as much besides the model.
@@ -108,7 +108,7 @@ impl Buckets {
     /// Leaves no variable with a gradient.
     pub(super) fn zero_grad(&mut self) {
         for part in self.buckets.iter_mut().flat_map(|bucket| &mut bucket.parts) {
-            forget(&mut part.variable);
+            forget_grad(&mut part.variable);
         }
     }
 

@@ -72,7 +72,7 @@ impl FromStr for Compute {
 }
 
 impl Place {
-    /// The CPU, where nobody asked for a GPU.
+    /// Computes on the CPU, without looking for a GPU.
     #[must_use]
     pub fn cpu() -> Self {
         Self::Cpu { why: None, hint: None }
@@ -88,7 +88,7 @@ impl Place {
         }
     }
 
-    /// As tch names it.
+    /// The device as a device of tch.
     #[must_use]
     pub fn device(&self) -> Device {
         match self {

@@ -68,7 +68,8 @@ impl TensorBatch {
         self.sample_ids.is_empty()
     }
 
-    /// As [`Batch::soft_labels`]: `f32` of shape `[n, n_classes]`, where the labels are.
+    /// Returns soft labels like [`Batch::soft_labels`]: `f32` of shape `[n, n_classes]`, where the
+    /// labels are.
     ///
     /// # Errors
     /// [`Error::Torch`].
@@ -145,7 +146,7 @@ impl Feed {
         })
     }
 
-    /// The batches of `epoch`, as [`Loader::epoch`].
+    /// Begins `epoch` like [`Loader::epoch`], and returns its batches as tensors.
     pub fn epoch(&mut self, epoch: u64) -> FeedEpoch<'_> {
         let Self { loader, state, .. } = self;
         #[cfg(feature = "cuda")]
@@ -166,13 +167,13 @@ impl Feed {
         }
     }
 
-    /// Where the training stands: counts batches handed out, not those made ahead.
+    /// Returns the state to save in a checkpoint: counts batches handed out, not those made ahead.
     #[must_use]
     pub fn state(&self) -> &LoaderState {
         &self.state
     }
 
-    /// As [`Loader::restore`].
+    /// Continues where a state was taken, like [`Loader::restore`].
     ///
     /// # Errors
     /// [`Error::State`].
@@ -182,7 +183,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The loader, to ask it; its own state is ahead of [`Feed::state`] on a GPU.
+    /// The loader. On a GPU its own state is ahead of [`Feed::state`].
     #[must_use]
     pub fn loader(&self) -> &Loader {
         &self.loader
@@ -213,7 +214,7 @@ impl Feed {
         self.loader.image().map_or(0, |(_, channels)| channels)
     }
 
-    /// As [`Loader::stats`].
+    /// Returns the loader's statistics, like [`Loader::stats`].
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.loader.stats()
@@ -238,13 +239,13 @@ pub struct FeedEpoch<'a> {
 }
 
 impl FeedEpoch<'_> {
-    /// Where the training stands, after the batches handed out so far.
+    /// Returns the state after the batches handed out so far.
     #[must_use]
     pub fn state(&self) -> &LoaderState {
         self.state
     }
 
-    /// As [`Epoch::stats`].
+    /// Returns the loader's statistics, like [`Epoch::stats`].
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.batches.stats()
@@ -256,8 +257,8 @@ impl FeedEpoch<'_> {
         let lent = batch.may_be_kept();
         let batch = Arc::new(batch);
         let field = |name| if lent { lend(&batch, name) } else { copy(&batch, name) };
-        let images =
-            field("image")?.ok_or_else(|| Error::Tensors { reason: "no images".into() })?;
+        let images = field("image")?
+            .ok_or_else(|| Error::Tensors { reason: "the batch has no images".into() })?;
         let labels = match lent {
             true => lend_labels(&batch)?,
             false => Tensor::f_from_slice(batch.labels())?,

@@ -19,7 +19,7 @@ pub struct FeedOptions {
     pub pin: Pin,
     /// Whose memory the batches come to on a GPU.
     pub slots: Slots,
-    /// What makes numbers of pixels on a GPU.
+    /// What converts pixels to numbers on a GPU.
     pub convert: Convert,
     /// Overwrite the memory of a batch before it is used again, so that a reader that
     /// comes too late sees it. For checks; costs time.
@@ -56,7 +56,7 @@ pub enum Pin {
     None,
 }
 
-/// Whose memory batches come to on a GPU.
+/// Who allocates the memory for batches on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Slots {
     /// libtorch's, so that its allocator counts it.

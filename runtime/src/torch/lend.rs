@@ -1,12 +1,11 @@
 //! The numbers of a batch as tensors: its own memory, lent until the last tensor is gone.
 
-use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use gular_bundle::Dtype;
 use tch::{Kind, Tensor};
-use torch_sys::C_tensor;
 
+use super::foreign::{Lent, tensor_over};
 use crate::{Array, Batch, Error, Layout, Values};
 
 /// As libtorch names a type. tch has no names for `u16` and `u32`: these are the next larger.
@@ -24,22 +23,6 @@ pub(super) fn kind(dtype: Dtype) -> Kind {
     }
 }
 
-/// The number of a type in `c10/core/ScalarType.h`.
-fn code(kind: Kind) -> c_int {
-    match kind {
-        Kind::Int8 => 1,
-        Kind::Int16 => 2,
-        Kind::Int => 3,
-        Kind::Int64 => 4,
-        Kind::Half => 5,
-        Kind::Float => 6,
-        Kind::Double => 7,
-        Kind::BFloat16 => 15,
-        // What `kind` gives besides.
-        _ => 0,
-    }
-}
-
 /// Field `name` of `batch` as a tensor; images of shape `[n, channels, height, width]` in any
 /// layout. Where libtorch lacks the type they are copied, else lent.
 pub(super) fn lend(batch: &Arc<Batch>, name: &str) -> Result<Option<Tensor>, Error> {
@@ -48,10 +31,7 @@ pub(super) fn lend(batch: &Arc<Batch>, name: &str) -> Result<Option<Tensor>, Err
         return copy(batch, name);
     }
     let (sizes, strides) = axes(&array, name == "image", batch.layout());
-    // SAFETY: the array is the batch's memory, in which `axes` finds its places.
-    #[expect(unsafe_code, reason = "a tensor over the memory of a batch")]
-    let tensor = unsafe { over(array.bytes.as_ptr(), &sizes, &strides, kind(array.dtype), batch) };
-    tensor.map(Some)
+    tensor_over(batch, Lent::Field(name), (&sizes, &strides), kind(array.dtype)).map(Some)
 }
 
 /// The labels of `batch`, lent.
@@ -60,12 +40,7 @@ pub(super) fn lend_labels(batch: &Arc<Batch>) -> Result<Tensor, Error> {
     if labels.is_empty() {
         return Ok(Tensor::f_from_slice(labels)?);
     }
-    let start = labels.as_ptr().cast::<u8>();
-    // SAFETY: as many `i64`, one after the other, as the tensor is told.
-    #[expect(unsafe_code, reason = "a tensor over the memory of a batch")]
-    unsafe {
-        over(start, &[labels.len() as i64], &[1], Kind::Int64, batch)
-    }
+    tensor_over(batch, Lent::Labels, (&[labels.len() as i64], &[1]), Kind::Int64)
 }
 
 /// As [`lend`], with memory of its own.
@@ -101,65 +76,4 @@ fn axes(array: &Array<'_>, image: bool, layout: Layout) -> (Vec<i64>, Vec<i64>) 
         strides[1..].rotate_right(1);
     }
     (sizes, strides)
-}
-
-#[expect(unsafe_code, reason = "libtorch's C++, which tch does not offer")]
-mod foreign {
-    use super::{C_tensor, c_int, c_void};
-
-    // SAFETY: what `lend.cpp` defines.
-    unsafe extern "C" {
-        pub(super) fn gular_lend(
-            data: *mut c_void,
-            sizes: *const i64,
-            strides: *const i64,
-            n_axes: usize,
-            kind: c_int,
-            owner: *mut c_void,
-            give_back: extern "C" fn(*mut c_void),
-        ) -> *mut C_tensor;
-    }
-}
-
-/// A tensor over memory of `batch`, which it keeps from being filled again.
-///
-/// # Safety
-/// Numbers of `kind` lie from `start` on at all places that `sizes` and `strides` name, in
-/// memory of `batch`.
-#[expect(unsafe_code, reason = "a tensor over the memory of a batch")]
-unsafe fn over(
-    start: *const u8,
-    sizes: &[i64],
-    strides: &[i64],
-    kind: Kind,
-    batch: &Arc<Batch>,
-) -> Result<Tensor, Error> {
-    let owner = Box::into_raw(Box::new(Arc::clone(batch)));
-    // SAFETY: the memory is the batch's, which `owner` keeps until `give_back` is called. It is
-    // written again only then, by a thread that was given it since; a training that writes to
-    // the tensor writes to what nobody else reads, as the batch is lent to nobody else.
-    let tensor = unsafe {
-        foreign::gular_lend(
-            start.cast_mut().cast(),
-            sizes.as_ptr(),
-            strides.as_ptr(),
-            sizes.len(),
-            code(kind),
-            owner.cast(),
-            give_back,
-        )
-    };
-    if tensor.is_null() {
-        let reason = format!("libtorch makes no tensor of {sizes:?} over the memory of a batch");
-        return Err(Error::Tensors { reason });
-    }
-    // SAFETY: a tensor made by `new` in C++, as tch's own are, and owned by nobody else.
-    Ok(unsafe { Tensor::from_ptr(tensor) })
-}
-
-/// The last tensor of a batch's field is gone.
-#[expect(unsafe_code, reason = "a callback of C++")]
-extern "C" fn give_back(owner: *mut c_void) {
-    // SAFETY: made by `over`, and handed over to this one call.
-    drop(unsafe { Box::from_raw(owner.cast::<Arc<Batch>>()) });
 }

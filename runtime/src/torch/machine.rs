@@ -1,13 +1,13 @@
-//! What the bits of a training depend on besides its numbers.
+//! The machine and libraries on which the exact bits of a training depend.
 
 use std::fs;
 
 use gular_files::Env;
 use serde::{Deserialize, Serialize};
 
-/// What computes. On the CPU libtorch, oneDNN and MKL choose their kernels by it, and
-/// another kernel adds up floats in another order: only on an equal machine does a resumed
-/// training end with the same bits.
+/// The hardware and libraries that compute. On the CPU libtorch, oneDNN and MKL choose their
+/// kernels by it, and another kernel adds up floats in another order: only on an equal machine does
+/// a resumed training end with the same bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The kind of processor: architecture, maker, instruction sets that kernels are chosen by,
@@ -26,7 +26,7 @@ const VARIABLES: [&str; 4] =
     ["ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS"];
 
 impl Machine {
-    /// This one, computing on `gpu` if that is not empty.
+    /// Describes this machine, with the GPU `gpu` unless that is empty.
     #[must_use]
     pub fn here(env: &Env, gpu: &str) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// What is not as it was in `earlier`: a word, before, now.
+    /// Lists what differs from `earlier`: a word, before, now.
     #[must_use]
     pub fn changes<'a>(&'a self, earlier: &'a Self) -> Vec<(&'static str, String, String)> {
         let threads = |machine: &Self| machine.threads.to_string();

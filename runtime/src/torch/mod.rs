@@ -11,7 +11,7 @@ mod device;
 mod feed;
 mod feed_options;
 mod fetch;
-mod grad;
+mod foreign;
 mod lend;
 mod machine;
 #[cfg(feature = "cuda")]

@@ -147,63 +147,8 @@ pub(super) fn own(tensor: &Tensor) -> Result<Tensor, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::c_void;
-
+    use super::super::foreign::convert_on_host;
     use super::*;
-
-    #[expect(unsafe_code, reason = "the kernel, compiled for the CPU")]
-    mod foreign {
-        use super::c_void;
-
-        // SAFETY: what `convert_on_host.cpp` defines.
-        unsafe extern "C" {
-            pub(super) fn gular_convert_on_host(
-                wide: bool,
-                number: i32,
-                planar: bool,
-                from: *const c_void,
-                to: *mut c_void,
-                how: *const f32,
-                channels: u32,
-                pixels: u32,
-                images: u32,
-            );
-        }
-    }
-
-    /// What the kernel makes of `images` images of `pixels` pixels; as bytes.
-    #[expect(unsafe_code, reason = "the kernel, compiled for the CPU")]
-    fn on_host(
-        (stored, numbers, layout): (Dtype, Numbers, Layout),
-        from: &[u8],
-        how: &[f32],
-        pixels: usize,
-        images: usize,
-    ) -> Vec<u8> {
-        let channels = how.len() / 3;
-        let mut to =
-            vec![0; images * pixels * channels * numbers.dtype(stored).size_bytes() as usize];
-        let count = |n: usize| u32::try_from(n).unwrap();
-        let (from, into) = (from.as_ptr().cast(), to.as_mut_ptr().cast());
-        // SAFETY: lengths follow from the counts given.
-        unsafe {
-            foreign::gular_convert_on_host(
-                stored == Dtype::U16,
-                [Numbers::F32, Numbers::Bf16, Numbers::F16]
-                    .iter()
-                    .position(|n| *n == numbers)
-                    .unwrap() as i32,
-                layout == Layout::Contiguous,
-                from,
-                into,
-                how.as_ptr(),
-                count(channels),
-                count(pixels),
-                count(images),
-            );
-        }
-        to
-    }
 
     fn bytes_of(tensor: &Tensor, layout: Layout) -> Vec<u8> {
         let laid = match layout {
@@ -245,7 +190,7 @@ mod tests {
                     let plain =
                         Converter::new((numbers, layout), (stored, channels), &how, Device::Cpu);
                     let expected = bytes_of(&plain.unwrap().convert(&tensor).unwrap(), layout);
-                    let found = on_host((stored, numbers, layout), &from, &flat, pixels, 2);
+                    let found = convert_on_host((stored, numbers, layout), &from, &flat, pixels, 2);
                     assert!(found == expected, "{stored:?} {channels} {numbers:?} {layout:?}");
                 }
             }
@@ -259,7 +204,7 @@ mod tests {
             let from: Vec<u8> = (0..=255).collect();
             let of = |numbers| {
                 let how = [scale, 0.0, 1.0];
-                on_host((Dtype::U8, numbers, Layout::Contiguous), &from, &how, 256, 1)
+                convert_on_host((Dtype::U8, numbers, Layout::Contiguous), &from, &how, 256, 1)
             };
             let (brains, halves) = (of(Numbers::Bf16), of(Numbers::F16));
             for v in 0..256_usize {

@@ -24,8 +24,8 @@ pub(super) fn one_each(group: &Group, what: &str) -> Result<(), Error> {
     });
     let Some((first, second)) = twice else { return Ok(()) };
     let reason = format!(
-        "ranks {first} and {second} have the same GPU: start them by a launcher that gives local \
-         ranks, or name a GPU for each"
+        "ranks {first} and {second} use the same GPU: start them with a launcher that sets local \
+        ranks, or choose a GPU for each"
     );
     Err(Error::Option { option: "device", reason })
 }
@@ -66,6 +66,6 @@ mod tests {
     #[test]
     fn ranks_on_the_same_gpu_are_named_on_all_of_them() {
         check(["a 1", "a 2", "b 1"], None);
-        check(["a 1", "b 1", "a 1"], Some("ranks 0 and 2 have the same GPU"));
+        check(["a 1", "b 1", "a 1"], Some("ranks 0 and 2 use the same GPU"));
     }
 }

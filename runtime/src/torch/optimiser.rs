@@ -68,7 +68,7 @@ pub struct AdamW {
 }
 
 impl AdamW {
-    /// Over all trainable variables of `store`, with torch's defaults.
+    /// Makes an optimiser of all trainable variables of `store`, with torch's defaults.
     #[must_use]
     pub fn new(store: &VarStore) -> Self {
         let buckets = Buckets::new(store, &["exp_avg", "exp_avg_sq"]);
@@ -120,7 +120,8 @@ pub struct Sgd {
 }
 
 impl Sgd {
-    /// Over all trainable variables of `store`, with `momentum` and no weight decay.
+    /// Makes an optimiser of all trainable variables of `store`, with `momentum` and without weight
+    /// decay.
     #[must_use]
     pub fn new(store: &VarStore, momentum: f64) -> Self {
         let buckets = Buckets::new(store, &["momentum"]);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
+use super::foreign::host_numbers;
 #[cfg(feature = "cuda")]
 use super::one_each::one_each;
 use super::spread::spread;
@@ -44,8 +45,8 @@ impl AllReduce for Group {
     fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
         let kind = tensor.f_kind()?;
         match kind {
-            Kind::Float => Ok(self.all_reduce(host_numbers::<f32>(tensor, kind)?)?),
-            Kind::Double => Ok(self.all_reduce(host_numbers::<f64>(tensor, kind)?)?),
+            Kind::Float => Ok(self.all_reduce(host_numbers::<f32>(tensor)?)?),
+            Kind::Double => Ok(self.all_reduce(host_numbers::<f64>(tensor)?)?),
             _ => Err(Error::Tensors { reason: format!("a sum of kind {kind:?}") }),
         }
     }
@@ -68,8 +69,8 @@ impl AllReduce for Nccl {
     }
 }
 
-/// What describes a model to the other ranks, for [`Group::join`]: names, kinds and shapes
-/// of all variables, a line each.
+/// Describes a model to the other ranks, for [`Group::join`]: names, kinds and shapes of all
+/// variables, a line each.
 #[must_use]
 pub fn describe(store: &VarStore) -> String {
     let named: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
@@ -121,8 +122,8 @@ struct Part {
 }
 
 impl DataParallel {
-    /// Over the trainable variables of `store`, on `place`; a GPU's gradients go through
-    /// NCCL. Allocates as much again as the gradients take, in `f32`.
+    /// Joins the ranks for the trainable variables of `store`, on `place`; gradients of GPUs are
+    /// sent through NCCL. Allocates as much again as the gradients take, in `f32`.
     ///
     /// # Errors
     /// `CudaError::Nccl`, [`Error::Torch`], those of the group.
@@ -174,8 +175,8 @@ impl DataParallel {
         let differs = if (rank, world_size) != (group.rank(), group.world_size()) {
             let (of, n) = (group.rank(), group.world_size());
             let reason = format!(
-                "the loader is of rank {rank} of {world_size}, this process is rank {of} of {n}: \
-                 `LoaderOptions::for_ranks` sets both"
+                "the loader was made for rank {rank} of {world_size}, but this process is rank {of} \
+                of {n}: `LoaderOptions::for_ranks` sets both"
             );
             Some(Error::Option { option: "rank", reason })
         } else if first != here {
@@ -191,7 +192,7 @@ impl DataParallel {
             let mut all = names.iter().zip(first.iter().zip(here));
             let other = all.find(|(_, (first, here))| **first != *here);
             let reason = other.map(|(name, (first, here))| {
-                format!("the loader of rank 0 has {name} {first}, that of rank {rank} has {here}")
+                format!("the loaders differ: that of rank 0 has {name} {first}, that of rank {rank} has {here}")
             });
             reason.map(|reason| Error::Tensors { reason })
         } else {
@@ -361,11 +362,11 @@ impl DataParallel {
         Ok(())
     }
 
-    /// What is not a gradient's becomes that of rank 0, bit for bit: the running statistics of batch
-    /// norm, which each rank collects of its own samples. Before a validation in which each rank
-    /// has a part, and before a checkpoint; on every rank. PyTorch's `DistributedDataParallel`
-    /// does so in every step, which for what rank 0 has comes to the same. Variables that are
-    /// frozen travel too.
+    /// Copies all variables without a gradient from rank 0 to all ranks, bit for bit: the running
+    /// statistics of batch norm, which each rank collects of its own samples. Before a validation
+    /// in which each rank has a part, and before a checkpoint; on every rank. PyTorch's
+    /// `DistributedDataParallel` does so in every step, which for what rank 0 has comes to the
+    /// same. Variables that are frozen travel too.
     ///
     /// # Errors
     /// When a rank is lost; [`Error::Torch`].
@@ -384,7 +385,7 @@ impl DataParallel {
         &self.group
     }
 
-    /// The orderly end: waits until all ranks are there.
+    /// Ends the group of ranks in an orderly way: waits until all ranks are there.
     ///
     /// # Errors
     /// When a rank was lost before.
@@ -407,7 +408,7 @@ impl std::fmt::Debug for DataParallel {
     }
 }
 
-/// What all ranks know of a step before its gradients are added up.
+/// What all ranks know about a step before its gradients are added up.
 #[derive(Debug, Clone)]
 pub struct Agreed {
     /// Samples of this rank.
@@ -485,25 +486,6 @@ fn define_gradients<'a>(variables: impl Iterator<Item = (usize, &'a Tensor)>) ->
         });
     }
     zero.map_or(Ok(()), |zero| Ok(zero.f_backward()?))
-}
-
-/// The memory of a tensor on the CPU.
-#[expect(unsafe_code, reason = "tch lends no memory of a tensor")]
-fn host_numbers<T>(tensor: &mut Tensor, kind: Kind) -> Result<&mut [T], Error> {
-    if tensor.device() != Device::Cpu || !tensor.is_contiguous() {
-        let device = tensor.device();
-        let reason = format!("a sum over TCP of a tensor that is on {device:?} or not contiguous");
-        return Err(Error::Tensors { reason });
-    }
-    let len = tensor.numel();
-    debug_assert_eq!(kind.elt_size_in_bytes(), size_of::<T>());
-    if len == 0 {
-        return Ok(&mut []);
-    }
-    let start = tensor.data_ptr().cast::<T>();
-    // SAFETY: contiguous numbers of that kind on the CPU, as checked, aligned by
-    // libtorch; the borrow is mutable, and libtorch works on them in this thread only.
-    Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
 }
 
 #[cfg(test)]

@@ -45,16 +45,16 @@ impl Saver {
         Self { checkpoints: Arc::new(checkpoints), about: Arc::default(), under_way: None }
     }
 
-    /// Has the model of each checkpoint say `about` of itself, as
-    /// [`write_weights_about`](super::write_weights_about) does of a file of weights.
+    /// Sets the texts `about` that the model of each checkpoint carries, as
+    /// [`write_weights_about`](super::write_weights_about) does for a file of weights.
     #[must_use]
     pub fn about(mut self, about: BTreeMap<String, String>) -> Self {
         self.about = Arc::new(about);
         self
     }
 
-    /// Begins a checkpoint of the training as it is now; waits for the one before, if that is
-    /// still being written, and gives it.
+    /// Begins to save the training as it is now; if the checkpoint before is still being written,
+    /// waits for it and returns it.
     ///
     /// # Errors
     /// What the one before failed with, then no new one is begun; [`Error::Torch`] and
@@ -116,7 +116,7 @@ impl Saver {
         self.under_way.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// The checkpoint that was written since this was asked last, without waiting for one.
+    /// Returns the checkpoint that was completed since the last call, without waiting.
     ///
     /// # Errors
     /// What it failed with.
@@ -124,7 +124,7 @@ impl Saver {
         if self.is_busy() { Ok(None) } else { self.finish() }
     }
 
-    /// Waits for the checkpoint that is being written, and gives it.
+    /// Waits for the checkpoint that is being written, and returns it.
     ///
     /// # Errors
     /// What it failed with.

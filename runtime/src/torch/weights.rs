@@ -54,7 +54,7 @@ pub fn write_weights_about(
     Ok(digest.finish())
 }
 
-/// Gives the variables of `store` the values of a safetensors file.
+/// Sets the variables of `store` to the values in a safetensors file.
 ///
 /// # Errors
 /// [`Error::Tensors`] unless the file has exactly the store's names, shapes and
@@ -137,19 +137,19 @@ pub(super) fn assign(named: &mut BTreeMap<String, Tensor>, bytes: &[u8]) -> Resu
     // Everything is compared before anything is changed.
     for (name, view) in file.iter() {
         let Some(target) = named.get(name) else {
-            return Err(wrong(format!("it has a tensor `{name}`, the model has none")));
+            return Err(wrong(format!("it has a tensor `{name}`, which the model does not have")));
         };
         let shape: Vec<i64> = view.shape().iter().map(|n| *n as i64).collect();
         let (shape_wanted, wanted) = (target.size(), dtype(target.f_kind()?)?);
         if (view.dtype(), &shape) != (wanted, &shape_wanted) {
             let found = view.dtype();
             return Err(wrong(format!(
-                "tensor `{name}` is {found:?} {shape:?}, the model's {wanted:?} {shape_wanted:?}"
+                "its tensor `{name}` is {found:?} {shape:?}, expected {wanted:?} {shape_wanted:?} as in the model"
             )));
         }
     }
     if let Some(name) = named.keys().find(|name| file.tensor(name).is_err()) {
-        return Err(wrong(format!("it has no tensor `{name}`, the model has one")));
+        return Err(wrong(format!("it has no tensor `{name}`, which the model needs")));
     }
     tch::no_grad(|| {
         for (name, target) in named {
@@ -243,7 +243,11 @@ pub(super) fn dtype(kind: Kind) -> Result<Dtype, Error> {
         Kind::Uint8 => Dtype::U8,
         Kind::Bool => Dtype::BOOL,
         other => {
-            return Err(Error::Tensors { reason: format!("a tensor of kind {other:?}") });
+            return Err(Error::Tensors {
+                reason: format!(
+                    "a tensor has the type {other:?}, which safetensors does not support"
+                ),
+            });
         }
     })
 }

@@ -22,7 +22,7 @@ pub struct WeightsFile<'a> {
 }
 
 impl<'a> WeightsFile<'a> {
-    /// Of the bytes of a safetensors file.
+    /// Parses the bytes of a safetensors file.
     ///
     /// # Errors
     /// [`Error::Tensors`] when they are not one.
@@ -40,15 +40,15 @@ impl<'a> WeightsFile<'a> {
         self.tensors.tensor(name).ok().map(|view| shape(&view))
     }
 
-    /// What it says of itself under `name`, as [`write_weights_about`](super::write_weights_about)
-    /// was given it.
+    /// Returns the text `name` of the file, as it was given to
+    /// [`write_weights_about`](super::write_weights_about).
     #[must_use]
     pub fn about(&self, name: &str) -> Option<&str> {
         self.about.get(name).map(String::as_str)
     }
 
-    /// Gives the variables of `store` its values. Floats of another width are converted; the
-    /// counters that PyTorch keeps with a batch norm are passed over.
+    /// Sets the variables of `store` to the values in the file. Floats of another width are
+    /// converted; the counters that PyTorch keeps with a batch norm are passed over.
     ///
     /// # Errors
     /// [`Error::Tensors`] names the first variable, in the order of names, that it lacks or has in
@@ -60,7 +60,7 @@ impl<'a> WeightsFile<'a> {
         for (name, target) in &named {
             let Ok(view) = self.tensors.tensor(name) else {
                 return Err(wrong(format!(
-                    "the network has a variable `{name}`, the weights do not"
+                    "the weights have no tensor `{name}`, which the network needs"
                 )));
             };
             let (found, of_file, expected) = (shape(&view), view.dtype(), target.size());
@@ -68,7 +68,7 @@ impl<'a> WeightsFile<'a> {
             let fits = of_file == kind || is_float(of_file) && is_float(kind);
             if found != expected || !fits {
                 return Err(wrong(format!(
-                    "tensor `{name}` is {of_file:?} {found:?}, the network's {kind:?} {expected:?}"
+                    "the tensor `{name}` of the weights is {of_file:?} {found:?}, expected {kind:?} {expected:?} as in the network"
                 )));
             }
         }
@@ -77,7 +77,7 @@ impl<'a> WeightsFile<'a> {
         let is_extra = |name: &&str| !named.contains_key(*name) && !name.ends_with(COUNTER);
         if let Some(name) = names.into_iter().find(is_extra) {
             return Err(wrong(format!(
-                "the weights have a tensor `{name}`, the network has no such variable"
+                "the weights have a tensor `{name}`, which the network does not have"
             )));
         }
         tch::no_grad(|| {
@@ -133,14 +133,16 @@ mod tests {
     fn what_does_not_fit_is_named_with_both_shapes() {
         let told = fault(&store(3), &mut store(2));
         assert!(
-            told.contains("`fc.bias` is F32 [3], the network's F32 [2]"),
+            told.contains("`fc.bias` of the weights is F32 [3], expected F32 [2]"),
             "the first by name: {told}"
         );
         let other = VarStore::new(Device::Cpu);
         let _ = nn::linear(other.root() / "fc", 4, 3, nn::LinearConfig::default());
-        assert!(fault(&other, &mut store(3)).contains("has a variable `bn.bias`, the weights do"));
+        assert!(fault(&other, &mut store(3)).contains("have no tensor `bn.bias`"));
         let mut other = other;
-        assert!(fault(&store(3), &mut other).contains("have a tensor `bn.bias`, the network"));
+        assert!(
+            fault(&store(3), &mut other).contains("have a tensor `bn.bias`, which the network")
+        );
         assert!(WeightsFile::parse(b"no such file").is_err());
     }
 
@@ -162,7 +164,7 @@ mod tests {
         named.insert("bn.weight".into(), Tensor::from_slice(&[1_i64, 2, 3, 4]));
         let bytes = encode(&named).unwrap();
         let told = WeightsFile::parse(&bytes).unwrap().load(&mut into).unwrap_err().to_string();
-        assert!(told.contains("`bn.weight` is I64 [4], the network's F32 [4]"), "{told}");
+        assert!(told.contains("`bn.weight` of the weights is I64 [4], expected F32 [4]"), "{told}");
     }
 
     #[test]

@@ -32,7 +32,9 @@ def main():
     check("the image with CUDA is built", not errors and len(built["outputs"]) == 1, errors)
     wanted = set(tomllib.loads(pathlib.Path("image-cuda.toml").read_text())["target"]["gpus"])
     facts = built["facts"]
-    check("with code for its GPUs", wanted <= set(facts["capabilities"]), facts)
+    # Code for 8.6 runs on 8.9, and is all that some libraries have for it.
+    runs = {row["capability"]: row["runs"] for row in built["check"]["gpus"]["rows"]}
+    check("it runs on its GPUs", all(runs.get(gpu) == "yes" for gpu in wanted), runs)
     check("and a driver to ask for", bool(facts["minimum_driver"]) and facts["cuda_runtime"].startswith("13."), facts)
     sif = built["outputs"][0]["path"]
     checked = gular("image", "check", sif)

@@ -19,7 +19,7 @@ use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_containers::debian::{Archive, relations};
 use gular_containers::lock::ImageLock;
 use gular_containers::recipe::Recipe;
-use gular_containers::sif::{Arch, Kind, Settings, Writer};
+use gular_containers::sif::{Arch, ObjectKind, Settings, Writer};
 use gular_tests::{files, jpeg, noisy_png};
 
 #[expect(dead_code, reason = "the tests of `bundle` use the rest")]
@@ -284,8 +284,8 @@ fn sif() -> Result<Vec<u8>> {
     let path = dir.path().join("a.sif");
     let settings = Settings { arch: Arch::Amd64, time: 1_700_000_000 };
     let mut writer = Writer::new(fs::File::create(&path)?, settings)?;
-    writer.add(Kind::Deffile, "deffile", b"bootstrap: scratch\n")?;
-    writer.start(Kind::RootPartition(Arch::Amd64), "root")?;
+    writer.add(ObjectKind::Deffile, "deffile", b"bootstrap: scratch\n")?;
+    writer.start(ObjectKind::RootPartition(Arch::Amd64), "root")?;
     writer.write_all(&image)?;
     writer.end(&[]);
     writer.finish()?;

@@ -88,8 +88,8 @@ fn what_would_change_nothing_or_fail_later_is_refused_with_a_way_out() {
         assert!(clap || outcome.stderr.contains("hint: "), "{outcome:?}");
     };
     let python = ["python3", "train.py"];
-    check(&["--memory", "16"], &python, "`16` has no unit; write it, such as `16GB`");
-    check(&["--time", "10"], &python, "`10` has no unit; write it, such as `10h`");
+    check(&["--memory", "16"], &python, "`16` has no unit; write for example `16GB`");
+    check(&["--time", "10"], &python, "`10` has no unit of time; write for example `10h`");
     check(&["--capability", "8.0"], &python, "`--capability` has no effect without a GPU");
     check(&["--account", "a"], &python, "`--account` has no effect on HTCondor");
     let slurm = ["--site", "slurm", "--gpus", "1", "--cuda", "12.4"];
@@ -100,12 +100,47 @@ fn what_would_change_nothing_or_fail_later_is_refused_with_a_way_out() {
     check(&["--image", "gone.sif"], &python, "cannot read the image `gone.sif`");
     check(&["--input", "gone.py"], &python, "cannot read `gone.py`");
     check(&["--data", "gone"], &python, "`gone` is neither a URL nor a folder here");
-    check(&[], &["python3", "trian.py"], "there is no file `trian.py` here");
+    check(&["--data", "."], &python, "`.` is not a bundle: it has no `manifest.json`");
+    check(&[], &["python3", "trian.py"], "the file `trian.py` does not exist here");
     check(&[], &["./train.py"], "`./train.py` is not executable");
     let chtc = ["pack", "p", ".", "out", "--parts", "2", "--site", "chtc", "--dry-run"];
     let outcome = job(dir.path(), &chtc);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(outcome.stderr.contains("machines of CHTC share `/staging`"), "{outcome:?}");
+    assert!(outcome.stderr.contains("machines of CHTC share only `/staging`"), "{outcome:?}");
+}
+
+#[test]
+fn what_a_program_needs_travels_and_what_stays_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "train.py", b"import nets\nprint('output')\n");
+    put(dir.path(), "nets/__init__.py", b"from . import small\n");
+    put(dir.path(), "nets/small.py", b"");
+    put(dir.path(), "settings/a.yaml", b"a: 1\n");
+    put(dir.path(), "photos/1.jpg", b"");
+    let command = ["python3", "train.py", "--config=settings/a.yaml", "--lr={lr}", "photos"];
+    let made = job(dir.path(), &[&["new", "a", "--"], &command[..]].concat());
+    assert_eq!(made.code, Some(0), "{made:?}");
+    for note in ["names `photos`, a folder here", "has `{lr}`, which is no parameter"] {
+        assert!(made.stdout.contains(note), "{made:?}");
+    }
+    let run = dir.path().join("a");
+    let submit = fs::read_to_string(run.join("a.sub")).unwrap();
+    assert!(submit.contains("\ntransfer_input_files = train.py, a.yaml, nets\n"), "{submit}");
+    let script = fs::read_to_string(run.join("run.sh")).unwrap();
+    assert!(script.contains("\npython3 train.py --config=a.yaml "), "{script}");
+    assert!(run.join("nets/small.py").is_file() && !run.join("photos").exists());
+    let lint = job(&run, &["lint", "a.sub", "--strict"]);
+    assert_eq!(lint.code, Some(0), "{lint:?}");
+    // It would be stopped every hour, and lose its work each time.
+    let deaf = ["new", "c", "--checkpoint", "ckpt", "--", "python3", "train.py"];
+    assert_eq!(job(dir.path(), &deaf).code, Some(0));
+    let lint = job(&dir.path().join("c"), &["lint", "c.sub"]);
+    assert!(lint.stdout.contains("warning[never-checkpoints]"), "{lint:?}");
+    let all = job(dir.path(), &[&["new", "b", "--input", "photos", "--"], &command[..]].concat());
+    assert!(
+        dir.path().join("b/photos/1.jpg").is_file() && !all.stdout.contains("`photos`"),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -192,7 +227,7 @@ fn requests_are_read_from_the_facts_of_an_image() {
     put(dir.path(), "facts.json", b"{}");
     let outcome = with(&["--facts", "facts.json"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(outcome.stderr.contains("hint: write it with"), "{outcome:?}");
+    assert!(outcome.stderr.contains("hint: write such a file with"), "{outcome:?}");
 }
 
 #[test]

@@ -28,11 +28,11 @@ use Source::{Members, Types as Of};
 /// With how many duplicates there are.
 const WITH: (&str, &str) = ("cli/src/duplicates.rs", "With");
 /// With what failed.
-const SAID: (&str, &str) = ("cli/src/folder.rs", "Said");
+const SAID: (&str, &str) = ("cli/src/any_folder.rs", "Said");
 
 /// Every command with a result, in the order of docs/cli.md.
 const RESULTS: &[(&str, Source)] = &[
-    ("gular pack", Of(&[("pack/src/report.rs", "Report"), WITH])),
+    ("gular pack", Of(&[("pack/src/pack_report.rs", "PackReport"), WITH])),
     ("gular pack --base", Of(&[("pack/src/derive/base.rs", "BaseReport"), WITH])),
     ("gular pack --merge", Of(&[("pack/src/parts/merge.rs", "MergeReport"), WITH])),
     (
@@ -44,15 +44,19 @@ const RESULTS: &[(&str, Source)] = &[
                 ("format", "String", "`gular-bundle`."),
                 ("version", "u32", "Version of the format."),
                 ("envelope", "Envelope", "The file format of the shards."),
-                ("payload", "Payload", "What was done to the images."),
+                ("payload", "Payload", "How the images are stored."),
                 ("fields", "Vec<Any>", "The fields, as in [the manifest](../FORMAT.md#manifest)."),
                 ("classes", "Vec<String>", "Names of the classes, by number."),
                 (
                     "splits",
                     "BTreeMap<Split, Any>",
-                    "Of each split `samples`, `bytes`, `shards`, and samples by class as `classes`; null where indexes were not read.",
+                    "For each split `samples`, `bytes`, `shards`, and `classes`, the samples of each class; null if indexes were not read.",
                 ),
-                ("made", "BTreeMap<String, Any>", "How it was made: options of `gular pack`."),
+                (
+                    "made",
+                    "BTreeMap<String, Any>",
+                    "How the bundle was made: the options of `gular pack`.",
+                ),
                 (
                     "about",
                     "Any",
@@ -77,21 +81,27 @@ const RESULTS: &[(&str, Source)] = &[
             ],
         ),
     ),
-    ("gular derive", Of(&[("pack/src/derive/report.rs", "DeriveReport")])),
+    ("gular derive", Of(&[("pack/src/derive/derive_report.rs", "DeriveReport")])),
     ("gular diff", Of(&[("pack/src/diff.rs", "DiffReport")])),
-    ("gular verify", Of(&[("verify/src/report.rs", "Report")])),
+    ("gular verify", Of(&[("verify/src/verify_report.rs", "VerifyReport")])),
     (
         "gular publish",
         Of(&[
-            ("transfer/src/publish/report.rs", "PublishReport"),
+            ("transfer/src/publish/publish_report.rs", "PublishReport"),
             ("cli/src/publish.rs", "Published"),
         ]),
     ),
-    ("gular publish --recursive", Of(&[("transfer/src/publish/report.rs", "PublishReport"), SAID])),
-    ("gular publish oci://", Of(&[("cli/src/oci/publish.rs", "Report")])),
-    ("gular fetch", Of(&[("transfer/src/fetch/report.rs", "FetchReport")])),
+    (
+        "gular publish --recursive",
+        Of(&[("transfer/src/publish/publish_report.rs", "PublishReport"), SAID]),
+    ),
+    ("gular publish oci://", Of(&[("cli/src/oci/publish.rs", "OciReport")])),
+    ("gular fetch", Of(&[("transfer/src/fetch/fetch_report.rs", "FetchReport")])),
     ("gular fetch --keys", Of(&[("transfer/src/fetch/samples.rs", "SampleReport")])),
-    ("gular fetch --recursive", Of(&[("transfer/src/folder/report.rs", "FolderFetch"), SAID])),
+    (
+        "gular fetch --recursive",
+        Of(&[("transfer/src/folder/folder_report.rs", "FolderFetch"), SAID]),
+    ),
     (
         "gular ls",
         Members(
@@ -101,7 +111,7 @@ const RESULTS: &[(&str, Source)] = &[
                 (
                     "entries",
                     "Vec<Any>",
-                    "Of each `name`, `bytes` (null of a collection and where the server does not say) and whether it is a `collection`.",
+                    "For each entry `name`, `bytes` (null for a collection, and if the server does not say), and `collection`, whether it is a collection.",
                 ),
                 ("skipped", "u64", "Entries left out because no URL can hold their names."),
             ],
@@ -118,8 +128,8 @@ const RESULTS: &[(&str, Source)] = &[
                 ("well", "bool", "Whether no server and no token has a fault."),
                 ("readable", "bool", "Whether some server gives the object."),
                 ("digest", "Option<Digest>", "Digest of the bundle that was found."),
-                ("fault", "Option<String>", "What is wrong with that bundle."),
-                ("do", "Option<String>", "What to do about it."),
+                ("fault", "Option<String>", "What is wrong with the published bundle."),
+                ("do", "Option<String>", "What to do about the fault."),
                 ("namespace", "Option<String>", "The namespace of the federation."),
                 ("needs_token", "Option<bool>", "Whether reading it needs a token."),
                 (
@@ -130,7 +140,7 @@ const RESULTS: &[(&str, Source)] = &[
                 (
                     "servers",
                     "Vec<Any>",
-                    "Of each `role`, `server`, `ok`, times `name_ms`, `connection_ms` and `first_byte_ms`, `bytes`, `bytes_per_second`, `copy_age_seconds`, `fault` and `do`; null is what could not be seen.",
+                    "For each server `role`, `server`, `ok`, the times `name_ms`, `connection_ms` and `first_byte_ms`, `bytes`, `bytes_per_second`, `copy_age_seconds`, `fault` and `do`; null if not measured.",
                 ),
             ],
         ),
@@ -140,39 +150,45 @@ const RESULTS: &[(&str, Source)] = &[
         Members(
             "cli/src/login.rs",
             &[
-                ("file", "Path", "Where the token is."),
-                ("scopes", "Vec<String>", "What it allows."),
-                ("seconds", "Option<u64>", "How long it is good for."),
+                ("file", "Path", "The file with the token."),
+                ("scopes", "Vec<String>", "The scopes of the token."),
+                ("seconds", "Option<u64>", "How long the token is valid."),
             ],
         ),
     ),
-    ("gular stage", Of(&[("stage/src/run.rs", "StageReport")])),
-    ("gular adopt", Of(&[("pack/src/adopt/run.rs", "AdoptReport")])),
-    ("gular convert", Of(&[("pack/src/convert/run.rs", "ConvertReport"), WITH])),
+    ("gular stage", Of(&[("stage/src/staged.rs", "StageReport")])),
+    ("gular adopt", Of(&[("pack/src/adopt/in_place.rs", "AdoptReport")])),
+    ("gular convert", Of(&[("pack/src/convert/conversion.rs", "ConvertReport"), WITH])),
     ("gular export", Of(&[("pack/src/export.rs", "ExportReport")])),
-    ("gular bench", Of(&[("bench/src/report.rs", "Report")])),
-    ("gular bench --dry-run", Of(&[("bench/src/run.rs", "Estimate")])),
-    ("gular image lock", Of(&[("cli/src/image/lock.rs", "Report")])),
+    ("gular bench", Of(&[("bench/src/bench_report.rs", "BenchReport")])),
+    ("gular bench --dry-run", Of(&[("bench/src/rounds.rs", "Estimate")])),
+    ("gular image lock", Of(&[("cli/src/image/lock.rs", "LockReport")])),
     ("gular image build", Of(&[("containers/src/make/build.rs", "Built")])),
     ("gular image check", Of(&[("cli/src/image/check.rs", "Checked")])),
     ("gular image inspect", Of(&[("cli/src/image/inspect.rs", "Inspected")])),
-    ("gular image convert", Of(&[("containers/src/convert/run.rs", "Converted")])),
+    ("gular image convert", Of(&[("containers/src/convert/conversion.rs", "Converted")])),
     (
         "gular image push",
-        Of(&[("containers/src/registry/push.rs", "Pushed"), ("cli/src/image/push.rs", "Report")]),
+        Of(&[
+            ("containers/src/registry/push.rs", "Pushed"),
+            ("cli/src/image/push.rs", "PushReport"),
+        ]),
     ),
     (
         "gular image pull",
-        Of(&[("containers/src/registry/pull.rs", "Pulled"), ("cli/src/image/pull.rs", "Report")]),
+        Of(&[
+            ("containers/src/registry/pull.rs", "Pulled"),
+            ("cli/src/image/pull.rs", "PullReport"),
+        ]),
     ),
     (
         "gular job lint",
         Members(
             "jobs/src/finding.rs",
             &[
-                ("findings", "Vec<Finding>", "What was found."),
-                ("errors", "u64", "How many of them are errors."),
-                ("warnings", "u64", "How many are warnings."),
+                ("findings", "Vec<Finding>", "The findings."),
+                ("errors", "u64", "Number of errors."),
+                ("warnings", "u64", "Number of warnings."),
                 ("fixed", "u64", "With `--fix`: how many were repaired."),
                 ("changed", "Vec<Path>", "With `--fix`: files that were, or would be, written."),
                 ("dry_run", "bool", "Whether nothing was written."),
@@ -185,7 +201,7 @@ const RESULTS: &[(&str, Source)] = &[
             "cli/src/job/folder.rs",
             &[
                 ("dir", "Path", "The folder."),
-                ("files", "Vec<Any>", "Of each file `name` and `text`."),
+                ("files", "Vec<Any>", "For each file `name` and `text`."),
                 ("notes", "Vec<String>", "What the user should know."),
                 (
                     "once",
@@ -204,7 +220,7 @@ const RESULTS: &[(&str, Source)] = &[
     (
         "gular job measure",
         Members(
-            "jobs/src/measure/report.rs",
+            "jobs/src/measure/measured.rs",
             &[
                 ("measured", "Measured", "What the command needed."),
                 ("requests", "BTreeMap<String, String>", "Lines of a submit file."),

@@ -118,9 +118,9 @@ fn what_cannot_be_a_folder_is_one_error() {
     for (args, said) in [
         (["publish", "-r", text(&file), &url], "Not a directory"),
         (["publish", "-r", text(&empty), &url], "contains no files"),
-        (["fetch", "-r", &object, text(&to)], "is an object"),
+        (["fetch", "-r", &object, text(&to)], "is a single object"),
         (["pack", &object, text(&to), "--quiet"], "`gular pack DIR/file "),
-        (["fetch", "-r", &digest, text(&to)], "a folder has none"),
+        (["fetch", "-r", &digest, text(&to)], "a folder does not have one"),
         (["fetch", "-r", &format!("{url}/none"), text(&to)], "does not exist"),
     ] {
         let refused = site.run(args);

@@ -94,7 +94,9 @@ fn listed_samples_are_fetched_alone_as_a_bundle_of_their_own() {
     let none = scratch.path().join("none");
     let refused = site.run(["fetch", &url, text(&none), "--keys", text(&list)]);
     assert!(
-        refused.stderr.contains("no sample matches 1 key of the list: `no/such.jpg`"),
+        refused
+            .stderr
+            .contains("the list has 1 key that no sample of the bundle has: `no/such.jpg`"),
         "{refused:?}"
     );
     assert_eq!((refused.code, fs::read_dir(scratch.path()).unwrap().count()), (Some(2), 2));

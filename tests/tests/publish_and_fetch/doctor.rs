@@ -85,9 +85,12 @@ fn another_bundle_than_the_digest_says_is_named() {
     let outcome = site.run(["doctor", &format!("{plain}#blake3={}", "0".repeat(64))]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     let (asked, found) = ("0".repeat(64), digest(&small(&site)));
-    let said = format!("asked for bundle blake3:{asked}, published here is {found}");
+    let said = format!("the bundle published here has digest {found}, expected blake3:{asked}");
     assert!(outcome.stdout.contains(&said), "{outcome:?}");
-    assert!(outcome.stdout.contains("\n  do: check the version in the URL"), "{outcome:?}");
+    assert!(
+        outcome.stdout.contains("\n  do: check that the URL has the right version"),
+        "{outcome:?}"
+    );
 }
 
 /// A word that is not a token is not a token that fits.

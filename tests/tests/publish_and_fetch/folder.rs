@@ -33,7 +33,8 @@ fn a_folder_of_other_files_is_left_alone() {
     put(dir.path(), "thesis.tex", b"mine");
     let refused = site.run(["fetch", &url, text(dir.path())]);
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
-    for word in ["`thesis.tex`", "nothing of this bundle", "hint: fetch into a new or empty folder"]
+    for word in
+        ["`thesis.tex`", "do not belong to this bundle", "hint: fetch into a new or empty folder"]
     {
         assert!(refused.stderr.contains(word), "{refused:?}");
     }

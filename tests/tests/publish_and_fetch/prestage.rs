@@ -9,7 +9,7 @@ use crate::site::Site;
 /// What it reports; nothing where the federation has no cache.
 fn prestage(site: &Site, args: &[&str]) -> Option<Value> {
     let outcome: Outcome = site.finish(site.command(["prestage"]).args(args).arg("--json"));
-    if outcome.code == Some(2) && outcome.stderr.contains("no cache serves") {
+    if outcome.code == Some(2) && outcome.stderr.contains("the federation named no cache for") {
         assert!(!site.is_embedded());
         return None;
     }

@@ -102,9 +102,9 @@ fn a_url_without_name_and_version_is_refused_with_an_example() {
     let digest = format!("{namespace}/birds/v1#blake3={}", "0".repeat(64));
     for (url, words) in [
         (namespace, &["is the namespace `/gular` itself", "/gular/birds/v1`"][..]),
-        (host, &["too short for a bundle", "/NAMESPACE/birds/v1`"]),
-        (&digest, &["a part after `#`", "leave `#…` out"]),
-        ("birds/v1", &["has no scheme", "pelican://HOST/NAMESPACE/birds/v1"]),
+        (host, &["is not the URL of a bundle", "/NAMESPACE/birds/v1`"]),
+        (&digest, &["a part after `#`", "leave out `#…`"]),
+        ("birds/v1", &["does not begin with a scheme", "pelican://HOST/NAMESPACE/birds/v1"]),
     ] {
         let refused = site.run(["publish", text(&bundle), url]);
         assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");

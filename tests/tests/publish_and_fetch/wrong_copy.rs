@@ -28,7 +28,8 @@ fn a_cache_that_lies_is_named_where_the_origin_is_sound() {
     assert_eq!(verified.code, Some(0), "{verified:?}");
     assert!(verified.stdout.contains("sound (every byte)"), "{verified:?}");
     for said in [&fetched.stdout, &verified.stdout] {
-        let line = said.lines().find(|line| line.contains("gave wrong bytes of 1 object")).unwrap();
+        let line =
+            said.lines().find(|line| line.contains("sent wrong bytes for 1 object")).unwrap();
         assert!(line.contains("`https://localhost:") && line.contains(&object), "{line}");
     }
     let report = site.json(["verify", &url]);

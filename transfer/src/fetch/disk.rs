@@ -120,8 +120,8 @@ pub(crate) fn check_space(dir: &Path, needed: u64) -> Result<(), Error> {
     }
 }
 
-/// Whoever holds the lock of a folder writes to it; the others wait. Its file is
-/// removed by whoever is done.
+/// The lock of a folder: only its holder writes to the folder, and others wait. Its file is removed
+/// by whoever is done.
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "held until it is dropped")] Lock);
 

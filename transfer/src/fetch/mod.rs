@@ -10,21 +10,21 @@
 //!
 //! Killed at any moment, the next run checks what is there and goes on behind it.
 
+mod bundle;
 mod disk;
+mod fetch_report;
 mod folder;
 mod object;
-mod report;
-mod run;
 mod samples;
 mod streamed;
-mod work;
+mod work_folder;
 
+pub use bundle::{FetchOptions, Trust, fetch, fetch_from};
 pub use disk::FolderLock;
 pub(crate) use disk::{Partial, check_space};
+pub use fetch_report::{Checked, FetchReport};
 pub(crate) use object::{ObjectJob, missing};
-pub use object::{fetch_object, object_here};
-pub use report::{Checked, FetchReport};
-pub use run::{FetchOptions, Trust, fetch, fetch_from};
+pub use object::{fetch_object, fetch_object_by_blocks, object_here};
 pub use samples::{SampleOptions, SampleReport, fetch_samples};
 pub use streamed::TellWaiting;
 pub(crate) use streamed::{Streamed, keep_whole};

@@ -1,14 +1,14 @@
-//! One plain object that is not a bundle.
+//! Fetches a single object that is not a bundle.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use gular_bundle::{Digest, StreamDigest};
-use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, PlainSink, Same, Scheme, Url};
+use gular_bundle::{BlockTree, Digest, StreamDigest};
+use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, Object, PlainSink, Same, Scheme, Url};
 
 use super::disk::{FolderLock, Partial, check_space};
-use super::report::{Checked, FetchReport};
+use super::fetch_report::{Checked, FetchReport};
 use crate::{BundleUrl, Error, Watch, wrong_copies};
 
 /// Fetches the object at `url` to `dir/NAME`.
@@ -24,6 +24,35 @@ pub fn fetch_object(
     client: &Client,
     url: &BundleUrl,
     len_bytes: u64,
+    dir: &Path,
+    dry_run: bool,
+    watch: Watch<'_>,
+) -> Result<(FetchReport, PathBuf), Error> {
+    fetch(client, url, len_bytes, None, dir, dry_run, watch)
+}
+
+/// As [`fetch_object`] of an object whose block tree is known: each block is checked as it
+/// arrives, a server with other bytes is left for the next, and what a killed run left is kept
+/// as far as it is right.
+///
+/// # Errors
+/// As [`fetch_object`]; [`gular_pelican::Error::Corrupt`] when every copy has other bytes.
+pub fn fetch_object_by_blocks(
+    client: &Client,
+    url: &BundleUrl,
+    tree: &BlockTree,
+    dir: &Path,
+    watch: Watch<'_>,
+) -> Result<(FetchReport, PathBuf), Error> {
+    let url = BundleUrl { url: url.url.clone(), digest: Some(tree.digest()) };
+    fetch(client, &url, tree.len_bytes(), Some(tree), dir, false, watch)
+}
+
+fn fetch(
+    client: &Client,
+    url: &BundleUrl,
+    len_bytes: u64,
+    tree: Option<&BlockTree>,
     dir: &Path,
     dry_run: bool,
     watch: Watch<'_>,
@@ -56,15 +85,16 @@ pub fn fetch_object(
     }
     check_space(dir, missing(&to, len_bytes))?;
     let job = ObjectJob { client, to: &to, len_bytes, watch };
-    let done = match url.digest {
-        Some(expected) => job.with_digest(&url.url, expected)?,
-        None => job.without(&url.url)?,
+    let done = match (tree, url.digest) {
+        (Some(tree), _) => job.by_blocks(&url.url, tree)?,
+        (None, Some(expected)) => job.with_digest(&url.url, expected)?,
+        (None, None) => job.without(&url.url)?,
     };
     drop(lock);
     Ok((report(Some(done.digest), done.fetched, (done.checked, done.how)), to))
 }
 
-/// Of the object at `url`, when `dir` has all of it: its digest in the URL proves that, and no
+/// Describes the object at `url` if `dir` has all of it: its digest in the URL proves that, and no
 /// server is asked. `None` unless there is such a digest and such a file.
 ///
 /// # Errors
@@ -127,6 +157,33 @@ pub(crate) struct Done {
 }
 
 impl ObjectJob<'_> {
+    /// Goes on behind the blocks that a killed run left.
+    fn by_blocks(&self, url: &Url, tree: &BlockTree) -> Result<Done, Error> {
+        let (watch, len_bytes) = (self.watch, self.len_bytes);
+        let mut partial = Partial::open(self.to)?;
+        let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
+        let done = std::cell::Cell::new(0);
+        let step = |n: u64| {
+            done.set(done.get() + n);
+            (watch.progress)(done.get(), len_bytes);
+            !watch.cancelled()
+        };
+        let from = partial.keep_sound(len_bytes, BLOCK_BYTES, &accepts, &step)?;
+        let kept = done.get();
+        if kept < len_bytes || len_bytes == 0 {
+            let object = Object { url, len_bytes, accepts: &accepts };
+            let mut sink = |position: u64, bytes: &[u8]| {
+                partial.write(position, bytes)?;
+                (watch.progress)(position + bytes.len() as u64, len_bytes);
+                Ok(())
+            };
+            self.client.stream(&object, from, &mut sink, watch.cancel)?;
+        }
+        partial.finish()?;
+        let (digest, fetched) = (tree.digest(), len_bytes - kept);
+        Ok(Done { digest, fetched, checked: Checked::Digest, how: None })
+    }
+
     /// Goes on behind what a killed run left; where that was not its beginning, from the
     /// start; where a cache has other bytes, from the origin.
     fn with_digest(&self, url: &Url, expected: Digest) -> Result<Done, Error> {

@@ -1,4 +1,4 @@
-//! Chosen samples of a published bundle, as a bundle of their own.
+//! Fetches chosen samples of a published bundle, as a bundle of their own.
 //!
 //! ```text
 //! keys, condition ─▶ indexes (digest): where, how much ─▶ values (digest of each) ─▶ shards, then
@@ -21,7 +21,7 @@ use gular_bundle::{
 use serde::Serialize;
 
 use super::disk::check_space;
-use super::work::{Made, Work, there};
+use super::work_folder::{Made, WorkFolder, there};
 use crate::sparse::{GiveValue, Sparse, SparseReport, read_samples, read_small};
 use crate::{Client, Error, RemoteBundle, Watch};
 
@@ -35,7 +35,7 @@ const SHARD_BYTES: u64 = 1 << 30;
 /// Keys that are named of those that no sample has.
 const MOST_NAMED: usize = 5;
 
-/// Which samples, and how they are fetched.
+/// Options of [`fetch_samples`]: which samples are fetched, and how.
 #[derive(Debug, Clone)]
 pub struct SampleOptions {
     /// Their keys; any where there are none and a condition is given.
@@ -50,29 +50,29 @@ pub struct SampleOptions {
     pub dry_run: bool,
 }
 
-/// What was fetched.
+/// The result of fetching samples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SampleReport {
     /// Whether nothing was written.
     pub dry_run: bool,
     /// The bundle that they are of.
     pub source: Digest,
-    /// The bundle that they are now; none under `dry_run`.
+    /// Digest of the bundle that these files now are; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// How many they are.
+    /// Number of these samples.
     pub samples: u64,
     /// Samples of the whole bundle.
     pub samples_of: u64,
     /// Bytes of their values.
     pub bytes_wanted: u64,
-    /// Bytes that servers were asked for besides the indexes.
+    /// Bytes requested from servers, without the indexes.
     pub bytes_asked: u64,
     /// Requests for these.
     pub requests: u64,
     /// Bytes of the indexes and views, which say where samples are.
     pub bytes_of_indexes: u64,
-    /// Bytes that servers were asked for to look at the condition, besides the indexes.
+    /// Bytes requested from servers to evaluate the condition, without the indexes.
     pub bytes_of_condition: u64,
     /// Requests for these.
     pub requests_of_condition: u64,
@@ -136,7 +136,7 @@ pub fn fetch_samples(
     if options.dry_run {
         check_space(dir, report.bytes_wanted)?;
     } else {
-        let work = Work::begin(dir, &made, watch)?;
+        let work = WorkFolder::begin(dir, &made, watch)?;
         // Again: whoever had the lock may have written meanwhile.
         if let Some(there) = there(dir, &made)? {
             return Ok(already_done(report, &there));

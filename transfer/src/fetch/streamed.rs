@@ -32,9 +32,9 @@ use gular_bundle::{
 use gular_files::{Lock, LockMode, Size, TEMP_PREFIX, free, parallel, write_file};
 use gular_pelican::Client;
 
+use super::bundle::{Job, has_len};
 use super::disk::{FolderLock, Partial, check_space};
 use super::folder::Held;
-use super::run::{Job, has_len};
 use crate::source::OfFederation;
 use crate::{Error, RemoteBundle, Sparse, Trust, Watch, read_samples};
 
@@ -52,12 +52,12 @@ const SMALL_JOBS: usize = 16;
 
 type Tell = dyn Fn(Option<&str>) + Send + Sync;
 
-/// Takes what a training waits for, in words; `None` when it waits no more.
+/// A callback that is told, in words, what a training waits for; `None` when it no longer waits.
 #[derive(Clone)]
 pub struct TellWaiting(Arc<Tell>);
 
 impl TellWaiting {
-    /// Calls `tell`, from any thread.
+    /// Wraps `tell`, which may be called from any thread.
     pub fn new(tell: impl Fn(Option<&str>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }
@@ -150,7 +150,9 @@ impl Streamed {
 
     fn entry(&self, shard: ShardIdx) -> Result<&ShardEntry, NotBrought> {
         let entry = self.remote.manifest().shards.get(shard.0);
-        entry.ok_or_else(|| self.fault(&shard.0.to_string(), &"the manifest does not list it"))
+        entry.ok_or_else(|| {
+            self.fault(&shard.0.to_string(), &"the manifest does not list this file")
+        })
     }
 
     fn fault(&self, shard: &str, reason: &dyn fmt::Display) -> NotBrought {
@@ -159,7 +161,7 @@ impl Streamed {
     }
 
     fn refused(&self, entry: &ShardEntry, error: &Error) -> NotBrought {
-        let kept = "what was fetched is kept: run again when the servers have it";
+        let kept = "run the command again later, when the servers have the shard; what was fetched is kept";
         let hint = Some(error.hint().unwrap_or_else(|| kept.to_owned()));
         let is_passing = error.is_passing();
         NotBrought { hint, is_passing, ..self.fault(entry.file.name.as_str(), error) }

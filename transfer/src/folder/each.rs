@@ -14,12 +14,12 @@ use crate::{Error, Watch};
 /// name that is taken, do not count: the next run would meet the same ones first.
 const MOST_IN_A_ROW: usize = 16;
 
-/// What failed of a folder.
+/// The objects of a folder that failed.
 #[derive(Debug)]
 pub struct Failed {
     /// Its path below the folder.
     pub name: String,
-    /// Why.
+    /// Why it failed.
     pub error: Error,
 }
 

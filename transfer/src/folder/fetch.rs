@@ -12,8 +12,8 @@ use gular_files::BLOCK_BYTES;
 use gular_pelican::{Client, Same, Url};
 
 use super::each::{Failed, Failures, each};
+use super::folder_report::FolderFetch;
 use super::listed::{self, Listed};
-use super::report::FolderFetch;
 use super::{FolderOptions, FolderReport, local};
 use crate::fetch::{FolderLock, ObjectJob, Partial, check_space, missing};
 use crate::watch::Moved;
@@ -164,7 +164,8 @@ impl Folder<'_> {
         let to = self.dir.join(name);
         for folder in to.ancestors().skip(1).take_while(|folder| *folder != self.dir) {
             if folder.is_symlink() {
-                let e = io::Error::other("it is a link, which a fetch does not follow");
+                let e =
+                    io::Error::other("it is a symbolic link, and a fetch does not follow links");
                 return Err(Error::io("use as a folder", folder, e));
             }
         }

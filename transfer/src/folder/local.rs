@@ -29,7 +29,7 @@ pub(super) struct Local {
     pub(super) doubtful: Doubtful,
 }
 
-/// What of a folder may not be meant to be published.
+/// Files of a folder that its owner may not want to publish, such as hidden files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Doubtful {
     /// Files whose names, or those of folders above them, begin with a dot, such as `.env`.

@@ -11,18 +11,18 @@
 
 mod each;
 mod fetch;
+mod folder_report;
 mod listed;
 mod local;
 mod publish;
-mod report;
 
 pub use each::Failed;
 pub use fetch::fetch_folder;
+pub use folder_report::{FolderFetch, FolderReport};
 pub use local::Doubtful;
 pub use publish::publish_folder;
-pub use report::{FolderFetch, FolderReport};
 
-/// How a folder is published or fetched.
+/// Options for publishing or fetching a folder.
 #[derive(Debug, Clone)]
 pub struct FolderOptions {
     /// Objects at a time.
@@ -47,7 +47,7 @@ impl Default for FolderOptions {
     }
 }
 
-/// A list of so many objects takes some 100 MB of memory.
+/// The default limit of objects; a list of this many takes about 100 MB of memory.
 pub const DEFAULT_MAX_OBJECTS: usize = 1_000_000;
 
 /// Folders in folders. No data set nests so deep; a server's answers might.

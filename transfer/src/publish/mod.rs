@@ -7,11 +7,11 @@
 //! Whoever sees the manifest finds everything it lists, so it is written last, and a
 //! publish that was cut leaves none. Run again, it finds what is there and sends the rest.
 
+mod bundle;
 mod listing;
-mod report;
-mod run;
+mod publish_report;
 mod sound;
 
-pub use report::PublishReport;
-pub use run::{PublishOptions, publish, publish_file};
+pub use bundle::{PublishOptions, publish, publish_file, publish_file_with_blocks};
+pub use publish_report::PublishReport;
 pub use sound::SoundBundle;

@@ -1,4 +1,4 @@
-//! The proof that what is published is sound.
+//! The proof that a bundle was checked before it is published.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use gular_bundle::{Bundle, Digest, OpenOptions};
 
 use crate::Error;
 
-/// A local bundle that its owner has proved sound: what is damaged must not be spread.
+/// A local bundle that the caller has checked: what is damaged must not be spread.
 #[derive(Debug)]
 pub struct SoundBundle(Bundle);
 
 impl SoundBundle {
-    /// The bundle in `dir`, when `prove` has checked every byte of it.
+    /// Opens the bundle in `dir`, if `prove` has checked every byte of it.
     ///
     /// `prove` returns the digest of the bundle that it found sound. Nobody may write to
     /// `dir` from then on until it is published.

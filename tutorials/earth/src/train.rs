@@ -21,7 +21,8 @@ const LEARNING_RATE: f64 = 1e-2;
 pub(crate) fn run(bundle: &Path, weights: &Path) -> Result<()> {
     let bundle = Arc::new(Bundle::open(bundle, OpenOptions::default())?);
     let usual = Normalise::of_manifest(bundle.manifest());
-    let usual = usual.context("the manifest says nothing of the pixels: pack with `--tile`")?;
+    let usual = usual
+        .context("the manifest has no statistics of the pixels: pack the scenes with `--tile`")?;
 
     set_step_rng(0, u64::MAX, 0);
     let store = VarStore::new(Device::Cpu);

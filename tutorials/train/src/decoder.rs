@@ -27,11 +27,11 @@ pub(crate) fn compare(was: &str, now: &str) -> Result<Option<String>> {
     let ((library, scaling), (library_now, scaling_now)) = (parts(was), parts(now));
     ensure!(
         scaling == scaling_now,
-        "the training began with `--scaling {scaling}`, and now it is `{scaling_now}`, which changes pixels; resume with `--scaling {scaling}`, or start again with another `--checkpoint-dir`"
+        "the training began with `--scaling {scaling}`, and now it is `{scaling_now}`, which changes pixels; resume with `--scaling {scaling}`, or start from the beginning with another `--checkpoint-dir`"
     );
     Ok((library != library_now).then(|| {
         format!(
-            "it was trained with {library}, this build has {library_now}: pixels differ slightly"
+            "it was trained with the decoder {library}, but this build has {library_now}: pixels differ slightly"
         )
     }))
 }
@@ -48,7 +48,10 @@ mod tests {
             assert_eq!(compare(same, same).unwrap(), None);
         }
         let told = compare("another library", &reduced).unwrap().unwrap();
-        assert!(told.contains("trained with another library, this build has"), "{told}");
+        assert!(
+            told.contains("trained with the decoder another library, but this build has"),
+            "{told}"
+        );
         let refused = compare(&reduced, &full).unwrap_err().to_string();
         assert!(
             refused.contains("began with `--scaling reduced`, and now it is `full`"),

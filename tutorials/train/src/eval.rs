@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::EvalArgs;
 use crate::confusion::Confusion;
-use crate::report::say;
+use crate::progress::say;
 use crate::score::{Scorer, check_folder_of, highest, rate};
 
 /// Sums over the samples whose class is known.
@@ -81,7 +81,7 @@ impl Sums {
         let Ok(class) = usize::try_from(label) else { return Ok(()) };
         ensure!(
             class < scores.len(),
-            "a sample is of class {class}, the weights have {} classes",
+            "a sample has the class number {class}, but the weights have only {} classes",
             scores.len()
         );
         let best = highest(scores, 5);

@@ -7,31 +7,31 @@ use gular_runtime::{Error, LoaderError, RankError, TransferError};
 pub(crate) fn hint(error: &Error) -> Option<String> {
     let text = match error {
         Error::Loader(LoaderError::Decode { .. }) => {
-            "leave such images out with `--skip-broken`, or pack again with `gular pack --check-images full`, which names them all"
+            "leave out such images with `--skip-broken`, or pack again with `gular pack --check-images full`, which lists them all"
         }
         Error::Loader(LoaderError::NoRoom { .. }) => {
             "raise `--cache-limit`, or train with `--order window` and a smaller `--window`"
         }
         Error::Transfer(TransferError::CacheLimit { .. }) => {
-            "raise `--cache-limit`, or train with `--order window`, which needs some of the shards at a time"
+            "raise `--cache-limit`, or train with `--order window`, which needs only some of the shards at a time"
         }
         Error::Option { option: "unknown_labels", .. } => {
-            "leave such samples out with `--unknown-labels drop`, or leave them out of loss and accuracy with `--unknown-labels ignore`"
+            "leave out such samples with `--unknown-labels drop`, or leave them out of loss and accuracy with `--unknown-labels ignore`"
         }
         Error::Option { option: "depth", .. } => {
-            "train on all bits with `--depth 16`, or on the high byte with `--depth 8`"
+            "train on all 16 bits with `--depth 16`, or only on the high byte with `--depth 8`"
         }
         Error::Checkpoint(CheckpointError::InUse { .. }) => {
-            "wait until it ends, or name another folder with `--checkpoint-dir`; each process of a training needs its own `--rank`"
+            "wait until that training ends, or choose another folder with `--checkpoint-dir`; the processes of one training must have different values of `--rank`"
         }
         Error::Checkpoint(CheckpointError::NoneSound { .. }) => {
-            "copy the checkpoints again, or start again with another `--checkpoint-dir`; nothing was changed"
+            "copy the checkpoints here again, or start from the beginning with another `--checkpoint-dir`; nothing was changed"
         }
         Error::Checkpoint(CheckpointError::OtherBundle { .. }) => {
-            "resume with the bundle the training began with, or start again with another `--checkpoint-dir`"
+            "resume with the bundle that the training began with, or start from the beginning with another `--checkpoint-dir`"
         }
         Error::Checkpoint(CheckpointError::Unfit { .. }) => {
-            "resume with the program and options the training began with, or start again with another `--checkpoint-dir`"
+            "resume with the program and the options that the training began with, or start from the beginning with another `--checkpoint-dir`"
         }
         Error::Rank(RankError::Value { .. } | RankError::Conflict { .. }) => {
             "set `--rank` and `--world-size`, which take precedence over the environment"

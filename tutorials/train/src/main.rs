@@ -15,7 +15,7 @@ mod network;
 mod predict;
 mod predictions;
 mod prepare;
-mod report;
+mod progress;
 mod scaling;
 mod score;
 mod table;
@@ -29,7 +29,7 @@ use clap::Parser as _;
 use gular_runtime::{EXIT_CHECKPOINTED, EXIT_LATER, Error};
 
 use crate::args::{Cli, Verb};
-use crate::report::say;
+use crate::progress::say;
 use crate::train::End;
 
 fn main() -> ExitCode {

@@ -15,7 +15,7 @@ use parquet::record::Field;
 use parquet::record::reader::RowIter;
 
 use crate::args::{MergeArgs, Part};
-use crate::report::say;
+use crate::progress::say;
 use crate::score::check_folder_of;
 use crate::table::{self, Columns, Row};
 
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<()> {
         parts.push(part);
     }
     check_all_there(&parts)?;
-    let first = parts.first().context("there are no parts")?;
+    let first = parts.first().context("no parts were given")?;
     let columns = first.columns.clone();
     if let Some(other) = parts.iter().find(|part| part.columns != columns) {
         bail!(
@@ -55,11 +55,14 @@ fn check_all_there(tables: &[Table]) -> Result<()> {
     for table in tables {
         let other = table.path.display();
         let Some(part) = table.part else {
-            bail!("`{}` is a part and `{other}` does not say that it is one", path.display());
+            bail!(
+                "`{}` is a part of a prediction, but `{other}` does not say that it is a part",
+                path.display()
+            );
         };
         ensure!(
             part.of == first.of,
-            "`{}` is one of {} parts, and `{other}` one of {}",
+            "the parts are not of the same prediction: `{}` is one of {} parts, `{other}` is one of {}",
             path.display(),
             first.of,
             part.of
@@ -72,7 +75,7 @@ fn check_all_there(tables: &[Table]) -> Result<()> {
     let named: Vec<String> = missing.take(5).map(|n| format!("{n}/{}", first.of)).collect();
     ensure!(
         named.is_empty(),
-        "{} of {} parts are here; missing: {}{}",
+        "only {} of {} parts were given; missing: {}{}",
         found.len(),
         first.of,
         named.join(", "),
@@ -116,7 +119,7 @@ impl Table {
         ensure!(
             texts.first().is_some_and(|name| name == "key")
                 && numbers.iter().all(|n| is_number(&n)),
-            "it is not a table that `gular-train predict` writes"
+            "it was not written by `gular-train predict`"
         );
         let mut columns = Columns { texts: texts.to_vec(), numbers: numbers.to_vec() };
         let part = columns.texts.last().and_then(|name| Part::of_column(name));
@@ -147,7 +150,9 @@ impl Table {
                         Field::Str(text) if i < n_texts => texts.push(text.clone()),
                         Field::Str(_) if i < first_number => {}
                         Field::Float(number) if i >= first_number => numbers.push(*number),
-                        _ => bail!("column `{name}` is of another type"),
+                        _ => bail!(
+                            "the column `{name}` does not have the type that `gular-train predict` writes"
+                        ),
                     }
                 }
                 Ok(Some(Row { texts, numbers }))
@@ -161,7 +166,7 @@ impl Table {
         let key = row.as_ref().and_then(|row| row.texts.first());
         ensure!(
             key.is_none_or(|key| last.is_empty() || key.as_str() > last),
-            "`{}` is not sorted by key: `{last}` comes before `{}`",
+            "`{}` is not sorted by key: `{last}` is listed before `{}`",
             self.path.display(),
             key.map_or("", String::as_str)
         );

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::args::PredictArgs;
 use crate::predictions::{Kept, Predictions, Rows};
-use crate::report::say;
+use crate::progress::say;
 use crate::score::{Scorer, check_folder_of, rate, softmax};
 use crate::table;
 
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
     let since = Instant::now();
     ensure!(
         args.out.is_some() || !args.score.data.json,
-        "`--json` and the predictions both go to stdout; name a file for these with `--out`"
+        "`--json` and the predictions would both be written to stdout; write the predictions to a file with `--out`"
     );
     args.out.as_deref().map_or(Ok(()), check_folder_of)?;
     let scorer = Scorer::new(&args.score, args.split.into_iter().collect())?;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
         let (bundle, n_classes) = (&scorer.bundle, scorer.n_classes);
         let names = scorer
             .classes(args.other_classes)
-            .map_err(|error| anyhow!("{error}; `--other-classes` predicts those of the weights"))?;
+            .map_err(|error| anyhow!("{error}; to predict the classes of the weights all the same, give `--other-classes`"))?;
         // Of classes that are not the bundle's, labels would say nothing.
         let labels = bundle.manifest().has_labels()
             && names.as_ref().is_some_and(|names| *names == bundle.manifest().classes);

@@ -57,8 +57,8 @@ impl Rows {
         let bytes = n_samples as f64 * width as f64 * 4.0 / 1e9;
         ensure!(
             reserved,
-            "there is no memory for {n_samples} rows of {width} numbers ({bytes:.1} GB); `--top` \
-             keeps fewer per sample"
+            "not enough memory for {n_samples} rows of {width} numbers ({bytes:.1} GB); keep fewer \
+            numbers per sample with `--top`"
         );
         numbers.resize(len.unwrap_or_default(), 0.0);
         Ok(Self { split, first: samples.start, kept, width, numbers })
@@ -71,7 +71,7 @@ impl Rows {
         let row = self.numbers.get_mut(at..at.saturating_add(self.width));
         let (n, row) = row
             .and_then(<[f32]>::split_first_mut)
-            .with_context(|| format!("sample {sample} is not one of those to predict"))?;
+            .with_context(|| format!("sample {sample} should not have been predicted"))?;
         *n += 1.0;
         match self.kept {
             Kept::All => row.copy_from_slice(scores),
@@ -152,7 +152,11 @@ impl Predictions {
         for (i, rows) in splits.iter().enumerate() {
             for (nth, row) in rows.numbers.chunks_exact(rows.width).enumerate() {
                 let sample = rows.first + nth as u64;
-                ensure!(row[0] <= 1.0, "sample {sample} of split `{}` came twice", rows.split);
+                ensure!(
+                    row[0] <= 1.0,
+                    "sample {sample} of split `{}` was predicted twice",
+                    rows.split
+                );
                 if row[0] == 1.0 {
                     let key = bundle.key(bundle.locate(rows.split, sample)?)?;
                     order.push((key.to_string(), i, nth));

@@ -18,7 +18,7 @@ use tch::nn::VarStore;
 
 use crate::args::{DataArgs, PlaceArgs, TrainArgs};
 use crate::decoder;
-use crate::report::{say, waiting_for};
+use crate::progress::{say, waiting_for};
 
 /// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
 /// when they are touched. A training may have those of a URL come then, and limit their bytes.

@@ -17,7 +17,7 @@ use gular_runtime::{EXIT_CHECKPOINTED, Env, StopFlag, available_cores, write_fil
 use serde_json::{Value, json};
 
 use crate::args::{ScalingArgs, TrainArgs};
-use crate::report::say;
+use crate::progress::say;
 
 /// Steps before those that are measured: the first ones make memory and threads for the others.
 const WARM_UP_STEPS: u64 = 5;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<()> {
         let mut row = row(ranks, batch_size, &steps).with_context(|| {
             let n = name(ranks);
             format!(
-                "an epoch of {n} has too few steps to measure: use a smaller `--batch-size` or a larger bundle"
+                "an epoch on {n} has too few steps to measure: use a smaller `--batch-size` or a larger bundle"
             )
         })?;
         let one = |row: &Row| row.images_per_second / row.ranks as f64;
@@ -105,7 +105,8 @@ fn steps(args: &ScalingArgs, ranks: u64, stop: &StopFlag, first: bool) -> Result
     for line in said.lines().filter(|line| first && line.starts_with("warning")) {
         say!("{line}");
     }
-    let lines = fs::read_to_string(dir.path().join("metrics.jsonl")).context("no metrics")?;
+    let lines = fs::read_to_string(dir.path().join("metrics.jsonl"))
+        .context("the training wrote no metrics")?;
     Ok(lines.lines().filter_map(step).collect())
 }
 

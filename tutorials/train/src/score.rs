@@ -21,7 +21,7 @@ use tch::{Device, Kind, Tensor, no_grad};
 use crate::args::{Scaled, ScoreArgs};
 use crate::network::{self, Network};
 use crate::prepare;
-use crate::report::{Progress, say};
+use crate::progress::{Progress, say};
 use crate::weights::{self, Said, Weights};
 
 /// Weights in a network, and the bundle they are tried on.
@@ -30,7 +30,7 @@ pub(crate) struct Scorer<'a> {
     pub(crate) bundle: Arc<Bundle>,
     pub(crate) weights: Weights,
     said: Said,
-    kind: network::Kind,
+    kind: network::Architecture,
     network: Network,
     _store: VarStore,
     channels: i64,
@@ -65,8 +65,9 @@ impl<'a> Scorer<'a> {
         let mut store = VarStore::new(place.device());
         let network = Network::new(kind, &store.root(), channels, n_classes, 0.0);
         let shown = args.weights.display();
-        file.load(&mut store)
-            .with_context(|| format!("`{shown}` does not fit network `{}`", kind.name()))?;
+        file.load(&mut store).with_context(|| {
+            format!("the weights `{shown}` do not fit the network `{}`", kind.name())
+        })?;
         let said = weights.said(&file);
         store.freeze();
 
@@ -80,8 +81,8 @@ impl<'a> Scorer<'a> {
         // Of one or three channels the numbers are the same for all bundles.
         if ranks.rank == 0 && said.normalise.is_none() && !matches!(channels, 1 | 3) {
             say!(
-                "warning: the weights do not say how pixels were normalised; those of \
-                 {channels} channels are normalised by the statistics of the bundle that is scored"
+                "warning: the weights do not say how pixels were normalised; pixels of {channels} \
+                channels are normalised by the statistics of the bundle that is scored"
             );
         }
         let about = format!("scores\nbundle {}\nweights {}", bundle.digest(), weights.digest);
@@ -117,11 +118,13 @@ impl<'a> Scorer<'a> {
             let (found, last) = (of_bundle.len(), self.kind.last());
             ensure!(
                 found == n,
-                "the weights have {n} classes (`{last}` has as many rows), the bundle {found}"
+                "the weights have {n} classes (`{last}` has as many rows), but the bundle has {found}"
             );
             let mut both = of_weights.into_iter().flatten().zip(of_bundle).zip(0..);
             if let Some(((was, now), i)) = both.find(|((was, now), _)| was != now) {
-                anyhow::bail!("class {i} is `{was}` in the weights and `{now}` in the bundle");
+                anyhow::bail!(
+                    "the classes differ: class {i} is `{was}` in the weights and `{now}` in the bundle"
+                );
             }
         }
         let fits = |names: &&Vec<String>| names.len() == n;
@@ -192,7 +195,7 @@ impl<'a> Scorer<'a> {
         let (n_steps, n_channels) = (feed.loader().n_steps(), feed.n_channels());
         ensure!(
             n_channels as i64 == self.channels,
-            "the weights are for pictures of {} channels, those of the bundle have {n_channels}",
+            "the weights are for images with {} channels, but the images of the bundle have {n_channels}",
             self.channels
         );
         let shown = self.ranks.rank == 0 && !args.data.quiet;
@@ -277,7 +280,7 @@ pub(crate) fn check_folder_of(path: &Path) -> Result<()> {
     let (file, folder_name) = (path.display(), folder.display());
     ensure!(
         folder.is_dir(),
-        "cannot write `{file}`: there is no folder `{folder_name}`; make it first"
+        "cannot write `{file}`: the folder `{folder_name}` does not exist; make it first"
     );
     Ok(())
 }

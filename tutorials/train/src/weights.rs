@@ -10,7 +10,7 @@ use gular_runtime::{Digest, Normalise};
 use serde_json::{Value, json};
 
 use crate::args::{Scaled, ScoreArgs, TrainArgs};
-use crate::network::Kind;
+use crate::network::Architecture;
 
 /// The text of a weights file that says how pictures became what the network took.
 const ABOUT: &str = "gular-train";
@@ -124,8 +124,8 @@ pub(crate) fn about(
 }
 
 /// The network that `file` is of: as the command line says, else as its names do.
-pub(crate) fn network(args: &ScoreArgs, file: &WeightsFile<'_>) -> Result<Kind> {
-    let Some(kind) = args.network.or_else(|| Kind::of(file)) else {
+pub(crate) fn network(args: &ScoreArgs, file: &WeightsFile<'_>) -> Result<Architecture> {
+    let Some(kind) = args.network.or_else(|| Architecture::of(file)) else {
         let shown = args.weights.display();
         bail!(
             "the tensor names of `{shown}` fit none of the networks `small`, `resnet18` and `resnet50`; name the network with `--network`"
@@ -135,7 +135,11 @@ pub(crate) fn network(args: &ScoreArgs, file: &WeightsFile<'_>) -> Result<Kind> 
 }
 
 /// The channels of pictures and the number of classes that the weights are for.
-pub(crate) fn ends(args: &ScoreArgs, kind: Kind, file: &WeightsFile<'_>) -> Result<(i64, i64)> {
+pub(crate) fn ends(
+    args: &ScoreArgs,
+    kind: Architecture,
+    file: &WeightsFile<'_>,
+) -> Result<(i64, i64)> {
     let shape = |name: &str, dims: usize| {
         let shown = args.weights.display();
         let network = kind.name();
@@ -185,7 +189,7 @@ mod tests {
             bytes.extend(header);
             bytes.resize(bytes.len() + end, 0);
             let file = WeightsFile::parse(&bytes).unwrap();
-            ends(&args.score, Kind::Small, &file).map_err(|error| error.to_string())
+            ends(&args.score, Architecture::Small, &file).map_err(|error| error.to_string())
         };
         assert_eq!(read(3, 4), Ok((3, 4)));
         let refused = read(3, 0).unwrap_err();

@@ -167,7 +167,7 @@ fn a_process_that_hangs_does_not_keep_the_others_from_saving() {
     let first = children.remove(0).wait_with_output().unwrap();
     let told = said(&first);
     assert_eq!(code(&first), 85, "{told}");
-    assert!(told.contains("rank 0 was asked to stop, and there was no progress for 10s"), "{told}");
+    assert!(told.contains("rank 0 was asked to stop, but"), "{told}");
     assert!(told.contains("stopped ") && told.contains("after step"), "{told}");
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     signal(&children[0], "KILL");
@@ -239,7 +239,7 @@ fn a_launcher_that_says_half_is_refused() {
     let output = job.command(&[]).env("RANK", "1").output().unwrap();
     let told = said(&output);
     assert_eq!(code(&output), 2, "{told}");
-    assert!(told.contains("`RANK` is set and `WORLD_SIZE` is not"), "{told}");
+    assert!(told.contains("`RANK` is set, but `WORLD_SIZE` is not"), "{told}");
 }
 
 #[test]

@@ -322,12 +322,12 @@ fn what_cannot_go_on_is_refused_with_a_hint() {
         let said = said(&output);
         assert!(words.iter().all(|word| said.contains(word)), "{said}");
     };
-    check(&job, &["--seed", "1"], &["error: the state has seed 0", "has 1", "hint: "]);
-    check(&job, &["--order", "torch"], &["error: the state has order", "hint: "]);
-    check(&job, &["--resume", "never"], &["error: there is a checkpoint"]);
+    check(&job, &["--seed", "1"], &["error: the state was saved with seed 0", "has 1", "hint: "]);
+    check(&job, &["--order", "torch"], &["error: the state was saved with order", "hint: "]);
+    check(&job, &["--resume", "never"], &["error: the checkpoint"]);
     let digest = digest.to_string();
     job.bundle = other;
-    check(&job, &[], &["error: checkpoint `", "was made with bundle", &digest, "hint: "]);
+    check(&job, &[], &["error: checkpoint `", "was made with the bundle", &digest, "hint: "]);
     check(&job, &["--digest", &digest], &["error: `", "expected", &digest, "hint: "]);
     job.bundle = dir.path().join("none");
     check(&job, &[], &["error: cannot open `", "manifest.json", "hint: "]);

@@ -45,7 +45,11 @@ fn unknown_classes_are_dropped_and_a_resume_ends_with_the_same_bits() {
     let job = Job::new(dir.path(), "--unknown-labels drop");
     assert_eq!(code(&job.run(&["--stop-after-steps", "7"])), 85);
     let other = job.run(&["--unknown-labels", "ignore"]);
-    assert!(said(&other).contains("samples left out: 4, this loader has 0"), "{}", said(&other));
+    assert!(
+        said(&other).contains("samples left out: 4, but this loader has 0"),
+        "{}",
+        said(&other)
+    );
     assert_eq!(report(&job.run(&[]))["resumed_at_step"], 7);
     assert!(job.weights() == undisturbed.weights(), "other weights");
 }

@@ -232,12 +232,12 @@ fn parts_merge_into_the_bytes_of_one_process() {
         assert!(!at("refused.csv").exists());
     };
     refused(&["part1.csv", "part2.csv", "part1.csv"], "are both part 1/3");
-    refused(&["part1.csv", "part3.parquet"], "2 of 3 parts are here; missing: 2/3");
+    refused(&["part1.csv", "part3.parquet"], "only 2 of 3 parts were given; missing: 2/3");
     refused(&["whole.csv", "whole.csv"], "every sample must be in exactly one part");
     predict("half.csv", &["--part", "1/2"]);
-    refused(&["part1.csv", "half.csv"], "is one of 3 parts, and");
+    refused(&["part1.csv", "half.csv"], "is one of 3 parts,");
     predict("top.csv", &["--top", "1"]);
-    refused(&["part1.csv", "top.csv"], "does not say that it is one");
+    refused(&["part1.csv", "top.csv"], "does not say that it is a part");
     refused(&["whole.csv", "top.csv"], "different columns");
     let text = fs::read_to_string(at("whole.csv")).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
@@ -245,7 +245,7 @@ fn parts_merge_into_the_bytes_of_one_process() {
     fs::write(at("unsorted.csv"), lines.join("\n")).unwrap();
     refused(&["unsorted.csv"], "not sorted by key");
     fs::write(at("other.csv"), "a,b\n1,2\n").unwrap();
-    refused(&["other.csv"], "not a table that");
+    refused(&["other.csv"], "not written by");
 }
 
 #[test]
@@ -310,8 +310,8 @@ fn torchvisions_networks_are_trained_and_their_running_sums_evaluated() {
     let (loss, expected) = (found["loss"].as_f64().unwrap(), trained["val_loss"].as_f64().unwrap());
     assert!((loss - expected).abs() < 1e-4, "{loss}, the training says {expected}");
     let told = said(&run("eval", dir.path(), &weights, &["--network", "resnet50"]));
-    let expected = "does not fit network `resnet50`: the tensors do not fit: \
-                    tensor `fc.weight` is F32 [3, 512], the network's F32 [3, 2048]";
+    let expected = "do not fit the network `resnet50`: the tensors do not match what is expected: \
+                    the tensor `fc.weight` of the weights is F32 [3, 512], expected F32 [3, 2048] as in the network";
     assert!(told.contains(expected), "{told}");
 }
 
@@ -366,7 +366,7 @@ fn pixels_of_many_bands_are_normalised_as_in_the_training_whatever_bundle_is_sco
     fs::write(&silent, without_texts(&fs::read(&weights).unwrap())).unwrap();
     let (found, told) = loss(&other, &silent);
     assert!((found - expected).abs() > 1e-3, "the test shows nothing: {found}");
-    let expected = "warning: the weights do not say how pixels were normalised; those of 5";
+    let expected = "warning: the weights do not say how pixels were normalised; pixels of 5";
     assert!(told.contains(expected), "{told}");
 }
 
@@ -385,7 +385,7 @@ fn what_does_not_fit_is_named() {
         assert_eq!((code(&output), said(&output).contains(words)), (2, true), "{}", said(&output));
     };
     check(&ours, &dir.path().join("none"), &[], "cannot read the weights `");
-    check(&bands, &weights, &[], "for pictures of 3 channels, those of the bundle have 5");
+    check(&bands, &weights, &[], "for images with 3 channels, but the images of the bundle have 5");
     let other = "network `resnet18` has a tensor `conv1.weight`, `";
     check(&ours, &weights, &["--network", "resnet18"], other);
     check(&ours, &weights, &["--split", "test"], "no samples of split `test`");
@@ -394,7 +394,7 @@ fn what_does_not_fit_is_named() {
     let output = run("eval", &ours, &weights, &nowhere);
     let told = said(&output);
     assert_eq!(code(&output), 2, "{told}");
-    assert!(told.contains("there is no folder `no/such/folder`"), "{told}");
+    assert!(told.contains("the folder `no/such/folder` does not exist"), "{told}");
     assert!(!told.contains("each once"), "{told}");
     // Classes by other names, and as many as the weights have not.
     let renamed = |from: &str, to: &str| {
@@ -409,10 +409,14 @@ fn what_does_not_fit_is_named() {
     let said_so = "class 1 is `green` in the weights and `khaki` in the bundle";
     check(&renamed("\"green\"", "\"khaki\""), &weights, &[], said_so);
     let more = renamed("\"blue\"", "\"blue\",\"grey\"");
-    let said_so = "the weights have 3 classes (`last.weight` has as many rows), the bundle 4";
+    let said_so =
+        "the weights have 3 classes (`last.weight` has as many rows), but the bundle has 4";
     check(&more, &weights, &[], said_so);
     let refused = said(&run("predict", &more, &weights, &[]));
-    assert!(refused.contains("the bundle 4; `--other-classes` predicts those"), "{refused}");
+    assert!(
+        refused.contains("but the bundle has 4; to predict the classes of the weights"),
+        "{refused}"
+    );
     let (header, found) = rows(&predictions(&more, &weights, &["--other-classes"]));
     assert!(!header.contains(&"label".to_owned()) && found.len() == SAMPLES, "{header:?}");
     fs::write(dir.path().join("text.safetensors"), "weights, they said").unwrap();

@@ -25,7 +25,7 @@ fn a_fold_is_validated_on_and_not_trained_on_and_a_resume_keeps_it() {
     assert_eq!(code(&job.run(&["--stop-after-steps", "7"])), 85);
     let other = job.run(&["--fold", "2/4"]);
     assert_eq!(code(&other), 2);
-    assert!(said(&other).contains("the state has selection"), "{}", said(&other));
+    assert!(said(&other).contains("the state was saved with selection"), "{}", said(&other));
     assert_eq!(report(&job.run(&[]))["resumed_at_step"], 7);
     assert!(job.weights() == undisturbed.weights(), "other weights");
 }

@@ -166,7 +166,11 @@ fn copy_images(from: &Path, to: &Path, limit: u64) -> Result<(usize, u64)> {
         }
     }
     classes.sort();
-    ensure!(!classes.is_empty(), "`{}` has no folders, expected class/file", from.display());
+    ensure!(
+        !classes.is_empty(),
+        "`{}` contains no folders; expected images in class/file",
+        from.display()
+    );
     let (mut n, mut bytes, mut took) = (0, 0, true);
     while std::mem::take(&mut took) {
         for (class, files) in &mut classes {
@@ -181,7 +185,7 @@ fn copy_images(from: &Path, to: &Path, limit: u64) -> Result<(usize, u64)> {
             (n, bytes, took) = (n + 1, bytes + len, true);
         }
     }
-    ensure!(n > 0, "no image of `{}` fits into {limit} bytes", from.display());
+    ensure!(n > 0, "no image in `{}` is smaller than {limit} bytes", from.display());
     Ok((n, bytes))
 }
 

@@ -53,15 +53,15 @@ pub(crate) fn run(
     settings: &Settings,
     work: &Path,
 ) -> Result<()> {
-    ensure!(settings.rounds > 0 && settings.jobs > 0, "`--rounds` and `--jobs` are at least 1");
+    ensure!(settings.rounds > 0 && settings.jobs > 0, "`--rounds` and `--jobs` must be at least 1");
     fs::create_dir_all(work)?;
     let set = match (&settings.set, &settings.wheels) {
         (Some(set), _) => std::path::absolute(set)?,
         (None, Some(wheels)) => unpack(wheels, &work.with_file_name("torch-libraries"))?,
         (None, None) => bail!(
-            "nothing to make an image of: give a folder of libraries with `--set DIR`, or fetch \
-             torch's (2.7 GB) with `python3 -m pip download torch==2.11.0 -d wheels` and give \
-             `--wheels wheels`"
+            "no files were given to make an image from: give a folder of libraries with `--set \
+            DIR`, or fetch the wheels of torch (2.7 GB) with `python3 -m pip download \
+            torch==2.11.0 -d wheels` and give `--wheels wheels`"
         ),
     };
     let mut files = Vec::new();
@@ -136,7 +136,9 @@ impl Bench<'_> {
         let mut rows: Vec<_> =
             ours.iter().map(|(s, name, runs)| timed::row(s, name, runs)).collect();
         if find("mksquashfs").is_none() {
-            eprintln!("mksquashfs is missing, install: apt-get install squashfs-tools");
+            eprintln!(
+                "the program `mksquashfs` is missing; install it with `apt-get install squashfs-tools`"
+            );
             return Ok(rows);
         }
         for (setting, flags) in PEERS {
@@ -166,7 +168,7 @@ impl Bench<'_> {
         }
         let measured = measure(&command, &image)?;
         let reused = measured.said.split_whitespace().nth(1) != Some("0");
-        ensure!(reused == again, "{command:?} took other blocks: {}", measured.said);
+        ensure!(reused == again, "{command:?} used other blocks than expected: {}", measured.said);
         Ok(measured)
     }
 

@@ -8,6 +8,7 @@ mod gpu;
 mod image;
 mod loader;
 mod pack;
+mod python_image;
 mod shuffle;
 mod squashfs;
 mod timed;
@@ -106,6 +107,10 @@ enum What {
     /// Container images of torch's CUDA libraries: ours, ours again with another program,
     /// and `mksquashfs`: time, memory and size; writes docs/bench/image.svg.
     Image(image::Settings),
+    /// A Python program's image: rebuilds after a change of the program (OCI and SIF), and a cold
+    /// `import torch` from the SIF beside the same virtual environment. As root; the caches of
+    /// images are those of `gular image` ($GULAR_IMAGE_CACHE).
+    PythonImage(python_image::Settings),
     /// The loader, as a training step sees it, against bounds and with `--peers` against other
     /// loaders on the same bytes; writes docs/bench/loader-DATE.json and its plot.
     Loader(loader::Settings),
@@ -200,6 +205,9 @@ fn run(args: &Args) -> Result<()> {
         What::Image(settings) => {
             let example = release(&cargo::SIF_OF_DIR)?;
             image::run(&workspace, &example, settings, &work.join("image"))
+        }
+        What::PythonImage(settings) => {
+            python_image::run(&workspace, &release(&cargo::GULAR)?, settings, &work.join("python"))
         }
         What::Loader(settings) => {
             let loader_rates = release(&cargo::LOADER_RATES)?;

@@ -27,7 +27,8 @@ pub(super) fn measure(program: &Command, image: &Path) -> Result<Timed> {
     let mut command = Command::new("time");
     command.args(["-f", "%e %U %S %M"]).arg(program.get_program()).args(program.get_args());
     let output = command.stdin(Stdio::null()).output();
-    let output = output.context("cannot start `time`; install: apt-get install time")?;
+    let output = output
+        .context("cannot start the program `time`; install it with `apt-get install time`")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?} ended with {}: {said}", output.status);
     let figures: Vec<_> = said.lines().last().unwrap_or_default().split(' ').collect();

@@ -45,7 +45,7 @@ fn run() -> Result<()> {
     let (root, out) = (Path::new(&root), Path::new(&out));
     let faults = links::faults(root)?;
     if !faults.is_empty() {
-        bail!("links that lead nowhere:\n{}", faults.join("\n"));
+        bail!("links without a target:\n{}", faults.join("\n"));
     }
     let site = Site::collect(root)?;
     let n_pages = site.write(out)?;

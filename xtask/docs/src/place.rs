@@ -7,7 +7,7 @@ const PICTURES: [&str; 6] = ["svg", "png", "jpg", "jpeg", "gif", "webp"];
 
 /// What becomes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ShownAs {
     /// Markdown becomes HTML.
     Page,
     /// Pictures are copied.
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Folder,
 }
 
-impl Kind {
+impl ShownAs {
     /// What `path` below `root` becomes.
     pub(crate) fn of(root: &Path, path: &Path) -> Self {
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();

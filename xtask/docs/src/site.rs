@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::frame::{Frame, Group, escaped};
 use crate::page::{Page, inside};
-use crate::place::{Kind, relative};
+use crate::place::{ShownAs, relative};
 use crate::search::Index;
 use crate::tree;
 
@@ -45,8 +45,8 @@ impl Site {
             let page = Page::read(root, &path)?;
             for target in page.links.iter().filter_map(|link| link.inside()) {
                 let Some(path) = tree::resolved(&page.path, target.0) else { continue };
-                match Kind::of(root, &path) {
-                    Kind::Page => ahead.push(path),
+                match ShownAs::of(root, &path) {
+                    ShownAs::Page => ahead.push(path),
                     _ => drop(others.insert(path)),
                 }
             }
@@ -63,9 +63,16 @@ impl Site {
     pub(crate) fn write(&self, out: &Path) -> Result<usize> {
         let taken = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
         if taken && !out.join(INDEX).is_file() {
-            bail!("`{}` holds other files: name a new folder, or empty it", out.display());
+            bail!(
+                "the folder `{}` contains other files: choose a new folder, or empty this one",
+                out.display()
+            );
         }
-        let name = out.file_name().context("the folder has a name")?.to_string_lossy().into_owned();
+        let name = out
+            .file_name()
+            .context("the output folder's path has no last part")?
+            .to_string_lossy()
+            .into_owned();
         let made = out.with_file_name(format!(".{name}.new"));
         if made.exists() {
             fs::remove_dir_all(&made)
@@ -73,7 +80,7 @@ impl Site {
         }
         let mut index = Index::default();
         for page in self.pages.values() {
-            let file = Kind::Page.file(&page.path);
+            let file = ShownAs::Page.file(&page.path);
             let body = page.html(|target| self.link(&page.path, target));
             let parts = page.sections.iter().filter(|section| section.level == 2);
             let parts =
@@ -97,12 +104,12 @@ impl Site {
     }
 
     fn write_other(&self, made: &Path, path: &Path) -> Result<()> {
-        let (source, kind) = (self.root.join(path), Kind::of(&self.root, path));
+        let (source, kind) = (self.root.join(path), ShownAs::of(&self.root, path));
         let file = kind.file(path);
         let cannot = || format!("cannot read `{}`", source.display());
         let text = match kind {
-            Kind::Picture => return put(made, &file, &fs::read(&source).with_context(cannot)?),
-            Kind::Folder => {
+            ShownAs::Picture => return put(made, &file, &fs::read(&source).with_context(cannot)?),
+            ShownAs::Folder => {
                 let mut names = Vec::new();
                 for entry in fs::read_dir(&source).with_context(cannot)? {
                     names.push(
@@ -115,8 +122,14 @@ impl Site {
             _ => String::from_utf8_lossy(&fs::read(&source).with_context(cannot)?).into_owned(),
         };
         let title = path.display().to_string();
-        let body =
-            format!("<h1>{0}</h1>\n<pre><code>{1}</code></pre>\n", escaped(&title), escaped(&text));
+        let mut body = format!("<h1>{}</h1>\n", escaped(&title));
+        if kind == ShownAs::Text {
+            // As it is too, for who wants to run it.
+            put(made, path, text.as_bytes())?;
+            let link = escaped(&relative(&file, path));
+            let _ = writeln!(body, "<p><a href=\"{link}\" download>Download</a></p>");
+        }
+        let _ = writeln!(body, "<pre><code>{}</code></pre>", escaped(&text));
         let frame = Frame { file: &file, title: &title, parts: Vec::new(), body: &body };
         put(made, &file, frame.html(&self.menu).as_bytes())
     }
@@ -127,8 +140,8 @@ impl Site {
         let mut link = match tree::resolved(page, path) {
             Some(_) if path.is_empty() => String::new(),
             Some(path) => {
-                let file = Kind::of(&self.root, &path).file(&path);
-                relative(&Kind::Page.file(page), &file)
+                let file = ShownAs::of(&self.root, &path).file(&path);
+                relative(&ShownAs::Page.file(page), &file)
             }
             None => return target.to_owned(),
         };
@@ -146,7 +159,7 @@ fn menu(pages: &BTreeMap<PathBuf, Page>) -> Vec<Group> {
         let Some(index) = pages.get(Path::new(index)) else { continue };
         let whole = (n > 0).then(|| index.title.clone());
         if let Some(title) = &whole {
-            let first = (index.title.clone(), Kind::Page.file(&index.path));
+            let first = (index.title.clone(), ShownAs::Page.file(&index.path));
             groups.push(Group { title: title.clone(), pages: vec![first] });
         }
         for link in index.links.iter().filter(|link| link.leads) {
@@ -157,7 +170,7 @@ fn menu(pages: &BTreeMap<PathBuf, Page>) -> Vec<Group> {
             };
             let path = tree::resolved(&index.path, path).unwrap_or_default();
             let Some(page) = pages.get(&path) else { continue };
-            let listed = (page.title.clone(), Kind::Page.file(&path));
+            let listed = (page.title.clone(), ShownAs::Page.file(&path));
             if groups.iter().any(|group| group.pages.contains(&listed)) {
                 continue;
             }
@@ -205,11 +218,15 @@ mod tests {
         assert!(n_pages > 30, "{n_pages} pages");
         let (mut n_links, mut faults) = (0, Vec::new());
         for path in site.pages.keys().chain(&site.others) {
-            let kind = Kind::of(&site.root, path);
+            let kind = ShownAs::of(&site.root, path);
             let file = kind.file(path);
-            if kind == Kind::Picture {
+            if kind == ShownAs::Picture {
                 assert!(out.join(&file).is_file());
                 continue;
+            }
+            if kind == ShownAs::Text {
+                let copied = fs::read(out.join(path)).unwrap();
+                assert_eq!(copied, fs::read(site.root.join(path)).unwrap(), "{}", path.display());
             }
             let html = fs::read_to_string(out.join(&file)).unwrap();
             for (name, target) in targets(&html) {
@@ -245,6 +262,6 @@ mod tests {
         assert_eq!(site.write(&out).unwrap(), n_pages);
         fs::write(dir.path().join("mine"), "").unwrap();
         let refused = site.write(dir.path()).unwrap_err().to_string();
-        assert!(refused.contains("holds other files"), "{refused}");
+        assert!(refused.contains("contains other files"), "{refused}");
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn run(
     thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs.get()).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| {
-            worker.join().map_err(|_| anyhow!("the thread of a target panicked"))?
+            worker.join().map_err(|_| anyhow!("a thread that fuzzes a target failed (a panic)"))?
         })
     })
 }

@@ -62,7 +62,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     stages.run("demo", || demo::demo(&workspace, &linted, &demo::Args::short()))?;
     let time = if args.long { FUZZ_LONG } else { FUZZ_SHORT };
     stages.run("fuzz", || {
-        let built = fuzz_targets.join().map_err(|_| anyhow!("building the targets panicked"))?;
+        let built = fuzz_targets
+            .join()
+            .map_err(|_| anyhow!("building the fuzz targets failed (a panic)"))?;
         fuzz::run(&workspace, &linted, &built?, time)
     })?;
     if args.long {

@@ -33,7 +33,10 @@ impl Federation {
         let said: Value =
             serde_json::from_str(&said).context("`gular federation serve` did not start")?;
         let text = |key: &str| {
-            said[key].as_str().map(str::to_owned).with_context(|| format!("it did not say `{key}`"))
+            said[key]
+                .as_str()
+                .map(str::to_owned)
+                .with_context(|| format!("`gular federation serve` did not report `{key}`"))
         };
         let (url, ca) = (text("url")?, PathBuf::from(text("ca")?));
         let token = dir.join("demo.token");

@@ -133,7 +133,7 @@ pub(crate) fn demo(workspace: &Workspace, ready: &Ready, args: &Args) -> Result<
         })
     };
     heading("train, undisturbed", &out.join("undisturbed"), workspace);
-    let local = fetched_to.to_str().context("the target folder's path is not UTF-8")?;
+    let local = fetched_to.to_str().context("the path of the folder `target` is not UTF-8")?;
     let undisturbed = training("undisturbed", local)?.undisturbed()?;
     let what = "train by URL, stopped by SIGTERM in mid-epoch, resumed";
     heading(what, &out.join("resumed"), workspace);

@@ -182,7 +182,7 @@ impl Build<'_> {
         };
         ensure!(
             judged(&words).is_some_and(|minor| minor <= GLIBC[1]),
-            "auditwheel does not find `{}` to be {TAG}:\n{found}",
+            "auditwheel does not confirm that `{}` is {TAG}:\n{found}",
             wheel.display()
         );
 
@@ -206,7 +206,9 @@ impl Build<'_> {
 
         let bare = work.join("venv");
         process::run(
-            command(setup::venv().context("no Python with venv")?).args(["-m", "venv"]).arg(&bare),
+            command(setup::venv().context("no Python with the module `venv` was found")?)
+                .args(["-m", "venv"])
+                .arg(&bare),
         )?;
         let mut pip = command(bare.join("bin/python"));
         pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]);
@@ -220,7 +222,11 @@ impl Build<'_> {
                 .args(["-c", "import gular; print('gular', gular.__version__)"]),
         )?;
         if version.trim() != imported.trim() {
-            bail!("the program says `{}`, the package `{}`", version.trim(), imported.trim());
+            bail!(
+                "the versions differ: the program says `{}`, the Python package `{}`",
+                version.trim(),
+                imported.trim()
+            );
         }
         Ok(())
     }
@@ -289,7 +295,7 @@ fn tools(workspace: &Workspace, home: &Path) -> Result<PathBuf> {
     let mut missing = Missing::default();
     let python = missing.need(Tool::Venv, setup::venv());
     missing.check()?;
-    let python = python.context("no Python with venv")?;
+    let python = python.context("no Python with the module `venv` was found")?;
     eprintln!("installing maturin and zig in `{}`", workspace.relative(&venv).display());
     empty(&venv)?;
     process::run(command(python).args(["-m", "venv"]).arg(&venv))?;
@@ -325,7 +331,7 @@ fn shared(program: &Path, share: &Path) -> Result<Vec<String>> {
         names.push(format!("share/man/man1/{}", entry?.file_name().to_string_lossy()));
     }
     names.sort();
-    ensure!(names.len() > 10, "the program wrote only these: {}", names.join(", "));
+    ensure!(names.len() > 10, "the program wrote only these files: {}", names.join(", "));
     Ok(names)
 }
 

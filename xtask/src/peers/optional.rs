@@ -61,8 +61,8 @@ pub(super) fn judge(skipped: &[Skip], required: &[String], in_ci: bool) -> Verdi
         let n = skipped.iter().filter(|skip| skip.tool() == tool.name).count();
         if n > 0 {
             verdict.notes.push(format!(
-                "{n} skipped: `{}` is not installed, and no package archive has it. They would \
-                 show {}. `--require {}` makes them fail",
+                "{n} skipped: `{}` is not installed, and no package archive has it. These tests \
+                would show {}. With `--require {}` they fail instead",
                 tool.name, tool.shows, tool.name
             ));
         }

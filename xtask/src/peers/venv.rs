@@ -57,7 +57,8 @@ pub fn prepare(workspace: &Workspace, dir: &Path) -> Result<PathBuf> {
         "setting up the peer tests' Python packages in `{}`",
         workspace.relative(&venv).display()
     );
-    let python = setup::venv().context("no Python 3.11 with venv")?;
+    let python =
+        setup::venv().context("no Python 3.11 or newer with the module `venv` was found")?;
     process::run(command(python).args(["-m", "venv"]).arg(&venv))?;
     let requirements = dir.join("requirements.txt");
     fs::write(&requirements, REQUIREMENTS)

@@ -11,7 +11,7 @@ pub fn require_free(path: &Path, needed: u64, purpose: &str) -> Result<()> {
     let free = free(path)?.bytes;
     if free < needed {
         bail!(
-            "{purpose} needs {} of free disk in `{}`, which has {}\nhint: free some, or set CARGO_TARGET_DIR to a folder on a larger disk",
+            "{purpose} needs {} of free disk space in `{}`, which has {}\nhint: free some space, or set CARGO_TARGET_DIR to a folder on a larger disk",
             Size(needed),
             path.display(),
             Size(free)

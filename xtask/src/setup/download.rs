@@ -115,7 +115,7 @@ fn fetch_one(python: &Path, wheel: &Wheel, dir: &Path, progress: impl Fn(u64)) -
     wheels_in(&done)
         .into_iter()
         .next()
-        .with_context(|| format!("pip left no wheel in `{}`", done.display()))
+        .with_context(|| format!("pip did not write a wheel to `{}`", done.display()))
 }
 
 /// A pip that asks nothing, changes no Python environment and fills no cache.
@@ -151,11 +151,14 @@ pub(super) fn watch(pip: &mut Command, log: &Path, tick: impl Fn()) -> Result<()
 fn explain(log: &str) -> String {
     let has = |words: &[&str]| words.iter().any(|word| log.contains(word));
     let (what, hint) = if has(&["No space left on device", "Errno 28"]) {
-        ("the disk is full", "free some, or set CARGO_TARGET_DIR to a folder on a larger disk")
+        (
+            "the disk is full",
+            "free some space, or set CARGO_TARGET_DIR to a folder on a larger disk",
+        )
     } else if has(&["DO NOT MATCH THE HASHES"]) {
         (
-            "the package index served other bytes than the ones this project pins",
-            "check the index or mirror pip is configured for",
+            "the package index sent different bytes than those that this project expects",
+            "check which index or mirror pip is configured to use",
         )
     } else if has(&["CERTIFICATE_VERIFY_FAILED", "SSLError"]) {
         (
@@ -173,12 +176,12 @@ fn explain(log: &str) -> String {
     ]) {
         (
             "the package index could not be reached",
-            "connect this machine, or copy a libtorch here and set LIBTORCH to it",
+            "connect this machine to the network, or copy a libtorch to it and set LIBTORCH to that folder",
         )
     } else if has(&["No matching distribution found"]) {
         (
-            "pip's package index does not have it",
-            "check the index or mirror pip is configured for, or set LIBTORCH to a libtorch of this version",
+            "pip's package index does not have this package",
+            "check which index or mirror pip is configured to use, or set LIBTORCH to a libtorch of this version",
         )
     } else {
         ("pip failed", "see pip's message above")
@@ -233,11 +236,11 @@ mod tests {
         );
         check(
             "ERROR: No matching distribution found for torch==2.11.0",
-            "pip's package index does not have it",
+            "pip's package index does not have this package",
         );
         check(
             "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE",
-            "the package index served other bytes",
+            "the package index sent different bytes",
         );
         check("something new", "pip failed\n  pip: something new\nhint:");
     }

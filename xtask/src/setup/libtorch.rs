@@ -188,8 +188,9 @@ pub(super) fn check_platform(line: Line) -> Result<()> {
     let suits = cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"));
     ensure!(
         suits,
-        "libtorch is downloaded for Linux on x86_64 with glibc only, this is {} on {}\n\
-         hint: get libtorch {line} for this system and set LIBTORCH to its folder (with `lib` and `include`)",
+        "libtorch can be downloaded only for Linux on x86_64 with glibc, but this is {} on \
+        {}\nhint: get libtorch {line} for this system, and set LIBTORCH to its folder (with `lib` \
+        and `include`)",
         env::consts::OS,
         env::consts::ARCH
     );
@@ -262,11 +263,12 @@ fn unsuitable(dir: &Path, line: Line) -> Option<String> {
     }
     match build_version(dir) {
         Some(found) if found == line.to_string() => None,
-        Some(found) => {
-            Some(format!("`{shown}/build-version` says {found}, tch {} needs {line}", line.tch()))
-        }
+        Some(found) => Some(format!(
+            "`{shown}/build-version` says {found}, but tch {} needs {line}",
+            line.tch()
+        )),
         None => Some(format!(
-            "`{shown}` has no `build-version`, so it cannot be told whether it is {line}"
+            "`{shown}` has no file `build-version`, so it is not known whether its version is {line}"
         )),
     }
 }
@@ -308,8 +310,8 @@ mod tests {
     fn a_given_libtorch_is_used_only_in_the_right_version() {
         check(Some("2.11.0\n"), true, None);
         check(Some("2.11.0+cu130\n"), true, None);
-        check(Some("2.7.0\n"), true, Some("says 2.7.0, tch 0.24.0 needs 2.11.0"));
-        check(None, true, Some("has no `build-version`"));
+        check(Some("2.7.0\n"), true, Some("says 2.7.0, but tch 0.24.0 needs 2.11.0"));
+        check(None, true, Some("has no file `build-version`"));
         check(Some("2.11.0\n"), false, Some("has no `lib/libtorch_cpu.so`"));
     }
 

@@ -98,7 +98,9 @@ impl Blobs {
     pub(super) fn entrance(&self, name: &str) -> Result<Vec<u8>> {
         let (reader, bytes) = self.file(name)?;
         if bytes > MAX_JSON {
-            return Err(self.bad(format!("`{name}` has {bytes} bytes, over {MAX_JSON}")));
+            return Err(
+                self.bad(format!("`{name}` has {bytes} bytes, more than the limit of {MAX_JSON}"))
+            );
         }
         let mut text = Vec::new();
         reader.take(MAX_JSON).read_to_end(&mut text).map_err(Error::io("read", &self.path))?;
@@ -109,7 +111,9 @@ impl Blobs {
     pub(super) fn document(&self, expected: &Expected) -> Result<Vec<u8>> {
         if expected.bytes > MAX_JSON {
             let (sha256, bytes) = (expected.sha256, expected.bytes);
-            return Err(self.bad(format!("`sha256:{sha256}` has {bytes} bytes, over {MAX_JSON}")));
+            return Err(self.bad(format!(
+                "blob `sha256:{sha256}` has {bytes} bytes, more than the limit of {MAX_JSON}"
+            )));
         }
         let mut blob = self.blob(expected)?;
         let mut text = Vec::new();
@@ -201,7 +205,7 @@ impl Blobs {
     }
 
     fn missing(&self, name: &str) -> Error {
-        self.bad(format!("`{name}` is not there"))
+        self.bad(format!("`{name}` is missing"))
     }
 }
 
@@ -216,7 +220,10 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
     let mut magic = [0; 4];
     let read = file.read_at(&mut magic, 0).map_err(Error::io("read", path))?;
     if magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd] {
-        return Err(bad("it is compressed as a whole; `gunzip` or `zstd -d` it first".to_owned()));
+        return Err(bad(
+            "the whole archive is compressed; decompress it first with `gunzip` or `zstd -d`"
+                .to_owned(),
+        ));
     }
     if read == 0 {
         return Err(bad("it is empty".to_owned()));
@@ -241,7 +248,7 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
         }
         let (start, bytes) = (entry.raw_file_position(), entry.size());
         if start.checked_add(bytes).is_none_or(|end| end > len) {
-            return Err(bad(format!("it ends within `{name}`")));
+            return Err(bad(format!("it is cut short: it ends within `{name}`")));
         }
         if files.len() >= MAX_FILES {
             let (path, limit) = (path.display().to_string(), MAX_FILES as u64);
@@ -276,7 +283,9 @@ impl Read for Headers<'_> {
         let read = self.file.read(buffer)?;
         match self.left.get().checked_sub(read as u64) {
             Some(left) => self.left.set(left),
-            None => return Err(io::Error::other("a member's header is over 4 MiB long")),
+            None => {
+                return Err(io::Error::other("the header of a file in it is longer than 4 MiB"));
+            }
         }
         Ok(read)
     }

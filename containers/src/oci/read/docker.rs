@@ -42,7 +42,9 @@ pub(super) fn complete(blobs: &mut Blobs) -> Result<()> {
         serde_json::from_slice(&text).map_err(|e| blobs.bad(format!("`{MANIFEST}`: {e}")))?;
     if saved.len() > MAX_IMAGES {
         let found = saved.len();
-        return Err(blobs.bad(format!("it has {found} images, at most {MAX_IMAGES} are read")));
+        return Err(
+            blobs.bad(format!("it has {found} images, more than the limit of {MAX_IMAGES}"))
+        );
     }
     let mut manifests = Vec::new();
     for image in &saved {
@@ -81,7 +83,7 @@ fn manifest(blobs: &mut Blobs, image: &Saved) -> Result<Expected> {
     let ids = ids.map_err(|e| bad(&e))?;
     if ids.len() != image.layers.len() {
         let (found, expected) = (image.layers.len(), ids.len());
-        let reason = format!("`{MANIFEST}` names {found} layers, its configuration {expected}");
+        let reason = format!("`{MANIFEST}` lists {found} layers, and its configuration {expected}");
         return Err(blobs.bad(reason));
     }
     let bytes = blobs.name_blob(&inside(blobs, &image.config)?, sha256)?;

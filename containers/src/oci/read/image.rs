@@ -1,6 +1,6 @@
 //! From the index to one image's configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use oci_spec::image::{
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::blobs::{Blobs, Expected};
 use super::docker;
+use crate::make::{Note, Watch};
 use crate::registry::{Blob, Held, Reference};
 use crate::rootfs::Layer;
 use crate::sif::Arch;
@@ -35,7 +36,7 @@ pub struct Layout {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Image {
-    /// Of its manifest.
+    /// Digest of the manifest.
     pub digest: OciDigest,
     /// Processor of its programs.
     pub arch: Arch,
@@ -51,6 +52,8 @@ pub struct Image {
     pub created: Option<String>,
     /// Its layers, the lowest first.
     pub layers: Vec<LayerBlob>,
+    /// Other platforms that the layout has images for, under the same tag.
+    pub others: Vec<String>,
 }
 
 /// A layer before it is unpacked.
@@ -107,14 +110,14 @@ impl Layout {
         let entrance: OciLayout = parse(&blobs, "oci-layout", &blobs.entrance("oci-layout")?)?;
         let version = entrance.image_layout_version();
         if !version.starts_with("1.") {
-            return Err(blobs.bad(format!("layout version `{version}`, expected 1.0.0")));
+            return Err(blobs.bad(format!("its layout version is `{version}`, expected 1.0.0")));
         }
         let index = parse(&blobs, "index.json", &blobs.entrance("index.json")?)?;
         Ok(Self { blobs, index })
     }
 
-    /// The image with this tag for Linux on this processor; without a tag, the only
-    /// one there is.
+    /// Returns the image with this tag for Linux on this processor; without a tag, the only image
+    /// in the layout.
     ///
     /// # Errors
     /// [`Error::Oci`](crate::Error::Oci) when there is none or several, or a document is missing, damaged
@@ -129,7 +132,7 @@ impl Layout {
         if let Some(tag) = tag.filter(|_| from.is_empty()) {
             let known: Vec<_> = self.index.manifests().iter().filter_map(tag_of).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(self.blobs.bad(format!("tag `{tag}` is not there; its tags: {known}")));
+            return Err(self.blobs.bad(format!("it has no tag `{tag}`, only: {known}")));
         }
         let mut search =
             Search { layout: self, arch, documents: 0, found: Vec::new(), seen: Vec::new() };
@@ -146,11 +149,11 @@ impl Layout {
             Some(_) if !found.is_empty() => {
                 let n = found.len() + 1;
                 Err(self.blobs.bad(format!(
-                    "it has {n} images for linux/{}: name one by its tag",
+                    "it has {n} images for linux/{}: choose one by its tag",
                     arch.name()
                 )))
             }
-            Some(image) => Ok(image),
+            Some(image) => Ok(Image { others: platforms(seen), ..image }),
         }
     }
 
@@ -224,7 +227,7 @@ impl Search<'_> {
             self.documents += 1;
             if depth > MAX_DEPTH || self.documents > MAX_DOCUMENTS {
                 let reason = format!(
-                    "its indexes name over {MAX_DOCUMENTS} documents, or are nested more than {MAX_DEPTH} deep"
+                    "its indexes list more than {MAX_DOCUMENTS} documents, or are nested more than {MAX_DEPTH} deep"
                 );
                 return Err(self.layout.blobs.bad(reason));
             }
@@ -277,6 +280,7 @@ impl Search<'_> {
             labels: inner.labels().clone().into_iter().flatten().collect(),
             created: config.created().clone(),
             layers,
+            others: Vec::new(),
         });
         Ok(())
     }
@@ -291,7 +295,7 @@ impl Search<'_> {
         if layers.len() != ids.len() || layers.len() > MAX_LAYERS {
             let (found, expected) = (layers.len(), ids.len());
             return Err(blobs.bad(format!(
-                "its manifest names {found} layers, its configuration {expected}, at most {MAX_LAYERS} are read"
+                "its manifest lists {found} layers and its configuration {expected}; both numbers must be equal, and at most {MAX_LAYERS}"
             )));
         }
         let history = config.history().as_deref().unwrap_or_default();
@@ -315,11 +319,29 @@ impl Search<'_> {
     }
 }
 
+impl Image {
+    /// Tells that `name` has images for other platforms too.
+    pub fn tell(&self, name: &str, watch: &dyn Watch) {
+        if !self.others.is_empty() {
+            let taken = format!("linux/{}", self.arch.name());
+            watch.note(&Note::OneOf { name, taken: &taken, others: &self.others });
+        }
+    }
+}
+
 impl LayerBlob {
-    /// The end of its media type: `gzip`, `zstd` or `tar`, or another that is not read.
+    /// The layer's compression, from the end of its media type: `gzip`, `zstd` or `tar`, or another
+    /// that is not read.
     pub fn compression(&self) -> &str {
         self.media_type.rsplit(['.', '+']).next().unwrap_or_default()
     }
+}
+
+/// Platforms of images, each once; what goes with an image, such as how it was built, is for
+/// `unknown/unknown`.
+pub(crate) fn platforms(all: impl IntoIterator<Item = String>) -> Vec<String> {
+    let known = all.into_iter().filter(|platform| !platform.starts_with("unknown/"));
+    known.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Whether two names are one: `lab/x:v1` and `docker.io/lab/x:v1`, as tools write them into

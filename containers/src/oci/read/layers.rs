@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use super::blobs::{Blobs, Expected, Hashing};
 use super::image::{Image, LayerBlob, Layout};
 use crate::rootfs::{Layer, RootPath, Rootfs};
-use crate::store::{Kind, LeftOut, Limits, Listing, Store, each_path, unpack_tar};
+use crate::store::{LeftOut, Limits, Listing, MemberKind, Store, each_path, unpack_tar};
 use crate::{Error, Result, Sha256};
 
 /// What may follow a layer's last member: tar pads to records of some kilobytes.
@@ -22,8 +22,8 @@ pub enum Parts {
 }
 
 impl Layout {
-    /// The image's layers, from the store or unpacked into it. Limits hold for all of
-    /// them together. Every blob is read, whatever the store has.
+    /// Returns the image's layers, which are unpacked into the store first if necessary. Limits
+    /// hold for all of them together. Every blob is read, whatever the store has.
     ///
     /// # Errors
     /// [`Error::Oci`] for a blob that is missing or not what its digests say, or a
@@ -46,7 +46,9 @@ impl Layout {
                 let expected = expected(layer);
                 self.blobs.finish(self.blobs.blob(&expected)?, &expected)?;
             }
-            let size = |kind: &Kind| if let Kind::File(_, bytes, _) = kind { *bytes } else { 0 };
+            let size = |kind: &MemberKind| {
+                if let MemberKind::File(_, bytes, _) = kind { *bytes } else { 0 }
+            };
             let bytes: u64 = listing.entries.iter().map(|entry| size(&entry.kind)).sum();
             left.bytes = left.bytes.saturating_sub(bytes);
             left.entries = left.entries.saturating_sub(listing.entries.len() as u64);
@@ -69,8 +71,8 @@ impl Layout {
         Ok(self.laid(image, store, limits, parts)?.0)
     }
 
-    /// The image's files, and what its layers have that no file of ours can: each path
-    /// once, of those that are in the image or would be.
+    /// Returns the image's files, and a list of what its layers contain that cannot be kept: each
+    /// path once, of those that are in the image or would be.
     ///
     /// # Errors
     /// As [`rootfs`](Self::rootfs).
@@ -139,9 +141,9 @@ impl Layout {
             let diff_id = padding(tar, most).map_err(|e| self.blobs.bad(e.to_string()))?;
             if diff_id != layer.diff_id {
                 let expected = layer.diff_id;
-                return Err(self
-                    .blobs
-                    .bad(format!("unpacked it has SHA-256 {diff_id}, its diff ID is {expected}")));
+                return Err(self.blobs.bad(format!(
+                    "its unpacked bytes have SHA-256 {diff_id}, expected {expected}, its diff ID"
+                )));
             }
             Ok(())
         });
@@ -164,7 +166,7 @@ impl Layout {
             "tar" => Box::new(buffered),
             _ => {
                 let reason = format!(
-                    "layer sha256:{} is of type `{media}`, expected a tar, plain or in gzip or zstd",
+                    "layer sha256:{} has the type `{media}`, expected a tar, uncompressed or compressed by gzip or zstd",
                     layer.sha256
                 );
                 return Err(self.blobs.bad(reason));
@@ -182,7 +184,7 @@ fn padding<R: Read>(mut tar: Hashing<R>, most: u64) -> io::Result<Sha256> {
     let left = most.saturating_sub(tar.bytes);
     io::copy(&mut (&mut tar).take(left), &mut io::sink())?;
     if tar.bytes >= most && tar.read(&mut [0])? > 0 {
-        return Err(io::Error::other("too many bytes follow its last member"));
+        return Err(io::Error::other("too many bytes follow its last file"));
     }
     tar.finish()
 }
@@ -202,7 +204,7 @@ fn whole(error: Error, limits: &Limits) -> Error {
         Error::Limit { path, what, found, limit: left } => {
             let limit = match what {
                 "bytes" => limits.bytes,
-                "nodes" => limits.entries,
+                "files and folders" => limits.entries,
                 _ => left,
             };
             let before = limit.saturating_sub(left);

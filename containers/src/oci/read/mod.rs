@@ -14,5 +14,6 @@ mod docker;
 mod image;
 mod layers;
 
+pub(crate) use self::image::platforms;
 pub use self::image::{Image, LayerBlob, Layout};
 pub use self::layers::Parts;

@@ -1,11 +1,10 @@
-//! Makes the index of a file that is there already: of a shard, again, or of
-//! a file that somebody else wrote.
+//! Makes the index of an existing file: of a shard, again, or of a file that somebody else wrote.
 
 use crate::envelope::{FixedPlaces, Run, Survey, Values, survey};
 use crate::index::{IndexBuilder, Places};
 use crate::{BlockTree, BundlePath, Digest, Envelope, Error, Field, FieldIdx, ReadAt, Row};
 
-/// Where a field's values lie in a file, one a sample.
+/// Where the values of a field are in a file, one per sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldPlaces {
     /// Of a bytes field; an empty value may lie anywhere.
@@ -46,7 +45,7 @@ impl FieldPlaces {
     }
 }
 
-/// An index made of a file as it lies.
+/// An index made for an existing file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InPlace {
     /// The bytes of the index file.
@@ -55,7 +54,7 @@ pub struct InPlace {
     pub digest: Digest,
 }
 
-/// What [`index_in_place`] has just read.
+/// Progress of [`index_in_place`]: what it has just read.
 #[derive(Debug, Clone, Copy)]
 pub enum Seen<'a> {
     /// The value of this field of the next sample.
@@ -101,7 +100,7 @@ pub fn index_in_place<E: From<Error>>(
                 );
             }
             let len = field.is_bytes().then(|| i32::try_from(run.len).unwrap_or(i32::MAX));
-            index.push_value(i, len, (!is_label).then(|| Digest::of(&value)));
+            index.push_value(FieldIdx(i), len, (!is_label).then(|| Digest::of(&value)));
         }
         index.push_sample(key, label).ok_or_else(|| bad("its keys overflow".into()))?;
     }

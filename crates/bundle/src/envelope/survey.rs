@@ -48,7 +48,7 @@ pub enum Values {
     NotStored(String),
 }
 
-/// Where values of one size lie.
+/// Where values of equal size are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FixedPlaces {
     /// Value `i` starts at this byte + `i` · the size of one.
@@ -57,7 +57,7 @@ pub enum FixedPlaces {
     Offsets(Vec<u64>),
 }
 
-/// Bytes that lie together.
+/// A contiguous run of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Run {
     /// The first byte in the file.

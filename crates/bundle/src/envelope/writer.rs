@@ -4,15 +4,16 @@ use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use gular_files::{persist, temp_in};
+use gular_files::{persist_both, temp_in};
 
 use crate::envelope::{Out, known};
 use crate::index::{IndexBuilder, Places, Rows};
 use crate::{
-    BundlePath, Digest, Envelope, Error, Field, FileEntry, MAX_SHARD_SAMPLES, ShardEntry, Split,
+    BundlePath, Digest, Envelope, Error, Field, FieldIdx, FileEntry, MAX_SHARD_SAMPLES, ShardEntry,
+    Split,
 };
 
-/// What all samples of a shard have in common.
+/// The settings that all samples of a shard share.
 #[derive(Debug, Clone, Copy)]
 pub struct ShardSpec<'a> {
     /// The file format.
@@ -105,8 +106,8 @@ impl ShardWriter {
         self.push_made(key, values, None)
     }
 
-    /// As [`ShardWriter::push`]; `source` is the digest of the file that field `image` was made
-    /// from, if the index is to have it.
+    /// Adds a sample like [`ShardWriter::push`]; `source` is the digest of the file that field
+    /// `image` was made from, if the index should have it.
     ///
     /// # Errors
     /// Those of [`ShardWriter::push`].
@@ -121,7 +122,7 @@ impl ShardWriter {
         for (i, (field, value)) in self.fields.iter().zip(values).enumerate() {
             let len = field.is_bytes().then(|| i32::try_from(value.len()).unwrap_or(i32::MAX));
             let digest = (!field.is_label()).then(|| Digest::of(value));
-            self.index.push_value(i, len, digest);
+            self.index.push_value(FieldIdx(i), len, digest);
         }
         self.index.push_sample(key, label).ok_or_else(|| Error::Value {
             key: key.to_string(),
@@ -137,33 +138,39 @@ impl ShardWriter {
     fn check(&self, key: &BundlePath, values: &[&[u8]]) -> Result<Option<i32>, Error> {
         let wrong = |reason: String| Error::Value { key: key.to_string(), reason };
         if values.len() != self.fields.len() {
-            return Err(wrong(format!("{} values for {} fields", values.len(), self.fields.len())));
+            return Err(wrong(format!(
+                "{} values were given for {} fields",
+                values.len(),
+                self.fields.len()
+            )));
         }
         if self.n_samples() >= MAX_SHARD_SAMPLES {
-            return Err(wrong(format!("the shard already has {MAX_SHARD_SAMPLES} samples")));
+            return Err(wrong(format!(
+                "the shard already has {MAX_SHARD_SAMPLES} samples, the most that one may have"
+            )));
         }
         let mut label = None;
         for (field, value) in self.fields.iter().zip(values) {
             let found = value.len() as u64;
             if i32::try_from(found).is_err() {
                 return Err(wrong(format!(
-                    "field `{}` is {found} bytes, at most 2 GiB fit",
+                    "field `{}` has {found} bytes, more than the limit of 2 GiB",
                     field.name
                 )));
             }
             if let Some(expected) = field.size_bytes().filter(|expected| *expected != found) {
                 return Err(wrong(format!(
-                    "field `{}` is {found} bytes, expected {expected}",
+                    "field `{}` has {found} bytes, expected {expected}",
                     field.name
                 )));
             }
             if field.is_label() {
                 let wide = value.first_chunk::<8>().map(|b| i64::from_le_bytes(*b));
                 let narrow = wide.and_then(|v| i32::try_from(v).ok());
-                label = Some(
-                    narrow
-                        .ok_or_else(|| wrong(format!("label {wide:?} is not a 32-bit number")))?,
-                );
+                label =
+                    Some(narrow.ok_or_else(|| {
+                        wrong(format!("its label {wide:?} is not a 32-bit number"))
+                    })?);
             }
         }
         Ok(label)
@@ -187,10 +194,10 @@ impl ShardWriter {
         let file = entry(self.split, digest, self.envelope.extension(), bytes)?;
         let index_len = index.len() as u64;
         let index_entry = entry(self.split, Digest::of(&index), "index.safetensors", index_len)?;
-        persist(written.temp, &self.dir.join(file.name.as_str()))?;
         let mut temp = temp_in(&self.dir)?;
         temp.write_all(&index).map_err(|e| Error::io("write", temp.path(), e))?;
-        persist(temp, &self.dir.join(index_entry.name.as_str()))?;
+        let [shard, of_index] = [&file, &index_entry].map(|of| self.dir.join(of.name.as_str()));
+        persist_both((written.temp, &shard), (temp, &of_index))?;
         Ok(ShardEntry { split: self.split, file, samples, index: index_entry, view: None })
     }
 }

@@ -1,4 +1,4 @@
-//! Is this index acceptable? The one place that says so, for all who read bundles.
+//! Decides whether an index is acceptable, in one place for everything that reads bundles.
 //!
 //! ```text
 //! the file:      as long as the manifest says, and of its digest     a copy may be better
@@ -49,11 +49,15 @@ impl Index {
         };
         let (expected, found) = (entry.samples, index.n_samples() as u64);
         if found != expected {
-            let reason = format!("it lists {found} samples, the manifest says {expected}");
+            let reason =
+                format!("it lists {found} samples, expected {expected} as in the manifest");
             return Err(Error::malformed(path, reason));
         }
         if index.blocks().digest() != entry.file.digest {
-            return Err(Error::malformed(path, "its blocks do not give the shard's digest"));
+            return Err(Error::malformed(
+                path,
+                "its block digests do not add up to the digest of the shard",
+            ));
         }
         index.check_labels(path, manifest)?;
         Ok(index)
@@ -74,7 +78,7 @@ impl Index {
 }
 
 impl crate::FileEntry {
-    /// Whether `bytes` are this file's: of its length and digest.
+    /// Checks that `bytes` are those of this file: of its length and digest.
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Digest`].

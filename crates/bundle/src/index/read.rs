@@ -63,8 +63,8 @@ impl Index {
         self.layout.is_index_only(field)
     }
 
-    /// What field `field` of sample `row` must hash to; `None` for `label`, whose copy in the
-    /// index is the one that counts, and past the last.
+    /// Returns the digest that field `field` of sample `row` must have. `None` past the last
+    /// sample, and for `label`, whose value in the index is the one that counts.
     #[must_use]
     pub fn digest(&self, row: Row, field: FieldIdx) -> Option<Digest> {
         self.layout.digest(&self.file, row, field).ok()?
@@ -101,13 +101,13 @@ impl Index {
         self.layout.stored(row)
     }
 
-    /// The samples of the index's file, those that a view leaves out included.
+    /// The number of samples in the index's file, including those that a view leaves out.
     #[must_use]
     pub fn n_stored(&self) -> usize {
         self.layout.n_stored
     }
 
-    /// The view, where it has one.
+    /// The view; `None` if the index has none.
     #[must_use]
     pub fn view(&self) -> Option<&View> {
         self.layout.view.as_deref()
@@ -123,7 +123,7 @@ impl Index {
             && digests.all(|(row, field)| self.digest(row, field) == other.digest(row, field))
     }
 
-    /// What the shard's blocks hash to.
+    /// The digests of the shard's blocks.
     #[must_use]
     pub fn blocks(&self) -> BlockTree {
         let cvs = self.file.lent(&self.layout.block_cvs).unwrap_or_default();
@@ -174,17 +174,21 @@ impl Index {
         let mut layout = parse(path, bytes, fields, shard_bytes, LabelsAre::MaybeInView)?;
         let (expected, found) = (layout.n_stored, view.n_stored());
         if found != expected {
-            let reason = format!("it lists {expected} samples, its view is of {found}");
+            let reason = format!("it lists {expected} samples, but its view was made for {found}");
             return Err(Error::malformed(path, reason));
         }
         let has_label = fields.iter().any(Field::is_label);
         if has_label && layout.labels.is_none() && view.n_labels() != view.n_samples() {
             let (n, of) = (view.n_labels(), view.n_samples());
-            let reason = format!("it has no labels, and its view those of {n} of {of} samples");
+            let reason =
+                format!("it has no labels, but its view has labels for {n} of {of} samples");
             return Err(Error::malformed(path, reason));
         }
         if !has_label && view.n_labels() > 0 {
-            return Err(Error::malformed(path, "its view has labels, and the bundle has none"));
+            return Err(Error::malformed(
+                path,
+                "its view has labels, but the bundle has no field `label`",
+            ));
         }
         // With labels of the view, those in the shard do not count.
         for (field, of) in fields.iter().zip(&mut layout.fields) {
@@ -225,7 +229,7 @@ impl Index {
         let last = i64::try_from(key_bytes.len()).unwrap_or(i64::MAX);
         let at = |offset: Option<&[u8; 8]>| offset.map(|b| i64::from_le_bytes(*b));
         if at(offsets.first()) != Some(0) || at(offsets.last()) != Some(last) {
-            return Err(Error::malformed(path, "`key.offsets` does not span `key.bytes`"));
+            return Err(Error::malformed(path, "`key.offsets` does not cover all of `key.bytes`"));
         }
         for (row, pair) in Row::first(self.n_stored()).zip(offsets.windows(2)) {
             let range = |i: usize| usize::try_from(at(pair.get(i))?).ok();
@@ -257,8 +261,9 @@ fn parse(
     labels_are: LabelsAre,
 ) -> Result<Layout, Error> {
     let bad = |reason: String| Error::malformed(path, reason);
-    let first =
-        bytes.first_chunk::<8>().ok_or_else(|| bad(format!("it has {} bytes", bytes.len())))?;
+    let first = bytes
+        .first_chunk::<8>()
+        .ok_or_else(|| bad(format!("it has only {} bytes", bytes.len())))?;
     let start = Header::data_start(path, *first, bytes.len() as u64, MAX_HEADER)?;
     let start = usize::try_from(start).map_err(|_| bad("its header is too long".into()))?;
     let header = Header::parse(path, bytes.get(..start).unwrap_or_default(), bytes.len() as u64)?;
@@ -267,7 +272,9 @@ fn parse(
 
     let n = file.scalar_metadata("samples")?;
     if n > MAX_SHARD_SAMPLES {
-        return Err(bad(format!("it lists {n} samples, over the limit of {MAX_SHARD_SAMPLES}")));
+        return Err(bad(format!(
+            "it lists {n} samples, more than the limit of {MAX_SHARD_SAMPLES}"
+        )));
     }
     let shard = file.scalar_metadata("shard_bytes")?;
     if shard != shard_bytes {
@@ -384,7 +391,7 @@ impl<'a> Tensors<'a> {
                     return Ok(Place::Strided { base, size });
                 }
                 let length = i32::try_from(size)
-                    .map_err(|_| self.bad(format!("a value of `{name}` is over 2 GiB")))?;
+                    .map_err(|_| self.bad(format!("a value of `{name}` is larger than 2 GiB")))?;
                 if field.is_label() && self.header.tensor(&format!("{name}.offset")).is_none() {
                     return Ok(Place::IndexOnly);
                 }

@@ -2,8 +2,8 @@
 
 use crate::block::BlockTree;
 use crate::index::{FORMAT, SOURCE};
-use crate::tensors::{Header, Placer, data_start_for};
-use crate::{BundlePath, Digest, Dtype, Field, Split};
+use crate::tensors::assemble;
+use crate::{BundlePath, Digest, Dtype, Field, FieldIdx, Split};
 
 /// Where the values of a field lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +86,12 @@ impl IndexBuilder {
 
     /// Adds the value of field `field`: its length, for bytes fields, and its
     /// digest, for all but `label`.
-    pub(crate) fn push_value(&mut self, field: usize, len: Option<i32>, digest: Option<Digest>) {
+    pub(crate) fn push_value(
+        &mut self,
+        FieldIdx(field): FieldIdx,
+        len: Option<i32>,
+        digest: Option<Digest>,
+    ) {
         if let (Some(len), Some(lengths)) = (len, self.lengths.get_mut(field)) {
             lengths.push(len);
         }
@@ -169,29 +174,6 @@ impl IndexBuilder {
         ];
         assemble(metadata, hot)
     }
-}
-
-/// A whole safetensors file from tensors in order.
-fn assemble(
-    metadata: Vec<(String, String)>,
-    tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)>,
-) -> Option<Vec<u8>> {
-    // Placed from 0 on: safetensors counts offsets from the data's start.
-    let mut placer = Placer::new(0);
-    let mut body = Vec::new();
-    for (name, dtype, shape, data) in tensors {
-        let pad = placer.place(name, dtype, shape)?;
-        body.resize(body.len().checked_add(usize::try_from(pad).ok()?)?, 0);
-        body.extend_from_slice(&data);
-    }
-    let header = Header { metadata, tensors: placer.finish() };
-    let json = header.json(0)?;
-    let data_start = data_start_for(json.len() as u64);
-    let mut bytes = data_start.checked_sub(8)?.to_le_bytes().to_vec();
-    bytes.extend_from_slice(json.as_bytes());
-    bytes.resize(usize::try_from(data_start).ok()?, b' ');
-    bytes.append(&mut body);
-    Some(bytes)
 }
 
 pub(crate) fn i64_bytes(values: &[i64]) -> Vec<u8> {

@@ -4,7 +4,7 @@ use super::directory::Directory;
 use super::{Number, Positioned};
 use crate::Error;
 
-/// What GeoTIFF and GDAL's own tags say.
+/// The contents of GeoTIFF's and GDAL's own tags.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Geo {
     /// From pixel to CRS, in GDAL's order: x = t0 + column·t1 + row·t2, y = t3 + column·t4 + row·t5.

@@ -1,4 +1,4 @@
-//! What a file holds, and where.
+//! What a TIFF file contains, and where.
 
 use super::directory::{Directory, Order, corrupt};
 use super::geo::Geo;
@@ -177,7 +177,7 @@ impl Tiff {
         matches!(self.compression, unpack::Compression::Jpeg { .. })
     }
 
-    /// All of it.
+    /// The window that covers the whole picture.
     pub fn whole(&self) -> Rect {
         Rect::whole(self.width, self.height)
     }

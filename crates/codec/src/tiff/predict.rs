@@ -5,38 +5,76 @@ use super::directory::Order;
 
 /// Undoes predictor 2 in a row of `samples` per pixel.
 pub(super) fn horizontal(row: &mut [u8], samples: usize, bytes: usize) {
-    let pixel = samples * bytes;
-    macro_rules! sum {
-        ($type:ty, $n:literal) => {
-            for at in (pixel..row.len()).step_by($n) {
-                let read =
-                    |at: usize| row[at..].first_chunk().map_or(0, |b| <$type>::from_le_bytes(*b));
-                let sum = read(at).wrapping_add(read(at - pixel));
-                row[at..at + $n].copy_from_slice(&sum.to_le_bytes());
-            }
-        };
-    }
     match bytes {
-        1 => (pixel..row.len()).for_each(|at| row[at] = row[at].wrapping_add(row[at - pixel])),
-        2 => sum!(u16, 2),
-        4 => sum!(u32, 4),
-        _ => sum!(u64, 8),
+        1 => add_up(row, samples, |[a]: [u8; 1], [b]| [a.wrapping_add(b)]),
+        2 => add_up(row, samples, |a, b| {
+            u16::from_le_bytes(a).wrapping_add(u16::from_le_bytes(b)).to_le_bytes()
+        }),
+        4 => add_up(row, samples, |a, b| {
+            u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes()
+        }),
+        _ => add_up(row, samples, |a, b| {
+            u64::from_le_bytes(a).wrapping_add(u64::from_le_bytes(b)).to_le_bytes()
+        }),
+    }
+}
+
+/// Adds to each number the one `samples` before it.
+fn add_up<const B: usize>(
+    row: &mut [u8],
+    samples: usize,
+    add: impl Fn([u8; B], [u8; B]) -> [u8; B],
+) {
+    let numbers = row.as_chunks_mut::<B>().0;
+    match samples {
+        1 => add_pixels::<B, 1>(numbers, add),
+        2 => add_pixels::<B, 2>(numbers, add),
+        3 => add_pixels::<B, 3>(numbers, add),
+        4 => add_pixels::<B, 4>(numbers, add),
+        _ => {
+            for at in (samples..numbers.len()).step_by(samples) {
+                let (before, now) = numbers.split_at_mut(at);
+                let before = &before[at - samples..];
+                now.iter_mut().zip(before).for_each(|(now, before)| *now = add(*now, *before));
+            }
+        }
+    }
+}
+
+/// As [`add_up`], with the pixel before in registers.
+fn add_pixels<const B: usize, const N: usize>(
+    numbers: &mut [[u8; B]],
+    add: impl Fn([u8; B], [u8; B]) -> [u8; B],
+) {
+    let mut before = [[0; B]; N];
+    for pixel in numbers.as_chunks_mut::<N>().0 {
+        for (now, before) in pixel.iter_mut().zip(&mut before) {
+            *now = add(*now, *before);
+            *before = *now;
+        }
     }
 }
 
 /// Undoes predictor 3: differences of bytes, whose highest of all samples come first.
 pub(super) fn floating(row: &mut [u8], samples: usize, number: Number, scratch: &mut Vec<u8>) {
-    let bytes = number.bytes();
-    for at in samples..row.len() {
-        row[at] = row[at].wrapping_add(row[at - samples]);
-    }
+    horizontal(row, samples, 1);
     scratch.clear();
     scratch.extend_from_slice(row);
-    let n = row.len() / bytes;
-    for (i, value) in row.chunks_exact_mut(bytes).enumerate() {
-        for (place, byte) in value.iter_mut().rev().enumerate() {
-            *byte = scratch[place * n + i];
-        }
+    match number.bytes() {
+        2 => gather::<2>(row, scratch),
+        4 => gather::<4>(row, scratch),
+        _ => gather::<8>(row, scratch),
+    }
+}
+
+/// Puts the bytes of each number together, which lie in as many planes, the highest first.
+fn gather<const B: usize>(row: &mut [u8], planes: &[u8]) {
+    let numbers = row.as_chunks_mut::<B>().0;
+    if numbers.is_empty() {
+        return;
+    }
+    for (place, plane) in planes.chunks_exact(numbers.len()).take(B).enumerate() {
+        numbers.iter_mut().zip(plane).for_each(|(number, byte)| number[B - 1 - place] = *byte);
     }
 }
 
@@ -52,13 +90,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_add_up_for_each_band() {
-        let mut row: Vec<u8> =
-            [10_u16, 65_535, 1, 2, 65_535, 65_535].iter().flat_map(|v| v.to_le_bytes()).collect();
-        horizontal(&mut row, 2, 2);
-        let values: Vec<u16> =
-            row.as_chunks().0.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
-        assert_eq!(values, [10, 65_535, 11, 1, 10, 0]);
+    fn differences_add_up_for_each_band_whatever_their_number_and_type() {
+        for bytes in [1, 2, 4, 8] {
+            for samples in 1..=6 {
+                let mut row: Vec<u8> =
+                    (0..7 * samples * bytes).map(|i| (i * 151 + i / 3) as u8).collect();
+                let number = |row: &[u8], i: usize| {
+                    row[i * bytes..][..bytes]
+                        .iter()
+                        .rev()
+                        .fold(0_u64, |n, b| n << 8 | u64::from(*b))
+                };
+                let most = u64::MAX >> (64 - 8 * bytes);
+                let mut expected: Vec<u64> = (0..7 * samples).map(|i| number(&row, i)).collect();
+                for i in samples..expected.len() {
+                    expected[i] = expected[i].wrapping_add(expected[i - samples]) & most;
+                }
+                horizontal(&mut row, samples, bytes);
+                let found: Vec<u64> = (0..7 * samples).map(|i| number(&row, i)).collect();
+                assert_eq!(found, expected, "{samples} samples of {bytes} bytes");
+            }
+        }
     }
 
     #[test]

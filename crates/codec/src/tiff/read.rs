@@ -13,19 +13,31 @@ pub struct Chunks {
     most_bytes: usize,
     bytes: usize,
     /// The longest unused first: file, chunk, samples.
-    kept: VecDeque<(u64, usize, Arc<[u8]>)>,
+    kept: VecDeque<(u64, usize, Arc<Vec<u8>>)>,
     packed: Vec<u8>,
     scratch: Vec<u8>,
+    /// The memory of a chunk that is no longer kept.
+    spare: Vec<u8>,
+}
+
+/// A chunk that a window touches.
+struct Touched {
+    /// Its number.
+    at: usize,
+    plane: usize,
+    /// (Column, row) of its first pixel.
+    corner: (u32, u32),
+    rows: u32,
 }
 
 impl Chunks {
     /// Keeps chunks of up to `most_bytes`, and one in any case.
     pub fn new(most_bytes: usize) -> Self {
-        let (packed, scratch) = (Vec::new(), Vec::new());
-        Self { most_bytes, bytes: 0, kept: VecDeque::new(), packed, scratch }
+        let (packed, scratch, spare) = (Vec::new(), Vec::new(), Vec::new());
+        Self { most_bytes, bytes: 0, kept: VecDeque::new(), packed, scratch, spare }
     }
 
-    fn take(&mut self, file: u64, chunk: usize) -> Option<Arc<[u8]>> {
+    fn take(&mut self, file: u64, chunk: usize) -> Option<Arc<Vec<u8>>> {
         let at = self.kept.iter().position(|(f, c, _)| (*f, *c) == (file, chunk))?;
         let found = self.kept.remove(at)?;
         let samples = Arc::clone(&found.2);
@@ -33,12 +45,13 @@ impl Chunks {
         Some(samples)
     }
 
-    fn keep(&mut self, file: u64, chunk: usize, samples: &Arc<[u8]>) {
-        self.bytes += samples.len();
+    fn keep(&mut self, file: u64, chunk: usize, samples: &Arc<Vec<u8>>) {
+        self.bytes += samples.capacity();
         self.kept.push_back((file, chunk, Arc::clone(samples)));
         while self.bytes > self.most_bytes && self.kept.len() > 1 {
             let Some((_, _, oldest)) = self.kept.pop_front() else { return };
-            self.bytes -= oldest.len();
+            self.bytes -= oldest.capacity();
+            self.spare = Arc::into_inner(oldest).unwrap_or_default();
         }
     }
 }
@@ -65,29 +78,65 @@ impl Tiff {
             let (expected, found) = (expected as u64, out.len());
             return Err(Error::BadBuffer { width, height, expected, found });
         }
+        for chunk in self.touched(window) {
+            let samples = match chunks.take(file, chunk.at) {
+                Some(samples) => samples,
+                // On the grid of a file's tiles there is nothing to copy, and no neighbour needs it.
+                None if self.is_all_of(window, &chunk) => {
+                    self.decode(source, &chunk, chunks, out)?;
+                    continue;
+                }
+                None => {
+                    let mut samples = std::mem::take(&mut chunks.spare);
+                    let pixels = self.chunk.0 as usize * chunk.rows as usize;
+                    let len = pixels * self.samples() * self.number.bytes();
+                    samples.truncate(len);
+                    let room = crate::picture::grow(&mut samples, len)?;
+                    self.decode(source, &chunk, chunks, room)?;
+                    let samples = Arc::new(samples);
+                    chunks.keep(file, chunk.at, &samples);
+                    samples
+                }
+            };
+            self.copy(&samples, &chunk, window, out);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing of `window`, which must lie in the picture, was ever written: a sparse
+    /// file. Then it is nodata, or 0.
+    pub fn is_unwritten(&self, window: Rect) -> bool {
+        window.check(self.width, self.height).is_ok()
+            && self.touched(window).all(|chunk| self.is_hole(chunk.at))
+    }
+
+    fn is_hole(&self, at: usize) -> bool {
+        self.offsets[at] == 0 || self.lengths[at] == 0
+    }
+
+    fn touched(&self, window: Rect) -> impl Iterator<Item = Touched> + '_ {
         let planes = if self.planar { usize::from(self.bands) } else { 1 };
         let of_plane = self.offsets.len() / planes;
         let (wide, high) = self.chunk;
-        for plane in 0..planes {
-            for row in window.y / high..=(window.y + window.height - 1) / high {
-                for column in window.x / wide..=(window.x + window.width - 1) / wide {
-                    let at = row as usize * self.across() as usize + column as usize;
-                    let at = plane * of_plane + at;
-                    let rows = self.rows_of(row);
-                    let samples = match chunks.take(file, at) {
-                        Some(samples) => samples,
-                        None => {
-                            let samples: Arc<[u8]> = self.decode(source, at, rows, chunks)?.into();
-                            chunks.keep(file, at, &samples);
-                            samples
-                        }
-                    };
-                    let corner = (column * wide, row * high);
-                    self.copy(&samples, corner, rows, plane, window, out);
-                }
-            }
-        }
-        Ok(())
+        let along = |from: u32, n: u32, by: u32| from / by..=(from + n - 1) / by;
+        let columns = along(window.x, window.width, wide);
+        let rows = along(window.y, window.height, high);
+        let places = (0..planes).flat_map(move |plane| rows.clone().map(move |row| (plane, row)));
+        places.flat_map(move |(plane, row)| {
+            columns.clone().map(move |column| Touched {
+                at: plane * of_plane + row as usize * self.across() as usize + column as usize,
+                plane,
+                corner: (column * wide, row * high),
+                rows: self.rows_of(row),
+            })
+        })
+    }
+
+    /// Whether a window is one chunk, and its samples are those of the chunk in the same order.
+    fn is_all_of(&self, window: Rect, chunk: &Touched) -> bool {
+        !self.planar
+            && (window.x, window.y) == chunk.corner
+            && (window.width, window.height) == (self.chunk.0, chunk.rows)
     }
 
     /// Rows that the chunks in this row of chunks have: strips end with the picture.
@@ -98,23 +147,22 @@ impl Tiff {
         }
     }
 
+    /// Fills `out` with the samples of a chunk.
     fn decode<S: Positioned + ?Sized>(
         &self,
         source: &S,
-        at: usize,
-        rows: u32,
+        chunk: &Touched,
         chunks: &mut Chunks,
-    ) -> Result<Vec<u8>, Error> {
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let (at, rows) = (chunk.at, chunk.rows);
         let size = (self.chunk.0, rows);
         let bytes = self.number.bytes();
         let line = size.0 as usize * self.samples();
-        let mut samples = Vec::new();
-        let len = line * bytes * rows as usize;
-        let samples_out = crate::picture::grow(&mut samples, len)?;
         let (offset, length) = (self.offsets[at], self.lengths[at]);
-        if offset == 0 || length == 0 {
-            self.fill(samples_out);
-            return Ok(samples);
+        if self.is_hole(at) {
+            self.fill(out);
+            return Ok(());
         }
         // Samples of less than a byte, in rows of whole bytes.
         let packed_line = (line * usize::from(self.bits)).div_ceil(8);
@@ -136,50 +184,45 @@ impl Tiff {
             self.compression.unpack(packed, size, &mut chunks.scratch)?;
             let rows = chunks.scratch.chunks_exact(packed_line);
             let bits = usize::from(self.bits);
-            for (row, out) in rows.zip(samples_out.chunks_exact_mut(line)) {
+            for (row, out) in rows.zip(out.chunks_exact_mut(line)) {
                 for (i, value) in out.iter_mut().enumerate() {
                     let shift = 8 - bits - i * bits % 8;
                     *value = (row[i * bits / 8] >> shift) & ((1 << bits) - 1);
                 }
             }
-            return Ok(samples);
+            return Ok(());
         }
-        self.compression.unpack(packed, size, samples_out)?;
+        self.compression.unpack(packed, size, out)?;
         if self.predictor == 3 {
-            for row in samples_out.chunks_exact_mut(line * bytes) {
+            for row in out.chunks_exact_mut(line * bytes) {
                 predict::floating(row, self.samples(), self.number, &mut chunks.scratch);
             }
-            return Ok(samples);
+            return Ok(());
         }
-        predict::to_little(samples_out, bytes, self.order);
+        predict::to_little(out, bytes, self.order);
         if self.predictor == 2 {
-            for row in samples_out.chunks_exact_mut(line * bytes) {
+            for row in out.chunks_exact_mut(line * bytes) {
                 predict::horizontal(row, self.samples(), bytes);
             }
         }
-        Ok(samples)
+        Ok(())
     }
 
     /// What was never written.
     fn fill(&self, out: &mut [u8]) {
         let bytes = self.number.bytes();
         let value = self.geo.nodata.and_then(|nodata| self.number.encode(nodata));
-        let value = value.filter(|value| value.iter().any(|b| *b != 0));
-        if let Some(value) = value {
-            out.chunks_exact_mut(bytes).for_each(|cell| cell.copy_from_slice(&value));
+        match value.filter(|value| value.iter().any(|b| *b != 0)) {
+            None => out.fill(0),
+            Some(value) => {
+                out.chunks_exact_mut(bytes).for_each(|cell| cell.copy_from_slice(&value));
+            }
         }
     }
 
     /// Copies what a chunk and the window share.
-    fn copy(
-        &self,
-        samples: &[u8],
-        corner: (u32, u32),
-        rows: u32,
-        plane: usize,
-        window: Rect,
-        out: &mut [u8],
-    ) {
+    fn copy(&self, samples: &[u8], chunk: &Touched, window: Rect, out: &mut [u8]) {
+        let Touched { plane, corner, rows, .. } = *chunk;
         let first = (corner.0.max(window.x), corner.1.max(window.y));
         let end_x = corner.0.saturating_add(self.chunk.0).min(window.x + window.width);
         let end_y = corner.1.saturating_add(rows).min(window.y + window.height);
@@ -196,9 +239,20 @@ impl Tiff {
             if from_pixel == to_pixel {
                 to.copy_from_slice(from);
             } else {
-                let cells = to.chunks_exact_mut(to_pixel).map(|p| &mut p[plane * bytes..][..bytes]);
-                cells.zip(from.chunks_exact(bytes)).for_each(|(to, from)| to.copy_from_slice(from));
+                let bands = usize::from(self.bands);
+                match bytes {
+                    1 => spread::<1>(from, plane, bands, to),
+                    2 => spread::<2>(from, plane, bands, to),
+                    4 => spread::<4>(from, plane, bands, to),
+                    _ => spread::<8>(from, plane, bands, to),
+                }
             }
         }
     }
+}
+
+/// Copies the numbers of one band to their places among those of all.
+fn spread<const B: usize>(from: &[u8], plane: usize, bands: usize, to: &mut [u8]) {
+    let places = to.as_chunks_mut::<B>().0.iter_mut().skip(plane).step_by(bands);
+    places.zip(from.as_chunks::<B>().0).for_each(|(to, from)| *to = *from);
 }

@@ -65,9 +65,7 @@ impl Compression {
                 let all = packed.get(..wanted).ok_or_else(|| ends(packed.len(), wanted))?;
                 out.copy_from_slice(all);
             }
-            Self::Deflate => {
-                read_all(&mut flate2::bufread::ZlibDecoder::new(packed), out)?;
-            }
+            Self::Deflate => inflate(packed, out)?,
             Self::Zstd => {
                 let mut decoder = zstd::Decoder::with_buffer(packed)
                     .map_err(|e| corrupt(format!("a chunk cannot be decompressed: {e}")))?;
@@ -105,12 +103,29 @@ impl Compression {
     }
 }
 
+fn inflate(packed: &[u8], out: &mut [u8]) -> Result<(), Error> {
+    use fdeflate::DecompressionError as Fault;
+    let damaged = |fault: &Fault| corrupt(format!("a chunk cannot be decompressed: {fault:?}"));
+    let mut inflater = fdeflate::Decompressor::new();
+    let n = match inflater.read(packed, out, 0, true) {
+        Err(Fault::InsufficientInput) => return Err(too_short(out)),
+        read => read.map_err(|fault| damaged(&fault))?,
+    };
+    if n.1 < out.len() {
+        return Err(too_short(out));
+    }
+    // What follows the last number: its checksum, where nothing else does.
+    let rest = packed.get(n.0..).unwrap_or_default();
+    inflater.read(rest, out, n.1, true).map(drop).map_err(|fault| damaged(&fault))
+}
+
+fn too_short(out: &[u8]) -> Error {
+    Error::truncated(Format::Tiff, format!("a chunk unpacks to less than {} bytes", out.len()))
+}
+
 fn read_all(from: &mut dyn std::io::Read, out: &mut [u8]) -> Result<(), Error> {
     from.read_exact(out).map_err(|e| match e.kind() {
-        std::io::ErrorKind::UnexpectedEof => {
-            let detail = format!("a chunk unpacks to less than {} bytes", out.len());
-            Error::truncated(Format::Tiff, detail)
-        }
+        std::io::ErrorKind::UnexpectedEof => too_short(out),
         _ => corrupt(format!("a chunk cannot be decompressed: {e}")),
     })
 }
@@ -196,6 +211,28 @@ fn jpeg_chunk(start: &[u8], packed: &[u8], size: (u32, u32), out: &mut [u8]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deflated_chunk_is_checked_to_its_end() {
+        let plain: Vec<u8> = (0..5000_u32).map(|i| (i * i / 7) as u8).collect();
+        let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut writer, &plain).unwrap();
+        let mut packed = writer.finish().unwrap();
+        let unpack = |packed: &[u8], len: usize| {
+            let mut out = vec![0; len];
+            inflate(packed, &mut out).map(|()| out)
+        };
+        assert_eq!(unpack(&packed, 5000).unwrap(), plain);
+        // A chunk may hold more than its picture, and nothing behind its numbers.
+        assert_eq!(unpack(&packed, 4000).unwrap(), plain[..4000]);
+        assert_eq!(unpack(&packed[..packed.len() - 4], 5000).unwrap(), plain);
+        for end in [0, 1, packed.len() / 2] {
+            assert!(matches!(unpack(&packed[..end], 5000), Err(Error::Truncated { .. })), "{end}");
+        }
+        assert!(matches!(unpack(&packed, 5001), Err(Error::Truncated { .. })));
+        *packed.last_mut().unwrap() ^= 1;
+        assert!(matches!(unpack(&packed, 5000), Err(Error::Corrupt { .. })));
+    }
 
     #[test]
     fn runs_and_literals_unpack() {

@@ -1,4 +1,4 @@
-//! A GeoTIFF written from top to bottom, strip by strip; BigTIFF where it must be.
+//! Writes a GeoTIFF from top to bottom, strip by strip; as BigTIFF if it is too large otherwise.
 //!
 //! ```text
 //! header | strips, as they are written | directory | what is too long for it
@@ -8,7 +8,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 use super::{Geo, Number};
 
-/// How strips are packed.
+/// How strips are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Packing {
     /// Not at all.
@@ -75,19 +75,22 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
     /// # Errors
     /// Those of the file; [`io::ErrorKind::InvalidInput`] when there are more than fit or `rows`
     /// does not end with a row.
-    pub fn push(&mut self, rows: &[u8]) -> io::Result<()> {
+    pub fn push(&mut self, mut rows: &[u8]) -> io::Result<()> {
         let line = self.line();
         let n = u32::try_from(rows.len() / line).unwrap_or(u32::MAX);
         if !rows.len().is_multiple_of(line) || n > self.size.1 - self.written {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         self.written += n;
-        self.rows.extend_from_slice(rows);
         let strip = line * STRIP_ROWS as usize;
-        while self.rows.len() >= strip {
-            let rest = self.rows.split_off(strip);
-            let strip = std::mem::replace(&mut self.rows, rest);
-            self.strip(strip)?;
+        while !rows.is_empty() {
+            let (now, later) = rows.split_at((strip - self.rows.len()).min(rows.len()));
+            self.rows.extend_from_slice(now);
+            rows = later;
+            if self.rows.len() == strip {
+                let whole = std::mem::replace(&mut self.rows, Vec::with_capacity(strip));
+                self.strip(whole)?;
+            }
         }
         Ok(())
     }
@@ -111,7 +114,7 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
         Ok(())
     }
 
-    /// Writes the directory, and gives the file back.
+    /// Writes the directory, and returns the file.
     ///
     /// # Errors
     /// Those of the file; [`io::ErrorKind::InvalidInput`] when rows are missing.
@@ -220,15 +223,31 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
     }
 }
 
-/// Predictor 2, from the end of the row.
+/// Predictor 2.
 fn differences(row: &mut [u8], samples: usize, bytes: usize) {
-    let pixel = samples * bytes;
-    for at in (pixel..row.len()).step_by(bytes).rev() {
-        let number = |part: &[u8]| part.iter().rev().fold(0_u64, |n, b| n << 8 | u64::from(*b));
-        let value = number(&row[at..at + bytes]);
-        let before = number(&row[at - pixel..at - pixel + bytes]);
-        let difference = value.wrapping_sub(before).to_le_bytes();
-        row[at..at + bytes].copy_from_slice(&difference[..bytes]);
+    match bytes {
+        1 => subtract(row, samples, |[a]: [u8; 1], [b]| [a.wrapping_sub(b)]),
+        2 => subtract(row, samples, |a, b| {
+            u16::from_le_bytes(a).wrapping_sub(u16::from_le_bytes(b)).to_le_bytes()
+        }),
+        4 => subtract(row, samples, |a, b| {
+            u32::from_le_bytes(a).wrapping_sub(u32::from_le_bytes(b)).to_le_bytes()
+        }),
+        _ => subtract(row, samples, |a, b| {
+            u64::from_le_bytes(a).wrapping_sub(u64::from_le_bytes(b)).to_le_bytes()
+        }),
+    }
+}
+
+/// Takes from each number the one `samples` before it, from the end of the row.
+fn subtract<const B: usize>(
+    row: &mut [u8],
+    samples: usize,
+    less: impl Fn([u8; B], [u8; B]) -> [u8; B],
+) {
+    let numbers = row.as_chunks_mut::<B>().0;
+    for at in (samples..numbers.len()).rev() {
+        numbers[at] = less(numbers[at], numbers[at - samples]);
     }
 }
 

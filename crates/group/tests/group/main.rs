@@ -107,7 +107,7 @@ fn different_operations_are_named_on_both_sides() {
         assert!(expected.contains(&end.as_str()), "{end}");
     };
     // Both of rank 1's neighbours see it; which is first does not matter.
-    let ours = "the ranks run different operations: rank";
+    let ours = "the ranks are not at the same operation: rank";
     let [four, five] = [4, 5].map(|n| format!("is in operation 2, all-reduce of {n} f32"));
     let [four_too, five_too] = [&four, &five].map(|text| text.replace("is in ", ""));
     check(
@@ -125,14 +125,14 @@ fn different_operations_are_named_on_both_sides() {
             &format!("{ours} 0 is in {reduce}, rank 2 in operation 2, barrier"),
         ],
     );
-    check("limit", &["rank 1 takes at most 300000 bytes in a broadcast, rank 0 sends 300001"]);
+    check("limit", &["rank 0 broadcasts 300001 bytes, but rank 1 accepts at most 300000"]);
 }
 
 #[test]
 fn operation_that_one_rank_never_begins_ends_by_naming_it() {
     let job = Job { operation_ms: 3000, lost_ms: 6000, ..job("stall", 3) };
     let end = one_end(&job.start_all());
-    let expected = "no progress for 3s in operation 2, all-reduce of 100 f64: \
+    let expected = "operation 2, all-reduce of 100 f64 made no progress for 3s: \
                     rank 1 (127.0.0.1:*) has not begun it";
     assert_eq!(masked(&end), expected);
 }
@@ -144,8 +144,8 @@ fn a_stop_lets_others_come_and_ends_what_they_never_come_to() {
     }
     let since = Instant::now();
     let end = one_end(&job("hang", 3).start_all());
-    let expected = "rank 0 was asked to stop, and there was no progress for 2s in operation 2, \
-                    all-reduce of 100 f64: rank 0 waits for rank 2";
+    let expected = "rank 0 was asked to stop, but operation 2, all-reduce of 100 f64 then made no \
+                    progress for 2s: rank 0 waits for rank 2";
     assert_eq!(end, expected);
     assert!(since.elapsed() < Duration::from_secs(20), "of 60 that an operation may wait");
 }
@@ -154,7 +154,7 @@ fn a_stop_lets_others_come_and_ends_what_they_never_come_to() {
 fn ranks_that_never_come_are_named() {
     let job = Job { rendezvous_ms: 4000, ..job("meet", 4) };
     let ranks = [job.rank(1).start(), job.rank(0).start()];
-    assert_eq!(one_end(&ranks), "rank 2-3 of world size 4 did not reach rank 0 within 4s");
+    assert_eq!(one_end(&ranks), "these ranks of 4 did not reach rank 0 within 4s: 2-3");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn contradictions_end_all_and_say_where_they_are() {
         change(&mut odd);
         let ranks = [job.rank(0).start(), odd.start(), job.rank(2).start()];
         let end = one_end(&ranks);
-        let start = "the ranks do not belong to one training: ";
+        let start = "the ranks that met do not belong to the same training: ";
         assert_eq!(masked(&end), format!("{start}{expected}"));
     };
     check("rank 1 (127.0.0.1:*) has world size 4, rank 0 has 3", &|job| job.world_size = 4);
@@ -200,7 +200,7 @@ fn rank_of_another_version_ends_all() {
     let ranks = [job.rank(0).start(), job.rank(1).start()];
     let mut later = connect(job.port);
     later.write_all(b"gulargrp\x09\0\0\0and whatever comes in version 9").expect("sends");
-    let expected = "the ranks do not belong to one training: a rank at 127.0.0.1:* uses version 9 of the rendezvous protocol, rank 0 version 1";
+    let expected = "the ranks that met do not belong to the same training: a rank at 127.0.0.1:* uses version 9 of the rendezvous protocol, rank 0 version 1";
     assert_eq!(masked(&ranks[0].says()), expected);
     assert_eq!(masked(&ranks[1].says()), expected);
     let mut answer = Vec::new();
@@ -255,7 +255,7 @@ fn waiting_can_be_cancelled() {
         let mut rank = job.rank(rank).start();
         assert_eq!(rank.says(), "waiting");
         drop(rank.child.stdin.take());
-        assert_eq!(rank.says(), "stopped while the ranks were meeting");
+        assert_eq!(rank.says(), "stopped before all ranks had met");
     }
 }
 
@@ -313,7 +313,7 @@ fn options_that_cannot_be_are_refused_before_anybody_is_met() {
     check(1, "", &any, "option `interface`: it is not an address of one machine");
     let long = "x".repeat((8 << 20) + 1);
     check(1, &long, &|_| {}, "option `about`: longer than 8 MiB");
-    let expected = "rank 2 of world size 2: ranks count from 0 and end below it";
+    let expected = "rank 2 does not exist in world size 2: ranks count from 0 and must be below the world size";
     check(2, "", &|_| {}, expected);
     // An address of documentation, which no machine has.
     let other = |options: &mut GroupOptions| options.interface = "192.0.2.1".parse().ok();

@@ -49,11 +49,13 @@ impl Body for Outgoing {
                     *left = rest;
                     Poll::Ready(Some(Ok(Frame::data(bytes))))
                 }
-                None => Poll::Ready(Some(Err("the source grew while it was sent".into()))),
+                None => Poll::Ready(Some(Err("the file grew while it was being sent".into()))),
             },
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
             // An error, never a short body that a server might take for whole.
-            Poll::Ready(None) => Poll::Ready(Some(Err("the source ended early".into()))),
+            Poll::Ready(None) => {
+                Poll::Ready(Some(Err("the file became shorter while it was being sent".into())))
+            }
         }
     }
 

@@ -139,7 +139,9 @@ impl Connector {
             self.secure(tcp, server).await
         };
         let stream = timeout(limit, secured).await.unwrap_or_else(|_| {
-            Err(named(format!("connected, but no TLS handshake within {limit:?}")))
+            Err(named(format!(
+                "connected, but the TLS handshake was not complete within {limit:?}"
+            )))
         })?;
         Ok(Link { stream, forwarded: false })
     }

@@ -160,7 +160,7 @@ impl Proxy {
             let byte = tcp.read_u8().await.map_err(|e| fault(e.to_string()))?;
             answer.push(byte);
             if answer.len() > MAX_ANSWER {
-                return Err(fault("its answer does not end".to_owned()));
+                return Err(fault("its answer is too long".to_owned()));
             }
         }
         let answer = String::from_utf8_lossy(&answer);

@@ -44,7 +44,7 @@ impl fmt::Display for Fault {
             Self::Connect(why) => write!(f, "cannot connect: {why}"),
             Self::ConnectTimeout { after } => write!(f, "no connection within {after:?}"),
             Self::Tls(why) => write!(f, "TLS: {why}"),
-            Self::Stalled { after } => write!(f, "silent for {after:?}"),
+            Self::Stalled { after } => write!(f, "no data for {after:?}"),
             Self::Lost(why) => write!(f, "the connection was lost: {why}"),
             Self::Protocol(why) | Self::Source(why) | Self::Request(why) => f.write_str(why),
         }
@@ -162,7 +162,7 @@ impl Response {
         let enough = Duration::from_secs_f64(limit as f64 / LEAST_RATE);
         let after = self.stall.saturating_add(enough);
         timeout(after, self.read_all(limit)).await.unwrap_or(Err(Fault::Lost(format!(
-            "its answer is not complete after {} s",
+            "its answer was not complete after {} s",
             after.as_secs()
         ))))
     }

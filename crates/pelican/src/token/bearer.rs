@@ -7,9 +7,8 @@ use std::fmt;
 pub struct Token(String);
 
 impl Token {
-    /// The token in `text`: what a file or variable holds, either the raw token
-    /// or `{"access_token": "…"}`. `None` when there is none, or it could not stand
-    /// in a header.
+    /// Parses the token in `text`: what a file or variable holds, either the raw token or
+    /// `{"access_token": "…"}`. `None` when there is none, or it could not stand in a header.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -22,7 +21,7 @@ impl Token {
         (!text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())).then_some(Self(text))
     }
 
-    /// The text, for the `Authorization` header and for nothing else.
+    /// The token's text; use it only for the `Authorization` header.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.0

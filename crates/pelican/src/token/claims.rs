@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Token;
 
-/// What names a token's scopes have.
+/// The convention for the names of a token's scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
     /// `storage.read:/path`, told by the claim `wlcg.ver`.
@@ -38,8 +38,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// The claims in `token`; `None` when it is not a JWT, which is not a fault: such a token
-    /// is opaque to all but the server.
+    /// Decodes the claims in `token`; `None` if it is not a JWT, which is not an error: such a
+    /// token is opaque to all but the server.
     #[must_use]
     pub fn decode(token: &Token) -> Option<Self> {
         let mut parts = token.secret().split('.');

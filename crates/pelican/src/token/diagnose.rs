@@ -18,7 +18,7 @@ const ANY_AUDIENCE: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
 /// What a claim may show of itself; one is a few dozen characters.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// What a token must allow.
+/// The action that a token must allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// To read or list.
@@ -29,8 +29,8 @@ pub enum Action {
     Modify,
 }
 
-/// Why a server refuses a token, or what speaks for it. Shows where the token is
-/// from and claims that no server keeps secret; never the token.
+/// Why a server would refuse a token, or why it should accept it. Shows where the token is from and
+/// claims that no server keeps secret; never the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Diagnosis {
@@ -343,12 +343,14 @@ impl Diagnosis {
         let collection = object.rsplit_once('/').map_or(object, |(above, _)| above);
         let verb = if action == "write" { "write" } else { "read" };
         let beside = match self {
-            Self::NoScope { .. } => "; several tokens may be named, each is sent where it fits",
+            Self::NoScope { .. } => {
+                "; several tokens can be given, and each is sent to the servers that it is for"
+            }
             _ => "",
         };
         format!(
-            "`pelican credentials token get {verb} {collection}` prints one; name its file in \
-             BEARER_TOKEN_FILE{beside}"
+            "get a token with `pelican credentials token get {verb} {collection}`, write it to a \
+            file, and set BEARER_TOKEN_FILE to that file{beside}"
         )
     }
 
@@ -357,23 +359,25 @@ impl Diagnosis {
         matches!(self, Self::Expired { from, .. } if from.starts_with("file "))
     }
 
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoToken { .. } => {
-                "get one from the server's operators; name its file in `BEARER_TOKEN_FILE`"
+                "get a token from the server's operators, and set `BEARER_TOKEN_FILE` to its file"
             }
             Self::Expired { .. } => "get a new token",
-            Self::NotYetValid { .. } => "wait, or set this machine's clock right",
+            Self::NotYetValid { .. } => {
+                "wait until the token is valid, or correct this machine's clock"
+            }
             Self::Issuer { .. } => "get a token from an issuer that the namespace trusts",
             Self::ScopeNames { .. } => {
-                "WLCG tokens say `storage.read`, `storage.create`, `storage.modify`; SciTokens say \
-                 `read`, `write`"
+                "get a token with scopes of its own kind: WLCG tokens have `storage.read`, \
+                `storage.create` and `storage.modify`; SciTokens have `read` and `write`"
             }
             Self::NoScope { .. } => "get a token with that scope",
             Self::ScopeRepeatsBase { .. } => {
-                "leave the namespace out of the scope's path, which is relative to it"
+                "get a token whose scope has a path without the namespace: the path is relative to the namespace"
             }
             Self::ScopePath { .. } => "get a token whose scope covers the path",
             Self::Audience { .. } => {
@@ -381,11 +385,13 @@ impl Diagnosis {
                  (SciTokens), or with the server's own"
             }
             Self::Withheld { .. } => {
-                "get a token from an issuer that the namespace trusts, or name this token's file yourself to send it anyway"
+                "get a token from an issuer that the namespace trusts; to send this token anyway, give its file explicitly"
             }
-            Self::Unexplained { opaque: true, .. } => "ask its issuer whether it is still valid",
+            Self::Unexplained { opaque: true, .. } => {
+                "ask the token's issuer whether the token is still valid"
+            }
             Self::Unexplained { opaque: false, .. } => {
-                "the server may not know the issuer's keys, or deny the path for reasons of its own; ask its operators"
+                "ask the server's operators: the server may not know the issuer's keys, or may deny this path for other reasons"
             }
         }
     }
@@ -408,7 +414,7 @@ impl fmt::Display for Diagnosis {
                 write!(f, "no token was found; looked in {}", looked.join(", "))
             }
             Self::Expired { from, ago } if ago.is_zero() => {
-                write!(f, "the token from {from} ends within {} s", LEAST_LEFT.as_secs())
+                write!(f, "the token from {from} expires within {} s", LEAST_LEFT.as_secs())
             }
             Self::Expired { from, ago } => {
                 write!(f, "the token from {from} expired {} ago", Span(*ago))
@@ -428,7 +434,7 @@ impl fmt::Display for Diagnosis {
                 let (found, needed) = (List(found, "none"), Shown(needed));
                 write!(
                     f,
-                    "the token from {from} has the scopes {found}, but as a {profile} token needs {needed}"
+                    "the token from {from} is a {profile} token and needs {needed}, but has the scopes {found}"
                 )
             }
             Self::NoScope { from, action, found, needed } => {
@@ -442,7 +448,7 @@ impl fmt::Display for Diagnosis {
                 let (found, base, meant) = (Shown(found), Shown(base), Shown(meant));
                 write!(
                     f,
-                    "the token from {from} has the scope {found}, whose path is already relative to {base}: expected {meant}"
+                    "the token from {from} has the scope {found}, but a scope's path is relative to {base}: expected {meant}"
                 )
             }
             Self::ScopePath { from, found, base, needed } => {
@@ -464,26 +470,32 @@ impl fmt::Display for Diagnosis {
                 let trusts = List(trusted, "nobody");
                 match issuer {
                     _ if trusted.is_empty() => {
-                        f.write_str("nothing says that its issuer is trusted there")
+                        f.write_str("it is not known whether its issuer is trusted there")
                     }
                     None => {
-                        write!(f, "it does not say who issued it, the namespace trusts {trusts}")
+                        write!(
+                            f,
+                            "it does not say who issued it, but the namespace trusts only {trusts}"
+                        )
                     }
                     Some(issuer) => {
                         write!(
                             f,
-                            "it is issued by {}, the namespace trusts {trusts}",
+                            "it was issued by {}, but the namespace trusts only {trusts}",
                             Shown(issuer)
                         )
                     }
                 }
             }
             Self::Unexplained { from, opaque: true } => {
-                write!(f, "the server refused the token from {from}, which only it can read")
+                write!(
+                    f,
+                    "the server refused the token from {from}; the contents of this token are not readable here"
+                )
             }
             Self::Unexplained { from, opaque: false } => write!(
                 f,
-                "the server refused the token from {from} although its times, issuer, scopes and audience fit"
+                "the server refused the token from {from}, although its times, issuer, scopes and audience are right"
             ),
         }
     }

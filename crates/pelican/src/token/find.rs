@@ -63,7 +63,7 @@ pub(crate) struct Pick {
     pub(crate) withheld: Option<Diagnosis>,
 }
 
-/// The file that the user named gives no token.
+/// Why the token file that the user gave cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -76,7 +76,7 @@ pub enum TokenError {
         reason: io::Error,
     },
     /// It holds something else.
-    #[error("the file `{}` holds no token: {reason}", path.display())]
+    #[error("the file `{}` does not contain a token: {reason}", path.display())]
     NoToken {
         /// The file.
         path: PathBuf,
@@ -86,14 +86,14 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// What the user can do next.
+    /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Read { .. } => "name a file that you may read",
+            Self::Read { .. } => "give a token file that you may read",
             Self::NoToken { .. } => {
-                "it must hold only a token, as `pelican credentials token get` prints it, or JSON \
-                 with `access_token`"
+                "the file must contain only a token, as `pelican credentials token get` prints it, \
+                or JSON with `access_token`"
             }
         }
     }
@@ -203,7 +203,7 @@ impl Finder {
             Err(missing) => format!("{place} ({missing})"),
         };
         if !self.search {
-            return vec!["only the place that was named".to_owned()];
+            return vec!["only the place that was given".to_owned()];
         }
         let unset = ["BEARER_TOKEN", "BEARER_TOKEN_FILE"].into_iter();
         let unset = unset.filter(|name| self.env.get(name).is_none());
@@ -262,16 +262,17 @@ impl Finder {
                 read_file(file)?
             }
         };
-        Token::parse(&text).ok_or_else(|| Missing::unfit("neither a token nor JSON with one"))
+        Token::parse(&text)
+            .ok_or_else(|| Missing::unfit("it is neither a token nor JSON with a token"))
     }
 
     fn check_owner(&self, metadata: &Metadata) -> Result<(), Missing> {
         check_regular(metadata)?;
         if metadata.uid() != self.uid {
-            return Err(Missing::unfit("owned by someone else"));
+            return Err(Missing::unfit("it belongs to another user"));
         }
         if metadata.mode() & 0o022 != 0 {
-            return Err(Missing::unfit("others may write to it"));
+            return Err(Missing::unfit("other users may write to it"));
         }
         Ok(())
     }
@@ -297,14 +298,14 @@ fn credentials(dir: &Path, name: Option<&str>) -> Vec<PathBuf> {
 }
 
 fn check_regular(metadata: &Metadata) -> Result<(), Missing> {
-    if metadata.is_file() { Ok(()) } else { Err(Missing::unfit("no regular file")) }
+    if metadata.is_file() { Ok(()) } else { Err(Missing::unfit("it is not a regular file")) }
 }
 
 fn read_file(file: File) -> Result<String, Missing> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE_BYTES) {
-        return Err(Missing::Unfit(format!("more than {MAX_FILE_BYTES} bytes")));
+        return Err(Missing::Unfit(format!("it is larger than {MAX_FILE_BYTES} bytes")));
     }
     String::from_utf8(bytes).map_err(|_| Missing::unfit("not text"))
 }
@@ -324,7 +325,9 @@ impl From<io::Error> for Missing {
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Unreadable(e) if e.kind() == io::ErrorKind::NotFound => f.write_str("not there"),
+            Self::Unreadable(e) if e.kind() == io::ErrorKind::NotFound => {
+                f.write_str("it does not exist")
+            }
             Self::Unreadable(error) => error.fmt(f),
             Self::Unfit(reason) => f.write_str(reason),
         }
@@ -518,8 +521,8 @@ mod tests {
         let places = Places::new();
         let foreign = jwt(r#"{"iss":"https://elsewhere","scope":"read:/"}"#);
         let open = Namespace { issuers: Vec::new(), ..NAMESPACE.clone() };
-        let nothing_says = "was not sent: nothing says that its issuer is trusted there";
-        let trusts = "the namespace trusts `https://iss`";
+        let nothing_says = "was not sent: it is not known whether its issuer is trusted there";
+        let trusts = "but the namespace trusts only `https://iss`";
         for (namespace, secret, expected) in [
             (
                 Some(&*NAMESPACE),
@@ -539,7 +542,7 @@ mod tests {
             let shown = diagnosis.to_string();
             assert!(shown.starts_with("the token from `BEARER_TOKEN` was not sent: "), "{shown}");
             assert!(shown.ends_with(&expected) && !shown.contains(secret), "{shown}");
-            assert!(diagnosis.hint().contains("name this token's file"));
+            assert!(diagnosis.hint().contains("to send this token anyway"));
             // The user's own word is enough.
             let named = places.finder(Some(places.write("mine", secret)), &[]);
             let sent = named.find(&want, now()).unwrap().send.unwrap();
@@ -561,7 +564,7 @@ mod tests {
         assert!(
             only.diagnose(&pick, &want(), now())
                 .to_string()
-                .contains("only the place that was named")
+                .contains("only the place that was given")
         );
     }
 
@@ -591,9 +594,9 @@ mod tests {
         check_explicit_error(&places, &places.path("absent"), "cannot be read");
         check_explicit_error(&places, &places.path("tmp"), "cannot be read");
         for text in ["", "\n", "secret secret", "{\"refresh_token\": \"secret\"}"] {
-            check_explicit_error(&places, &places.write("f", text), "holds no token");
+            check_explicit_error(&places, &places.write("f", text), "does not contain a token");
         }
-        check_explicit_error(&places, &places.write("f", &"s".repeat(70_000)), "more than 65536");
+        check_explicit_error(&places, &places.write("f", &"s".repeat(70_000)), "larger than 65536");
         fs::write(places.path("f"), b"\xff\xfe").unwrap();
         check_explicit_error(&places, &places.path("f"), "not text");
     }
@@ -616,7 +619,7 @@ mod tests {
         let finder = Finder::with_tmp(Vec::new(), &Env::default(), other, &places.path("tmp"));
         assert!(finder.find(&want(), now()).unwrap().send.is_none());
         let shown = finder.diagnose(&Pick::default(), &want(), now()).to_string();
-        assert!(shown.contains("owned by someone else"), "{shown}");
+        assert!(shown.contains("it belongs to another user"), "{shown}");
     }
 
     #[test]
@@ -628,8 +631,8 @@ mod tests {
         let shown = finder.diagnose(&Pick::default(), &want(), now()).to_string();
         let file = |name: &str| format!("file `{}`", places.path(name).display());
         let expected = format!(
-            "no token was found; looked in `BEARER_TOKEN` (not set), {} (neither a token nor JSON \
-             with one), {} (not there), {} (not there)",
+            "no token was found; looked in `BEARER_TOKEN` (not set), {} (it is neither a token nor \
+             JSON with a token), {} (it does not exist), {} (it does not exist)",
             file("bearer-file"),
             file("run/bt_uUID"),
             file("tmp/bt_uUID"),

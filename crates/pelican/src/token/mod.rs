@@ -1,4 +1,4 @@
-//! Tokens: where they lie, what they say of themselves, and why a server refuses one.
+//! Tokens: where they are found, what they claim, and why a server refuses one.
 
 mod bearer;
 mod claims;

@@ -1,4 +1,4 @@
-//! Writing objects, once: what exists is compared, never overwritten.
+//! Uploads objects; an existing object is compared and never overwritten.
 //!
 //! ```text
 //! at the origin there is    we                         which counts as
@@ -32,7 +32,7 @@ use crate::route::{Place, Route, Verb};
 use crate::token::Action;
 use crate::{Diagnosis, Error, Scheme, Url};
 
-/// What to do when other bytes lie under the name.
+/// What to do if an object of this name has different bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfTaken {
     /// Fail: the name means something to people.
@@ -44,7 +44,7 @@ pub enum IfTaken {
     Rename,
 }
 
-/// How what the origin has is compared with the file.
+/// How the origin's object is compared with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Check {
     /// By length.
@@ -56,7 +56,7 @@ pub enum Check {
     Bytes,
 }
 
-/// What is known of an object at the origin.
+/// What is known about an object at the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
     /// It has the bytes of the file.
@@ -70,7 +70,7 @@ pub enum Compared {
     Presumed,
 }
 
-/// A file and the name it gets.
+/// A file to upload, and the name that it gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Upload<'a> {
     /// The file, which nobody may change meanwhile.
@@ -86,7 +86,7 @@ pub struct Upload<'a> {
     pub check: Check,
 }
 
-/// What became of an [`Upload`].
+/// The result of an [`Upload`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uploaded {
     /// Where the bytes lie: the name asked for, or one after it.
@@ -100,9 +100,8 @@ pub struct Uploaded {
 }
 
 impl Client {
-    /// Uploads a file, or finds that it is there already, and compares what the
-    /// origin has with it: length, and digest; where the origin has no digests, by
-    /// reading back.
+    /// Uploads a file unless it exists already, and compares the origin's object with it: length,
+    /// and digest; where the origin has no digests, by reading back.
     ///
     /// `progress` is told of bytes as they are read; after a failed trial they
     /// are read again, and the count goes back (a negative number).
@@ -170,8 +169,8 @@ impl Client {
 const GOOD_RATE: u64 = 100_000_000;
 
 impl Client {
-    /// What all objects are below that are stored where `to` would be, such as `/mylab`; `None`
-    /// outside a federation, and where no director says.
+    /// Asks for the namespace that `to` belongs to, such as `/mylab`; `None` outside a federation,
+    /// and if no director says.
     ///
     /// # Errors
     /// [`Error::Cancelled`].
@@ -186,7 +185,7 @@ impl Client {
         })
     }
 
-    /// Tells, by [`crate::Tell`], when the token for writing `to` ends before `bytes` can be
+    /// Warns, through [`crate::Tell`], if the token for writing `to` expires before `bytes` can be
     /// sent. Of what cannot be known nothing is said.
     ///
     /// # Errors
@@ -205,8 +204,9 @@ impl Client {
             if needed > left {
                 let minutes = |span: Duration| span.as_secs().div_ceil(60);
                 self.0.options.tell.say(&format!(
-                    "the token from {from} ends in {} min, and sending takes {} min even at 100 \
-                     MB/s: renew it in its file, or get one that lasts longer; what was sent is kept",
+                    "the token from {from} expires in {} min, but sending takes {} min even at 100 \
+                    MB/s: renew the token in its file, or get one that lasts longer; what was sent \
+                    is kept",
                     minutes(left),
                     minutes(needed)
                 ));
@@ -251,7 +251,7 @@ fn local_upload(
     }
     let advance = |n: u64| progress(i64::try_from(n).unwrap_or(i64::MAX));
     local::write(url, local.path, &advance, cancel)?;
-    judge(true)?.ok_or_else(|| local.changed("the copy vanished"))
+    judge(true)?.ok_or_else(|| local.changed("the uploaded copy disappeared"))
 }
 
 /// One name to be written.
@@ -351,7 +351,9 @@ impl Inner {
                 // Perhaps another publisher is writing it this moment.
                 return match self.settled(job, route, place, other).await? {
                     There::Same(how) => Ok(identical(how)),
-                    There::Nothing => Ok(Tried::Again("it vanished again".to_owned(), None)),
+                    There::Nothing => {
+                        Ok(Tried::Again("the uploaded copy disappeared again".to_owned(), None))
+                    }
                     other => self.other(job, route, place, &other).await,
                 };
             }
@@ -381,7 +383,7 @@ impl Inner {
                 return Err(self.put_denied(job, route, place, status));
             }
             (Put::Accepted, There::Nothing) => Tried::Again(
-                "it reported success, and then that the object does not exist".to_owned(),
+                "it reported success, but then said that the object does not exist".to_owned(),
                 None,
             ),
             (Put::Again(why, after) | Put::Conflict(why, after), There::Nothing) => {
@@ -395,7 +397,9 @@ impl Inner {
                     (Put::Accepted, There::Same(how)) => written(how),
                     (_, There::Same(how)) => identical(how),
                     (Put::Again(why, after), There::Nothing) => Tried::Again(why, after),
-                    (_, There::Nothing) => Tried::Again("it vanished again".to_owned(), None),
+                    (_, There::Nothing) => {
+                        Tried::Again("the uploaded copy disappeared again".to_owned(), None)
+                    }
                     (_, other) => return self.other(job, route, place, &other).await,
                 }
             }
@@ -416,7 +420,7 @@ impl Inner {
                 return identical(compared);
             }
             // A trial of ours was cut, so what is there now is what it left.
-            let known = "what an interrupted upload left".to_owned();
+            let known = "the rest of an interrupted upload".to_owned();
             Tried::Placed(Placed::Other { known, cut: true })
         };
         Ok(match put {
@@ -461,7 +465,7 @@ impl Inner {
         };
         let known = other.known();
         let cut_too = if cut {
-            ": the beginning of this file, as an interrupted upload leaves it"
+            ": only the beginning of this file, as after an interrupted upload"
         } else {
             ""
         };

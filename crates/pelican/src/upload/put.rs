@@ -154,7 +154,9 @@ async fn understand(response: Response, job: &Job<'_>, route: &Route) -> Put {
         // Origins of version 2 say so of every write that fails. The director has named
         // this one for writing, so it may do better once more.
         405 if route.namespace.is_some() && !job.was_405.replace(true) => Put::Again(words, after),
-        301..=303 | 307 | 308 => Put::Failed(format!("{words}: it redirects to an unusable URL")),
+        301..=303 | 307 | 308 => {
+            Put::Failed(format!("{words}: it redirects to a URL that cannot be used"))
+        }
         _ => Put::Failed(words),
     }
 }

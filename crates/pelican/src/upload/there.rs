@@ -44,9 +44,10 @@ impl There {
             Self::Nothing => "nothing".to_owned(),
             Self::Collection => "a collection".to_owned(),
             Self::Same(_) => "the same".to_owned(),
-            Self::Unread => "what this token may not read".to_owned(),
+            Self::Unread => "contents that this token may not read".to_owned(),
             Self::Other { len, digest } => {
-                let len = len.map_or("of unknown length".to_owned(), |len| format!("{len} bytes"));
+                let len = len
+                    .map_or("an object of unknown length".to_owned(), |len| format!("{len} bytes"));
                 digest.as_ref().map_or(len.clone(), |digest| format!("{len}, {digest}"))
             }
         }
@@ -109,7 +110,7 @@ impl Inner {
             200 if len == Some(job.local.len) => {}
             200 => return Ok(Ok(There::Other { len, digest: None })),
             404 => return Ok(Ok(There::Nothing)),
-            status => return Ok(Err(format!("{status} to HEAD"))),
+            status => return Ok(Err(format!("it answered {status} to HEAD"))),
         }
         match &digest {
             Some(theirs) if job.local.checksum(theirs, job.cancel)? == *theirs => {
@@ -157,7 +158,7 @@ impl Inner {
         Ok(match status {
             200 => Ok(There::Other { len, digest: None }),
             404 => Ok(There::Nothing),
-            status => Err(format!("{status} to HEAD")),
+            status => Err(format!("it answered {status} to HEAD")),
         })
     }
 
@@ -249,7 +250,9 @@ impl Inner {
         let request = Request::new(Method::GET, &place.server, place.target.as_str());
         let mut response = match self.read_at_origin(job.url, route, place, &request).await? {
             Ok(Read::Answer(response)) if response.status == 200 => response,
-            Ok(Read::Answer(response)) => return Ok(Err(format!("{} to GET", response.status))),
+            Ok(Read::Answer(response)) => {
+                return Ok(Err(format!("it answered {} to GET", response.status)));
+            }
             Ok(Read::Unread) => return Ok(Err("it may not be read".to_owned())),
             Err(fault) => return Ok(Err(fault.to_string())),
         };

@@ -107,7 +107,8 @@ fn a_token_that_cannot_write_there_is_refused_and_the_hint_says_how_to_get_one()
         assert!(matches!(error, Error::Denied { action: "write", .. }), "{scope}: {error}");
         let hint = error.hint().unwrap();
         let host = federation.url().authority().to_owned();
-        let expected = format!("`pelican credentials token get write pelican://{host}/ns` prints");
+        let expected =
+            format!("get a token with `pelican credentials token get write pelican://{host}/ns`");
         assert!(hint.starts_with(&expected), "{hint}");
     }
     // Of one that only the server can read nothing is known, so that it is tried, and a

@@ -181,7 +181,7 @@ fn of_two_caches_one_lies_and_one_is_down_and_of_two_origins_one_has_it() {
     let client = client_with(&federation.env());
     let error = stream(&client, &federation.url("/ns/x"), &bytes).unwrap_err();
     let said = error.to_string();
-    let named = format!("`{}`: bytes 1048576 to 2097152 are not the expected ones", liar.url);
+    let named = format!("`{}`: bytes 1048576 to 2097152 differ from the expected ones", liar.url);
     assert!(said.contains(&named) && said.contains(&down), "{said}");
 }
 
@@ -202,7 +202,7 @@ fn damage_is_blamed_on_the_origin_only_when_that_was_asked() {
         assert!(matches!(error, Error::Corrupt { .. }), "{error}");
         assert!(error.hint().unwrap().contains(hint), "{:?}", error.hint());
     };
-    check(&Federation::of(&[&cache.url], &[&other.url]), "the origin's too");
+    check(&Federation::of(&[&cache.url], &[&other.url]), "also the one at the origin");
     // An origin that nobody may read from directly.
     let to = cache.url.clone();
     let closed = Federation::start(move |talk, head| {

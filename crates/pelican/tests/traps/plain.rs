@@ -92,7 +92,7 @@ fn the_servers_checksum_is_compared_and_its_absence_is_said() {
                 assert!(told.contains(expected), "{said}: {told}");
             }
             (Err(Error::Corrupt { attempts, .. }), None) => {
-                assert!(attempts.to_string().contains("it reports"), "{attempts}");
+                assert!(attempts.to_string().contains("the server reports"), "{attempts}");
             }
             (done, _) => panic!("{said}: {done:?}"),
         }

@@ -7,16 +7,16 @@ use std::io;
 #[non_exhaustive]
 pub enum Error {
     /// The source failed.
-    #[error("cannot read the image: {0}")]
+    #[error("cannot read the SquashFS image: {0}")]
     Read(#[source] io::Error),
     /// What a file's bytes go to failed.
-    #[error("cannot write what is in the image: {0}")]
+    #[error("cannot write a file of the SquashFS image: {0}")]
     Write(#[source] io::Error),
     /// Another format.
     #[error("it is not a SquashFS image: it does not begin with `hsqs`")]
     NotSquashfs,
     /// A variant of the format that is not read.
-    #[error("{what} is {found}, {known} can be read")]
+    #[error("this SquashFS image cannot be read: {what} is {found}, expected {known}")]
     Unsupported {
         /// Which property.
         what: &'static str,
@@ -26,7 +26,7 @@ pub enum Error {
         known: &'static str,
     },
     /// The bytes break a rule of the format.
-    #[error("the image is damaged: {reason}")]
+    #[error("the SquashFS image is damaged: {reason}")]
     Damaged {
         /// The rule, with what was found.
         reason: String,
@@ -38,11 +38,11 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Read(_) | Self::Write(_) => None,
-            Self::NotSquashfs => Some("`file` tells what it is"),
+            Self::NotSquashfs => Some("the program `file` shows what this file is"),
             Self::Unsupported { .. } => {
-                Some("unpack it with `unsquashfs`, and write it again with `mksquashfs`")
+                Some("unpack the image with `unsquashfs`, and write it again with `mksquashfs`")
             }
-            Self::Damaged { .. } => Some("copy or fetch it again"),
+            Self::Damaged { .. } => Some("copy or fetch the image again"),
         }
     }
 }

@@ -3,11 +3,15 @@
 use std::collections::HashMap;
 
 use flate2::{Decompress, FlushDecompress, Status};
+#[cfg(feature = "xz")]
+use liblzma::stream as xz;
 
 use super::Error;
 use super::error::damaged;
 use super::source::{Source, u16_at, u64_at};
 use super::superblock::Superblock;
+#[cfg(feature = "xz")]
+use crate::format::COMPRESSOR_XZ;
 use crate::format::{
     BLOCK_STORED, COMPRESSOR_GZIP, COMPRESSOR_ZSTD, METADATA_BLOCK, METADATA_STORED,
 };
@@ -41,8 +45,18 @@ struct Block {
     next: u64,
 }
 
+/// What can be read, for messages.
+const KNOWN: &str =
+    if cfg!(feature = "xz") { "gzip, xz, zstd and none" } else { "gzip, zstd and none" };
+
+/// Memory for one block: a dictionary of the largest block, and liblzma's own structures.
+#[cfg(feature = "xz")]
+const XZ_MEMORY: u64 = 8 << 20;
+
 enum Codec {
     Gzip(Decompress),
+    #[cfg(feature = "xz")]
+    Xz,
     Zstd(zstd::bulk::Decompressor<'static>),
     Unknown(String),
 }
@@ -51,6 +65,8 @@ impl<'a, S: Source + ?Sized> Metadata<'a, S> {
     pub(super) fn new(source: &'a S, superblock: &Superblock) -> Result<Self, Error> {
         let codec = match superblock.compressor {
             COMPRESSOR_GZIP => Codec::Gzip(Decompress::new(true)),
+            #[cfg(feature = "xz")]
+            COMPRESSOR_XZ => Codec::Xz,
             COMPRESSOR_ZSTD => Codec::Zstd(zstd::bulk::Decompressor::new().map_err(Error::Read)?),
             // No harm unless something is compressed.
             _ => Codec::Unknown(superblock.compressor_name()),
@@ -187,10 +203,18 @@ impl Codec {
                 let whole = matches!(status, Ok(Status::StreamEnd));
                 whole.then(|| usize::try_from(codec.total_out()).unwrap_or(0))
             }
+            #[cfg(feature = "xz")]
+            Self::Xz => {
+                // Each block is a whole .xz file.
+                let mut codec = xz::Stream::new_stream_decoder(XZ_MEMORY, 0)
+                    .map_err(|e| Error::Read(std::io::Error::other(e)))?;
+                let status = codec.process(input, out, xz::Action::Finish);
+                let whole = matches!(status, Ok(xz::Status::StreamEnd));
+                whole.then(|| usize::try_from(codec.total_out()).unwrap_or(0))
+            }
             Self::Zstd(codec) => codec.decompress_to_buffer(input, out).ok(),
             Self::Unknown(found) => {
-                let known = "gzip, zstd and none";
-                return Err(Error::Unsupported { what, found: found.clone(), known });
+                return Err(Error::Unsupported { what, found: found.clone(), known: KNOWN });
             }
         })
     }

@@ -9,7 +9,7 @@
 //! A [`Walk`] goes through the tree once. It reads structure, and a file's bytes
 //! when it is asked for them; memory is a few MiB and 8 bytes a folder, whatever
 //! an image claims to be. Inodes, listings and tables may be stored or compressed with gzip or
-//! zstd. A file that cannot be read in place, since its blocks are compressed,
+//! zstd, and with the feature `xz` by that. A file that cannot be read in place, since its blocks are compressed,
 //! say, is a finding and no error. Owners, times and extended attributes are
 //! not looked at.
 //!
@@ -35,4 +35,4 @@ mod walk;
 pub use self::content::Content;
 pub use self::error::Error;
 pub use self::source::Source;
-pub use self::walk::{Entry, Kind, Walk};
+pub use self::walk::{Entry, EntryKind, Walk};

@@ -54,7 +54,7 @@ pub struct Entry<'w> {
     /// `.` or `..`, or contains a zero byte.
     pub path: &'w [u8],
     /// What it is.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Permission bits, 12 of them.
     pub mode: u16,
     /// The place of its inode: names with the same one are one file.
@@ -63,7 +63,7 @@ pub struct Entry<'w> {
 
 /// What something in an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A folder.
     Folder,
     /// A regular file.
@@ -184,7 +184,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
     }
 
     /// Leaves the next entry's path in `path`; what it is, its mode and inode.
-    fn step(&mut self) -> Result<Option<(Kind, u16, u64)>, Error> {
+    fn step(&mut self) -> Result<Option<(EntryKind, u16, u64)>, Error> {
         let listing = loop {
             let Some(listing) = self.open.last_mut() else { return Ok(None) };
             self.path.truncate(listing.path);
@@ -207,14 +207,14 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
         let kind = match inode.what {
             What::Folder(folder) => {
                 self.enter(reference, folder)?;
-                Kind::Folder
+                EntryKind::Folder
             }
             What::File(file) => {
                 let content = Content::of(&file, &mut self.metadata, &self.superblock)?;
-                Kind::File { size: file.size, content }
+                EntryKind::File { size: file.size, content }
             }
-            What::Symlink(_) => Kind::Symlink,
-            What::Other => Kind::Other,
+            What::Symlink(_) => EntryKind::Symlink,
+            What::Other => EntryKind::Other,
         };
         self.last = Some(inode.what);
         Ok(Some((kind, inode.mode, reference)))

@@ -7,13 +7,13 @@ use std::io;
 #[non_exhaustive]
 pub enum Error {
     /// The sink refused bytes.
-    #[error("cannot write the image: {0}")]
+    #[error("cannot write the SquashFS image: {0}")]
     Write(#[source] io::Error),
     /// A file's reader failed.
-    #[error("cannot read a file's bytes: {0}")]
+    #[error("cannot read a file for the SquashFS image: {0}")]
     Read(#[source] io::Error),
     /// A setting that the format does not know.
-    #[error("{option} is {found}, expected {expected}")]
+    #[error("the {option} of the SquashFS image is {found}, expected {expected}")]
     Options {
         /// The setting.
         option: &'static str,
@@ -23,7 +23,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// A path that no image may hold.
-    #[error("bad path `{path}`: {reason}")]
+    #[error("a SquashFS image cannot hold the path `{path}`: {reason}")]
     Path {
         /// The path, with what is not UTF-8 replaced.
         path: String,
@@ -31,13 +31,13 @@ pub enum Error {
         reason: &'static str,
     },
     /// Two nodes with one path.
-    #[error("`{path}` is listed twice")]
+    #[error("the path `{path}` is given twice")]
     Duplicate {
         /// The path.
         path: String,
     },
     /// A hard link that leads to no file.
-    #[error("hard link `{path}` to `{target}`: {reason}")]
+    #[error("cannot make the hard link `{path}` to `{target}`: {reason}")]
     HardLink {
         /// The link.
         path: String,
@@ -47,7 +47,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// An extended attribute that the format cannot hold.
-    #[error("extended attribute `{name}` of `{path}`: {reason}")]
+    #[error("cannot store the extended attribute `{name}` of `{path}`: {reason}")]
     Xattr {
         /// The node.
         path: String,
@@ -57,7 +57,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// A symbolic link or device with a value out of range.
-    #[error("`{path}`: {what} is {found}, expected {expected}")]
+    #[error("cannot store `{path}`: {what} is {found}, expected {expected}")]
     Node {
         /// The node.
         path: String,
@@ -69,7 +69,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// More than the format's fields can count.
-    #[error("too many {what} for one image: over {limit}")]
+    #[error("a SquashFS image can hold at most {limit} {what}, and there are more")]
     TooMany {
         /// What there is too much of.
         what: &'static str,
@@ -77,16 +77,16 @@ pub enum Error {
         limit: u64,
     },
     /// A file's data came from another writer.
-    #[error("a file of the tree was not written by this writer")]
+    #[error("a file in the tree was written by another writer than this image")]
     Foreign,
     /// Parts of a file that are not its blocks in this image.
-    #[error("blocks of a file: {reason}")]
+    #[error("the compressed blocks of a file cannot be used: {reason}")]
     Parts {
         /// What does not fit.
         reason: &'static str,
     },
     /// A compressor failed, or its thread could not be started.
-    #[error("cannot compress: {0}")]
+    #[error("cannot compress the data of the SquashFS image: {0}")]
     Compress(#[source] io::Error),
 }
 
@@ -95,13 +95,13 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Write(source) if source.kind() == io::ErrorKind::StorageFull => {
-                Some("free space on the file system that takes the image")
+                Some("free some space on the file system of the image")
             }
-            Self::TooMany { .. } => Some("split the tree over several images"),
-            Self::Xattr { .. } => {
-                Some("leave the attribute out: SquashFS holds `user.`, `trusted.` and `security.`")
-            }
-            Self::Duplicate { .. } => Some("rename one of the two"),
+            Self::TooMany { .. } => Some("split the files over several images"),
+            Self::Xattr { .. } => Some(
+                "leave out the attribute: SquashFS can store only names that begin with `user.`, `trusted.` or `security.`",
+            ),
+            Self::Duplicate { .. } => Some("give each file a path of its own"),
             _ => None,
         }
     }

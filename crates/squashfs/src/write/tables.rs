@@ -148,7 +148,10 @@ impl<'a, W: Write> Tables<'a, W> {
             if let What::Hardlink(target) = self.tree.entry(*at).what {
                 let path = &self.tree.targets[target as usize];
                 let found = self.find(path).filter(|_| !path.is_empty());
-                direct.insert(*at, found.ok_or_else(|| self.bad_link(*at, "nothing is there"))?);
+                direct.insert(
+                    *at,
+                    found.ok_or_else(|| self.bad_link(*at, "the target does not exist"))?,
+                );
             }
         }
         for at in direct.keys() {
@@ -162,7 +165,7 @@ impl<'a, W: Write> Tables<'a, W> {
                 }
             }
             if matches!(self.tree.entry(target).what, What::Dir) {
-                return Err(self.bad_link(*at, "a directory has one name"));
+                return Err(self.bad_link(*at, "the target is a directory"));
             }
             *self.more_names.entry(target).or_default() += 1;
             self.links.insert(*at, target);

@@ -8,7 +8,7 @@ use clap::Args;
 use gular_runtime::Split;
 
 use super::{Bits, DataArgs, PlaceArgs, Unknown};
-use crate::network::Kind;
+use crate::network::Architecture;
 
 /// Loss, accuracy and confusion matrix of weights on a split of a bundle.
 ///
@@ -86,7 +86,7 @@ impl Part {
         let both = both.and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
         both.filter(|(number, of)| (1..=*of).contains(number))
             .map(|(number, of)| Self { number, of })
-            .ok_or_else(|| "expected a part and how many there are, such as `1/3` to `3/3`".into())
+            .ok_or_else(|| "expected a part and the number of parts, such as `1/3` to `3/3`".into())
     }
 
     /// The column that says which part a table is of; none of a table of all.
@@ -142,7 +142,7 @@ pub(crate) struct ScoreArgs {
     pub(crate) weights: PathBuf,
     /// The network that the weights are of [default: as their names say]
     #[arg(long, value_enum, value_name = "NETWORK")]
-    pub(crate) network: Option<Kind>,
+    pub(crate) network: Option<Architecture>,
     /// Side of the pictures the network sees, in pixels [default: as in the training, if the
     /// weights say so, else 64 for `small` and 224 for the others]
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(8..=4096))]

@@ -12,7 +12,7 @@ use gular_runtime::{Ranks, Scaling, Size, UnknownLabels};
 
 use super::augment::AugmentArgs;
 use super::{Bits, DataArgs, PlaceArgs};
-use crate::network::Kind;
+use crate::network::Architecture;
 
 /// Trains an image classifier on a bundle, to be stopped and resumed at any time.
 ///
@@ -32,8 +32,8 @@ pub(crate) struct TrainArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     /// The network to train; ResNets are torchvision's, with its names
-    #[arg(long, value_enum, default_value_t = Kind::Small, value_name = "NETWORK")]
-    pub(crate) network: Kind,
+    #[arg(long, value_enum, default_value_t = Architecture::Small, value_name = "NETWORK")]
+    pub(crate) network: Architecture,
     /// Passes over the training split
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub(crate) epochs: u64,
@@ -219,7 +219,7 @@ fn fold(text: &str) -> Result<(u64, u64), String> {
     let both = text.split_once('/');
     let both = both.and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
     both.filter(|(number, of)| number < of && *of > 1)
-        .ok_or_else(|| "expected a fold and how many there are, such as `0/5` to `4/5`".into())
+        .ok_or_else(|| "expected a fold and the number of folds, such as `0/5` to `4/5`".into())
 }
 
 /// Numbers with units, the largest first: `90s`, `30m`, `11h`, `1d12h`.

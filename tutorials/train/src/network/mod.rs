@@ -13,7 +13,7 @@ use small::Small;
 
 /// Which network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum Architecture {
     /// Three blocks of convolution, for a laptop and pictures of 64 pixels
     Small,
     /// torchvision's ResNet-18
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Resnet50,
 }
 
-impl Kind {
+impl Architecture {
     /// The network that has variables of these names, if it is one of ours.
     pub(crate) fn of(weights: &WeightsFile<'_>) -> Option<Self> {
         let has = |name: &str| weights.shape(name).is_some();
@@ -80,7 +80,7 @@ impl Network {
     /// With variables below `root`, drawn at random; `dropout` is the part of the last layer's
     /// inputs that is left out while training.
     pub(crate) fn new(
-        kind: Kind,
+        kind: Architecture,
         root: &Path<'_>,
         channels: i64,
         n_classes: i64,
@@ -89,9 +89,9 @@ impl Network {
         let resnet =
             |depth| Self::Resnet(Box::new(Resnet::new(depth, root, channels, n_classes, dropout)));
         match kind {
-            Kind::Small => Self::Small(Small::new(root, channels, n_classes, dropout)),
-            Kind::Resnet18 => resnet(Depth::D18),
-            Kind::Resnet50 => resnet(Depth::D50),
+            Architecture::Small => Self::Small(Small::new(root, channels, n_classes, dropout)),
+            Architecture::Resnet18 => resnet(Depth::D18),
+            Architecture::Resnet50 => resnet(Depth::D50),
         }
     }
 

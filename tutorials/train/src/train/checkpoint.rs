@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::End;
 use super::training::Training;
-use crate::report::say;
+use crate::progress::say;
 
 impl Training<'_> {
     /// Begins a checkpoint, which rank 0 writes while the training goes on.

@@ -12,7 +12,7 @@ use super::End;
 use super::losses::Step;
 use super::training::Training;
 use crate::args::Precision;
-use crate::report::{Progress, say};
+use crate::progress::{Progress, say};
 
 impl Training<'_> {
     /// Trains on what is left of `epoch`.
@@ -60,7 +60,9 @@ impl Training<'_> {
             sums.extend(Tally::to_sums(delivered));
             let agreed = self.parallel.agree(n, &mut sums)?;
             let &[loss, left, stop, due, ref delivered @ ..] = sums.as_slice() else {
-                bail!("the ranks agreed on too few numbers");
+                bail!(
+                    "the ranks sent fewer sums than expected; start all ranks with the same build of this program"
+                );
             };
             let delivered = Tally::from_sums(delivered);
             let Some(batch) = batch.filter(|_| left == 0.0) else {
@@ -127,7 +129,7 @@ impl Training<'_> {
             Ok(delivered) => Ok(Some(delivered).filter(|_| self.tells())),
             Err(error @ Error::Loader(LoaderError::Uncounted { .. })) => {
                 if self.files.is_some() {
-                    say!("warning: {error}, so it is not proved that each sample was seen once");
+                    say!("warning: {error}");
                 }
                 Ok(None)
             }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use gular_runtime::{Phase, Stats};
 
 use super::training::{Files, Training};
-use crate::report::say;
+use crate::progress::say;
 
 impl Training<'_> {
     /// Keeps the figures that a resume must not forget.

@@ -8,8 +8,8 @@ mod epoch;
 mod feeds;
 mod figures;
 mod losses;
-mod run;
+mod start_and_end;
 mod training;
 mod validate;
 
-pub(crate) use run::{End, run};
+pub(crate) use start_and_end::{End, run};

@@ -16,7 +16,7 @@ use super::End;
 use super::losses::Losses;
 use crate::args::{Resume, TrainArgs};
 use crate::network::Network;
-use crate::report::{loader_json, say};
+use crate::progress::{loader_json, say};
 use crate::{decoder, weights};
 
 /// Everything that changes while training.
@@ -98,7 +98,7 @@ impl Training<'_> {
             let path = loaded.path.display();
             ensure!(
                 *resume == Resume::Auto,
-                "there is a checkpoint `{path}`, and `--resume never` was given"
+                "the checkpoint `{path}` exists, but `--resume never` was given"
             );
             loaded.warnings.iter().for_each(|warning| say!("warning: {warning}"));
             if let Some(warning) = decoder::compare(&found.decoder, &self.state.decoder)? {
@@ -107,7 +107,7 @@ impl Training<'_> {
             if let (Some(was), Some(now)) = (&found.machine, &self.state.machine) {
                 for (what, was, now) in now.changes(was) {
                     say!(
-                        "warning: the {what} is now `{now}`, and was `{was}`: sums differ in their last bits"
+                        "warning: the {what} is now `{now}`, but was `{was}` before: sums differ in their last bits"
                     );
                 }
             }

@@ -9,7 +9,7 @@ use tch::{Kind, no_grad};
 
 use super::End;
 use super::training::Training;
-use crate::report::say;
+use crate::progress::say;
 
 impl Training<'_> {
     /// Loss and accuracy on the validation split, if it has samples. Stopped, it

@@ -178,7 +178,8 @@ impl Data {
         fs::write(&code, LATE)?;
         let mut cc = command("cc");
         cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&code).arg("-ldl");
-        done(&mut cc).context("install: apt-get install gcc")?;
+        done(&mut cc)
+            .context("the program `gcc` is missing; install it with `apt-get install gcc`")?;
         Ok(library)
     }
 }

@@ -100,9 +100,9 @@ pub(crate) fn run(
     settings: &Settings,
     work: &Path,
 ) -> Result<()> {
-    ensure!(settings.rounds > 0, "`--rounds` is at least 1");
-    ensure!(settings.samples >= 640, "`--samples` is at least 640");
-    ensure!(settings.seconds > 0.0, "`--seconds` is more than 0");
+    ensure!(settings.rounds > 0, "`--rounds` must be at least 1");
+    ensure!(settings.samples >= 640, "`--samples` must be at least 640");
+    ensure!(settings.seconds > 0.0, "`--seconds` must be above 0");
     let all = rows::all(settings.seconds);
     let chosen = choose(all, &settings.only)?;
     std::fs::create_dir_all(work)?;
@@ -143,7 +143,7 @@ fn choose(all: Vec<Row>, only: &[String]) -> Result<Vec<Row>> {
     for name in only {
         if !all.iter().any(|row| row.name == name) {
             let names: Vec<&str> = all.iter().map(|row| row.name).collect();
-            bail!("there is no row `{name}`; rows are: {}", names.join(", "));
+            bail!("there is no row `{name}`; the rows are {}", names.join(", "));
         }
     }
     let is_asked = |row: &Row| only.is_empty() || only.iter().any(|name| row.name == name);

@@ -166,7 +166,7 @@ impl<'a> Peers<'a> {
         let path: Vec<PathBuf> = [group(peer), stack].map(|group| self.packages(group)).into();
         let inherited = env::var_os("PYTHONPATH").unwrap_or_default();
         let path: OsString = env::join_paths(path.into_iter().chain(env::split_paths(&inherited)))
-            .context("a folder with a `:` in its name")?;
+            .context("the folder has a `:` in its name, which PYTHONPATH cannot hold")?;
         run.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
         // Python's torch has its own libtorch.
         run.env_remove("LD_LIBRARY_PATH");
@@ -186,7 +186,7 @@ fn wheel_in(dir: &Path) -> Result<PathBuf> {
     let newest = wheels.max_by_key(|path| path.metadata().and_then(|found| found.modified()).ok());
     newest.with_context(|| {
         format!(
-            "no wheel in `{}`; make it with `cargo xtask dist`, or name it with `--wheel`",
+            "there is no wheel in `{}`; make one with `cargo xtask dist`, or give one with `--wheel`",
             dir.display()
         )
     })

@@ -49,8 +49,9 @@ impl Director {
         let mut said = String::new();
         BufReader::new(stdout).read_line(&mut said)?;
         let said: Value = serde_json::from_str(&said).context("cannot start a director")?;
-        let text =
-            |key: &str| said[key].as_str().with_context(|| format!("it did not say `{key}`"));
+        let text = |key: &str| {
+            said[key].as_str().with_context(|| format!("the director did not report `{key}`"))
+        };
         this.url = text("url")?.to_owned();
         this.ca = text("ca")?.into();
         Ok(this)

@@ -83,9 +83,10 @@ impl Pelican {
             "the real Pelican does not start:\n{}",
             fs::read_to_string(&errors).unwrap_or_default()
         );
-        let said: Value = serde_json::from_str(&said).context("the script said no JSON")?;
-        let text =
-            |key: &str| said[key].as_str().with_context(|| format!("it did not say `{key}`"));
+        let said: Value = serde_json::from_str(&said).context("the script did not print JSON")?;
+        let text = |key: &str| {
+            said[key].as_str().with_context(|| format!("the script did not report `{key}`"))
+        };
         this.url = text("url")?.to_owned();
         this.ca = text("ca")?.into();
         this.token = text("token")?.into();

@@ -89,13 +89,13 @@ fn scope_names_belong_to_a_profile() {
         &format!(r#"{WLCG},"scope":"read:/ write:/""#),
         Action::Read,
         "/ns/x",
-        "has the scopes `read:/`, `write:/`, but as a WLCG token needs `storage.read:/x`",
+        "is a WLCG token and needs `storage.read:/x`, but has the scopes `read:/`, `write:/`",
     );
     check(
         &format!(r#"{SCI},"scope":"storage.modify:/""#),
         Action::Create,
         "/ns/x",
-        "has the scopes `storage.modify:/`, but as a SciTokens token needs `write:/x`",
+        "is a SciTokens token and needs `write:/x`, but has the scopes `storage.modify:/`",
     );
     // Who does not tell a profile may name them either way.
     check(r#""scope":"read:/""#, Action::Read, "/ns/x", "");
@@ -126,7 +126,7 @@ fn a_scope_that_repeats_the_namespace_is_named() {
         &format!(r#"{WLCG},"scope":"storage.create:/ns/d""#),
         Action::Create,
         "/ns/d/x",
-        "has the scope `storage.create:/ns/d`, whose path is already relative to `/ns`: expected \
+        "has the scope `storage.create:/ns/d`, but a scope's path is relative to `/ns`: expected \
          `storage.create:/d`",
     );
     // Below the namespace there may well be a collection of the same name.
@@ -159,7 +159,7 @@ fn times_are_checked_first() {
         (NOW - 600, "expired 10 min ago"),
         (NOW - 7200, "expired 2 h ago"),
         (NOW - 900_000, "expired 10 days ago"),
-        (NOW + 9, "ends within 10 s"),
+        (NOW + 9, "expires within 10 s"),
         (NOW + 10, "is issued by"),
     ] {
         let payload = payload(&format!(r#""exp":{exp}"#));
@@ -212,11 +212,11 @@ fn what_is_not_explained_is_said_so() {
     let opaque = judge_token(Token::parse("opaquesecret").unwrap(), &want);
     assert_eq!(
         opaque.to_string(),
-        "the server refused the token from `BEARER_TOKEN`, which only it can read"
+        "the server refused the token from `BEARER_TOKEN`; the contents of this token are not readable here"
     );
     let claims = format!(r#"{{"iss":"https://iss",{WLCG},"scope":"storage.read:/"}}"#);
     let fits = judge_token(jwt(&claims), &want).to_string();
-    assert!(fits.contains("although its times, issuer, scopes and audience fit"), "{fits}");
+    assert!(fits.contains("although its times, issuer, scopes and audience are right"), "{fits}");
 }
 
 #[test]

@@ -31,14 +31,14 @@ pub(super) struct Header {
 #[derive(Debug)]
 pub(super) struct Spec {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FfcvKind,
     /// Where it begins in a row.
     pub(super) at: usize,
 }
 
 /// What a field is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FfcvKind {
     /// The number itself is in the row.
     Number(Dtype),
     /// `u8` mode, `u16` width, `u16` height, `u64` first byte.
@@ -53,7 +53,7 @@ pub(super) enum Kind {
     OtherArray(String),
 }
 
-impl Kind {
+impl FfcvKind {
     /// Bytes in a row, and what they are aligned to: by numpy's rules for C
     /// structs, in which a struct of FFCV's own is not aligned.
     fn layout(&self) -> (usize, usize) {
@@ -73,7 +73,7 @@ impl Header {
         file.read_at(0, &mut head).map_err(|_| cut())?;
         let version = u16_at(&head, 0).unwrap_or(0);
         if version != VERSION {
-            let reason = format!("it is of version {version}, only {VERSION} is known");
+            let reason = format!("its version is {version}, only version {VERSION} can be read");
             return Err(Error::NotInPlace { path: file.path(), reason });
         }
         let n_fields = u16_at(&head, 2).unwrap_or(0);
@@ -113,14 +113,14 @@ fn fields(file: &ReadAt, bytes: &[u8]) -> Result<(Vec<Spec>, u64), Error> {
         let name = std::str::from_utf8(name)
             .map_err(|_| Error::malformed(file.path(), "the name of a field is not UTF-8"))?;
         let kind = match kind {
-            0 => Kind::Number(Dtype::F64),
-            1 => Kind::Number(Dtype::I64),
-            2 => Kind::Image,
-            3 => Kind::Bytes,
+            0 => FfcvKind::Number(Dtype::F64),
+            1 => FfcvKind::Number(Dtype::I64),
+            2 => FfcvKind::Image,
+            3 => FfcvKind::Bytes,
             4 | 6 => array(arguments).ok_or_else(|| {
                 Error::malformed(file.path(), format!("the type of field `{name}`"))
             })?,
-            5 => Kind::Json,
+            5 => FfcvKind::Json,
             other => {
                 let reason = format!("type {other} of field `{name}` is not one of FFCV's own");
                 return Err(Error::NotInPlace { path: file.path(), reason });
@@ -145,7 +145,7 @@ fn unlike(name: &str, fields: &[Spec]) -> String {
 
 /// `u64` × 32 dimensions, zeros behind the last; `u64` length of the type; the
 /// type as JSON: `[["", "<f4"]]`.
-fn array(arguments: &[u8]) -> Option<Kind> {
+fn array(arguments: &[u8]) -> Option<FfcvKind> {
     let dims = (0..32_usize).map(|i| u64_at(arguments, i.saturating_mul(8)));
     let mut shape = dims.collect::<Option<Vec<u64>>>()?;
     while shape.last() == Some(&0) {
@@ -160,10 +160,10 @@ fn array(arguments: &[u8]) -> Option<Kind> {
         |dtype: Dtype| shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n));
     match descr.and_then(arrays::dtype) {
         Some(dtype) if size(dtype)? == 0 => None,
-        Some(dtype) => Some(Kind::Array(dtype, shape)),
+        Some(dtype) => Some(FfcvKind::Array(dtype, shape)),
         None => {
             let shown: String = String::from_utf8_lossy(text).chars().take(64).collect();
-            Some(Kind::OtherArray(format!("its arrays are of type `{shown}`")))
+            Some(FfcvKind::OtherArray(format!("its arrays are of type `{shown}`")))
         }
     }
 }

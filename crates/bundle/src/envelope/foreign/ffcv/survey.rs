@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::envelope::foreign::ffcv::header::{Header, Kind, Spec};
+use crate::envelope::foreign::ffcv::header::{FfcvKind, Header, Spec};
 use crate::envelope::foreign::ffcv::images::{self, Image};
 use crate::envelope::foreign::le::u64_at;
 use crate::envelope::{Column, FixedPlaces, Run, Survey, Values};
@@ -40,17 +40,17 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
         let values = match (found, &field.kind) {
             (Found::Images(images), _) => images::values(file, &header, &images)?,
             (Found::Runs(runs), _) => Values::Bytes(runs),
-            (Found::Offsets(offsets), Kind::Array(dtype, shape)) => Values::Fixed {
+            (Found::Offsets(offsets), FfcvKind::Array(dtype, shape)) => Values::Fixed {
                 dtype: *dtype,
                 shape: shape.clone(),
                 places: FixedPlaces::Offsets(offsets),
             },
-            (Found::Offsets(offsets), Kind::Number(dtype)) => Values::Fixed {
+            (Found::Offsets(offsets), FfcvKind::Number(dtype)) => Values::Fixed {
                 dtype: *dtype,
                 shape: Vec::new(),
                 places: FixedPlaces::Offsets(offsets),
             },
-            (Found::Nothing | Found::Offsets(_), Kind::OtherArray(reason)) => {
+            (Found::Nothing | Found::Offsets(_), FfcvKind::OtherArray(reason)) => {
                 Values::NotStored(reason.clone())
             }
             (Found::Nothing | Found::Offsets(_), _) => {
@@ -78,10 +78,10 @@ enum Found {
 impl Found {
     fn of(field: &Spec) -> Self {
         match field.kind {
-            Kind::Image => Self::Images(Vec::new()),
-            Kind::Bytes | Kind::Json => Self::Runs(Vec::new()),
-            Kind::Array(..) | Kind::Number(_) => Self::Offsets(Vec::new()),
-            Kind::OtherArray(_) => Self::Nothing,
+            FfcvKind::Image => Self::Images(Vec::new()),
+            FfcvKind::Bytes | FfcvKind::Json => Self::Runs(Vec::new()),
+            FfcvKind::Array(..) | FfcvKind::Number(_) => Self::Offsets(Vec::new()),
+            FfcvKind::OtherArray(_) => Self::Nothing,
         }
     }
 
@@ -95,11 +95,11 @@ impl Found {
                 let (offset, len) = (number(0)?, number(8)?);
                 offset.checked_add(len).filter(|past| *past <= end)?;
                 // JSON is ended by a zero.
-                let len = len.saturating_sub(u64::from(field.kind == Kind::Json));
+                let len = len.saturating_sub(u64::from(field.kind == FfcvKind::Json));
                 runs.push(Some(Run { offset, len }));
             }
             Self::Offsets(offsets) => match &field.kind {
-                Kind::Array(dtype, shape) => {
+                FfcvKind::Array(dtype, shape) => {
                     let offset = number(0)?;
                     let size =
                         shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n))?;

@@ -21,7 +21,7 @@ pub(super) struct Stored {
 pub(super) fn rows(file: &Hdf5<'_>, dataset: &Dataset) -> Result<Result<Stored, String>, Error> {
     let path = &dataset.path;
     let Some((n, shape)) = dataset.rows() else {
-        return Ok(Err("it is one value, not one per sample".to_owned()));
+        return Ok(Err("it holds a single value, expected one value per sample".to_owned()));
     };
     // Rows that are all in the file have no more bytes than it.
     let fits =
@@ -29,7 +29,9 @@ pub(super) fn rows(file: &Hdf5<'_>, dataset: &Dataset) -> Result<Result<Stored, 
     let (size, places) = match (&dataset.layout, dataset.size_of(shape).filter(fits)) {
         (Layout::Other(reason), _) => return Ok(Err(reason.clone())),
         (_, None) => {
-            return Ok(Err(format!("its {n} rows were not all written: the file is smaller")));
+            return Ok(Err(format!(
+                "not all of its {n} rows were written: the file is too small for them"
+            )));
         }
         (Layout::Contiguous { address: UNDEFINED, .. }, Some(size)) if size > 0 => {
             return Ok(Err("it was never written".to_owned()));
@@ -74,7 +76,8 @@ fn chunked(
     );
     if dataset.is_wide && by_number {
         return Ok(Err(
-            "its samples may grow, and its chunks are numbered for the larger size".to_owned()
+            "its samples were declared as able to grow, which changes how its chunks are numbered"
+                .to_owned(),
         ));
     }
     let n_chunks = n.checked_add(*per_chunk).and_then(|n| n.checked_sub(1));

@@ -59,7 +59,8 @@ impl Shard {
         let first = offsets.first().copied().unwrap_or(0);
         let rising = offsets.is_sorted() && offsets.last() == Some(&len);
         let config = u64::from(first).checked_sub(start).filter(|_| rising);
-        let config = config.ok_or_else(|| bad("its samples do not fill it to its end"))?;
+        let config =
+            config.ok_or_else(|| bad("its last sample does not end at the end of the file"))?;
         if config > MAX_CONFIG {
             let (path, what) = (file.path(), "the description of columns");
             return Err(Error::TooLarge { path, what, found: config, limit: MAX_CONFIG });
@@ -92,7 +93,7 @@ impl Config {
         let bad = |reason: String| Error::malformed(file.path(), reason);
         if self.format != "mds" || self.version != VERSION {
             let reason = format!(
-                "it is `{}` of version {}, only `mds` of version {VERSION} is known",
+                "its format is `{}` of version {}, only `mds` of version {VERSION} can be read",
                 self.format.chars().take(32).collect::<String>(),
                 self.version
             );
@@ -114,7 +115,9 @@ impl Config {
             let fits = encoding.size().is_none_or(|expected| size.map(u64::from) == Some(expected));
             // A value takes bytes, so that the file's length bounds how many there are.
             if !fits || size == Some(0) {
-                return Err(bad(format!("values of column `{name}` have {size:?} bytes")));
+                return Err(bad(format!(
+                    "the values of column `{name}` have {size:?} bytes, which its encoding does not allow"
+                )));
             }
             Ok(Spec { name, encoding, size })
         };

@@ -27,8 +27,12 @@ fn runs(file: &ReadAt, offsets: &[u32], columns: &[Spec]) -> Result<Vec<Vec<Run>
     let mut head = vec![0; named.saturating_mul(4)];
     for (row, (start, end)) in offsets.iter().zip(offsets.iter().skip(1)).enumerate() {
         let (start, end) = (u64::from(*start), u64::from(*end));
-        let bad =
-            || Error::malformed(file.path(), format!("the values of sample {row} do not fill it"));
+        let bad = || {
+            Error::malformed(
+                file.path(),
+                format!("the values of sample {row} do not add up to the bytes of the sample"),
+            )
+        };
         let mut at = start.saturating_add(head.len() as u64);
         if at > end {
             return Err(bad());

@@ -4,7 +4,7 @@ use crate::envelope::Run;
 use crate::envelope::foreign::parquet::footer::Chunk;
 use crate::envelope::foreign::parquet::hybrid;
 use crate::envelope::foreign::parquet::pages::{Page, PageKind, Pages};
-use crate::envelope::foreign::parquet::schema::{Kind, Leaf};
+use crate::envelope::foreign::parquet::schema::{ColumnKind, Leaf};
 use crate::{Error, ReadAt};
 
 const PLAIN: i64 = 0;
@@ -170,11 +170,11 @@ impl Column<'_> {
     fn plain(&self, source: &ReadAt, body: Run, n: u64) -> Result<Vec<Run>, Fault> {
         let cut = || damaged("a page is shorter than its values");
         let (stored, len) = match self.leaf.kind {
-            Kind::Number { dtype, stored } => (stored, dtype.size_bytes()),
-            Kind::Unsigned64 => (8, 8),
-            Kind::Fixed(size) => (size, size),
-            Kind::Bytes | Kind::Texts => return lengths_and_bytes(source, body, n),
-            Kind::Other(_) => return Err(cut()),
+            ColumnKind::Number { dtype, stored } => (stored, dtype.size_bytes()),
+            ColumnKind::Unsigned64 => (8, 8),
+            ColumnKind::Fixed(size) => (size, size),
+            ColumnKind::Bytes | ColumnKind::Texts => return lengths_and_bytes(source, body, n),
+            ColumnKind::Other(_) => return Err(cut()),
         };
         n.checked_mul(stored).filter(|all| *all <= body.len).ok_or_else(cut)?;
         let run =

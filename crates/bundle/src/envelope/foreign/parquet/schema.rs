@@ -17,14 +17,14 @@ pub(super) struct Leaf {
     /// The names of the groups it is in, and its own, joined by dots; of a
     /// list the list's.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ColumnKind,
     /// The level of values that are there; those below it are null.
     pub(super) max_def: u32,
 }
 
 /// What values are, and how a plain page holds them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     /// A length in four bytes, then the value.
     Bytes,
     /// The same, UTF-8.
@@ -45,14 +45,14 @@ struct Element {
     name: String,
     children: u64,
     repetition: Option<i64>,
-    kind: Kind,
+    kind: ColumnKind,
 }
 
 impl Element {
     fn parse(value: &Value<'_>) -> Option<Self> {
         let name = value.text(4)?;
         let (children, repetition) = (value.count(5).unwrap_or(0), value.int(3));
-        let kind = if children == 0 { kind(value) } else { Kind::Other(String::new()) };
+        let kind = if children == 0 { kind(value) } else { ColumnKind::Other(String::new()) };
         Some(Self { name, children, repetition, kind })
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn leaves<'a>(
             if leaves.len() >= MAX_COLUMNS {
                 return Err(format!("it has more than {MAX_COLUMNS} columns"));
             }
-            let list = || Kind::Other("it holds lists".to_owned());
+            let list = || ColumnKind::Other("it holds lists".to_owned());
             let kind = if repeated { list() } else { element.kind };
             leaves.push(Leaf { name, kind, max_def });
         }
@@ -126,13 +126,13 @@ enum Annotation {
     Other(&'static str),
 }
 
-fn kind(element: &Value<'_>) -> Kind {
+fn kind(element: &Value<'_>) -> ColumnKind {
     let annotation = annotation(element);
-    let other = |name: &str| Kind::Other(format!("it is of type {name}"));
+    let other = |name: &str| ColumnKind::Other(format!("it is of type {name}"));
     if let Annotation::Other(name) = annotation {
         return other(name);
     }
-    let number = |dtype, stored| Kind::Number { dtype, stored };
+    let number = |dtype, stored| ColumnKind::Number { dtype, stored };
     match (element.int(1), annotation) {
         (Some(1), Annotation::None) => number(Dtype::I32, 4),
         (Some(1), Annotation::Integer { bits, signed }) => match (bits, signed) {
@@ -144,15 +144,15 @@ fn kind(element: &Value<'_>) -> Kind {
             (32, true) => number(Dtype::I32, 4),
             _ => other("integer"),
         },
-        (Some(2), Annotation::Integer { signed: false, .. }) => Kind::Unsigned64,
+        (Some(2), Annotation::Integer { signed: false, .. }) => ColumnKind::Unsigned64,
         (Some(2), Annotation::None | Annotation::Integer { .. }) => number(Dtype::I64, 8),
         (Some(4), Annotation::None) => number(Dtype::F32, 4),
         (Some(5), Annotation::None) => number(Dtype::F64, 8),
-        (Some(6), Annotation::Text) => Kind::Texts,
-        (Some(6), _) => Kind::Bytes,
+        (Some(6), Annotation::Text) => ColumnKind::Texts,
+        (Some(6), _) => ColumnKind::Bytes,
         (Some(7), annotation) => match (element.count(2), annotation) {
             (Some(2), Annotation::Float16) => number(Dtype::F16, 2),
-            (Some(size), _) if size > 0 => Kind::Fixed(size),
+            (Some(size), _) if size > 0 => ColumnKind::Fixed(size),
             _ => other("fixed_len_byte_array"),
         },
         (Some(0), _) => other("boolean"),

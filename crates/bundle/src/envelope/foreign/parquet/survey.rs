@@ -6,7 +6,7 @@ use crate::envelope::foreign::huggingface;
 use crate::envelope::foreign::parquet::FIELDS;
 use crate::envelope::foreign::parquet::column::{Column as Walk, Fault};
 use crate::envelope::foreign::parquet::footer::Footer;
-use crate::envelope::foreign::parquet::schema::{Kind, Leaf};
+use crate::envelope::foreign::parquet::schema::{ColumnKind, Leaf};
 use crate::envelope::{Column, FixedPlaces, Run, Survey, Values};
 use crate::{Dtype, Error, Field, ReadAt};
 
@@ -52,17 +52,19 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
 /// `left` bytes of texts may be kept.
 fn values(column: &Walk<'_>, left: &mut u64) -> Result<Values, Error> {
     let found = match &column.leaf.kind {
-        Kind::Other(reason) => return Ok(Values::NotStored(reason.clone())),
-        Kind::Bytes => column.runs().map(Values::Bytes),
-        Kind::Texts => texts(column, left).map(Values::Texts),
-        Kind::Unsigned64 => {
+        ColumnKind::Other(reason) => return Ok(Values::NotStored(reason.clone())),
+        ColumnKind::Bytes => column.runs().map(Values::Bytes),
+        ColumnKind::Texts => texts(column, left).map(Values::Texts),
+        ColumnKind::Unsigned64 => {
             // What has more than 63 bits is not a label.
             let value = |b: &[u8]| Ok(Some(Dtype::I64.integer(b)).filter(|value| *value >= 0));
             let values = column.read(&mut |bytes| value(bytes));
             values.map(|all| Values::Integers(all.into_iter().map(Option::flatten).collect()))
         }
-        Kind::Fixed(size) => column.runs().and_then(|runs| fixed(&runs, Dtype::U8, vec![*size])),
-        Kind::Number { dtype, .. } => numbers(column, *dtype),
+        ColumnKind::Fixed(size) => {
+            column.runs().and_then(|runs| fixed(&runs, Dtype::U8, vec![*size]))
+        }
+        ColumnKind::Number { dtype, .. } => numbers(column, *dtype),
     };
     let Leaf { name, .. } = column.leaf;
     match found {
@@ -70,7 +72,7 @@ fn values(column: &Walk<'_>, left: &mut u64) -> Result<Values, Error> {
         Err(Fault::NotStored(reason)) => Ok(Values::NotStored(reason)),
         Err(Fault::Compressed(codec)) => {
             let mut reason = format!("compressed with {codec}");
-            if column.leaf.kind == Kind::Bytes {
+            if column.leaf.kind == ColumnKind::Bytes {
                 reason = format!("{reason}; {REPACK}");
             }
             Ok(Values::NotStored(reason))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::envelope::foreign::parquet::column::{Column, Fault};
 use crate::envelope::foreign::parquet::footer::Footer;
-use crate::envelope::foreign::parquet::schema::Kind;
+use crate::envelope::foreign::parquet::schema::ColumnKind;
 use crate::{Dtype, Error, ReadAt};
 
 /// Texts of a row group may take this many times the file's size: a dictionary repeats them
@@ -93,27 +93,29 @@ impl ParquetTable {
 /// `left` bytes of texts may be kept.
 fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
     match &column.leaf.kind {
-        Kind::Number { dtype: Dtype::F32, .. } => {
+        ColumnKind::Number { dtype: Dtype::F32, .. } => {
             let number = |b: &[u8]| b.try_into().map(f32::from_le_bytes).map(f64::from);
             floats(column, &mut |b| number(b).ok())
         }
-        Kind::Number { dtype: Dtype::F64, .. } => {
+        ColumnKind::Number { dtype: Dtype::F64, .. } => {
             floats(column, &mut |b| b.try_into().map(f64::from_le_bytes).ok())
         }
-        Kind::Number { dtype, .. } if dtype.is_integer() => {
+        ColumnKind::Number { dtype, .. } if dtype.is_integer() => {
             column.read(&mut |bytes| Ok(dtype.integer(bytes))).map(Cells::Integers)
         }
-        Kind::Unsigned64 => column
+        ColumnKind::Unsigned64 => column
             .read(&mut |bytes| {
                 let value = Dtype::I64.integer(bytes);
                 let large = || Fault::NotStored("it has integers of more than 63 bits".to_owned());
                 (value >= 0).then_some(value).ok_or_else(large)
             })
             .map(Cells::Integers),
-        Kind::Texts => super::survey::texts(column, left).map(Cells::Texts),
-        Kind::Number { .. } => Err(Fault::NotStored("it holds floats of 16 bits".to_owned())),
-        Kind::Bytes | Kind::Fixed(_) => Err(Fault::NotStored("it holds bytes".to_owned())),
-        Kind::Other(reason) => Err(Fault::NotStored(reason.clone())),
+        ColumnKind::Texts => super::survey::texts(column, left).map(Cells::Texts),
+        ColumnKind::Number { .. } => Err(Fault::NotStored("it holds floats of 16 bits".to_owned())),
+        ColumnKind::Bytes | ColumnKind::Fixed(_) => {
+            Err(Fault::NotStored("it holds bytes".to_owned()))
+        }
+        ColumnKind::Other(reason) => Err(Fault::NotStored(reason.clone())),
     }
 }
 

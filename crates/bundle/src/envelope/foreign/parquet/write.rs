@@ -19,7 +19,7 @@ use crate::envelope::foreign::huggingface::{self, Arrays};
 use crate::envelope::foreign::parquet::FIELDS;
 use crate::envelope::foreign::parquet::column::{Column, Fault};
 use crate::envelope::foreign::parquet::footer::Chunk;
-use crate::envelope::foreign::parquet::schema::{Kind, Leaf};
+use crate::envelope::foreign::parquet::schema::{ColumnKind, Leaf};
 use crate::envelope::{Finished, Layout, Out, Run, ShardSpec};
 use crate::index::{Places, Rows};
 use crate::{BundlePath, Dtype, Envelope, Error, Field, FieldKind, ReadAt};
@@ -214,10 +214,10 @@ fn refused(out: &Out, error: &dyn std::fmt::Display) -> Error {
 /// How a field lies in a file of ours, for the walk that finds its values.
 fn leaf(field: &Field) -> Leaf {
     let kind = match number(field) {
-        None => Kind::Bytes,
-        Some((Physical::FIXED_LEN_BYTE_ARRAY, dtype)) => Kind::Number { dtype, stored: 2 },
-        Some((Physical::INT32 | Physical::FLOAT, dtype)) => Kind::Number { dtype, stored: 4 },
-        Some((_, dtype)) => Kind::Number { dtype, stored: 8 },
+        None => ColumnKind::Bytes,
+        Some((Physical::FIXED_LEN_BYTE_ARRAY, dtype)) => ColumnKind::Number { dtype, stored: 2 },
+        Some((Physical::INT32 | Physical::FLOAT, dtype)) => ColumnKind::Number { dtype, stored: 4 },
+        Some((_, dtype)) => ColumnKind::Number { dtype, stored: 8 },
     };
     let max_def = if huggingface::is_image(field) { 2 } else { 1 };
     Leaf { name: field.name.to_string(), kind, max_def }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-use gular_squashfs::read::{self as image, Content, Kind, Source, Walk};
+use gular_squashfs::read::{self as image, Content, EntryKind, Source, Walk};
 
 use crate::envelope::foreign::arrays;
 use crate::envelope::foreign::squashfs::list::{List, is_list};
@@ -69,15 +69,15 @@ impl<'a> Files<'a> {
         while let Some(entry) = walk.next().map_err(|e| failed(image, e))? {
             let path = String::from_utf8_lossy(entry.path);
             match entry.kind {
-                Kind::Folder => {}
-                Kind::File { size, content } => {
+                EntryKind::Folder => {}
+                EntryKind::File { size, content } => {
                     if std::str::from_utf8(entry.path).is_err() && is_image(&path) {
                         let reason = format!("the name of `{path}` is not UTF-8");
                         return Err(found.refused(reason));
                     }
                     found.files.push((path.into_owned(), size, content));
                 }
-                Kind::Symlink | Kind::Other => found.others.add(&path),
+                EntryKind::Symlink | EntryKind::Other => found.others.add(&path),
             }
         }
         Ok(found)

@@ -134,13 +134,18 @@ fn key<'a>(rows: &Rows<'a>, row: usize) -> &'a str {
 /// Why no image can hold a file of this path.
 fn fault(path: &str) -> Option<String> {
     if path.starts_with(&format!("{SAMPLES_NAME}/")) {
-        return Some(format!("folder `{SAMPLES_NAME}` has the name of the list of samples"));
+        return Some(format!(
+            "the name `{SAMPLES_NAME}` is needed for the list of samples, but the bundle has a folder of that name"
+        ));
     }
     if path.len() > BundlePath::MAX_LEN {
-        return Some(format!("its file's path has {} bytes, at most 4095 fit", path.len()));
+        return Some(format!(
+            "the path of its file has {} bytes, more than the limit of 4095",
+            path.len()
+        ));
     }
     let long = path.split('/').find(|name| name.len() > MAX_NAME)?;
-    Some(format!("`{long}` has {} bytes, names of at most {MAX_NAME} fit", long.len()))
+    Some(format!("the name `{long}` has {} bytes, more than the limit of {MAX_NAME}", long.len()))
 }
 
 fn failed(out: &Out, error: image::Error) -> Error {

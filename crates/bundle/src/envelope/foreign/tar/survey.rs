@@ -53,7 +53,7 @@ impl Groups {
             let hash = blake3::hash(stem.as_bytes());
             let short = hash.as_bytes().first_chunk::<16>().copied().unwrap_or_default();
             if !self.seen.insert(short) {
-                let reason = format!("the members of sample `{stem}` are not next to each other");
+                let reason = format!("the files of sample `{stem}` are not next to each other");
                 return Err(refused(reason));
             }
             stem.clone_into(&mut self.stem);
@@ -71,7 +71,9 @@ impl Groups {
         let at = match self.by_suffix.get(&suffix) {
             Some(at) => *at,
             None if self.parts.len() >= MOST_PARTS => {
-                return Err(refused(format!("it has over {MOST_PARTS} kinds of members")));
+                return Err(refused(format!(
+                    "its samples have more than {MOST_PARTS} kinds of files"
+                )));
             }
             None => {
                 self.parts.push((suffix.clone(), Vec::new()));
@@ -81,7 +83,9 @@ impl Groups {
         };
         if let Some((_, runs)) = self.parts.get_mut(at) {
             if runs.last().is_some_and(|(last, _)| *last == row) {
-                return Err(refused(format!("sample `{stem}` has two members `.{suffix}`")));
+                return Err(refused(format!(
+                    "sample `{stem}` has two files that end in `.{suffix}`"
+                )));
             }
             runs.push((row, member.run));
         }
@@ -158,7 +162,7 @@ fn merge(parts: &[(String, Vec<(usize, Run)>)], rows: usize) -> Vec<(String, Vec
 fn values(file: &ReadAt, suffixes: &[String], runs: Runs) -> Result<Values, Error> {
     let all = |end: &str| suffixes.iter().all(|s| s == end || s.ends_with(&format!(".{end}")));
     if suffixes.iter().any(|s| s.ends_with(".gz")) {
-        return Ok(Values::NotStored("its members are compressed with gzip".into()));
+        return Ok(Values::NotStored("the files in it are compressed with gzip".into()));
     }
     if all("cls") {
         return labels(file, &runs);
@@ -178,7 +182,7 @@ fn labels(file: &ReadAt, runs: &Runs) -> Result<Values, Error> {
         texts.push(match run {
             None => None,
             Some(run) if run.len > MAX_LABEL_BYTES => {
-                let reason = format!("a label has {} bytes", run.len);
+                let reason = format!("a label has {} bytes, too many for a number", run.len);
                 return Ok(Values::NotStored(reason));
             }
             Some(run) => {

@@ -1,0 +1,168 @@
+//! What the verbs that move any folder share: one error per object that failed, and the exit code
+//! that these errors make together.
+
+use gular_transfer::{BundleUrl, Failed, FolderFetch, FolderReport};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::shared::Output;
+use crate::{hints, show};
+
+/// A folder has no digest of its own.
+pub(crate) fn no_digest(url: &BundleUrl) -> Result<(), Failure> {
+    match url.digest {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("the URL `{url}` has a digest, but a folder does not have one");
+            let hint = "leave out `#…`; to fetch a bundle, leave out `--recursive`";
+            Err(Failure::new(message, Some(hint.to_owned())))
+        }
+    }
+}
+
+/// What is said on stdout, as JSON.
+#[derive(Serialize)]
+struct Said<'a, R> {
+    #[serde(flatten)]
+    report: &'a R,
+    /// What failed.
+    failed: Vec<FailedObject<'a>>,
+    /// Objects that were not begun, since the servers, or the disk, failed for all before them.
+    not_tried: usize,
+}
+
+#[derive(Serialize)]
+struct FailedObject<'a> {
+    /// The object, below the folder.
+    name: &'a str,
+    /// Why it failed.
+    error: String,
+}
+
+/// Shows what was done and what failed; the exit code of all of it.
+pub(crate) fn report<R: Serialize>(
+    done: &FolderReport<R>,
+    text: &str,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let FolderReport { report, failed, not_tried, .. } = done;
+    failures(failed, *not_tried);
+    if output.json {
+        let failed = failed.iter().map(|failed| {
+            let error = failed.error.to_string();
+            FailedObject { name: &failed.name, error }
+        });
+        show::json(&Said { report, failed: failed.collect(), not_tried: *not_tried })?;
+    } else if !output.quiet {
+        show::text(text)?;
+        if !failed.is_empty() {
+            let n = show::count(failed.len() as u64, "error");
+            let rest = match not_tried {
+                0 => String::new(),
+                n => format!(", {} not tried", show::count(*n as u64, "object")),
+            };
+            show::text(&format!(
+                "{n}{rest}; run the same command again to fetch what is missing\n"
+            ))?;
+        }
+    }
+    Ok(exit(failed))
+}
+
+/// One error per object, and the next step of the first that has one.
+pub(crate) fn failures(failed: &[Failed], not_tried: usize) {
+    for failed in failed {
+        show::message("error", &format!("{}: {}", show::plain(&failed.name), failed.error));
+    }
+    if not_tried > 0 {
+        let n = show::count(not_tried as u64, "object");
+        show::message("note", &format!("{n} not tried, after several failures in a row"));
+    }
+    if let Some(hint) = failed.iter().find_map(|failed| hint(&failed.error)) {
+        show::message("hint", &hint);
+    }
+}
+
+fn hint(error: &gular_transfer::Error) -> Option<String> {
+    use gular_pelican::Error::Taken;
+    match error {
+        gular_transfer::Error::Pelican(Taken { .. }) => {
+            let hint = "publish below another URL: a name is written only once, since caches do not notice changes. If this object is the rest of an interrupted upload, ask the origin's operators to remove it";
+            Some(hint.to_owned())
+        }
+        other => hints::transfer(other),
+    }
+}
+
+/// Bad bytes are the worst of it; that all may go well later is said of all alone.
+pub(crate) fn exit(failed: &[Failed]) -> Exit {
+    let exits: Vec<Exit> = failed.iter().map(|failed| Exit::of(&failed.error)).collect();
+    let any = |wanted: Exit| exits.contains(&wanted).then_some(wanted);
+    let worst = any(Exit::Unsound).or(any(Exit::Failed)).or(any(Exit::Later));
+    worst.unwrap_or(Exit::Done)
+}
+
+/// What was fetched, in words.
+pub(crate) fn text(done: &FolderReport<FolderFetch>) -> String {
+    let report = &done.report;
+    let moved = show::size(report.bytes_fetched);
+    let files = show::count(report.files as u64, "file");
+    let mut text = match (report.dry_run, report.fetched) {
+        (true, n) => format!(
+            "dry run: {moved} in {} would be fetched, {} there by their length; nothing was \
+             written\n",
+            show::count(n as u64, "file"),
+            report.kept
+        ),
+        (false, 0) if !done.failed.is_empty() => {
+            let kept = show::count(report.kept as u64, "file");
+            format!("fetched nothing; already there: {kept}\n")
+        }
+        (false, 0) => format!(
+            "nothing to fetch: {files}, {} already in `{}`, {:.2} s\n",
+            show::size(report.bytes),
+            report.dir.display(),
+            report.seconds
+        ),
+        (false, n) => {
+            let kept = match report.kept {
+                0 => String::new(),
+                kept => format!(", {kept} were already there"),
+            };
+            let pace = show::pace(report.bytes_fetched, report.seconds);
+            let fetched = show::count(n as u64, "file");
+            format!("fetched {fetched}, {moved}, to `{}`{kept}{pace}\n", report.dir.display())
+        }
+    };
+    if report.by_length > 0 && !report.dry_run {
+        let n = show::count(report.by_length as u64, "file");
+        text.push_str(&format!("{n} checked only by length: no server reports a checksum\n"));
+    }
+    for line in hints::wrong_copies(&report.wrong_copies) {
+        text.push_str(&format!("{line}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_says_the_worst_that_happened() {
+        use gular_pelican::{Attempts, Error as Pelican};
+        let url = || "pelican://h/x".to_owned();
+        let corrupt = || Pelican::Corrupt { url: url(), attempts: Attempts::default() };
+        let later = || Pelican::Discovery { host: "h".into(), reason: "down".into(), passes: true };
+        let taken = || Pelican::Taken { url: url(), found: "1 byte".into() };
+        let check = |errors: Vec<Pelican>, expected: Exit| {
+            let failed = |error: Pelican| Failed { name: "x".into(), error: error.into() };
+            let failed: Vec<Failed> = errors.into_iter().map(failed).collect();
+            assert_eq!(exit(&failed), expected, "{failed:?}");
+        };
+        check(vec![], Exit::Done);
+        check(vec![later(), later()], Exit::Later);
+        check(vec![later(), taken()], Exit::Failed);
+        check(vec![taken(), corrupt(), later()], Exit::Unsound);
+    }
+}

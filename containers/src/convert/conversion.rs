@@ -1,0 +1,218 @@
+//! One call from an image of somebody's to a SIF.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::Source;
+use super::source::image_name;
+use crate::make::{Cache, Compression, Named, Output, Step, Watch, Writing, write_sif};
+use crate::oci::{Image, Layout, Parts};
+use crate::registry::Reference;
+use crate::rootfs::{RootPath, Rootfs, What};
+use crate::sbom::{Sbom, spdx};
+use crate::sif::{Arch, Contents};
+use crate::singularity::{self, Description, ENVIRONMENT, is_variable};
+use crate::store::{LeftOut, Limits};
+use crate::{OciDigest, Result, rfc3339};
+
+/// Longest definition file that is kept.
+const MAX_RECIPE: u64 = 1 << 20;
+
+/// The options of [`convert`]: what is converted, and how.
+#[derive(Debug, Clone)]
+pub struct Conversion {
+    /// The image.
+    pub from: Source,
+    /// What it was pulled from, with its digest, when that was a registry.
+    pub pulled: Option<Reference>,
+    /// The folder for the SIF.
+    pub out: PathBuf,
+    /// Its file's name; without one it is the image's name and a digest.
+    pub file_name: Option<String>,
+    /// Which processor's image, where there are several.
+    pub arch: Arch,
+    /// Of the SIF's files.
+    pub compression: Compression,
+    /// What builds keep.
+    pub cache: Cache,
+    /// Bytes that compressed blocks may take in the cache.
+    pub cache_bytes: u64,
+    /// How much all layers together may become.
+    pub limits: Limits,
+    /// Threads that compress; they change no byte.
+    pub jobs: NonZeroUsize,
+    /// Read and check everything, and write nothing.
+    pub dry_run: bool,
+}
+
+/// The result of [`convert`]; also its JSON form.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Converted {
+    /// Whether it was a dry run, which writes nothing.
+    pub dry_run: bool,
+    /// Digest of the manifest of the image that it was made of.
+    pub source: OciDigest,
+    /// The SIF.
+    pub output: Option<Output>,
+    /// Number of files inside.
+    pub files: u64,
+    /// Their bytes.
+    pub unpacked_bytes: u64,
+    /// Entries of layers that the SIF does not have.
+    pub left_out: Vec<LeftOut>,
+    /// Seconds that the whole command took.
+    pub seconds: f64,
+}
+
+/// Makes a SIF of an image. Every blob is checked against its digests, whatever the store
+/// has of it.
+///
+/// # Errors
+/// Those of [`Layout::open`], [`Layout::image`] and [`Layout::laid`];
+/// [`Error::Conflict`](crate::Error::Conflict) for an image with something of its own where
+/// Apptainer looks for its files; those of [`write_image`](crate::sif::write_image);
+/// [`Error::Other`](crate::Error::Other) when something else has the SIF's name.
+pub fn convert(order: &Conversion, watch: &dyn Watch) -> Result<Converted> {
+    let start = Instant::now();
+    let layout = Layout::open(&order.from.path)?;
+    let image = layout.image(order.from.tag.as_deref(), order.arch)?;
+    image.tell(&order.from.to_string(), watch);
+    watch.working_on(Step::Unpack, &order.from.to_string());
+    let laid = layout.laid(&image, &order.cache.store(), &order.limits, Parts::AsWritten);
+    watch.ended(Step::Unpack);
+    let (mut tree, mut left_out) = laid?;
+    left_out.extend(image.env.keys().filter(|name| !is_variable(name)).map(|name| LeftOut {
+        path: format!("/{ENVIRONMENT}"),
+        what: format!("variable {name} (no shell takes that name)"),
+    }));
+    let files = tree.iter().filter(|(_, node)| matches!(node.what, What::File(_))).count();
+    let mut converted = Converted {
+        dry_run: order.dry_run,
+        source: image.digest,
+        output: None,
+        files: files as u64,
+        unpacked_bytes: tree.bytes(),
+        left_out,
+        seconds: 0.0,
+    };
+    let inside = Inside::of(order, &image, &mut tree)?;
+    if !order.dry_run {
+        converted.output = Some(write(order, &tree, &inside, watch)?);
+    }
+    converted.seconds = start.elapsed().as_secs_f64();
+    Ok(converted)
+}
+
+/// What goes into the SIF beside the files.
+struct Inside {
+    arch: Arch,
+    time: u64,
+    recipe: String,
+    metadata: String,
+    sbom: String,
+}
+
+impl Inside {
+    /// Describes the image in its own tree.
+    fn of(order: &Conversion, image: &Image, tree: &mut Rootfs) -> Result<Self> {
+        let time = image.created.as_deref().and_then(rfc3339::parse).unwrap_or(0);
+        let recipe = match text(tree, ".singularity.d/Singularity", MAX_RECIPE)? {
+            Some(recipe) => recipe,
+            None => order.definition(image.digest),
+        };
+        let mut labels = image.labels.clone();
+        let base = "org.opencontainers.image.base.digest";
+        labels.entry(base.to_owned()).or_insert_with(|| image.digest.to_string());
+        let description = Description {
+            arch: image.arch,
+            command: &image.entrypoint,
+            arguments: &image.cmd,
+            env: &image.env,
+            labels: &labels,
+            recipe: &recipe,
+        };
+        let metadata = singularity::describe(tree, &description)?;
+        let sbom = spdx(&Sbom {
+            name: &title(image),
+            time,
+            tool: concat!("gular-", env!("CARGO_PKG_VERSION")),
+            base: Some(image.digest),
+            ..Sbom::default()
+        });
+        Ok(Self { arch: image.arch, time, recipe, metadata, sbom })
+    }
+}
+
+impl Conversion {
+    /// What the image is called.
+    fn name(&self) -> String {
+        match &self.pulled {
+            Some(reference) => {
+                image_name(reference.repository().rsplit('/').next().unwrap_or_default())
+            }
+            None => self.from.name(),
+        }
+    }
+
+    /// As `apptainer inspect --deffile` shows it: where the image is from. A file of this
+    /// machine is named by what is in it: another name must not make other bytes.
+    fn definition(&self, digest: OciDigest) -> String {
+        match &self.pulled {
+            Some(reference) => format!("Bootstrap: docker\nFrom: {reference}\n"),
+            None => format!("Bootstrap: oci\nFrom: {digest}\n"),
+        }
+    }
+}
+
+/// What the list of contents calls an image: as it does itself.
+fn title(image: &Image) -> String {
+    let title = image.labels.get("org.opencontainers.image.title");
+    title.map_or_else(|| "image".to_owned(), |title| image_name(title))
+}
+
+fn text(tree: &Rootfs, path: &str, most: u64) -> Result<Option<String>> {
+    match tree.follow(&RootPath::new(path)?).map(|(_, node)| &node.what) {
+        Some(What::File(source)) => source.text(most),
+        _ => Ok(None),
+    }
+}
+
+fn write(order: &Conversion, tree: &Rootfs, inside: &Inside, watch: &dyn Watch) -> Result<Output> {
+    let blocks = order.cache.blocks(order.cache_bytes);
+    let total = tree.bytes();
+    let told = |done: u64| watch.progress(Step::Write, done, total);
+    let contents = Contents {
+        arch: inside.arch,
+        time: u32::try_from(inside.time).unwrap_or(u32::MAX),
+        recipe: &inside.recipe,
+        metadata: &inside.metadata,
+        sbom: Some(&inside.sbom),
+        squash: order.compression.squash(),
+        threads: order.jobs,
+        blocks: Some(&blocks),
+    };
+    let with = Writing {
+        dir: out(&order.out),
+        squash: order.compression.squash(),
+        compressor: order.compression.compressor(),
+        jobs: order.jobs,
+        blocks: Some(&blocks),
+        layers: None,
+        progress: &told,
+        cancel: watch.cancel(),
+    };
+    let name = order.name();
+    let named = order.file_name.as_deref().map_or(Named::ByContent(&name), Named::As);
+    let written = write_sif(tree, &contents, named, &with);
+    watch.ended(Step::Write);
+    written
+}
+
+/// The folder, which may be written as nothing at all.
+fn out(dir: &Path) -> &Path {
+    if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
+}

@@ -1,0 +1,93 @@
+//! The files of a manifest: shards, their indexes, their views.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BundlePath, Digest, Split};
+
+/// One shard and its index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ShardLine", into = "ShardLine")]
+pub struct ShardEntry {
+    /// The split all of its samples belong to.
+    pub split: Split,
+    /// Its file.
+    pub file: FileEntry,
+    /// The number of samples.
+    pub samples: u64,
+    /// Its index.
+    pub index: FileEntry,
+    /// Its view, where not all samples of the index count, or have other labels.
+    pub view: Option<FileEntry>,
+}
+
+impl ShardEntry {
+    /// Its files: the shard, its index, its view.
+    pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
+        [&self.file, &self.index].into_iter().chain(&self.view)
+    }
+
+    /// Its files but for the shard itself: those that say where its samples are.
+    pub fn listings(&self) -> impl Iterator<Item = &FileEntry> {
+        self.files().skip(1)
+    }
+
+    /// The bytes of all its files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files().fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
+}
+
+/// A file of the bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Its path below the data folder.
+    pub name: BundlePath,
+    /// Its length.
+    pub bytes: u64,
+    /// Its digest.
+    #[serde(rename = "blake3", with = "hex_digest")]
+    pub digest: Digest,
+}
+
+/// [`ShardEntry`] as it is written: with the members of its file between its own.
+#[derive(Serialize, Deserialize)]
+struct ShardLine {
+    split: Split,
+    name: BundlePath,
+    bytes: u64,
+    #[serde(with = "hex_digest")]
+    blake3: Digest,
+    samples: u64,
+    index: FileEntry,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    view: Option<FileEntry>,
+}
+
+impl From<ShardLine> for ShardEntry {
+    fn from(line: ShardLine) -> Self {
+        let ShardLine { split, name, bytes, blake3: digest, samples, index, view } = line;
+        Self { split, file: FileEntry { name, bytes, digest }, samples, index, view }
+    }
+}
+
+impl From<ShardEntry> for ShardLine {
+    fn from(entry: ShardEntry) -> Self {
+        let ShardEntry { split, file, samples, index, view } = entry;
+        let FileEntry { name, bytes, digest } = file;
+        Self { split, name, bytes, blake3: digest, samples, index, view }
+    }
+}
+
+mod hex_digest {
+    use super::Digest;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(digest: &Digest, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&digest.hex())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Digest, D::Error> {
+        Digest::parse(&String::deserialize(d)?).map_err(serde::de::Error::custom)
+    }
+}

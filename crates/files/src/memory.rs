@@ -1,0 +1,91 @@
+//! Files and memory as the kernel sees them: maps, pages in memory, huge pages.
+//!
+//! All that a library of this workspace asks the kernel by an unsafe call, apart from C libraries
+//! and GPUs, is here.
+
+#![expect(unsafe_code, reason = "mapping a file and advice about memory are unsafe by nature")]
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+
+use memmap2::Mmap;
+use rustix::mm::{Advice, madvise};
+use rustix::param::page_size;
+
+/// The bytes of a file, mapped.
+///
+/// Only for files that nobody writes to or cuts while the map is there, as of a cache that removes
+/// files and never changes one: a process that reads behind the end of a cut file dies of SIGBUS.
+#[derive(Debug)]
+pub struct Map(Mmap);
+
+impl Map {
+    /// Maps all of `file`, which must stay as it is for as long as the map is there.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn of(file: &File) -> io::Result<Self> {
+        // SAFETY: the caller promises that nobody truncates or writes the file while it is open; a
+        // cut file would raise SIGBUS.
+        unsafe { Mmap::map(file) }.map(Self)
+    }
+}
+
+impl Deref for Map {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// How many pages of `file` are in memory, and how many it has; `None` where the kernel does not
+/// say.
+#[must_use]
+pub fn resident_pages(file: &File) -> Option<(usize, usize)> {
+    if file.metadata().ok()?.len() == 0 {
+        return Some((0, 0));
+    }
+    // SAFETY: the map is never read, so that a file cut meanwhile cannot raise SIGBUS.
+    let map = unsafe { Mmap::map(file) }.ok()?;
+    let mut states = vec![0_u8; map.len().div_ceil(page_size())];
+    // SAFETY: the range is that of a live map, which begins at a page, and `states`
+    // has one byte for each of its pages.
+    let done = unsafe { libc::mincore(map.as_ptr() as *mut _, map.len(), states.as_mut_ptr()) };
+    (done == 0).then(|| (states.iter().filter(|s| **s & 1 == 1).count(), states.len()))
+}
+
+/// Asks for huge pages under `memory`, which should begin and end with one. Where the kernel does
+/// not take the advice, all is as before.
+pub fn advise_huge_pages(memory: &mut [u8]) {
+    let (start, len) = (memory.as_mut_ptr().cast(), memory.len());
+    // SAFETY: the advice changes no byte, of this memory or of what shares a page with it.
+    let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_map_has_the_files_bytes_and_its_pages_are_counted() {
+        let mut file = tempfile::tempfile().unwrap();
+        assert_eq!(resident_pages(&file), Some((0, 0)));
+        file.write_all(&vec![7; 2 * page_size() + 1]).unwrap();
+        let map = Map::of(&file).unwrap();
+        assert_eq!(map.len(), 2 * page_size() + 1);
+        assert!(map.iter().all(|byte| *byte == 7));
+        assert_eq!(resident_pages(&file), Some((3, 3)));
+    }
+
+    #[test]
+    fn advice_changes_no_byte() {
+        let mut memory = vec![5; 4 << 20];
+        advise_huge_pages(&mut memory);
+        advise_huge_pages(&mut memory[1..10]);
+        assert!(memory.iter().all(|byte| *byte == 5));
+    }
+}

@@ -1,0 +1,190 @@
+//! Scripts and modules that a job needs, and nobody brings.
+
+use super::check::Context;
+use super::files::{folder, inputs};
+use super::sandbox;
+use crate::disk::{base_name, below, folder_of};
+use crate::finding::{Edit, FileFindings};
+use crate::script::python;
+
+/// Whether inputs may bring files that nobody names: in folders, or by macros.
+fn brings_more(context: &Context<'_>) -> bool {
+    let at = folder(context).unwrap_or_else(|| context.folder.clone());
+    inputs(context).iter().any(|input| {
+        let is_file = || context.disk.len(&below(&at, &input.text)).is_some();
+        (!base_name(&input.text).contains('.') && !is_file())
+            || input.text.ends_with('/')
+            || input.text.contains('$')
+    })
+}
+
+/// Modules of the user's own that the Python program `path` imports, with its `text`: files beside
+/// it here, which the job does not have.
+pub(super) fn modules(
+    context: &Context<'_>,
+    path: &str,
+    text: &str,
+    names: &[String],
+    own: &mut FileFindings,
+) {
+    // A program of the image has its modules there.
+    if !names.iter().any(|name| name == base_name(path)) || brings_more(context) {
+        return;
+    }
+    for (line, module) in python::imports(text) {
+        let file = format!("{module}.py");
+        let here = below(folder_of(path), &file);
+        if context.disk.len(&here).is_none() || names.contains(&file) {
+            continue;
+        }
+        let what = format!("`{file}` is not in `transfer_input_files`");
+        own.error(
+            "not-brought",
+            line,
+            [
+                &what,
+                "the job runs in a folder that has only its inputs: the import fails",
+                "add it to `transfer_input_files`",
+            ],
+        );
+    }
+}
+
+/// Scripts that a program with this text runs, with their lines, and nobody brings.
+pub(super) fn not_brought(
+    context: &Context<'_>,
+    scripts: &[(usize, &str)],
+    text: &str,
+    names: &[String],
+    own: &mut FileFindings,
+) {
+    let program = context
+        .value("executable")
+        .map(|(_, value)| base_name(value.text.trim()).to_owned())
+        .unwrap_or_default();
+    if brings_more(context) || !sandbox::is_apart(context) {
+        return;
+    }
+    for &(line, name) in scripts {
+        let here = base_name(name);
+        let relative = !name.starts_with('/') && !name.contains('$');
+        if !relative
+            || names.iter().any(|input| input == here)
+            || here == program
+            || text.contains(&format!("> {here}"))
+        {
+            continue;
+        }
+        let image = context.submit.any(&["container_image", "docker_image"]).is_some();
+        let path = below(&context.folder, name);
+        if image && context.disk.len(&path).is_none() {
+            // The image may have it, but not where an input has almost this name.
+            let Some(near) = names.iter().find(|input| is_near(input, here)) else { continue };
+            let what = format!("`{name}` is not in `transfer_input_files`, but `{near}` is");
+            let right = text.lines().nth(line - 1).map(|right| right.replacen(here, near, 1));
+            own.error(
+                "not-brought",
+                line,
+                [
+                    &what,
+                    "the job runs in a folder that has only its inputs: the script is not there",
+                    &format!("write `{near}`"),
+                ],
+            )
+            .edit = right.map(|right| Edit { line, count: 1, lines: vec![right] });
+            continue;
+        }
+        let what = format!("`{name}` is not in `transfer_input_files`");
+        own.error(
+            "not-brought",
+            line,
+            [
+                &what,
+                "the job runs in a folder that has only its inputs: the script is not there",
+                "add the script to `transfer_input_files`",
+            ],
+        );
+    }
+}
+
+/// Whether two scripts of one kind differ by a slip of the fingers.
+fn is_near(one: &str, other: &str) -> bool {
+    let end = |name: &str| name.rsplit_once('.').map(|(_, end)| end.to_owned());
+    // `part1.py` and `part2.py` are two files.
+    let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
+    end(one) == end(other)
+        && digits(one) == digits(other)
+        && strsim::damerau_levenshtein(one, other) == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::tests::Files;
+    use crate::lint::lint;
+
+    #[test]
+    fn a_script_with_a_slip_in_its_name_is_found_beside_an_image() {
+        let said = |script: &str, inputs: &str| {
+            let submit = format!(
+                "universe = container\ncontainer_image = osdf:///lab/a-v1.sif\nexecutable = run.sh\ntransfer_input_files = {inputs}\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 9 GB\nqueue\n"
+            );
+            let run = format!("#!/bin/sh\npython3 {script}\n");
+            let files =
+                [("x.sub", submit.as_str()), ("run.sh", &run), ("train.py", "1\n"), ("tool", "")];
+            let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
+            found.into_iter().map(|finding| (finding.rule, finding.line)).collect::<Vec<_>>()
+        };
+        assert_eq!(said("train.py", "train.py"), []);
+        assert_eq!(said("trian.py", "train.py"), [("not-brought", 2)]);
+        // A program among the inputs is not a folder, in which anything may be.
+        assert_eq!(said("trian.py", "train.py, tool"), [("not-brought", 2)]);
+        // The image may have these.
+        assert_eq!((said("eval.py", "train.py"), said("train2.py", "train.py")), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_a_python_program_needs_is_brought() {
+        let said = |lines: &str, run: &str| {
+            let submit = format!(
+                "{lines}request_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 9 GB\nqueue\n"
+            );
+            let train = "import os\nfrom nets import Net\nimport torch, losses\n";
+            let files = [
+                ("x.sub", submit.as_str()),
+                ("run.sh", run),
+                ("train.py", train),
+                ("nets.py", ""),
+                ("losses.py", ""),
+            ];
+            let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
+            let text = |f: crate::Finding| format!("{} {}:{} {}", f.rule, f.file, f.line, f.what);
+            found.into_iter().map(text).collect::<Vec<_>>()
+        };
+        let wants = |n: usize, name: &str| {
+            format!("not-brought train.py:{n} `{name}` is not in `transfer_input_files`")
+        };
+        let run = "#!/bin/sh\npython3 train.py\n";
+        let inputs = "executable = run.sh\ntransfer_input_files = train.py, nets.py\n";
+        assert_eq!(said(inputs, run), [wants(3, "losses.py")]);
+        let all = "executable = run.sh\ntransfer_input_files = train.py, nets.py, losses.py\n";
+        assert_eq!(said(all, run), [""; 0]);
+        let unpacks = "#!/bin/sh\ntar -xf code.tar\npython3 train.py\n";
+        assert_eq!(said(inputs, unpacks), [""; 0]);
+        assert_eq!(
+            said("executable = train.py\n", run)[1..],
+            [wants(2, "nets.py"), wants(3, "losses.py")]
+        );
+        // A script that is an argument of its interpreter is an input like any other.
+        let argument = "executable = /bin/true\narguments = train.py\n";
+        let python = argument.replace("/bin/true", "/usr/bin/python3");
+        let python = format!("{python}transfer_executable = false\n");
+        assert_eq!(
+            said(&python, run),
+            ["not-brought x.sub:2 `train.py` is not in `transfer_input_files`"]
+        );
+        let image = format!("universe = container\ncontainer_image = docker://a/b:1\n{python}");
+        assert_eq!(said(&image, run).len(), 1);
+        let none = image.replace("train.py", "/opt/train.py");
+        assert_eq!(said(&none, run), [""; 0]);
+    }
+}

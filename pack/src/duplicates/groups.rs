@@ -1,0 +1,86 @@
+//! The duplicates that were found.
+
+use std::collections::BTreeMap;
+
+use gular_bundle::{Digest, Split};
+use serde::Serialize;
+
+/// So many groups of a kind are named, and so many samples of each.
+pub(super) const MOST_NAMED: usize = 5;
+
+/// Images that several samples have in common.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Duplicates {
+    /// Samples whose digests were compared.
+    pub compared: u64,
+    /// Different pictures that several samples have; of two bundles, that both have.
+    pub pictures: u64,
+    /// Samples that have one of them.
+    pub samples: u64,
+    /// How many of `pictures` are in more than one split, for each combination of splits such as
+    /// `train and val`.
+    pub across: BTreeMap<String, u64>,
+    /// How many of `pictures` have samples with different labels.
+    pub labelled_differently: u64,
+    /// The first ones: those across splits before others.
+    pub named: Vec<DuplicateGroup>,
+}
+
+impl Duplicates {
+    /// Returns how many images are in more than one split.
+    #[must_use]
+    pub fn across_splits(&self) -> u64 {
+        self.across.values().sum()
+    }
+
+    /// Counts a group, and keeps it if it is among the first of its kind. Groups come in the
+    /// order of their digests.
+    pub(super) fn add(&mut self, group: DuplicateGroup) {
+        self.pictures += 1;
+        self.samples += group.n;
+        self.labelled_differently += u64::from(group.labels_differ);
+        let leaks = group.splits.len() > 1;
+        if leaks {
+            let names: Vec<String> = group.splits.iter().map(Split::to_string).collect();
+            *self.across.entry(names.join(" and ")).or_default() += 1;
+        }
+        let of_kind = |g: &&DuplicateGroup| (g.splits.len() > 1) == leaks;
+        if self.named.iter().filter(of_kind).count() < MOST_NAMED {
+            let at = if leaks {
+                self.named.partition_point(|g| g.splits.len() > 1)
+            } else {
+                self.named.len()
+            };
+            self.named.insert(at, group);
+        }
+    }
+}
+
+/// Samples that have the same image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DuplicateGroup {
+    /// Digest of the stored bytes.
+    pub digest: Digest,
+    /// Number of samples.
+    pub n: u64,
+    /// The splits they are in, in order.
+    pub splits: Vec<Split>,
+    /// Whether they have different labels.
+    pub labels_differ: bool,
+    /// The first of them, by bundle, split and place.
+    pub samples: Vec<DuplicateSample>,
+}
+
+/// One sample of a [`DuplicateGroup`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DuplicateSample {
+    /// Which bundle has the sample: 0 for the first, 1 for the other.
+    pub bundle: usize,
+    /// The sample's split.
+    pub split: Split,
+    /// The sample's key.
+    pub key: String,
+    /// The sample's label, if there are labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<i32>,
+}

@@ -1,0 +1,188 @@
+//! The report of packing.
+
+use std::collections::BTreeMap;
+
+use gular_bundle::{Digest, Split};
+use serde::Serialize;
+
+use crate::error::{BadInput, BadInputs, counted};
+use crate::scan::Scan;
+use crate::{Part, PixelColumns, Plan, TableColumns};
+
+/// The result of packing, or of its dry run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PackReport {
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// The bundle digest, `blake3:…`; absent in a dry run, and of a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// Samples packed, or planned.
+    pub samples: u64,
+    /// Bytes of all shards and indexes; in a dry run of the source files.
+    pub bytes: u64,
+    /// Shards.
+    pub shards: u64,
+    /// Planned samples, bytes and classes of each split.
+    pub splits: BTreeMap<Split, SplitReport>,
+    /// Inputs left out, all listed in `skipped.jsonl`.
+    pub skipped: u64,
+    /// Images left out because no name or table gives them a label.
+    pub unlabelled: u64,
+    /// Rows of the tables of labels that are of no image.
+    pub unused_rows: u64,
+    /// The one folder of an archive that has all images, and was packed as if it were the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// Columns of the tables of labels that were taken for file names, labels and splits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<TableColumns>,
+    /// How the columns of a table of pixels were used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pixels: Option<PixelColumns>,
+    /// Fields beside image and label.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Images packed although something is wrong with them, since Pillow and torchvision
+    /// decode them too: how many, and the first ones.
+    pub tolerated: BadInputs,
+    /// Tiles left out because too few of their pixels have a value.
+    pub empty_tiles: u64,
+    /// How thoroughly images were checked: `header`, `full`, `strict` or `none`; at least `full`
+    /// with a payload that decodes images.
+    pub checked: &'static str,
+    /// Which part of the plan this was, when it was not all of it; `splits` are of the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// Whether all was done before, and nothing was left to do.
+    pub already_done: bool,
+    /// Files that are not images of a packed kind, by extension.
+    pub ignored: BTreeMap<String, u64>,
+    /// Shards that an earlier, interrupted run had finished.
+    pub resumed_shards: u64,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// Wall-clock time.
+    pub seconds: f64,
+}
+
+/// What the plan contains of one split.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SplitReport {
+    /// Samples.
+    pub samples: u64,
+    /// Bytes of their source files.
+    pub bytes: u64,
+    /// Shards.
+    pub shards: u64,
+    /// Samples of each class.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub classes: BTreeMap<String, u64>,
+}
+
+/// More files than this in one folder meet the quotas of sites.
+const MANY_FILES: usize = 1000;
+
+pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
+    let mut splits: BTreeMap<Split, SplitReport> = BTreeMap::new();
+    for shard in &plan.shards {
+        let split = splits.entry(shard.split).or_default();
+        split.samples += shard.samples;
+        split.bytes += shard.bytes;
+        split.shards += 1;
+    }
+    for (split, report) in &mut splits {
+        let counts = plan.class_counts[*split as usize].iter();
+        let named = plan.classes.iter().cloned().zip(counts.copied());
+        report.classes = named.filter(|(_, n)| *n > 0).collect();
+    }
+    splits
+}
+
+/// What a user should look at. `is_whole` says whether these are all samples of the bundle: what
+/// is new in a version says nothing of its classes, and rows of a table may be of what stays.
+pub(crate) fn warnings(
+    plan: &Plan,
+    splits: &BTreeMap<Split, SplitReport>,
+    found: &Scan,
+    is_whole: bool,
+) -> Vec<String> {
+    let mut warnings = of_labels(plan, found, is_whole);
+    if let (true, Some(class), 1) = (found.deeper, found.classes.first(), found.classes.len()) {
+        warnings.push(format!(
+            "all images have the class `{class}`, although its folder contains folders; if those are the classes, pack the folder `{class}`"
+        ));
+    }
+    let unpacked = crate::scan::unpacked(&found.ignored);
+    if !unpacked.is_empty() {
+        let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+        let kinds = kinds.join(", ");
+        warnings.push(format!(
+            "files left out, since only JPEG, PNG and WebP are packed as pictures: {kinds}"
+        ));
+    }
+    let files = plan.shards.len() * 2 + 1;
+    if files > MANY_FILES {
+        let per_shard = plan.stored(plan.samples, plan.bytes) / 490 + 1;
+        warnings.push(format!(
+            "the bundle has {files} files, more than the {MANY_FILES} that many sites allow; a shard size of {}MiB makes fewer",
+            per_shard.div_ceil(1 << 20)
+        ));
+    }
+    if let Some(train) = splits.get(&Split::Train).filter(|_| is_whole) {
+        for (split, report) in splits.iter().filter(|(s, _)| **s != Split::Train) {
+            let unseen: Vec<&str> = report
+                .classes
+                .keys()
+                .filter(|c| !train.classes.contains_key(*c))
+                .map(String::as_str)
+                .collect();
+            if !unseen.is_empty() {
+                warnings.push(format!(
+                    "classes of `{split}` that `train` does not have: {}",
+                    unseen.join(", ")
+                ));
+            }
+        }
+    }
+    warnings
+}
+
+/// What of names and tables does not show in the bundle.
+fn of_labels(plan: &Plan, found: &Scan, is_whole: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut unlabelled = plan.unlabelled.clone();
+    unlabelled.add(&found.unlabelled);
+    if unlabelled.n > 0 {
+        let n = unlabelled.n;
+        warnings.push(format!("images left out because they have no label: {n}: {unlabelled}"));
+    }
+    if plan.unused.n > 0 && is_whole {
+        let rows = counted(plan.unused.n, "row of the table matches", "rows of the table match");
+        warnings.push(format!("{rows} no image: {}", plan.unused));
+    }
+    for of in plan.files.iter().filter(|of| of.unused > 0) {
+        let files = counted(of.unused, "file belongs", "files belong");
+        warnings.push(format!("{files} to no image: of field `{}`", of.field.name));
+    }
+    for (column, reason) in &plan.left_out {
+        warnings.push(format!("column `{column}` became no field: {reason}"));
+    }
+    if let Some((column, text)) = &plan.split_stored {
+        let kind = if *text { "text" } else { "numbers" };
+        warnings.push(format!(
+            "column `{column}` was stored as {kind} and does not set splits; use `--split-column {column}`"
+        ));
+    }
+    warnings
+}
+
+/// One line of `skipped.jsonl`.
+pub(crate) fn skipped_lines(skipped: &[BadInput]) -> Vec<u8> {
+    let mut skipped: Vec<&BadInput> = skipped.iter().collect();
+    skipped.sort_by(|a, b| a.path.cmp(&b.path));
+    let line =
+        |bad: &BadInput| serde_json::json!({"path": bad.path, "reason": bad.reason}).to_string();
+    let lines: Vec<String> = skipped.into_iter().map(|bad| line(bad) + "\n").collect();
+    lines.concat().into_bytes()
+}

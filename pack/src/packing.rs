@@ -1,0 +1,436 @@
+//! The run: plan, shards by worker threads, manifest last; resumed when interrupted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
+use gular_files::TEMP_PREFIX;
+
+use crate::beside::Beside;
+use crate::derive::KeyList;
+use crate::error::BadInputs;
+use crate::labels::Table;
+use crate::out::{self, Done, OutDir};
+use crate::pack_report::{self, PackReport};
+use crate::parts::{Gathered, PartFile, PartShard, Planned};
+use crate::payload::Recipe;
+use crate::plan::{Plan, PlanBuilder, listed_classes};
+use crate::shard_workers::ShardWorkers;
+use crate::source::{PixelTable, Source};
+use crate::{Check, Error, Inputs, Labels, OnBadInput, Part, PlanOptions, scan};
+
+/// Options of a run that do not change a byte of the bundle.
+#[derive(Debug, Clone)]
+pub struct PackOptions {
+    /// What the bundle holds.
+    pub plan: PlanOptions,
+    /// Worker threads.
+    pub jobs: usize,
+    /// Only scan and plan.
+    pub dry_run: bool,
+    /// Pack this part of the plan's shards alone; [`merge`](crate::merge) makes the bundle.
+    pub part: Option<Part>,
+    /// Where a dry run sorts what memory does not hold; other runs do so in the output folder.
+    pub temp_dir: PathBuf,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Images found so far.
+    Scanned(u64),
+    /// The plan is made: samples, and bytes of their source files.
+    Planned(u64, u64),
+    /// Samples and bytes that went into shards, or were left out, since the last call.
+    Packed(u64, u64),
+}
+
+/// Packs the images in `source`, a folder or an archive, into a new bundle in folder `out`.
+///
+/// The same images and options give the same bytes whatever the jobs, the
+/// machine, and how often the run was interrupted.
+///
+/// # Errors
+/// See [`Error`]; finished shards stay, and the same call goes on from them.
+pub fn pack(
+    source: &Path,
+    out: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<PackReport, Error> {
+    let start = Instant::now();
+    fs::metadata(source).map_err(|e| Error::io("open", source, e))?;
+    check_apart(source, out)?;
+    let mut report = if options.dry_run {
+        dry_run(source, options, progress, cancel)?
+    } else if let Some(report) = finished(source, out, options, progress, cancel)? {
+        report
+    } else {
+        OutDir::with(out, |dir| run(source, dir, options, progress, cancel))?
+    };
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// A bundle among its own inputs would look like one more class.
+pub(crate) fn check_apart(source: &Path, out: &Path) -> Result<(), Error> {
+    let there = out.ancestors().find(|a| a.exists());
+    let there = there.filter(|a| !a.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let inside = match (source.canonicalize(), there.canonicalize()) {
+        (Ok(source), Ok(there)) => there.starts_with(source),
+        _ => false,
+    };
+    if inside {
+        let (out, source_dir) = (out.display().to_string(), source.display().to_string());
+        return Err(Error::Inside { out, source_dir });
+    }
+    Ok(())
+}
+
+/// Opens the source; what is unpacked for that is in folder `temp`.
+pub(crate) fn open_source(
+    source: &Path,
+    options: &PlanOptions,
+    temp: &Path,
+    cancel: &AtomicBool,
+) -> Result<Source, Error> {
+    if let Inputs::Pixels { .. } = options.inputs {
+        return PixelTable::open(source, options, cancel).map(Source::Pixels);
+    }
+    let mut source = Source::open(source, &options.archive, temp, cancel)?;
+    scan::enter(&mut source, options)?;
+    Ok(source)
+}
+
+fn dry_run(
+    source: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<PackReport, Error> {
+    let temp = tempfile::tempdir_in(&options.temp_dir)
+        .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
+    let source = open_source(source, &options.plan, temp.path(), cancel)?;
+    let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
+    let shards = part_of(&plan, options);
+    let (samples, bytes) = planned(&plan, shards.clone());
+    progress(Progress::Planned(samples, bytes));
+    let report = report_of(&plan, &found, options);
+    Ok(PackReport { dry_run: true, samples, bytes, shards: shards.len() as u64, ..report })
+}
+
+/// The report of a bundle in folder `out` that is what this run would make: of the same
+/// plan, which has names, sizes and options. What is in the files is not looked at.
+fn finished(
+    source: &Path,
+    out: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Option<PackReport>, Error> {
+    let bundle = out::finished_bundle(out)?;
+    // A file of that name that is something else is in the way, which `OutDir` says.
+    let part = PartFile::finished(out).ok().flatten().filter(|_| bundle.is_none());
+    let template = match (&bundle, &part, options.part) {
+        (Some(bundle), _, None) => bundle.manifest().clone(),
+        (None, Some(part), Some(wanted)) if part.part == wanted => part.template(out)?,
+        _ => return Ok(None),
+    };
+    // Beside the bundle, where the run had room to unpack an archive; the bundle is left alone.
+    let beside = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temp = tempfile::Builder::new()
+        .prefix(TEMP_PREFIX)
+        .tempdir_in(beside)
+        .or_else(|_| tempfile::tempdir_in(&options.temp_dir))
+        .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
+    let source = open_source(source, &options.plan, temp.path(), cancel)?;
+    let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
+    let made = |name: &str| template.made.get(name);
+    let report = report_of(&plan, &found, options);
+    let report = match (&bundle, &part) {
+        (Some(bundle), _) => {
+            let manifest = bundle.manifest();
+            PackReport {
+                digest: Some(bundle.digest()),
+                samples: manifest.shards.iter().map(|s| s.samples).sum(),
+                bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
+                shards: manifest.shards.len() as u64,
+                skipped: match made("skipped") {
+                    Some(MadeValue::Number(skipped)) => *skipped,
+                    _ => 0,
+                },
+                already_done: true,
+                ..report
+            }
+        }
+        (None, Some(part)) => PackReport { already_done: true, ..of_part(part, report) },
+        (None, None) => return Ok(None),
+    };
+    if made("plan") != Some(&MadeValue::Text(plan.digest.to_string()))
+        || template.envelope != options.plan.envelope
+        || (report.skipped > 0 && options.plan.on_error == OnBadInput::Fail)
+    {
+        return Ok(None);
+    }
+    if let Some(bundle) = bundle {
+        bundle.check_lengths()?;
+    }
+    Ok(Some(report))
+}
+
+fn run(
+    source: &Path,
+    out: &OutDir,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<PackReport, Error> {
+    let source = &open_source(source, &options.plan, &out.state, cancel)?;
+    let (mut plan, mut found) = make_plan(source, &out.state, &options.plan, progress, cancel)?;
+    out.keep_plan(&mut plan)?;
+    out.keep_part(options.part)?;
+    let shards = part_of(&plan, options);
+    let (samples, bytes) = planned(&plan, shards.clone());
+    progress(Progress::Planned(samples, bytes));
+    let run_id = run_id(&plan, &options.plan);
+    let done = out.finished(&run_id, shards.clone(), options.plan.on_error)?;
+    let resumed_shards = done.len() as u64;
+    check_space(out, &plan, shards.clone(), &done)?;
+    for shard in done.keys().filter_map(|number| plan.shards.get(*number)) {
+        progress(Progress::Packed(shard.samples, shard.bytes));
+    }
+    let fields = fields(&plan);
+    let work = ShardWorkers {
+        source,
+        out,
+        options,
+        plan: &plan,
+        shards,
+        fields: &fields,
+        progress,
+        cancel,
+    };
+    let done = work.run(done)?;
+    let template = template(&plan, &options.plan, fields);
+    let before = std::mem::take(&mut found.skipped);
+    if let Some(part) = options.part {
+        let planned =
+            Planned { shards: plan.shards.len() as u64, samples: plan.samples, bytes: plan.bytes };
+        let shards = done.into_iter().map(|(number, done)| PartShard { number, done }).collect();
+        let file = PartFile::new(part, planned, plan.header()?, &template, before, shards);
+        out.publish_part(&file)?;
+        return Ok(of_part(
+            &file,
+            PackReport { resumed_shards, ..report_of(&plan, &found, options) },
+        ));
+    }
+    let gathered = Gathered::new(before, done.into_values());
+    if gathered.shards.is_empty() {
+        let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
+        let ignored = format!("; all {n} inputs were left out");
+        let what = "image";
+        let path = source.path().display().to_string();
+        return Err(Error::NoImages { what, path, ignored, left_out: gathered.skipped });
+    }
+    let manifest = gathered.manifest(template);
+    let digest = out.publish(&manifest, &gathered.skipped)?;
+    Ok(PackReport {
+        digest: Some(digest),
+        samples: manifest.shards.iter().map(|s| s.samples).sum(),
+        bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
+        shards: manifest.shards.len() as u64,
+        skipped: gathered.skipped.len() as u64,
+        resumed_shards,
+        tolerated: gathered.tolerated,
+        empty_tiles: gathered.empty_tiles,
+        ..report_of(&plan, &found, options)
+    })
+}
+
+/// The shards that this run packs.
+fn part_of(plan: &Plan, options: &PackOptions) -> Range<usize> {
+    let n = plan.shards.len();
+    options.part.map_or(0..n, |part| part.shards(n))
+}
+
+/// Samples of these shards, and bytes of their source files.
+fn planned(plan: &Plan, shards: Range<usize>) -> (u64, u64) {
+    let shards = plan.shards.get(shards).unwrap_or_default().iter();
+    shards.fold((0, 0), |(samples, bytes), s| (samples + s.samples, bytes + s.bytes))
+}
+
+/// The report of a finished part.
+fn of_part(part: &PartFile, report: PackReport) -> PackReport {
+    let (shards, samples, bytes) = part.written();
+    let done = part.shards.iter().map(|shard| shard.done.clone());
+    let Gathered { skipped, tolerated, empty_tiles, .. } =
+        Gathered::new(part.skipped.clone(), done);
+    let skipped = skipped.len() as u64;
+    PackReport { shards, samples, bytes, skipped, tolerated, empty_tiles, ..report }
+}
+
+/// Scans and plans; sorts and writes in folder `dir`.
+fn make_plan(
+    source: &Source,
+    dir: &Path,
+    options: &PlanOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<(Plan, scan::Scan), Error> {
+    let mut builder = PlanBuilder::new(dir, options)?;
+    let mut table_classes = None;
+    if let Source::Pixels(table) = source {
+        table_classes = Some(table.classes().to_vec());
+        builder.labelled = table.labelled();
+    }
+    if let Labels::Table(tables) = &options.labels {
+        let table = Table::open(tables, listed_classes(options)?)?;
+        table_classes = Some(table.classes.clone());
+        let folders = tables.files.iter().map(|file| folder_below(source.path(), file)).collect();
+        builder.join(table, folders);
+    }
+    let mut n = 0_u64;
+    let leave_out = KeyList::read(&options.leave_out)?;
+    builder.files(Beside::open(options, dir, cancel)?);
+    let mut found = scan::scan(source, options, &mut |key, bytes| {
+        n += 1;
+        if n.is_multiple_of(1000) {
+            progress(Progress::Scanned(n));
+            if cancel.load(Ordering::Relaxed) {
+                let path = dir.display().to_string();
+                return Err(Error::Cancelled { path, done: 0, total: 0 });
+            }
+        }
+        if leave_out.has(key.as_str()) {
+            return Ok(());
+        }
+        builder.look(source, key, bytes)
+    })?;
+    progress(Progress::Scanned(n));
+    let classes = match table_classes {
+        Some(classes) => classes,
+        None => crate::plan::classes(options, &found)?,
+    };
+    let media_types: Vec<String> = found.media_types.iter().map(|m| (*m).to_owned()).collect();
+    let path = dir.join(format!("{TEMP_PREFIX}plan"));
+    let mut plan = builder.finish(&path, &classes, &media_types, found.split_layout, cancel)?;
+    found.skipped.append(&mut plan.skipped);
+    Ok((plan, found))
+}
+
+/// The folder of `file` below `source`; empty when it is not below.
+fn folder_below(source: &Path, file: &Path) -> String {
+    let folder = file.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
+    let (folder, source) = (folder.and_then(|f| f.canonicalize().ok()), source.canonicalize().ok());
+    let below = folder.zip(source);
+    let below = below.and_then(|(f, s)| Some(f.strip_prefix(s).ok()?.to_str()?.to_owned()));
+    below.unwrap_or_default()
+}
+
+/// What finished shards of an interrupted run are good for.
+pub(crate) fn run_id(plan: &Plan, options: &PlanOptions) -> String {
+    format!("{} {}", plan.digest.hex(), options.envelope)
+}
+
+fn check_space(
+    out: &OutDir,
+    plan: &Plan,
+    shards: Range<usize>,
+    done: &BTreeMap<usize, Done>,
+) -> Result<(), Error> {
+    let (free, needed) = (out.free()?.bytes, still_needed(plan, shards, done));
+    if free < needed {
+        return Err(Error::NoSpace { path: out.shown(), needed, free });
+    }
+    Ok(())
+}
+
+/// Bytes that those of `shards` which are not in `done` will take, about.
+pub(crate) fn still_needed(plan: &Plan, shards: Range<usize>, done: &BTreeMap<usize, Done>) -> u64 {
+    let left = plan.shards.iter().enumerate();
+    let left = left.filter(|(i, _)| shards.contains(i) && !done.contains_key(i));
+    // A sample takes some 40 bytes in a shard beside its image and 93 in the
+    // index; a shard two headers.
+    left.map(|(_, s)| plan.stored(s.samples, s.bytes) + s.extra + s.samples * 150 + 16_384).sum()
+}
+
+fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackReport {
+    let splits = pack_report::splits(plan);
+    // To make pixels of an image is to decode it.
+    let decodes = plan.recipe != Recipe::Encoded;
+    let check = match options.plan.check {
+        _ if options.plan.inputs != Inputs::Images => Check::None,
+        Check::Header | Check::None if decodes => Check::Full,
+        check => check,
+    };
+    PackReport {
+        dry_run: false,
+        digest: None,
+        samples: plan.samples,
+        bytes: plan.bytes,
+        shards: plan.shards.len() as u64,
+        warnings: pack_report::warnings(plan, &splits, found, options.plan.leave_out.is_empty()),
+        splits,
+        skipped: found.skipped.len() as u64,
+        unlabelled: plan.unlabelled.n + found.unlabelled.n,
+        unused_rows: plan.unused.n,
+        root: found.root.clone(),
+        columns: plan.columns.clone(),
+        pixels: found.pixels.clone(),
+        fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
+        tolerated: BadInputs::default(),
+        empty_tiles: 0,
+        checked: check.name(),
+        part: options.part,
+        already_done: false,
+        ignored: found.ignored.clone(),
+        resumed_shards: 0,
+        seconds: 0.0,
+    }
+}
+
+fn fields(plan: &Plan) -> Vec<Field> {
+    let image = plan.recipe.field(&plan.media_types);
+    let label = plan.labelled.then(Field::label);
+    [image].into_iter().chain(label).chain(plan.fields.iter().cloned()).collect()
+}
+
+/// The manifest, but for what becomes known when all shards are written.
+fn template(plan: &Plan, options: &PlanOptions, fields: Vec<Field>) -> Manifest {
+    // Larger numbers are not the same in every reader of JSON.
+    let number = |n: u64| {
+        if n < 1 << 53 { MadeValue::Number(n) } else { MadeValue::Text(n.to_string()) }
+    };
+    let text = |t: &str| MadeValue::Text(t.to_owned());
+    let mut made = BTreeMap::from([
+        ("plan".to_owned(), text(&plan.digest.to_string())),
+        ("order".to_owned(), text(options.order.name())),
+        ("seed".to_owned(), number(options.seed)),
+        ("shard_bytes".to_owned(), MadeValue::Number(options.shard_bytes)),
+        ("check".to_owned(), text(options.check.name())),
+    ]);
+    if let Labels::Name(pattern) = &options.labels {
+        made.insert("label_from".to_owned(), text(pattern.as_str()));
+    }
+    if !options.fractions.is_empty() {
+        let fractions: Vec<String> =
+            options.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect();
+        made.insert("split".to_owned(), text(&fractions.join(",")));
+    }
+    plan.recipe.note(&mut made);
+    Manifest {
+        envelope: options.envelope,
+        payload: plan.recipe.payload(),
+        fields,
+        classes: plan.classes.clone(),
+        made,
+        about: options.about.clone(),
+        statistics: None,
+        shards: Vec::new(),
+    }
+}

@@ -1,0 +1,42 @@
+//! What belongs to the process that made it.
+
+use std::mem;
+use std::ops::Deref;
+use std::process;
+
+/// A value that is dropped in the process that made it alone: a forked one has none of its
+/// threads, and its locks are the parent's.
+#[derive(Debug)]
+pub(crate) struct ProcessLocal<T> {
+    /// Until this is dropped.
+    value: Option<T>,
+    pid: u32,
+}
+
+impl<T> ProcessLocal<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: Some(value), pid: process::id() }
+    }
+
+    /// Whether this is the process that made it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.pid == process::id()
+    }
+}
+
+impl<T> Deref for ProcessLocal<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value.as_ref().expect("taken by `drop` alone")
+    }
+}
+
+impl<T> Drop for ProcessLocal<T> {
+    fn drop(&mut self) {
+        let value = self.value.take();
+        if !self.is_own() {
+            mem::forget(value);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Which kind of source is at a place.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{Bundle, CheckWhen, MANIFEST_NAME, OpenOptions};
+use gular_files::Env;
+use gular_transfer::{
+    BundleUrl, Cache, Client, ClientOptions, FetchOptions, RemoteBundle, Trust, Watch,
+};
+
+use super::mount;
+use super::room::Need;
+use super::source::{Directory, Source};
+use super::staged::StageOptions;
+use crate::Error;
+
+/// A source, and whence.
+pub(super) struct Found {
+    pub(super) source: Source,
+    pub(super) need: Need,
+    /// It lies in the node's cache; this is where the cache has it from, with its digest.
+    pub(super) cached: Option<BundleUrl>,
+}
+
+impl Found {
+    fn local(source: Source) -> Result<Self, Error> {
+        Ok(Self { need: source.need()?, source, cached: None })
+    }
+}
+
+/// What is at `place`.
+pub(super) fn look(
+    place: &str,
+    options: &StageOptions,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<Found, Error> {
+    let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
+    let kind = |bundle: Bundle| match options.unpack {
+        true => Source::Samples(Box::new(bundle)),
+        false => Source::Bundle(Box::new(bundle)),
+    };
+    if options.mount {
+        let bundle = Bundle::open(Path::new(place), open)?;
+        mount::check(&bundle)?;
+        bundle.check_lengths()?;
+        return Found::local(Source::Mounted(Box::new(bundle)));
+    }
+    if !place.contains("://") {
+        let path = Path::new(place);
+        let bundle = match path.join(MANIFEST_NAME).is_file() {
+            true => Bundle::open(path, open).map_err(Some),
+            false => Err(None),
+        };
+        let fault = match bundle {
+            Ok(bundle) => return Found::local(kind(bundle)),
+            Err(Some(fault)) if !is_no_manifest(&fault) => return Err(fault.into()),
+            Err(fault) => fault,
+        };
+        let directory = Directory::list(path)?;
+        return match (directory.holds_shards(), fault) {
+            // Somebody else's manifest, or none.
+            (false, _) => Found::local(Source::Directory(directory)),
+            // Copied as plain files, nothing of it would be checked.
+            (true, Some(fault)) => Err(fault.into()),
+            (true, None) => Err(Error::Source {
+                path: path.display().to_string(),
+                reason: "it holds shards of a bundle, but the bundle's `manifest.json` is missing",
+            }),
+        };
+    }
+    let mut url: BundleUrl = place.parse()?;
+    if options.direct {
+        url.url = url.url.direct();
+    }
+    if options.unpack {
+        // Samples are read here and there: their shards have to be on this machine.
+        let samples = |url: &BundleUrl, trust| cached_samples(url, trust, options, env, cancel);
+        let bundle = samples(&url, Trust::Names)?;
+        let url = BundleUrl { digest: Some(bundle.digest()), ..url };
+        let found = match Found::local(kind(bundle)) {
+            Err(Error::Bundle(_)) => Found::local(kind(samples(&url, Trust::Nothing)?)),
+            found => found,
+        };
+        return found.map(|found| Found { cached: Some(url), ..found });
+    }
+    match url.digest.and_then(|digest| Cache::at(None, env).whole(digest, &open)) {
+        Some(bundle) => Ok(Found { cached: Some(url), ..Found::local(kind(bundle))? }),
+        None => Found::local(Source::Remote(Box::new(remote(&url, options, env, cancel)?))),
+    }
+}
+
+/// What is published at `url`.
+pub(super) fn remote(
+    url: &BundleUrl,
+    options: &StageOptions,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<RemoteBundle, Error> {
+    Ok(RemoteBundle::open(&client(options, env)?, url, cancel)?)
+}
+
+/// Who fetches.
+pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
+    let options = ClientOptions {
+        token_files: options.token_files.clone(),
+        limit_rate: options.limit_rate,
+        route_folder: Some(Cache::at(None, env).route_folder()),
+        ..ClientOptions::new(env.clone())
+    };
+    let client = Client::new(options);
+    Ok(client.map_err(gular_transfer::Error::from)?)
+}
+
+/// The bundle at `url` from the node's cache, which gets what it has not; all of it is
+/// checked, and mended, when names are not trusted.
+pub(super) fn cached_samples(
+    url: &BundleUrl,
+    trust: Trust,
+    options: &StageOptions,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<Bundle, Error> {
+    let client = client(options, env)?;
+    let cache = Cache::at(None, env);
+    let options = FetchOptions { trust, ..FetchOptions::default() };
+    let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
+    Ok(cache.open(&client, url, &options, &open, Watch::silent(cancel))?.bundle)
+}
+
+/// Whether a file by that name may be no manifest at all, and none of a later version.
+fn is_no_manifest(fault: &gular_bundle::Error) -> bool {
+    use gular_bundle::Error::{Format, Malformed, TooLarge};
+    matches!(fault, Format { .. } | Malformed { .. } | TooLarge { .. })
+}

@@ -1,0 +1,558 @@
+//! Makes a shared copy from a source, and removes it in the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use gular_files::{Env, Lock};
+use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
+
+use super::base::{Base, bases, no_base};
+use super::copy::{Copy, make_folder};
+use super::folder::{Folder, Gate, Stale, State};
+use super::mount;
+use super::recognise::{Found, cached_samples, client, look, remote};
+use super::room::{Limit, Need, Room, StageTo};
+use super::source::Source;
+use crate::Error;
+
+/// How long to wait for a copy that somebody makes before it is looked at again.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Options of [`stage`]: what is staged, and how.
+#[derive(Debug, Clone)]
+pub struct StageOptions {
+    /// Where the copy goes.
+    pub to: StageTo,
+    /// A bundle's samples as plain files, named as `gular convert` names them.
+    pub unpack: bool,
+    /// Instead of a copy, the shards of a bundle of this machine, mounted; they are SquashFS images.
+    pub mount: bool,
+    /// The copy stays when its last user leaves, until a run that does not say so.
+    pub keep: bool,
+    /// Threads that copy.
+    pub jobs: usize,
+    /// For a URL, a file with the token to use, before all that the environment names.
+    pub token_files: Vec<PathBuf>,
+    /// Of a URL: the most bytes per second to read.
+    pub limit_rate: Option<u64>,
+    /// For a URL, read from the origin instead of from caches.
+    pub direct: bool,
+    /// The folder below which `dev`, `proc` and `sys` lie: `/`, but for tests.
+    pub root: PathBuf,
+}
+
+impl Default for StageOptions {
+    /// Memory or scratch, the bundle's own files, removed at the end, four threads.
+    fn default() -> Self {
+        Self {
+            to: StageTo::Auto,
+            unpack: false,
+            mount: false,
+            keep: false,
+            jobs: 4,
+            token_files: Vec::new(),
+            limit_rate: None,
+            direct: false,
+            root: "/".into(),
+        }
+    }
+}
+
+/// What [`stage`] reports while it works, from any thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageEvent {
+    /// Another process copies; said once a wait.
+    Waiting,
+    /// Bytes copied, and all there are.
+    Copied(u64, u64),
+}
+
+/// The result of [`stage`] or [`plan`].
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct StageReport {
+    /// The path of the copy.
+    pub path: String,
+    /// Files of the copy, without the lists of unpacked samples.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that must be free: the copy, and the reserve beside it.
+    pub needed: u64,
+    /// The limit that leaves the least room, if it was measured.
+    pub limit: Option<Limit>,
+    /// Whether the copy is in memory.
+    pub in_memory: bool,
+    /// Whether another process had made it, or is making it.
+    pub shared: bool,
+    /// Copies of killed runs that were removed first, or would be.
+    pub removed: u64,
+    /// Bytes that removing them would free, when nothing was written.
+    pub freed: u64,
+    /// Whether shards are mounted there, and not copied.
+    pub mounted: bool,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// Wall-clock time, waiting included.
+    pub seconds: f64,
+}
+
+/// A complete copy, which exists at least as long as this value.
+#[derive(Debug)]
+pub struct Staged {
+    /// What it took.
+    pub report: StageReport,
+    seat: Seat,
+}
+
+impl Staged {
+    /// The path of the copy.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.seat.folder.whole(&self.seat.name)
+    }
+
+    /// Lets programs that this process starts from now on hold the copy too. The copy then exists
+    /// as long as they run, even if this process is killed; this needs a file system with flock.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn hand_down(&self) -> Result<(), Error> {
+        let Some(users) = &self.seat.users else { return Ok(()) };
+        let set = rustix::io::fcntl_setfd(users.file(), rustix::io::FdFlags::empty());
+        set.map_err(|e| Error::io("hand down the lock of", self.path(), e.into()))
+    }
+
+    /// Releases the copy, and removes it if no other process uses it; returns whether it was
+    /// removed.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn release(mut self) -> Result<bool, Error> {
+        self.seat.leave()
+    }
+}
+
+/// Takes part in a copy, from before it is whole. Not to be dropped inside the gate.
+#[derive(Debug)]
+struct Seat {
+    folder: Folder,
+    name: String,
+    keep: bool,
+    /// Shared with all who take part; the kernel drops it when we are killed.
+    users: Option<Lock>,
+}
+
+impl Seat {
+    fn leave(&mut self) -> Result<bool, Error> {
+        let Some(users) = self.users.take() else { return Ok(false) };
+        let gate = self.folder.enter(&|| false)?;
+        if self.keep {
+            gate.set_keep(&self.name, true)?;
+        }
+        gate.leave(&self.name, users)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // A fault here leaves the copy to the next run.
+        let _ = self.leave();
+    }
+}
+
+/// Says what [`stage`] would do; writes nothing.
+///
+/// # Errors
+/// Those of [`stage`] that can be known before a byte is written.
+pub fn plan(
+    place: &str,
+    options: &StageOptions,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<StageReport, Error> {
+    let start = Instant::now();
+    let run = || {
+        let Found { source, need, .. } = look(place, options, env, cancel)?;
+        let name = source.name();
+        let bases = bases(&source, options, env)?;
+        let cancelled = || cancel.load(Ordering::Relaxed);
+        let gates: Vec<_> = bases.iter().map(|base| base.folder.enter_there(&cancelled)).collect();
+        for (base, gate) in bases.iter().zip(&gates) {
+            if matches!(gate, Ok(Some(gate)) if gate.is_used(&name)?) {
+                let in_memory = Room::of(&base.path, &options.root)?.in_memory;
+                let report = report(&base.folder.whole(&name), need, None);
+                return Ok(StageReport { shared: true, in_memory, ..report });
+            }
+        }
+        for (i, (base, gate)) in bases.iter().zip(gates).enumerate() {
+            let (mut reserved, mut stale) = (0, Stale::default());
+            if let Some(gate) = gate? {
+                (reserved, stale) = (gate.reserved()?, gate.stale()?);
+            }
+            let room = Room::of(&base.path, &options.root)?.without(stale.taken);
+            if Base::takes(i + 1 == bases.len(), &room, need, reserved)? {
+                let report = report(&base.folder.whole(&name), need, Some(&room));
+                let (removed, freed) = (stale.copies, stale.taken.bytes);
+                return Ok(StageReport { removed, freed, ..report });
+            }
+        }
+        Err(no_base(Path::new(""), "there is no folder".into()))
+    };
+    let report = run().map_err(|e| stopped(e, place))?;
+    let (mounted, seconds) = (options.mount, start.elapsed().as_secs_f64());
+    Ok(StageReport { dry_run: true, mounted, seconds, ..report })
+}
+
+/// Makes or shares the copy of the bundle, directory or bundle URL at `place`.
+///
+/// # Errors
+/// [`Error::NoRoom`], [`Error::FileTooLarge`], [`Error::TooManyFiles`] before a byte is
+/// written; [`Error::Foreign`] when the folder is not ours;
+/// [`Error::Source`], [`Error::Bundle`], [`Error::Io`],
+/// after which nothing is left.
+pub fn stage(
+    place: &str,
+    options: &StageOptions,
+    env: &Env,
+    event: &(dyn Fn(StageEvent) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Staged, Error> {
+    let start = Instant::now();
+    let run = || {
+        let Found { source, need, cached } = look(place, options, env, cancel)?;
+        let name = source.name();
+        let work = Work { source, cached, name, need, options, env, event, cancel, start };
+        work.stage(&bases(&work.source, options, env)?)
+    };
+    run().map_err(|e| stopped(e, place))
+}
+
+/// Nothing stays of a copy that was stopped, unlike of other things that are fetched.
+fn stopped(error: Error, place: &str) -> Error {
+    match error {
+        Error::Transfer(error) if error.is_cancelled() => {
+            Error::Stopped { place: place.to_owned() }
+        }
+        error => error,
+    }
+}
+
+fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
+    StageReport {
+        path: path.display().to_string(),
+        files: need.files,
+        bytes: need.content,
+        needed: need.with_margin(),
+        limit: room.and_then(Room::tightest).cloned(),
+        in_memory: room.is_some_and(|room| room.in_memory),
+        shared: false,
+        removed: 0,
+        freed: 0,
+        mounted: false,
+        dry_run: false,
+        seconds: 0.0,
+    }
+}
+
+/// One run.
+struct Work<'a> {
+    source: Source,
+    cached: Option<BundleUrl>,
+    name: String,
+    need: Need,
+    options: &'a StageOptions,
+    env: &'a Env,
+    event: &'a (dyn Fn(StageEvent) + Sync),
+    cancel: &'a AtomicBool,
+    start: Instant,
+}
+
+impl Work<'_> {
+    /// Stages where a copy is or grows, else where there is room.
+    fn stage(&self, bases: &[Base]) -> Result<Staged, Error> {
+        let mut bases: Vec<&Base> = bases.iter().collect();
+        let mut removed = 0;
+        loop {
+            let (base, gate) = self.choose(&bases, &mut removed)?;
+            bases.retain(|other| other.path != base.path);
+            match self.stage_in(base, gate, &mut removed) {
+                // Whom we waited for failed, and here is no room to do it ourselves.
+                Err(Error::NoRoom { .. }) if !bases.is_empty() => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// All gates at once, so that two processes never choose apart; all come to them in
+    /// one order.
+    fn choose<'b>(
+        &self,
+        bases: &[&'b Base],
+        removed: &mut u64,
+    ) -> Result<(&'b Base, Gate<'b>), Error> {
+        let cancelled = || self.cancel.load(Ordering::Relaxed);
+        let mut gates = Vec::new();
+        let mut used = None;
+        for (i, base) in bases.iter().enumerate() {
+            let gate = base.folder.enter(&cancelled);
+            if used.is_none() && matches!(&gate, Ok(gate) if gate.is_used(&self.name)?) {
+                used = Some(i);
+            }
+            gates.push((*base, gate));
+        }
+        if let Some(used) = used {
+            let (base, gate) = gates.swap_remove(used);
+            return Ok((base, gate?));
+        }
+        for (i, (base, gate)) in gates.into_iter().enumerate() {
+            let gate = gate?;
+            *removed += gate.sweep()?;
+            let room = Room::of(&base.path, &self.options.root)?;
+            if Base::takes(i + 1 == bases.len(), &room, self.need, gate.reserved()?)? {
+                return Ok((base, gate));
+            }
+        }
+        Err(no_base(Path::new(""), "there is no folder".into()))
+    }
+
+    fn stage_in(&self, base: &Base, gate: Gate<'_>, removed: &mut u64) -> Result<Staged, Error> {
+        let folder = &base.folder;
+        let cancelled = || self.cancel.load(Ordering::Relaxed);
+        let name = self.name.as_str();
+        // Dropped after the gate.
+        let (mut seat, mut waited) = (None, false);
+        let mut entered = Some(gate);
+        let report = loop {
+            let gate = match entered.take() {
+                Some(gate) => gate,
+                None => folder.enter(&cancelled)?,
+            };
+            if seat.is_none() {
+                let (users, left) = gate.join(name)?;
+                *removed += u64::from(left);
+                let (folder, name) = (folder.clone(), name.to_owned());
+                seat = Some(Seat { folder, name, keep: false, users: Some(users) });
+            }
+            match gate.state(name)? {
+                State::Whole => {
+                    if !self.options.keep {
+                        gate.set_keep(name, false)?;
+                    }
+                    let in_memory = Room::of(&base.path, &self.options.root)?.in_memory;
+                    let report = report(&folder.whole(name), self.need, None);
+                    break StageReport { shared: true, in_memory, ..report };
+                }
+                State::Missing => {
+                    *removed += gate.sweep()?;
+                    let room = Room::of(&base.path, &self.options.root)?;
+                    room.check(self.need, gate.reserved()?)?;
+                    self.make(folder, gate)?;
+                    let report = report(&folder.whole(name), self.need, Some(&room));
+                    break StageReport { removed: *removed, ..report };
+                }
+                State::Growing if cancelled() => return Err(Error::cancelled()),
+                State::Growing => {
+                    drop(gate);
+                    if !waited {
+                        (self.event)(StageEvent::Waiting);
+                        waited = true;
+                    }
+                    std::thread::sleep(PATIENCE);
+                }
+            }
+        };
+        let (mounted, seconds) = (self.options.mount, self.start.elapsed().as_secs_f64());
+        let report = StageReport { mounted, seconds, ..report };
+        let keep = self.options.keep;
+        let seat = seat.map(|mut seat| {
+            seat.keep = keep;
+            Staged { report, seat }
+        });
+        seat.ok_or_else(|| no_base(&base.path, "nobody takes part".into()))
+    }
+
+    /// Copies; after a fault nothing is left, and who waits may try.
+    fn make(&self, folder: &Folder, gate: Gate<'_>) -> Result<(), Error> {
+        let making = gate.begin(&self.name, self.need.with_margin())?;
+        drop(gate);
+        let part = folder.part(&self.name);
+        let copied = make_folder(&part).and_then(|()| self.copy(&part));
+        let gate = folder.enter(&|| false)?;
+        let made = copied.and_then(|()| gate.finish(&self.name));
+        if made.is_err() {
+            // Why it failed is worth more than why it could not be removed.
+            let _ = gate.remove_trees(&self.name);
+        }
+        drop(making);
+        made
+    }
+
+    /// From the node's cache, else from where that has it from.
+    fn copy(&self, to: &Path) -> Result<(), Error> {
+        let Some((url, digest)) = self.cached.as_ref().and_then(|url| Some((url, url.digest?)))
+        else {
+            return self.copy_from(&self.source, to);
+        };
+        // Where it cannot be had, as in a cache that only others may write, every byte is
+        // checked nonetheless.
+        let waiting = |_: &Path| (self.event)(StageEvent::Waiting);
+        let watch = Watch { waiting: &waiting, ..Watch::silent(self.cancel) };
+        let lock = Cache::at(None, self.env).lock(digest, watch);
+        let copied = self.copy_from(&self.source, to);
+        drop(lock);
+        let source = match (copied, &self.source) {
+            // Bad bytes, or files that somebody cleaned away.
+            (Err(Error::Bundle(_)), Source::Samples(_)) => {
+                let bundle =
+                    cached_samples(url, Trust::Nothing, self.options, self.env, self.cancel)?;
+                Source::Samples(Box::new(bundle))
+            }
+            (Err(Error::Bundle(_)), _) => {
+                Source::Remote(Box::new(remote(url, self.options, self.env, self.cancel)?))
+            }
+            (copied, _) => return copied,
+        };
+        fs::remove_dir_all(to).map_err(|e| Error::io("remove", to, e))?;
+        make_folder(to)?;
+        self.copy_from(&source, to)
+    }
+
+    fn copy_from(&self, source: &Source, to: &Path) -> Result<(), Error> {
+        let progress = |done, total| (self.event)(StageEvent::Copied(done, total));
+        let copy = Copy {
+            to,
+            threads: self.options.jobs.max(1),
+            total: self.need.content,
+            done: AtomicU64::new(0),
+            progress: &progress,
+            cancel: self.cancel,
+        };
+        match source {
+            Source::Bundle(bundle) => copy.bundle(bundle),
+            Source::Samples(bundle) => copy.samples(bundle),
+            Source::Mounted(bundle) => {
+                mount::mount(bundle, to, &|| self.cancel.load(Ordering::Relaxed))
+            }
+            Source::Directory(directory) => copy.directory(directory),
+            Source::Remote(remote) => {
+                let client = client(self.options, self.env)?;
+                let watch = Watch { progress: &progress, ..Watch::silent(self.cancel) };
+                fetch(&client, remote, to, &FetchOptions::default(), watch)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with `/dev/shm` and a scratch folder, and something to stage.
+    struct Node {
+        dir: tempfile::TempDir,
+        env: Env,
+        options: StageOptions,
+    }
+
+    impl Node {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for name in ["dev/shm", "scratch", "data"] {
+                fs::create_dir_all(dir.path().join(name)).unwrap();
+            }
+            fs::write(dir.path().join("data/file"), b"1234").unwrap();
+            let scratch = dir.path().join("scratch");
+            let env = Env::from_pairs(&[("TMPDIR", scratch.to_str().unwrap())]);
+            let options = StageOptions { root: dir.path().to_owned(), ..StageOptions::default() };
+            Self { dir, env, options }
+        }
+
+        fn stage(&self) -> Result<Staged, Error> {
+            let never = AtomicBool::new(false);
+            let data = self.dir.path().join("data");
+            stage(data.to_str().unwrap(), &self.options, &self.env, &|_| (), &never)
+        }
+
+        fn plan(&self) -> Result<StageReport, Error> {
+            let never = AtomicBool::new(false);
+            let data = self.dir.path().join("data");
+            plan(data.to_str().unwrap(), &self.options, &self.env, &never)
+        }
+
+        /// Somebody else's copy that takes all the room there is, while it grows.
+        fn fill(&self, base: &str) -> (Lock, Lock) {
+            let name = "f".repeat(64);
+            let folder = Folder::below(&fs::canonicalize(self.dir.path().join(base)).unwrap());
+            let gate = folder.enter(&|| false).unwrap();
+            (gate.join(&name).unwrap().0, gate.begin(&name, u64::MAX / 2).unwrap())
+        }
+
+        fn lies_in(&self, report: &StageReport, base: &str) -> bool {
+            Path::new(&report.path)
+                .starts_with(fs::canonicalize(self.dir.path().join(base)).unwrap())
+        }
+    }
+
+    #[test]
+    fn a_copy_that_is_there_is_shared_wherever_there_is_room_by_now() {
+        let node = Node::new();
+        let others = node.fill("dev/shm");
+        assert!(node.lies_in(&node.plan().unwrap(), "scratch"));
+        let first = node.stage().unwrap();
+        assert!(node.lies_in(&first.report, "scratch"));
+        drop(others);
+        // Now /dev/shm has room again.
+        let second = node.stage().unwrap();
+        assert!(second.report.shared);
+        assert_eq!(second.report.path, first.report.path);
+        let planned = node.plan().unwrap();
+        assert!(planned.shared && planned.dry_run);
+        assert_eq!(planned.path, first.report.path);
+        // Nor does a copy that is there need room once more.
+        let others = node.fill("scratch");
+        assert!(node.plan().unwrap().shared);
+        assert!(node.stage().unwrap().report.shared);
+        drop(others);
+        assert!(!second.release().unwrap());
+        assert!(first.release().unwrap());
+        let third = node.stage().unwrap();
+        assert!(node.lies_in(&third.report, "dev/shm"));
+    }
+
+    #[test]
+    fn a_dry_run_counts_what_others_have_reserved() {
+        let node = Node::new();
+        let others = (node.fill("dev/shm"), node.fill("scratch"));
+        let refused = |result: Result<(), Error>| {
+            assert!(matches!(result, Err(Error::NoRoom { .. })), "{result:?}");
+        };
+        refused(node.plan().map(drop));
+        refused(node.stage().map(drop));
+        drop(others);
+        assert!(node.lies_in(&node.plan().unwrap(), "dev/shm"));
+        for base in ["dev/shm", "scratch"] {
+            let folder = Folder::below(&fs::canonicalize(node.dir.path().join(base)).unwrap());
+            assert_eq!(folder.enter(&|| false).unwrap().sweep().unwrap(), 1);
+            node.plan().unwrap();
+            let left = fs::read_dir(node.dir.path().join(base)).unwrap().count();
+            assert_eq!(left, 0, "a dry run made something in {base}");
+        }
+    }
+
+    #[test]
+    fn scratch_in_dev_shm_is_one_folder() {
+        let mut node = Node::new();
+        let shm = node.dir.path().join("dev/shm/../shm");
+        node.env = Env::from_pairs(&[("TMPDIR", shm.to_str().unwrap())]);
+        assert!(node.lies_in(&node.plan().unwrap(), "dev/shm"));
+        assert!(node.lies_in(&node.stage().unwrap().report, "dev/shm"));
+        // A scratch folder in what is copied is none; memory is left.
+        let inside = node.dir.path().join("data");
+        node.env = Env::from_pairs(&[("TMPDIR", inside.to_str().unwrap())]);
+        assert!(node.lies_in(&node.stage().unwrap().report, "dev/shm"));
+        assert_eq!(fs::read_dir(inside).unwrap().count(), 1);
+    }
+}

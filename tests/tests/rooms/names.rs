@@ -1,0 +1,51 @@
+//! Names that say nothing: of files, and of types.
+
+use std::fs;
+
+use crate::code::code_of;
+use crate::{root, sources};
+
+/// Of a file `run.rs` one knows that something happens in it.
+const FILES: [&str; 8] =
+    ["common.rs", "helpers.rs", "here.rs", "misc.rs", "report.rs", "run.rs", "utils.rs", "work.rs"];
+
+/// Types that a reader finds in ten rooms, each another one: `PackReport`, `EntryKind` are found
+/// once.
+const TYPES: [&str; 2] = ["Kind", "Report"];
+
+#[test]
+fn files_are_named_by_what_is_in_them() {
+    let says_nothing = |file: &String| FILES.contains(&file.rsplit('/').next().unwrap_or(file));
+    let found: Vec<String> = sources().into_iter().filter(says_nothing).collect();
+    assert!(found.is_empty(), "files that need a name: {found:?}");
+}
+
+#[test]
+fn types_are_named_by_what_they_are() {
+    let named = |file: String| {
+        let text = fs::read_to_string(root().join(&file)).expect("a source file");
+        let names: Vec<String> = types(&code_of(&text));
+        names.into_iter().filter(|name| TYPES.contains(&name.as_str())).map(move |_| file.clone())
+    };
+    let found: Vec<String> = sources().into_iter().flat_map(named).collect();
+    assert!(found.is_empty(), "types that need a name of their own: {found:?}");
+}
+
+/// The names of the enums, structs and traits of `code`.
+fn types(code: &str) -> Vec<String> {
+    let mut words =
+        code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty());
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        if ["enum", "struct", "trait"].contains(&word) {
+            found.extend(words.next().map(str::to_owned));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_kind_of_type_is_seen() {
+    let code = "pub enum Kind {}\nstruct Report<'a>(&'a str);\npub(crate) trait Source: Send {}\n";
+    assert_eq!(types(code), ["Kind", "Report", "Source"]);
+}

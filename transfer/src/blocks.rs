@@ -1,0 +1,61 @@
+//! The block tree of an object, stored beside it: its readers check each block as it arrives.
+//!
+//! ```text
+//! URL                      any object whose digest its readers know
+//! URL.blocks.safetensors   its block tree, published before it
+//! ```
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{BLOCKS_SUFFIX, Backend, BlockTree, Digest, MAX_BLOCKS_BYTES, ReadAt};
+use gular_pelican::{Client, Error as Pelican, Url};
+
+use crate::{Error, Watch};
+
+/// Where the block tree of `url` is; `None` of an object without a name.
+pub(crate) fn beside(url: &Url) -> Option<Url> {
+    url.parent()?.join(&format!("{}{BLOCKS_SUFFIX}", url.name()))
+}
+
+/// The block tree of a file, as it is stored.
+pub(crate) fn list_of(from: &Path, watch: Watch<'_>) -> Result<Vec<u8>, Error> {
+    let file = ReadAt::open(from, Backend::Pread)?;
+    let mut check = |_: &[u8]| Ok::<_, Error>(watch.check()?);
+    let tree = BlockTree::of_range(&file, 0..file.len_bytes(), &mut check)?;
+    Ok(tree.to_list().unwrap_or_default())
+}
+
+/// The block tree of the object at `url`, if one is stored beside it whose digest `is_wanted`.
+///
+/// What is there and is not that is no error: the object can be checked as a whole.
+///
+/// # Errors
+/// [`Error::Pelican`] when no server answers, and when it was cancelled.
+pub fn read_blocks(
+    client: &Client,
+    url: &Url,
+    is_wanted: &dyn Fn(Digest) -> bool,
+    cancel: &AtomicBool,
+) -> Result<Option<BlockTree>, Error> {
+    let Some(list) = beside(url) else { return Ok(None) };
+    let shown = list.to_string();
+    let parse = |bytes: &[u8]| {
+        let tree = BlockTree::parse_list(&shown, bytes).map_err(|e| e.to_string())?;
+        let digest = tree.digest();
+        match is_wanted(digest) {
+            true => Ok(tree),
+            false => Err(format!("it is of a file with the digest {digest}")),
+        }
+    };
+    match client.read(&list, MAX_BLOCKS_BYTES, &|bytes| parse(bytes).map(drop), cancel) {
+        Ok(bytes) => Ok(parse(&bytes).ok()),
+        Err(
+            Pelican::NotFound { .. }
+            | Pelican::Corrupt { .. }
+            | Pelican::Denied { .. }
+            | Pelican::TooLarge { .. },
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

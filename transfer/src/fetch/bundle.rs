@@ -1,0 +1,278 @@
+//! Fetches a whole bundle, or some of its splits.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use gular_bundle::{
+    BLOCK_BYTES, Backend, BlockTree, DATA_DIR, FileEntry, Index, MANIFEST_NAME, ReadAt, ShardEntry,
+    Split,
+};
+use gular_files::{parallel, write_file};
+use gular_pelican::Client;
+
+use super::disk::{FolderLock, Partial, check_space};
+use super::fetch_report::{Checked, FetchReport};
+use super::folder::Held;
+use crate::remote::{by_file, files_of};
+use crate::source::OfFederation;
+use crate::{Error, RemoteBundle, Source, Watch};
+
+/// Options of [`fetch`]: what is fetched, and how.
+#[derive(Debug, Clone)]
+pub struct FetchOptions {
+    /// These splits; all when empty.
+    pub splits: Vec<Split>,
+    /// Shards at a time.
+    pub jobs: usize,
+    /// What files that are there are worth.
+    pub trust: Trust,
+    /// Only say what would be fetched.
+    pub dry_run: bool,
+}
+
+impl Default for FetchOptions {
+    /// All splits, four shards at a time, every byte checked.
+    fn default() -> Self {
+        Self { splits: Vec::new(), jobs: 4, trust: Trust::Nothing, dry_run: false }
+    }
+}
+
+/// How far files are trusted that already have their final name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Every byte is checked again.
+    Nothing,
+    /// A file of the right length got its name when it had been checked.
+    Names,
+}
+
+/// Fetches `remote` into the folder `dir`, which becomes a local bundle.
+///
+/// The progress is of bytes checked. What an earlier run left is checked and kept. One
+/// process at a time writes to a folder; others wait for it, then check what it brought.
+///
+/// # Errors
+/// [`Error::NoSpace`] before anything is written, [`Error::OtherBundle`] when
+/// `dir` holds another one, [`Error::NotEmpty`] when it holds other files and nothing of the
+/// bundle, [`Error::NoSplit`], [`Error::Pelican`], [`Error::Io`].
+pub fn fetch(
+    client: &Client,
+    remote: &RemoteBundle,
+    dir: &Path,
+    options: &FetchOptions,
+    watch: Watch<'_>,
+) -> Result<FetchReport, Error> {
+    fetch_from(&OfFederation { client, remote }, dir, options, watch)
+}
+
+/// Fetches like [`fetch`], from any [`Source`](crate::Source).
+///
+/// # Errors
+/// As [`fetch`], with those of the source in place of the client's.
+pub fn fetch_from(
+    source: &dyn Source,
+    dir: &Path,
+    options: &FetchOptions,
+    watch: Watch<'_>,
+) -> Result<FetchReport, Error> {
+    let start = Instant::now();
+    let bundle = source.manifest();
+    let shards = bundle.shards_of(&options.splits)?;
+    let manifest_len = bundle.bytes().len() as u64;
+    let bytes = files_of(&shards).map(|file| file.bytes);
+    let total = bytes.fold(manifest_len, u64::saturating_add);
+    let report = |fetched: u64, kept: u64, held: Held| FetchReport {
+        url: source.name(),
+        digest: Some(bundle.digest()),
+        dir: dir.to_owned(),
+        files: files_of(&shards).count() as u64 + 1,
+        bytes: total,
+        bytes_fetched: fetched,
+        bytes_kept: kept,
+        dry_run: options.dry_run,
+        checked: Checked::Digest,
+        checked_how: None,
+        manifest_mended: held == Held::DamagedManifest,
+        wrong_copies: source.wrong_copies(),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    let held = Held::look(dir, bundle)?;
+    let data = dir.join(DATA_DIR);
+    if options.dry_run {
+        let manifest = if held == Held::Manifest { manifest_len } else { 0 };
+        let there = bytes_there(&data, &shards).saturating_add(manifest);
+        check_space(dir, total.saturating_sub(there))?;
+        return Ok(report(total.saturating_sub(there), there, held));
+    }
+    let is_whole =
+        |shard: &&ShardEntry| shard.files().all(|f| has_len(&data.join(f.name.as_str()), f));
+    if options.trust == Trust::Names && held == Held::Manifest && shards.iter().all(is_whole) {
+        // Nothing to write, so no need to wait for who does.
+        (watch.progress)(total, total);
+        return Ok(report(0, total, held));
+    }
+    fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
+    let lock = FolderLock::wait(&data, watch)?;
+    // Again: whoever had the lock may have written meanwhile.
+    let held = Held::look(dir, bundle)?;
+    check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;
+
+    let (done, kept) = (AtomicU64::new(0), AtomicU64::new(0));
+    let advance = |n: u64, was_there: bool| {
+        if was_there {
+            kept.fetch_add(n, Ordering::Relaxed);
+        }
+        (watch.progress)(done.fetch_add(n, Ordering::Relaxed) + n, total);
+    };
+    // Entries of one file one after another: two at once would write it at the same time.
+    let work = |group: &Vec<&ShardEntry>, stop: &AtomicBool| {
+        let mut seen = HashSet::new();
+        group.iter().try_for_each(|shard| {
+            // Files of an entry before this one are there, and were counted with it.
+            let known = shard.files().filter(|file| !seen.insert(&file.name));
+            let counted = AtomicU64::new(known.map(|file| file.bytes).sum());
+            let advance = |n: u64, was_there: bool| {
+                let again = if was_there { counted.load(Ordering::Relaxed).min(n) } else { 0 };
+                counted.fetch_sub(again, Ordering::Relaxed);
+                advance(n - again, was_there);
+            };
+            let (data, trust, advance) = (data.as_path(), options.trust, &advance);
+            Job { source, data, trust, advance, cancel: stop }.shard(shard)
+        })
+    };
+    parallel(&by_file(&shards), options.jobs, watch.cancel, work)?;
+    watch.check()?;
+
+    let was_there = held == Held::Manifest;
+    if !was_there {
+        write_file(&dir.join(MANIFEST_NAME), bundle.bytes())?;
+    }
+    advance(manifest_len, was_there);
+    drop(lock);
+    let kept = kept.into_inner();
+    Ok(report(total.saturating_sub(kept), kept, held))
+}
+
+/// Bytes that need no further room: of whole files and of temporary ones.
+fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
+    let there = |file: &FileEntry| {
+        let to = data.join(file.name.as_str());
+        let len = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
+        len(&to).max(len(&Partial::temp_of(&to))).min(file.bytes)
+    };
+    files_of(shards).map(there).sum()
+}
+
+/// One shard with its index and view.
+pub(super) struct Job<'a> {
+    pub(super) source: &'a dyn Source,
+    pub(super) data: &'a Path,
+    pub(super) trust: Trust,
+    pub(super) advance: &'a (dyn Fn(u64, bool) + Sync),
+    pub(super) cancel: &'a AtomicBool,
+}
+
+impl Job<'_> {
+    pub(super) fn shard(&self, shard: &ShardEntry) -> Result<(), Error> {
+        let to = self.data.join(shard.file.name.as_str());
+        let is_there = |file: &FileEntry| has_len(&self.data.join(file.name.as_str()), file);
+        if self.trust == Trust::Names && shard.files().all(is_there) {
+            (self.advance)(shard.bytes(), true);
+            return Ok(());
+        }
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+        }
+        let index = self.index(shard)?;
+        let tree = &index.blocks();
+        let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
+        if self.is_sound(&to, &shard.file, tree)? {
+            return Ok(());
+        }
+        let mut partial = Partial::open(&to)?;
+        let step = |n: u64| {
+            (self.advance)(n, true);
+            !self.cancel.load(Ordering::Relaxed)
+        };
+        let blocks = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts, &step)?;
+        let sound = blocks.saturating_mul(BLOCK_BYTES as u64).min(shard.file.bytes);
+        if sound < shard.file.bytes || shard.file.bytes == 0 {
+            let mut sink = |position: u64, bytes: &[u8]| {
+                partial.write(position, bytes)?;
+                (self.advance)(bytes.len() as u64, false);
+                Ok(())
+            };
+            self.source.stream(&shard.file, &accepts, blocks, &mut sink, self.cancel)?;
+        }
+        partial.finish()
+    }
+
+    /// The shard's index and view, from the disk or the network, and whole on the disk.
+    pub(super) fn index(&self, shard: &ShardEntry) -> Result<Index, Error> {
+        let to = self.data.join(shard.index.name.as_str());
+        let (bytes, was_there) = self.listing(&shard.index)?;
+        let view = shard.view.as_ref().map(|view| Ok::<_, Error>((view, self.listing(view)?)));
+        let view = view.transpose()?;
+        let of_view = view.as_ref().map(|(_, (bytes, _))| bytes.as_slice());
+        let (shown, manifest) = (to.display().to_string(), self.source.manifest().manifest());
+        let index = Index::accept(&shown, bytes.as_slice(), of_view, manifest, shard)?;
+        let view = view.iter().map(|(entry, (bytes, was_there))| (*entry, bytes, *was_there));
+        for (entry, bytes, was_there) in [(&shard.index, &bytes, was_there)].into_iter().chain(view)
+        {
+            if !was_there {
+                write_file(&self.data.join(entry.name.as_str()), bytes)?;
+            }
+            (self.advance)(entry.bytes, was_there);
+        }
+        Ok(index)
+    }
+
+    /// A small file, and whether it was on the disk.
+    fn listing(&self, file: &FileEntry) -> Result<(Vec<u8>, bool), Error> {
+        match read_if_sound(&self.data.join(file.name.as_str()), file) {
+            Some(bytes) => Ok((bytes, true)),
+            None => Ok((self.source.read(file, self.cancel)?, false)),
+        }
+    }
+
+    /// Whether `to` is there, every block of it right; counts them.
+    fn is_sound(&self, to: &Path, file: &FileEntry, tree: &BlockTree) -> Result<bool, Error> {
+        if !has_len(to, file) {
+            return Ok(false);
+        }
+        if self.trust == Trust::Names {
+            (self.advance)(file.bytes, true);
+            return Ok(true);
+        }
+        let source = ReadAt::open(to, Backend::Pread)?;
+        let mut buffer = Vec::new();
+        for block in 0..tree.n_blocks() as u64 {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(gular_pelican::Error::Cancelled.into());
+            }
+            if !tree.accepts(block, tree.read(&source, block, &mut buffer)?) {
+                return Ok(false);
+            }
+        }
+        (self.advance)(file.bytes, true);
+        Ok(true)
+    }
+}
+
+pub(super) fn has_len(path: &Path, file: &FileEntry) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == file.bytes)
+}
+
+/// The bytes of a local file, when it is the one that `file` describes.
+fn read_if_sound(path: &Path, file: &FileEntry) -> Option<Vec<u8>> {
+    let source = ReadAt::open(path, Backend::Pread).ok()?;
+    if source.len_bytes() != file.bytes {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(file.bytes).ok()?];
+    source.read_at(0, &mut bytes).ok()?;
+    file.accept("", &bytes).is_ok().then_some(bytes)
+}

@@ -1,0 +1,203 @@
+//! The report of a verification.
+
+use gular_bundle::{Digest, Manifest, ShardEntry, Split};
+use gular_transfer::WrongCopy;
+use serde::Serialize;
+
+use crate::Mode;
+
+/// The result of a verification.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VerifyReport {
+    /// Whether no fault was found.
+    pub sound: bool,
+    /// The bundle digest: BLAKE3 of the manifest; the empty text if no usable copy of the manifest
+    /// is published.
+    #[serde(serialize_with = "Digest::serialize_or_empty")]
+    pub digest: Option<Digest>,
+    /// `quick`, `full` or `sample`.
+    pub mode: &'static str,
+    /// Shards by the manifest.
+    pub shards: u64,
+    /// Samples by the manifest.
+    pub samples: u64,
+    /// Bytes of all shards and indexes by the manifest.
+    pub bytes: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Samples whose bytes were compared with their digest, one by one or within blocks.
+    pub samples_checked: u64,
+    /// Wall-clock time.
+    pub seconds: f64,
+    /// Everything that is wrong, in the manifest's order.
+    pub faults: Vec<Fault>,
+    /// What is unusual, but not a fault.
+    pub notes: Vec<String>,
+    /// The splits that are here, when all files of the others are missing and nothing else is
+    /// wrong: a fetch may have left those out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub only_splits: Vec<Split>,
+    /// Servers that sent wrong bytes for objects which other servers sent correctly.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wrong_copies: Vec<WrongCopy>,
+}
+
+impl VerifyReport {
+    /// Of a bundle of which at most its digest is known.
+    pub(crate) fn new(digest: Option<Digest>, mode: Mode) -> Self {
+        Self {
+            sound: false,
+            digest,
+            mode: match mode {
+                Mode::Quick => "quick",
+                Mode::Full => "full",
+                Mode::Sample { .. } => "sample",
+            },
+            shards: 0,
+            samples: 0,
+            bytes: 0,
+            bytes_read: 0,
+            samples_checked: 0,
+            seconds: 0.0,
+            faults: Vec::new(),
+            notes: Vec::new(),
+            only_splits: Vec::new(),
+            wrong_copies: Vec::new(),
+        }
+    }
+
+    /// Takes the manifest's figures; returns how many bytes are to be read.
+    pub(crate) fn describe(&mut self, manifest: &Manifest, mode: Mode) -> u64 {
+        self.shards = manifest.shards.len() as u64;
+        self.samples = total_of(manifest, |s| s.samples);
+        let (in_shards, in_indexes) = (
+            total_of(manifest, |s| s.file.bytes),
+            total_of(manifest, |s| s.bytes() - s.file.bytes),
+        );
+        self.bytes = in_shards.saturating_add(in_indexes);
+        match mode {
+            Mode::Full => self.bytes,
+            Mode::Quick => in_indexes,
+            Mode::Sample { fraction, .. } => {
+                in_indexes.saturating_add((in_shards as f64 * fraction) as u64)
+            }
+        }
+    }
+}
+
+/// A sum over the shards of a bundle.
+pub(crate) fn total_of(manifest: &Manifest, size: impl Fn(&ShardEntry) -> u64) -> u64 {
+    manifest.shards.iter().fold(0, |sum, shard| sum.saturating_add(size(shard)))
+}
+
+/// One fault of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// The kind of fault.
+    pub kind: FaultKind,
+    /// The file, below the bundle's folder.
+    pub file: String,
+    /// The split of the shard it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+    /// The field of the samples named; a sample with two bad fields is in two faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// What was expected and what was found.
+    pub message: String,
+    /// The digest or length that was expected, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// The digest or length that was found in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// Bytes of the file that are wrong: whole values for samples; else whole
+    /// blocks, less the samples in them that were found good when none is bad.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<ByteRange>,
+    /// Keys of wrong samples, at most as many as were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+    /// How many samples are wrong in all.
+    pub n_keys: u64,
+    /// What can be done about the fault.
+    pub advice: &'static str,
+}
+
+impl Fault {
+    /// One that says `message` of a file.
+    pub(crate) fn new(
+        kind: FaultKind,
+        file: String,
+        message: String,
+        advice: &'static str,
+    ) -> Self {
+        Self {
+            kind,
+            file,
+            split: None,
+            field: None,
+            message,
+            expected: None,
+            found: None,
+            ranges: Vec::new(),
+            keys: Vec::new(),
+            n_keys: 0,
+            advice,
+        }
+    }
+
+    /// Says what was compared.
+    pub(crate) fn compared(&mut self, expected: &dyn ToString, found: &dyn ToString) -> &mut Self {
+        self.expected = Some(expected.to_string());
+        self.found = Some(found.to_string());
+        self
+    }
+}
+
+/// The kinds of faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The manifest breaks a rule, or is not the one wanted.
+    Manifest,
+    /// A file is not there.
+    Missing,
+    /// A file cannot be read.
+    Unreadable,
+    /// A file has another length.
+    Length,
+    /// An index is not the one the manifest describes.
+    Index,
+    /// A shard's own structure is not that of its format.
+    Structure,
+    /// Blocks of a shard have other bytes.
+    Blocks,
+    /// Samples have other bytes.
+    Samples,
+}
+
+/// A range of bytes in a file; `end` is not included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ByteRange {
+    /// First byte.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+}
+
+pub(crate) const FETCH_AGAIN: &str =
+    "copy or fetch this file again from where the bundle came from, or pack again";
+
+/// Joins ranges that touch.
+pub(crate) fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
+    ranges.sort_by_key(|r| (r.start, r.end));
+    let mut merged: Vec<ByteRange> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
