@@ -714,12 +714,16 @@ mod tests {
         assert!(!filter.takes(&mut facts, &classes()).unwrap());
     }
 
+    fn refuses(checked: Result<(), FilterError>, at: usize, word: &str) {
+        let error = checked.unwrap_err();
+        assert_eq!(error.at, at, "{error}");
+        assert!(error.reason.contains(word), "{error}");
+    }
+
     #[test]
     fn mistakes_are_named_where_they_are() {
         let check = |text: &str, at: usize, word: &str| {
-            let error = Filter::parse(text, &fields(), &classes()).unwrap_err();
-            assert_eq!(error.at, at, "{error}");
-            assert!(error.reason.contains(word), "{error}");
+            refuses(Filter::parse(text, &fields(), &classes()).map(drop), at, word);
         };
         check("", 1, "`key`, `split`, `bytes`, `label`, `class`, `age`, `site`");
         check("box = 1", 1, "expected one of");
@@ -745,11 +749,7 @@ mod tests {
         {
             Filter::check(text).unwrap();
         }
-        let check = |text: &str, at: usize, word: &str| {
-            let error = Filter::check(text).unwrap_err();
-            assert_eq!(error.at, at, "{error}");
-            assert!(error.reason.contains(word), "{error}");
-        };
+        let check = |text: &str, at: usize, word: &str| refuses(Filter::check(text), at, word);
         check("", 1, "expected a name");
         check("depth", 6, "expected `=`");
         check("depth >", 8, "expected a value");

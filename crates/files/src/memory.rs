@@ -15,8 +15,9 @@ use rustix::param::page_size;
 
 /// The bytes of a file, mapped.
 ///
-/// Only for files that nobody writes to or cuts while the map is there, as of a cache that removes
-/// files and never changes one: a process that reads behind the end of a cut file dies of SIGBUS.
+/// Only for files that nobody writes to or cuts while the map is there, such as the shards of a
+/// bundle, which are removed but never changed: a process that reads behind the end of a cut file
+/// dies of SIGBUS.
 #[derive(Debug)]
 pub struct Map(Mmap);
 
@@ -26,8 +27,10 @@ impl Map {
     /// # Errors
     /// The kernel's.
     pub fn of(file: &File) -> io::Result<Self> {
-        // SAFETY: the caller promises that nobody truncates or writes the file while it is open; a
-        // cut file would raise SIGBUS.
+        // SAFETY: the map is only read. No process can stop another one from cutting or writing the
+        // file, so an unsafe function would ask its callers for what they cannot know: that files
+        // of bundles never change is a rule of the format, and SIGBUS ends a process that meets a
+        // cut one before it can use a wrong byte.
         unsafe { Mmap::map(file) }.map(Self)
     }
 }

@@ -241,7 +241,7 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
     }
     for name in order.unknown_places() {
         note(&format!(
-            "the command has `{{{name}}}`, which is no parameter, and stays as it is: `--sweep {name}=1,2` gives it values"
+            "the command has `{{{name}}}`, which is not a parameter, and stays as it is: `--sweep {name}=1,2` gives it values"
         ));
     }
     if order.shared {

@@ -120,7 +120,7 @@ fn what_a_program_needs_travels_and_what_stays_is_said() {
     let command = ["python3", "train.py", "--config=settings/a.yaml", "--lr={lr}", "photos"];
     let made = job(dir.path(), &[&["new", "a", "--"], &command[..]].concat());
     assert_eq!(made.code, Some(0), "{made:?}");
-    for note in ["names `photos`, a folder here", "has `{lr}`, which is no parameter"] {
+    for note in ["names `photos`, a folder here", "has `{lr}`, which is not a parameter"] {
         assert!(made.stdout.contains(note), "{made:?}");
     }
     let run = dir.path().join("a");
