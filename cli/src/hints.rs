@@ -378,6 +378,7 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
         E::Io(error) if error.action == "create" => {
             "choose a folder for temporary bundles with `--scratch`"
         }
+        E::Nothing { .. } => "give the folder of a bundle, or of images to try the envelopes with",
         E::Differs { .. } => {
             "check the bundle with `gular verify`; if it is intact, please report this as a bug"
         }

@@ -495,7 +495,9 @@ fn ranges_that_are_cut_or_not_known_give_the_same() {
 #[test]
 fn what_is_wrong_is_named_and_leaves_nothing() {
     let case = Case::new(Faults::default());
-    let error = case.pull("back").unwrap_err().to_string();
+    let error = case.pull("back").unwrap_err();
+    assert!(error.hint().is_some_and(|hint| hint.contains("its tag or digest")), "{error:?}");
+    let error = error.to_string();
     assert!(
         error.contains("https://r.io/v2/lab/x/manifests/v1`: the registry answers 404"),
         "{error}"

@@ -234,7 +234,7 @@ impl Part {
             if from == 0 {
                 let expected = package.sha256;
                 let reason = format!("{url} has SHA-256 {found}, expected {expected}");
-                let hint = "the file changed after the lock file was made, or was damaged on the way: make the lock file again, or use another mirror";
+                let hint = "the server's copy is damaged or was changed: use another mirror or registry, or, if the file was changed on purpose, make the lock file again";
                 let hint = Some(hint.to_owned());
                 return Err(Fill::Next(Said { hint, ..Said::new(reason) }));
             }

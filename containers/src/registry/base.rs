@@ -55,7 +55,7 @@ pub(crate) fn look_up(
     }
     let found = OciDigest(Sha256::of(&bytes));
     if found != config {
-        return Err(registry.failed(&url, format!("its digest is {found}")));
+        return Err(registry.damaged(&url, found, config));
     }
     is_for(reference, &bytes, arch)?;
     let said: Config =

@@ -107,8 +107,7 @@ fn read(
     let digest = OciDigest(Sha256::of(&bytes));
     let told = answer.header("docker-content-digest").and_then(|text| text.parse().ok());
     if let Some(expected) = expected.or(told).filter(|expected| *expected != digest) {
-        let reason = format!("the manifest has the digest {digest}, expected {expected}");
-        return Err(registry.failed(url, reason));
+        return Err(registry.damaged(url, digest, expected));
     }
     let header = answer.header("content-type").and_then(|text| text.split(';').next());
     // The document itself knows best.

@@ -12,7 +12,7 @@ use super::challenge::{Challenge, challenges};
 use super::credentials::{Credentials, Login, find};
 use super::origin::{Origin, next};
 use super::{Answer, Method, Reference, Request, Secret, Wire, WireFault};
-use crate::{Error, Result};
+use crate::{Error, OciDigest, Result};
 
 /// Redirects followed for one request.
 const MAX_REDIRECTS: usize = 5;
@@ -288,6 +288,9 @@ impl<'a> Registry<'a> {
                 None => reason.push_str("; no credentials for this registry were found"),
             }
             hint = Some(format!("log in: `podman login {host}` or `docker login {host}`"));
+        } else if answer.status == 404 {
+            let names = "check the name and its tag or digest; `skopeo list-tags docker://HOST/NAME` lists the tags";
+            hint = Some(names.to_owned());
         }
         Error::Registry { what: bare(url).to_owned(), reason, hint, passes: answer.passes() }
     }
@@ -295,6 +298,14 @@ impl<'a> Registry<'a> {
     /// A server that still does not answer, or refuses for a while, after the last trial.
     pub(super) fn away(&self, url: &str, reason: String) -> Error {
         Error::Registry { what: bare(url).to_owned(), reason, hint: None, passes: true }
+    }
+
+    /// Bytes that are not those of the digest they were asked for by.
+    pub(super) fn damaged(&self, url: &str, found: OciDigest, expected: OciDigest) -> Error {
+        let reason = format!("its digest is {found}, expected {expected}");
+        let hint = "the registry's copy is damaged: push the image again, or use another registry";
+        let (what, hint) = (bare(url).to_owned(), Some(hint.to_owned()));
+        Error::Registry { what, reason, hint, passes: false }
     }
 
     /// Whatever else went wrong.

@@ -94,7 +94,7 @@ impl Group {
     ///
     /// # Errors
     /// [`Error`]: rank 0 cannot be reached, or a rank never
-    /// came, came twice, or is of another training; all who have come get
+    /// came, came twice, or is of another training run; all who have come get
     /// the same one. [`Error::OutOfRange`] for an impossible rank,
     /// [`Error::Option`] for options that cannot be, [`Error::Thread`] without threads.
     pub fn join(

@@ -1,6 +1,6 @@
 //! A listener, and those who have come to it but are not known yet.
 //!
-//! Anybody can connect: a port scanner, a browser, a rank of another training. Nobody
+//! Anybody can connect: a port scanner, a browser, a rank of another training run. Nobody
 //! gets more than a bounded time and a few bytes to say who they are, and
 //! nobody is waited for alone.
 

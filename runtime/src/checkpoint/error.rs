@@ -9,7 +9,7 @@ use gular_bundle::Digest;
 #[non_exhaustive]
 pub enum CheckpointError {
     /// Another training has its checkpoints there, and still runs.
-    #[error("the checkpoint folder `{dir}` is in use by another training")]
+    #[error("the checkpoint folder `{dir}` is in use by another training run")]
     InUse {
         /// The folder.
         dir: String,
@@ -44,9 +44,9 @@ pub enum CheckpointError {
         /// The newest known version.
         supported: u64,
     },
-    /// A checkpoint of a training on another bundle.
+    /// A checkpoint of a training run on another bundle.
     #[error(
-        "checkpoint `{path}` was made with the bundle {found}, but this training reads {expected}"
+        "checkpoint `{path}` was made with the bundle {found}, but this training run reads {expected}"
     )]
     OtherBundle {
         /// The checkpoint's folder.
@@ -57,7 +57,7 @@ pub enum CheckpointError {
         found: Digest,
     },
     /// A sound checkpoint of another model, optimiser or program.
-    #[error("checkpoint `{path}` does not match this training: {reason}")]
+    #[error("checkpoint `{path}` does not match this training run: {reason}")]
     Unfit {
         /// The checkpoint's file.
         path: String,
@@ -89,7 +89,7 @@ impl CheckpointError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::InUse { .. } => {
-                "wait until that training ends, or choose another folder; the processes of one training must have different ranks"
+                "wait until that run ends, or choose another folder; the processes of one run must have different ranks"
             }
             Self::Damaged { .. } => {
                 "remove this checkpoint; the training then resumes from the one before"

@@ -249,7 +249,7 @@ impl Checkpoints {
         Ok(record)
     }
 
-    /// Fails when a save would sooner or later replace or remove what another training,
+    /// Fails when a save would sooner or later replace or remove what another training run,
     /// or a newer release, has here. Damage is nobody's, and does not fail it.
     fn refuse_strangers(&self) -> Result<(), Error> {
         for step in self.steps()? {

@@ -33,7 +33,7 @@ pub struct LoaderOptions {
     pub read_ahead: u64,
     /// What is done to each picture.
     pub transform: Transform,
-    /// What is done then, by a function of your own. No state of a loader knows it: a training
+    /// What is done then, by a function of your own. No state of a loader knows it: a training run
     /// that goes on takes the same.
     pub augment: Option<Augment>,
     /// How the samples of a batch are at last blended in pairs; [`Batch::blended`](super::Batch::blended)
@@ -92,7 +92,7 @@ pub struct LoaderOptions {
 ///
 /// This is a fault of the dataset, the same in every copy of the bundle. Bytes
 /// that differ from the manifest's digest, or cannot be read, are a fault of
-/// this copy: always an error, since skipping them would make this training
+/// this copy: always an error, since skipping them would make this training run
 /// another one than that on the next machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadSample {
@@ -109,7 +109,7 @@ pub enum OnBadSample {
 }
 
 impl LoaderOptions {
-    /// Makes the same options as [`LoaderOptions::new`] for one rank of a training: its share of
+    /// Makes the same options as [`LoaderOptions::new`] for one rank of a training run: its share of
     /// the samples.
     #[must_use]
     pub fn for_ranks(split: Split, ranks: &Ranks) -> Self {

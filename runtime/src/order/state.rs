@@ -77,7 +77,7 @@ impl StateError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::OtherBundle { .. } => Some(
-                "resume with the bundle that the training began with, or start a new training in another checkpoint folder",
+                "resume with the bundle that the training began with, or start a new training run in another checkpoint folder",
             ),
             Self::OtherOrder { .. } => Some(
                 "resume with the options that the training began with; only the orders `elastic` and `window` allow a different world size",

@@ -22,7 +22,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
             "train on all 16 bits with `--depth 16`, or only on the high byte with `--depth 8`"
         }
         Error::Checkpoint(CheckpointError::InUse { .. }) => {
-            "wait until that training ends, or choose another folder with `--checkpoint-dir`; the processes of one training must have different values of `--rank`"
+            "wait until that run ends, or choose another folder with `--checkpoint-dir`; the processes of one run must have different values of `--rank`"
         }
         Error::Checkpoint(CheckpointError::NoneSound { .. }) => {
             "copy the checkpoints here again, or start from the beginning with another `--checkpoint-dir`; nothing was changed"

@@ -73,7 +73,7 @@ pub(crate) fn never(args: &TrainArgs) -> Result<Option<Arc<HashSet<Digest>>>> {
     Ok(Some(Arc::new(digests)))
 }
 
-/// What would make another training of it: ranks compare it with each other's.
+/// What would make another training run of it: ranks compare it with each other's.
 pub(crate) fn about(args: &TrainArgs, bundle: &Bundle, place: &Place, store: &VarStore) -> String {
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
     let TrainArgs { seed, epochs, size, lr, dropout, skip_broken, .. } = args;

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<()> {
 
 /// Epoch, time and seconds of synchronising of each step of one training by `ranks` processes.
 fn steps(args: &ScalingArgs, ranks: u64, stop: &StopFlag, first: bool) -> Result<Vec<[f64; 3]>> {
-    let dir = tempfile::tempdir().context("cannot make a folder for what a training leaves")?;
+    let dir = tempfile::tempdir().context("cannot make a folder for what a training run leaves")?;
     let log = |rank: u64| dir.path().join(format!("rank-{rank}.log"));
     // Free now; whoever takes it before rank 0 does ends this with an error.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port().to_string();

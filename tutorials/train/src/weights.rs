@@ -66,7 +66,7 @@ impl Weights {
             let is = if json { "is JSON and" } else { "is" };
             format!(
                 "`{shown}` {is} not a safetensors file; name a folder of checkpoints, or the \
-                 `weights.safetensors` that a training leaves there"
+                 `weights.safetensors` that a training run leaves there"
             )
         })
     }
@@ -104,7 +104,7 @@ fn read_normalise(said: &Value) -> Option<Normalise> {
     Some(Normalise { scale, mean: list("mean")?, std: list("std")? })
 }
 
-/// What the weights of a training say of themselves, for [`Weights::said`].
+/// What the weights of a training run say of themselves, for [`Weights::said`].
 pub(crate) fn about(
     args: &TrainArgs,
     normalise: &Normalise,
