@@ -219,7 +219,7 @@ impl Words<'_> {
                 let equals = match others.len() {
                     0 => String::new(),
                     _ => format!(
-                        "; as fast, within the differences of rounds: {}",
+                        "; as fast, within the noise between rounds: {}",
                         others.join(", ")
                     ),
                 };

@@ -109,8 +109,8 @@ pub(crate) fn text(done: &FolderReport<FolderFetch>) -> String {
     let files = show::count(report.files as u64, "file");
     let mut text = match (report.dry_run, report.fetched) {
         (true, n) => format!(
-            "dry run: {moved} in {} would be fetched, {} there by their length; nothing was \
-             written\n",
+            "dry run: {moved} in {} would be fetched, {} already here (by their length); nothing \
+             was written\n",
             show::count(n as u64, "file"),
             report.kept
         ),

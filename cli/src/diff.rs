@@ -30,7 +30,7 @@ pub(crate) struct DiffArgs {
     pub(crate) from: String,
     /// The second bundle
     pub(crate) to: String,
-    /// List each difference, separated by TABs: kind, key, old and new class or split
+    /// Print a line per difference, with TABs: kind, key, old and new class or split
     #[arg(long, conflicts_with = "json")]
     pub(crate) list: bool,
     /// Memory for sorting keys in MiB; what does not fit is sorted in TMPDIR

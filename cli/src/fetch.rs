@@ -171,7 +171,7 @@ fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
             )
         }
         None => format!(
-            "dry run: {samples} of {}, {}, would be fetched; read {}; nothing was written\n",
+            "dry run: would fetch {samples} of {}, {}; read {} to find out; nothing was written\n",
             report.samples_of,
             show::size(report.bytes_wanted),
             listings(report),
@@ -279,7 +279,7 @@ pub(crate) fn text(report: &FetchReport, had_digest: bool, offline: bool, asked:
         ));
     } else if report.dry_run {
         text.push_str(&format!(
-            "dry run: {moved} in {} would be fetched, {} is there; nothing was written\n",
+            "dry run: {moved} in {} would be fetched, {} is already here; nothing was written\n",
             show::count(report.files, "file"),
             show::size(report.bytes_kept),
         ));

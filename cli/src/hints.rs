@@ -261,7 +261,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::NotEmpty { .. } => "choose a new or empty folder",
         E::OtherPlan { .. } => {
-            "run the command that was interrupted again, or remove the folder and start from the beginning"
+            "run the interrupted command again, or remove the folder and start from the beginning"
         }
         E::BadPart { .. } => {
             "give only folders that `gular pack --part` has finished; if a part was interrupted, run its command again"
@@ -273,7 +273,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "give each part a folder of its own, then merge the parts into a new folder with `--merge`"
         }
         E::OtherPart { .. } => {
-            "run the command that was interrupted again, or give each part a folder of its own"
+            "run the interrupted command again, or give each part a folder of its own"
         }
         E::NotInPlace { .. } => {
             "write the file again uncompressed, or unpack it to a folder of images and pack that with `gular pack`"
@@ -441,7 +441,7 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
         E::FileTooLarge { .. } => {
             "raise the limit (`ulimit -f unlimited`), or pack with a smaller `--shard-size`"
         }
-        E::TooManyFiles { .. } => "stage the bundle without `--unpack`: its shards are few files",
+        E::TooManyFiles { .. } => "stage the bundle without `--unpack`: that makes fewer files",
         E::Target { .. } => "choose an existing folder with `--to DIR`",
         E::NoSource { .. } => {
             "give a bundle's folder, a folder of files, or the URL of a published bundle"

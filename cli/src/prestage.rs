@@ -20,7 +20,7 @@ use crate::{hints, network, show, units};
 /// bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 done, 1 the cache has other bytes, 2 error, 75 try again later
+Exit codes: 0 done, 1 the cache has wrong bytes, 2 error, 75 try again later
 
 Example:
   gular prestage pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…")]

@@ -57,7 +57,7 @@ pub(crate) struct PublishArgs {
     /// Maximum number of files and folders with -r
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", hide_short_help = true)]
     pub(crate) max_objects: usize,
-    /// For oci://: reuse files of this repository of the same registry, such as lab/birds
+    /// For oci://: a repository of the same registry, such as lab/birds, whose files are reused
     #[arg(long, value_name = "REPOSITORY", hide_short_help = true)]
     pub(crate) mount_from: Option<String>,
     /// Only show what would be sent

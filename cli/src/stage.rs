@@ -23,7 +23,7 @@ use crate::progress::bytes_bar;
 use crate::shared::{Jobs, Output};
 use crate::show;
 
-/// Copy data to the node's memory or disk for as long as a command runs
+/// Keep a copy of data in the node's memory or on its disk while a command runs
 ///
 /// SRC is a bundle, the URL of one, or a directory of files. All processes of a user on a node
 /// share one copy: the first makes it, the others wait, the last removes it; the next run removes
@@ -51,7 +51,7 @@ pub(crate) struct StageArgs {
     /// [default: auto; with --mount a bundle of this machine stays where it is]
     #[arg(long, value_name = "WHERE", value_parser = stage_to)]
     pub(crate) to: Option<StageTo>,
-    /// Mount the shards of a bundle of envelope `squashfs`, as folders of plain files
+    /// Mount the shards of a `squashfs` bundle as folders of plain files
     ///
     /// COMMAND finds the files of a split of one shard in `{}/train`, those of any shard in
     /// `{}/files/SHARD`; `{}` itself opens as the bundle. As root the kernel mounts, for others

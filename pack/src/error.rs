@@ -275,7 +275,7 @@ pub enum Error {
     BaseFields,
     /// A bundle that does not say which files its values were made from.
     #[error(
-        "the samples of `{path}` cannot be compared with files: the bundle does not store the digests of the files that its images were made from"
+        "the samples of `{path}` cannot be compared with source files: the bundle does not store the digests of the files that its images were made from"
     )]
     NoSources {
         /// The bundle.

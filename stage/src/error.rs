@@ -134,7 +134,7 @@ impl Error {
                 Some("raise the limit (`ulimit -f unlimited`), or pack with smaller shards")
             }
             Self::TooManyFiles { .. } => {
-                Some("stage the bundle without unpacking it: its shards are few files")
+                Some("stage the bundle without unpacking it: that makes fewer files")
             }
             Self::Target { .. } => Some("choose an existing folder"),
             Self::Foreign { .. } => Some(

@@ -39,7 +39,7 @@ pub(super) struct ConvertArgs {
     pub(super) from: String,
     /// The SIF's path [default: NAME-HASH.sif in the current folder]
     pub(super) to: Option<PathBuf>,
-    /// Which image of several to take: linux/amd64 or linux/arm64
+    /// Which platform's image to take: linux/amd64 or linux/arm64
     #[arg(long, value_name = "PLATFORM", default_value = "linux/amd64", value_parser = Platform::parse)]
     pub(super) platform: Platform,
     /// Compression of the SIF's files

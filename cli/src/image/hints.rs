@@ -20,7 +20,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::Write { source } if source.kind() == io::ErrorKind::StorageFull => FULL,
         error if error.is_passing() => AWAY,
         Error::Registry { reason, .. } if reason.contains("invalid peer certificate") => {
-            "if the registry is the one you mean, name the certificate of its authority in SSL_CERT_FILE"
+            "if this is the right registry, set SSL_CERT_FILE to the path of its CA certificate"
         }
         Error::Registry { reason, .. } if reason.starts_with("TLS: ") => {
             "check host and port: registries on other machines are asked over TLS only"

@@ -36,12 +36,12 @@ Examples:
   gular image pull oras://ghcr.io/lab/train:v1 train.sif
   gular image pull osdf:///lab/images/train-0123456789abcdef.sif images/")]
 pub(super) struct PullArgs {
-    /// docker://HOST/REPOSITORY[:TAG][@DIGEST], oras://… for a SIF, or a SIF's URL
+    /// docker://HOST/REPOSITORY[:TAG][@DIGEST]; for a SIF oras://…, or a URL such as osdf://…
     pub(super) from: String,
     /// The new layout's folder (docker://), the new SIF (oras://), or the folder for the SIF (URL) [default:
     /// named after FROM, in the current folder]
     pub(super) to: Option<PathBuf>,
-    /// Which image of several to take: linux/amd64 or linux/arm64 [default: linux/amd64]
+    /// Which platform's image to take: linux/amd64 or linux/arm64 [default: linux/amd64]
     ///
     /// Of an index of several images one is fetched. An image of another processor is refused.
     #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]

@@ -37,15 +37,14 @@ Examples:
   gular image push train-0123456789abcdef.oci docker://ghcr.io/lab/train:v1
   gular image push train-0123456789abcdef.sif oras://ghcr.io/lab/train:v1")]
 pub(super) struct PushArgs {
-    /// A .sif, or oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME:TAG], or a path
+    /// A .sif file, an OCI folder, oci:DIR[:TAG], oci-archive:FILE[:TAG] or docker-archive:FILE[:NAME:TAG]
     pub(super) from: String,
     /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
     pub(super) to: String,
-    /// Reuse blobs of this repository of the same registry, such as lab/base, instead of sending
-    /// them
+    /// A repository of TO's registry, such as lab/base: reuse its blobs instead of sending them
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
-    /// Which image of several to send: linux/amd64 or linux/arm64 [default: linux/amd64]
+    /// Which platform's image to send: linux/amd64 or linux/arm64 [default: linux/amd64]
     ///
     /// Of an index of several images one is sent.
     #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]

@@ -20,10 +20,10 @@ pub(crate) struct InspectArgs {
     /// Write a page: class balance, histograms, bands, and images beside their class names
     #[arg(long, value_name = "HTML", hide_short_help = true)]
     pub(crate) page: Option<PathBuf>,
-    /// Seed by which --sheet and --page choose images
+    /// Seed for choosing the images that are shown
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Find images that this bundle shares with another one, such as a test set
+    /// Find images that PATH shares with BUNDLE, such as a test set
     ///
     /// By the digests in both indexes; no image is read.
     #[arg(long, value_name = "BUNDLE")]
@@ -33,7 +33,7 @@ pub(crate) struct InspectArgs {
     /// Every image is decoded. With --against, between the two bundles.
     #[arg(long)]
     pub(crate) pixels: bool,
-    /// Find similar images, which may be changed copies, for example made smaller
+    /// Find similar images: perhaps edited copies, such as smaller versions
     ///
     /// Every image is decoded; those whose difference hashes (dHash) differ in at most 3 of 64
     /// bits are similar. With --against, between the two bundles.

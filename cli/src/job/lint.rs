@@ -38,7 +38,7 @@ pub(super) struct LintArgs {
     /// Submit files, DAGs, sbatch scripts or wrappers
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Fix findings that have only one possible fix, in each FILE
+    /// In each FILE, fix findings that have only one possible fix
     ///
     /// Each file is replaced as a whole. What is left is reported.
     #[arg(long)]

@@ -34,7 +34,7 @@ pub(super) struct MeasureArgs {
     /// The share of the whole work that COMMAND does: 2/50 for 2 of 50 epochs
     #[arg(long, value_name = "N/ALL", value_parser = share)]
     part: Option<Share>,
-    /// The folder that it writes to
+    /// The folder that COMMAND writes to
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }

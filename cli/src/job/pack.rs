@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::units;
 
-/// Write a job's folder that packs one bundle on several machines
+/// Write a folder of jobs that pack one bundle on several machines
 ///
 /// Each job packs a part, `gular pack --part 3/8`, and a last one merges them: the bundle is the
 /// one that a single machine makes, byte for byte. With HTCondor it is a DAG, with Slurm an array

@@ -16,7 +16,7 @@ pub(super) fn words(command: &str) -> Result<Vec<String>, Failure> {
 pub(super) fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure> {
     let wrong = |text: &str| {
         let hint = "write `--sweep lr=1e-3,3e-4` or `--sweep seed=1..8`";
-        Failure::new(format!("`{text}` is not a parameter with values"), Some(hint.to_owned()))
+        Failure::new(format!("`{text}` is not of the form NAME=VALUES"), Some(hint.to_owned()))
     };
     let mut names = Vec::new();
     let mut rows: Vec<Vec<String>> = vec![Vec::new()];

@@ -249,7 +249,7 @@ fn none_fits(pin: &Pinned, listed: &[Listed], interpreter: &Interpreter) -> Erro
     Error::Wheel {
         name: format!("{}=={}", pin.name, pin.version),
         reason: format!(
-            "{} asks for this package, and no wheel of it is for {}: {found}",
+            "{} requires this package, which has no wheel for {}: {found}",
             pin.from,
             interpreter.shown()
         ),
@@ -454,7 +454,7 @@ mod tests {
         for (text, says, helps) in [
             (
                 format!("only-windows==1 --hash=sha256:{windows}"),
-                "cannot add the wheel `only-windows==1`: `requirements.txt` line 1 asks for this package, and no wheel of it is for Python 3.11 on x86_64 with glibc 2.36: the index has only `only_windows-1-cp311-cp311-win_amd64.whl`",
+                "cannot add the wheel `only-windows==1`: `requirements.txt` line 1 requires this package, which has no wheel for Python 3.11 on x86_64 with glibc 2.36: the index has only `only_windows-1-cp311-cp311-win_amd64.whl`",
                 "use a version that has a suitable wheel",
             ),
             (

@@ -407,7 +407,7 @@ impl Manifest {
             let possible = shard.index.bytes / 9;
             if shard.samples == 0 || shard.samples > MAX_SHARD_SAMPLES.min(possible) {
                 return Some(format!(
-                    "shard {i} `{name}` has {} samples, its index of {} bytes has room for 1 to {possible}",
+                    "shard {i} `{name}` has {} samples, but its index of {} bytes has room for 1 to {possible}",
                     shard.samples, shard.index.bytes
                 ));
             }

@@ -74,7 +74,7 @@ fn check_names(values: &[(&str, f64)]) -> Result<(), Error> {
     for (name, _) in values {
         let reason = match *name {
             "" => "it is empty",
-            "step" | "epoch" | "wall" => "every line already has a value of this name",
+            "step" | "epoch" | "wall" => "every line already has a value with this name",
             name if !seen.insert(name) => "it is given twice",
             _ => continue,
         };

@@ -61,7 +61,7 @@ impl Packed {
         let bytes = start + labels.len();
         let room = batch.image_memory().len();
         let too_small =
-            || Error::Tensors { reason: format!("a batch of {bytes} bytes has room for {room}") };
+            || Error::Tensors { reason: format!("a batch needs {bytes} bytes, but its buffer has {room}") };
         batch
             .image_memory_mut()
             .get_mut(start..bytes)

@@ -145,8 +145,8 @@ pub(crate) fn renamed(error: &clap::Error) -> Option<String> {
     match (flag, of(ContextKind::InvalidSubcommand)) {
         (Some("--threads"), _) => Some("`--threads` is now called `--jobs`".into()),
         (Some("--scaling"), _) => Some(
-            "`--scaling` is an option of `gular-train train`, for JPEGs\nhint: to measure what more \
-            processes add, use `gular-train scaling BUNDLE --ranks 1,2,4`"
+            "`--scaling` is an option of `gular-train train`, for JPEGs\nhint: to measure how \
+            training scales, use `gular-train scaling BUNDLE --ranks 1,2,4`"
                 .into(),
         ),
         (_, Some(word)) => Some(format!(
