@@ -42,7 +42,7 @@ def trained(name, url, digest, pool):
     train = ["./gular-train", "train", "{data}", "--digest", digest, "--seed", "{seed}", "--checkpoint-dir", "output", "--epochs", "200",
              "--size", "24", "--batch-size", "8", "--device", "cpu", "--torch-threads", "1", "--jobs", "1", "--checkpoint-every", "20"]
     evaluate = f"./gular-train eval {{data}} --digest {digest} --weights {{trained}}/weights.safetensors --device cpu --torch-threads 1 --json"
-    folder = new(name, "--data", url, "--checkpoint", "output", "--every", "3s", "--sweep", "seed=1..2", "--evaluate", evaluate, "--select", "min:loss", command=train)
+    folder = new(name, "--data", url, "--checkpoint", "output", "--every", "10s", "--sweep", "seed=1..2", "--evaluate", evaluate, "--select", "min:loss", command=train)
     pool = pool(folder)
     failed = condor.run_dag(pool, f"{name}.dag")
     check(f"{name} ends well", not failed, f"{failed} {pool.events}")
