@@ -1,4 +1,4 @@
-"""One training, fed six ways, from a federation as far away as a real one.
+"""One training run, fed six ways, from a federation as far away as a real one.
 
     python ways.py --images 1000 --latency 20ms --rate 100MB/s
 

@@ -28,7 +28,7 @@ use crate::{show, units};
 /// combinations of envelope, payload, reader, order, threads and page cache; each round runs every
 /// row once, so that other work on the machine affects all rows alike. For comparison: plain files,
 /// the HDF5 library's own reads where it is installed, and a hand-written loop that reads every
-/// byte. Batches (--kind load) are decoded, cropped and resized as in a training.
+/// byte. Batches (--kind load) are decoded, cropped and resized as in a training run.
 ///
 /// Cold: the row's files are written back and given to posix_fadvise(DONTNEED) before each
 /// repetition. This needs no root; what a disk or file server caches stays cached.
