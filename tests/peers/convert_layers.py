@@ -79,6 +79,9 @@ LAYERS = [
     ],
 ]
 
+# The folders that the layers have.
+LAYERED = {info.name.rstrip("/") for members in LAYERS for info, _ in members if info.isdir()}
+
 
 def layer(members):
     out = io.BytesIO()
@@ -163,8 +166,12 @@ def umoci(found):
 def apptainer(found):
     if not shutil.which("apptainer"):
         return skip("apptainer build", "apptainer", "its own pages")
-    run("unshare", "-Ur", "apptainer", "build", "theirs.sif", "oci:layout:v1")
-    compare("apptainer build", found, {path: what for path, what in ours("theirs.sif").items() if path.split("/")[0] not in ADDED})
+    # Without a tag, which 1.5.3 takes for a part of the path.
+    run("unshare", "-Ur", "apptainer", "build", "theirs.sif", "oci:layout")
+    theirs = {path: what for path, what in ours("theirs.sif").items() if path.split("/")[0] not in ADDED}
+    # Folders that no layer has get the modes of its umask, and a device is an empty file without root.
+    folders = {path for path in theirs if theirs[path][0] == "folder" and path not in LAYERED}
+    compare("apptainer build", found, theirs, {"dev/null", *folders})
 
 
 def archives(digest):

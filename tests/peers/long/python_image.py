@@ -10,7 +10,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[1]))
 
-from _shared import GULAR, check, finish, make_pets, partition, skip
+from _shared import GULAR, check, finish, gular, make_pets, partition, skip
 
 TUTORIALS = HERE.parents[3] / "tutorials"
 # Packages, the files in them, and two images.
@@ -18,12 +18,13 @@ NEEDED_BYTES = 20 << 30
 
 
 def inside(sif, words, name):
-    """Runs a command in the mounted image, by root; what it said."""
+    """Runs a command in the mounted image and its environment, by root; what it said."""
+    variables = [f"{name}={value}" for name, value in gular("image", "inspect", sif)["env"].items()]
     script = (
         'mkdir -p root && mount -t squashfs -o ro,loop,offset="$1" "$2" root && mount --bind . root/srv && mount -t proc proc root/proc && '
         'mount --rbind /dev root/dev && mount -t tmpfs tmpfs root/tmp && shift 2 && exec chroot root sh -c "cd /srv && exec \\"\\$@\\"" sh "$@"'
     )
-    result = subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "sh", str(partition(sif)), sif, *words], capture_output=True, text=True)
+    result = subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "sh", str(partition(sif)), sif, "env", *variables, *words], capture_output=True, text=True)
     check(name, result.returncode == 0, f"{result.stdout[-500:]} {result.stderr[-2000:]}")
     return result.stdout
 
