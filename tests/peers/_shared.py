@@ -95,6 +95,12 @@ def run(*args, **options):
     return result.stdout
 
 
+def apptainer_command():
+    """Starts Apptainer as a user would: it refuses root without all capabilities, as in a container; `None` without it."""
+    program = shutil.which("apptainer")
+    return program and [*(["unshare", "-Ur"] if os.geteuid() == 0 else []), program]
+
+
 def partition(sif):
     """Offset of a SIF's root file system, by its descriptors."""
     with open(sif, "rb") as file:

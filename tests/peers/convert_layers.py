@@ -11,7 +11,7 @@ import shutil
 import stat
 import tarfile
 
-from _shared import check, finish, gular, partition, run, sha, skip, unpacked
+from _shared import apptainer_command, check, finish, gular, partition, run, sha, skip, unpacked
 
 ROOT = os.geteuid() == 0
 # What Gular adds for Apptainer, and folders that runtimes mount something over.
@@ -164,10 +164,11 @@ def umoci(found):
 
 
 def apptainer(found):
-    if not shutil.which("apptainer"):
+    program = apptainer_command()
+    if not program:
         return skip("apptainer build", "apptainer", "its own pages")
     # Without a tag, which 1.5.3 takes for a part of the path.
-    run("unshare", "-Ur", "apptainer", "build", "theirs.sif", "oci:layout")
+    run(*program, "build", "theirs.sif", "oci:layout")
     theirs = {path: what for path, what in ours("theirs.sif").items() if path.split("/")[0] not in ADDED}
     # Folders that no layer has get the modes of its umask, and a device is an empty file without root.
     folders = {path for path in theirs if theirs[path][0] == "folder" and path not in LAYERED}

@@ -3,10 +3,9 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 
-from _shared import check, finish, gular, make_images, partition, run, sha, skip, squashfs_readers
+from _shared import apptainer_command, check, finish, gular, make_images, partition, run, sha, skip, squashfs_readers
 
 BUILT = json.loads(pathlib.Path(os.environ["GULAR_IMAGES"]).read_text())
 SIF = pathlib.Path(next(output["path"] for output in BUILT["outputs"] if output["format"] == "sif"))
@@ -70,7 +69,7 @@ def in_a_mount(root):
 
 def apptainer():
     """Only where it is installed: there is no package of it to install."""
-    program = shutil.which("apptainer") or shutil.which("singularity")
+    program = apptainer_command()
     if not program:
         for name in ("test", "exec", "inspect", "run"):
             skip(f"image_sif: {name}", "apptainer", "see https://apptainer.org/docs/admin/latest/installation.html")
@@ -79,13 +78,13 @@ def apptainer():
     out.mkdir()
     for verb, words in {"test": [], "exec": ["sh", "-c", ":"], "inspect": []}.items():
         if verb == "inspect":
-            labels = json.loads(run(program, "inspect", "--json", str(SIF)))["data"]["attributes"]["labels"]
+            labels = json.loads(run(*program, "inspect", "--json", str(SIF)))["data"]["attributes"]["labels"]
             check("apptainer inspect", "org.opencontainers.image.title" in labels, labels)
         else:
-            run(program, "-s", verb, "--no-home", "-C", str(SIF), *words)
+            run(*program, "-s", verb, "--no-home", "-C", str(SIF), *words)
             check(f"apptainer {verb}", True)
     binds = ["-B", f"{pathlib.Path('bundle').absolute()}:/srv", "-B", f"{out}:/opt"]
-    trains("apptainer run", [program, "-s", "run", "--no-home", "-C", *binds, str(SIF), "train", "/srv", "--checkpoint-dir", "/opt/checkpoints", *ARGUMENTS], out)
+    trains("apptainer run", [*program, "-s", "run", "--no-home", "-C", *binds, str(SIF), "train", "/srv", "--checkpoint-dir", "/opt/checkpoints", *ARGUMENTS], out)
 
 
 def main():

@@ -17,7 +17,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from _shared import GULAR, check, finish, gular, make_images, run, sha, skip
+from _shared import GULAR, apptainer_command, check, finish, gular, make_images, run, sha, skip
 
 MIB = 1 << 20
 USER, PASSWORD = "gular", "pass:word"
@@ -233,8 +233,8 @@ def sif(host):
     asked = urllib.request.Request(f"http://{host}/v2/lab/sif/manifests/v1", headers=accept)
     manifest = json.loads(urllib.request.urlopen(asked).read())
     check("its layer's type", manifest["layers"][0]["mediaType"] == "application/vnd.sylabs.sif.layer.v1.sif", manifest)
-    if shutil.which("apptainer"):
-        run("apptainer", "pull", "--no-https", "theirs.sif", f"oras://{host}/lab/sif:v1")
+    if program := apptainer_command():
+        run(*program, "pull", "--no-https", "theirs.sif", f"oras://{host}/lab/sif:v1")
         check("apptainer pull oras://", pathlib.Path("theirs.sif").read_bytes() == pathlib.Path("x.sif").read_bytes())
     else:
         skip("apptainer pull oras://", "apptainer", "its own pages")
