@@ -23,7 +23,7 @@ pub fn with_apptainer(sif: &Path, means: &Means<'_>) -> Result<Vec<Replay>> {
     fs::set_permissions(&job, fs::Permissions::from_mode(0o755))
         .map_err(Error::io("write", &job))?;
     let line = |quiet: &str, verb: &str, command: &[OsString]| {
-        let mut line = Command::new(means.program);
+        let mut line = as_user(means.program);
         line.args([quiet, verb, "-S", "/tmp", "-S", "/var/tmp", "-W"]).arg(temp.path());
         line.arg("--pwd").arg(temp.path()).arg("-B").arg(temp.path());
         line.args(["--no-home", "-C"]).arg(sif).args(command);
@@ -38,4 +38,16 @@ pub fn with_apptainer(sif: &Path, means: &Means<'_>) -> Result<Vec<Replay>> {
         script.why = Some("the file that the job wrote is missing afterwards".to_owned());
     }
     Ok(vec![test, exec, script])
+}
+
+/// Starts a program as jobs are started, which are no root's: Apptainer refuses root without all
+/// capabilities, as in a container, so root gets a user namespace.
+fn as_user(program: &Path) -> Command {
+    // What is not there says so by itself.
+    if !rustix::process::geteuid().is_root() || !program.is_file() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(program);
+    command
 }
