@@ -1,6 +1,8 @@
 //! What whole-program tests share: the programs, images to feed them, and
 //! what they said.
 
+#![forbid(unsafe_code)]
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

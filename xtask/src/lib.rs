@@ -6,6 +6,8 @@
 //!
 //! A library too, for the benchmarks: what they are made of does not compile in seconds, so
 //! they are a package of their own.
+
+#![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]
 
 use anyhow::Result;

@@ -1,4 +1,6 @@
 //! `cargo xtask VERB`: see the library.
+
+#![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "a program, not a library")]
 
 fn main() {

@@ -6,6 +6,8 @@
 //! the ELF file, which is the head of this program. What a seed is of must be accepted: a
 //! fuzzer would hardly get past the first check from one that is refused.
 
+#![forbid(unsafe_code)]
+
 use std::error::Error;
 use std::fs;
 use std::io::{Cursor, Write as _};

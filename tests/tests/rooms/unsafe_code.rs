@@ -1,11 +1,11 @@
 //! Where unsafe code is: in the files of ARCHITECTURE.md's table, each with a reason, and nowhere
-//! else.
+//! else. A crate without any forbids it at its root, so that no file of it can allow it again.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::code::code_of;
-use crate::{root, sources};
+use crate::{packages, root, sources};
 
 #[test]
 fn unsafe_code_is_where_the_table_says() {
@@ -18,6 +18,32 @@ fn unsafe_code_is_where_the_table_says() {
     let unlisted: Vec<_> = found.difference(&listed).collect();
     let gone: Vec<_> = listed.difference(&found).collect();
     assert!(unlisted.is_empty() && gone.is_empty(), "unlisted: {unlisted:?}; gone: {gone:?}");
+}
+
+#[test]
+fn crates_without_unsafe_code_forbid_it() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let (listed, sources) = (listed(&page), sources());
+    let (mut roots, mut faults) = (0, Vec::new());
+    for package in packages() {
+        let src = format!("{}/src/", package.folder);
+        if listed.iter().any(|file| file.starts_with(&src)) {
+            continue;
+        }
+        let is_root = |file: &&String| {
+            let name = file.strip_prefix(&src).unwrap_or_default();
+            ["lib.rs", "main.rs"].contains(&name) || name.starts_with("bin/")
+        };
+        for file in sources.iter().filter(is_root) {
+            roots += 1;
+            let text = fs::read_to_string(root().join(file)).expect("a source file");
+            if !text.contains("\n#![forbid(unsafe_code)]\n") {
+                faults.push(file);
+            }
+        }
+    }
+    assert!(roots > 15, "only {roots} crates were found");
+    assert!(faults.is_empty(), "without `#![forbid(unsafe_code)]`: {faults:?}");
 }
 
 /// The files that rows under "Unsafe code" link to.

@@ -1,6 +1,7 @@
 //! Land cover from satellite scenes: a U-Net learns tiles and their masks, and draws the map of a
 //! scene. README.md says more.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program; it says how far it is")]
 
 mod predict;

@@ -1,5 +1,6 @@
 //! A training on a bundle: stopped at any time, it goes on where it was. README.md says more.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program; it says how far it is")]
 
 use std::{num::NonZeroUsize, process::ExitCode, sync::Arc};

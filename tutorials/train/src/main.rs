@@ -3,6 +3,7 @@
 //! To be read and copied: [`train`] is a whole training, [`eval`] and [`predict`] are what one
 //! does with its weights. README.md beside it says what to look at.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program; results go to stdout")]
 
 mod args;

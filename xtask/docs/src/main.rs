@@ -9,6 +9,8 @@
 //!
 //! Relative links do all the work, so the folder reads the same from a disk, a web server, and
 //! below any path of one. Nothing is asked of another server.
+
+#![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]
 
 use std::path::Path;

@@ -4,3 +4,5 @@
 //! on it. This package is built together with each set of packages (`Set` in
 //! `xtask/src/cargo.rs`) and asks for what the other needs, so that demo, tests, peers and lint
 //! compile every crate once. Nothing depends on it; a test of xtask says what is missing here.
+
+#![forbid(unsafe_code)]

@@ -5,6 +5,8 @@
 //! there for that alone: two more steps than wait for libjpeg-turbo, whose own build fails with
 //! a page that names neither tool nor way out.
 
+#![forbid(unsafe_code)]
+
 /// What is said where a tool is missing, line by line; nothing where all are there.
 ///
 /// `arch` is the processor built for, as cargo names it; `has` says whether a program is found.
