@@ -2,8 +2,9 @@
 //! appear whole, locks with their fall-back, free space, one worker pool, byte
 //! sizes in words, memory maps, and the environment as a value.
 //!
-//! Nothing here knows a format or opens a socket. Errors say what was done to
-//! which file; rooms turn them into their own with `From`.
+//! Nothing here reads a format or opens a socket. Of FORMAT.md there are two numbers, which
+//! `bundle` and `pelican` share: neither may use the other. Errors say what was done to which
+//! file; rooms turn them into their own with `From`.
 
 mod env;
 mod error;

@@ -1,12 +1,14 @@
 //! Who may use whom, and what a library must not do.
 //!
-//! A room is a top folder or a folder of `crates/`. The table of rooms is read out
-//! of ARCHITECTURE.md; an edge that is not in it fails here, and so does a library
-//! that opens a socket, prints, exits or reads its surroundings.
+//! A room is a top folder or a folder of `crates/` or `tutorials/`. The table of rooms is read
+//! out of ARCHITECTURE.md. What fails here: a room without a row, a row without a room, an edge
+//! that is not in the table, an edge of the table that nobody uses, and a library that opens a
+//! socket, prints, exits or reads its surroundings.
 
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
 mod code;
+mod included;
 mod names;
 mod unsafe_code;
 
@@ -33,8 +35,11 @@ use May::{Use, UseAll};
 /// The table: each room's folder and what it may use.
 type Rooms = BTreeMap<String, May>;
 
-/// Rooms that are programs or tests: they may print, exit and read their surroundings.
+/// Folders of programs and tests: they may print, exit and read their surroundings.
 const PROGRAMS: [&str; 5] = ["cli", "fuzz", "tests", "tutorials", "xtask"];
+
+/// Folders whose folders are rooms.
+const OF_ROOMS: [&str; 2] = ["crates", "tutorials"];
 
 /// What any room's tests may use besides: to make their own data, and to reach a server.
 const TESTS_MAY_USE: [&str; 3] = ["crates/bundle", "crates/codec", "crates/federation"];
@@ -106,10 +111,19 @@ fn every_edge_between_rooms_is_in_the_table() {
 }
 
 #[test]
-fn every_row_of_the_table_is_a_folder_and_no_arrow_runs_up() {
+fn every_edge_of_the_table_is_used() {
+    let faults = unused_edges(&rooms(), &packages());
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn rows_of_the_table_and_folders_of_rooms_are_the_same_and_no_arrow_runs_up() {
     let rooms = rooms();
-    let missing: Vec<_> = rooms.keys().filter(|room| !root().join(room).is_dir()).collect();
+    let (listed, found): (BTreeSet<_>, _) = (rooms.keys().cloned().collect(), room_folders());
+    let missing: Vec<_> = listed.iter().filter(|room| !root().join(room).is_dir()).collect();
     assert!(missing.is_empty(), "rooms without a folder: {missing:?}");
+    let unlisted: Vec<_> = found.difference(&listed).collect();
+    assert!(unlisted.is_empty(), "folders without a row: {unlisted:?}");
     let faults = arrows_that_run_up(&rooms);
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
@@ -121,7 +135,7 @@ fn libraries_keep_to_themselves() {
     let rooms = rooms();
     for package in packages() {
         let room = room(&rooms, &package.folder).map(|(name, _)| name.as_str());
-        if room.is_none_or(|room| PROGRAMS.contains(&room)) {
+        if room.is_none_or(is_program) {
             continue;
         }
         for file in library_sources(&root().join(&package.folder).join("src")) {
@@ -177,6 +191,7 @@ fn an_edge_that_is_not_in_the_table_is_a_fault() {
 | `pack/` | plans | bundle |
 | `stage/` | copies | pack |
 | `tutorials/train` | a lesson | stage |
+| `tutorials/page`, `tutorials/words` | pages | – |
 | `cli/` | the program | all |
 | `crates/bundle` | the format | – |
 ";
@@ -187,7 +202,9 @@ fn an_edge_that_is_not_in_the_table_is_a_fault() {
         ("crates/bundle", uses(&[])),
         ("pack", uses(&["crates/bundle"])),
         ("stage", uses(&["pack"])),
-        ("tutorials", uses(&["stage"])),
+        ("tutorials/page", uses(&[])),
+        ("tutorials/train", uses(&["stage"])),
+        ("tutorials/words", uses(&[])),
     ];
     assert_eq!(rooms, expected.map(|(room, may)| (room.to_owned(), may)).into());
     let check = |folder: &str, used: &str, only_tests: bool, expected: Option<&str>| {
@@ -212,6 +229,39 @@ fn an_edge_that_is_not_in_the_table_is_a_fault() {
     check("tutorials/train", "stage", false, None);
     check("cli", "stage", false, None);
     check("shed", "crates/bundle", false, Some("`shed` is in no room of the table"));
+    check(
+        "tutorials/words",
+        "stage",
+        false,
+        Some("`tutorials/words` uses `stage`, which the table does not allow"),
+    );
+
+    let package = |folder: &str, uses: &[(&str, bool)]| Package {
+        folder: folder.into(),
+        uses: uses.iter().map(|&(used, only_tests)| (used.to_owned(), only_tests)).collect(),
+    };
+    let used = [
+        package("pack/tools", &[("crates/bundle", false)]),
+        package("stage", &[("pack", true), ("crates/bundle", true)]),
+        package("tutorials/train", &[("stage", false)]),
+        package("cli", &[("crates/codec", true), ("crates/federation", true)]),
+    ];
+    let nobody_else = [
+        "no tests use `crates/codec` by the leave that all have",
+        "no tests use `crates/federation` by the leave that all have",
+    ];
+    assert_eq!(unused_edges(&rooms, &used), nobody_else);
+    let without = [package("stage", &[("crates/bundle", true)])];
+    assert_eq!(
+        unused_edges(&rooms, &without),
+        [
+            "`pack` may use `crates/bundle` and does not",
+            "`stage` may use `pack` and does not",
+            "`tutorials/train` may use `stage` and does not",
+            nobody_else[0],
+            nobody_else[1],
+        ]
+    );
 
     assert_eq!(arrows_that_run_up(&rooms), [""; 0]);
     let mut turned = parse_rooms(table);
@@ -315,21 +365,21 @@ fn rooms() -> Rooms {
     parse_rooms(&fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md"))
 }
 
-/// Rows of the form ``| `folder/` | what lives there | rooms that it may use |``.
+/// Rows of the form ``| `folder/` | what lives there | rooms that it may use |``; a row may be of
+/// several folders.
 ///
 /// A room is a top folder, or one of `crates/`, whose name stands there without that
-/// prefix; `all` is any room, `–` none. Text in brackets is for people.
+/// prefix, or one of `tutorials/`; `all` is any room, `–` none. Text in brackets is for people.
 fn parse_rooms(text: &str) -> Rooms {
     let rows = text.lines().skip_while(|line| !line.starts_with("| folder |")).skip(2);
     let mut table: Vec<(String, String)> = Vec::new();
     for line in rows.take_while(|line| line.starts_with('|')) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [folders, _, uses] = cells.as_slice() else { panic!("not a row of three: {line}") };
-        let folder = folders.trim_matches(['`', '/']);
-        let n_parts = if folder.starts_with("crates/") { 2 } else { 1 };
-        let folder: Vec<&str> = folder.split('/').take(n_parts).collect();
         let bare = uses.split('(').next().unwrap_or_default();
-        table.push((folder.join("/"), bare.trim().to_owned()));
+        for folder in folders.split(", ") {
+            table.push((folder.trim_matches(['`', '/']).to_owned(), bare.trim().to_owned()));
+        }
     }
     let folders: BTreeSet<String> = table.iter().map(|(folder, _)| folder.clone()).collect();
     let named = |name: &str| {
@@ -344,13 +394,35 @@ fn parse_rooms(text: &str) -> Rooms {
             "–" => Use(Vec::new()),
             list => Use(list.split(", ").map(named).collect()),
         };
-        match (rooms.entry(folder).or_insert(Use(Vec::new())), may) {
-            (Use(known), Use(more)) => known.extend(more),
-            (known, UseAll) => *known = UseAll,
-            (UseAll, _) => {}
-        }
+        let before = rooms.insert(folder.clone(), may);
+        assert!(before.is_none(), "`{folder}` is in two rows");
     }
     rooms
+}
+
+/// The folders that are rooms: those of [`OF_ROOMS`], and top folders with a package.
+fn room_folders() -> BTreeSet<String> {
+    let below = |folder: &str| -> Vec<String> {
+        let entries = fs::read_dir(root().join(folder)).expect("a folder of rooms");
+        let paths = entries.map(|entry| entry.expect("a folder entry").path());
+        let folders = paths.filter(|path| path.is_dir()).filter_map(|path| {
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            // What programs leave behind: `.ipynb_checkpoints`, `__pycache__`.
+            (!name.starts_with(['.', '_'])).then_some(name)
+        });
+        folders.collect()
+    };
+    let is_package = |folder: &String| root().join(folder).join("Cargo.toml").is_file();
+    let mut found: BTreeSet<String> = below("").into_iter().filter(is_package).collect();
+    for folder in OF_ROOMS {
+        found.extend(below(folder).into_iter().map(|name| format!("{folder}/{name}")));
+    }
+    found
+}
+
+/// Whether a room holds programs or tests.
+fn is_program(room: &str) -> bool {
+    room.split('/').next().is_some_and(|top| PROGRAMS.contains(&top))
 }
 
 /// Arrows from `crates/` to a room above, from any room to a program, and rooms that
@@ -359,7 +431,7 @@ fn arrows_that_run_up(rooms: &Rooms) -> Vec<String> {
     let mut faults = Vec::new();
     for (room, may) in rooms {
         let Use(used) = may else {
-            if !PROGRAMS.contains(&room.as_str()) {
+            if !is_program(room) {
                 faults.push(format!("`{room}` may use all rooms, as only programs and tests may"));
             }
             continue;
@@ -367,7 +439,7 @@ fn arrows_that_run_up(rooms: &Rooms) -> Vec<String> {
         for above in used.iter().filter(|used| !used.starts_with("crates/")) {
             if room.starts_with("crates/") {
                 faults.push(format!("`{room}` may use `{above}`, which is above it"));
-            } else if PROGRAMS.contains(&above.as_str()) {
+            } else if is_program(above) {
                 faults
                     .push(format!("`{room}` may use `{above}`, which nobody may: it is a program"));
             }
@@ -414,6 +486,33 @@ fn bad_edges(rooms: &Rooms, package: &Package) -> Vec<String> {
         format!("`{folder}` uses `{used}`{}, which the table does not allow", what(*only_tests))
     })
     .collect()
+}
+
+/// What the table, or [`TESTS_MAY_USE`], allows and no package makes use of.
+fn unused_edges(rooms: &Rooms, packages: &[Package]) -> Vec<String> {
+    let mut unused: BTreeSet<(&String, &String)> = BTreeSet::new();
+    for (own, may) in rooms {
+        let Use(list) = may else { continue };
+        unused.extend(list.iter().map(|used| (own, used)));
+    }
+    let mut unused_by_tests = BTreeSet::from(TESTS_MAY_USE);
+    for package in packages {
+        let Some((own, may)) = room(rooms, &package.folder) else { continue };
+        for (used, only_tests) in &package.uses {
+            let Some((used, _)) = room(rooms, used) else { continue };
+            unused.remove(&(own, used));
+            let Use(list) = may else { continue };
+            if *only_tests && !list.contains(used) {
+                unused_by_tests.remove(used.as_str());
+            }
+        }
+    }
+    let of_rooms =
+        unused.iter().map(|(own, used)| format!("`{own}` may use `{used}` and does not"));
+    let of_tests = unused_by_tests
+        .iter()
+        .map(|used| format!("no tests use `{used}` by the leave that all have"));
+    of_rooms.chain(of_tests).collect()
 }
 
 /// One line per source line that contains a forbidden word, naming the first.
