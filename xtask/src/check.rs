@@ -8,6 +8,10 @@ use crate::workspace::Workspace;
 use crate::{lint, test};
 
 /// Lint and test all that needs no libtorch; nothing is downloaded but crates.
+///
+/// The format of all sources; clippy on the workspace without libtorch and on the fuzz targets;
+/// the tests of rooms and programs, and those of the codecs without libjpeg-turbo. `cargo xtask
+/// ci` adds what uses libtorch, the peers, the demo, and runs the fuzz targets.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -1,13 +1,18 @@
 //! Format and clippy, warnings denied.
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context, Result};
 
 use crate::cargo::{Set, cargo};
 use crate::process;
 use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
 
-/// Check the format and run clippy with and without libtorch.
+/// The manifest of the fuzz targets, which are a workspace of their own.
+const FUZZ: &str = "fuzz/Cargo.toml";
+
+/// Check the format and run clippy with and without libtorch, the fuzz targets included.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -29,7 +34,8 @@ pub(crate) fn lint(workspace: &Workspace, ready: &Ready, sets: &[Set]) -> Result
     // What training jobs compile, which no build of the whole workspace does.
     let mut lean = cargo(workspace, ready, "clippy");
     lean.args(["--package=gular-bundle", "--no-default-features", "--", "-D", "warnings"]);
-    process::run(&mut lean)
+    process::run(&mut lean)?;
+    fuzz_targets(workspace, ready)
 }
 
 /// Lints what is tested while it is compiled, and so compiles each crate once: what
@@ -43,5 +49,22 @@ pub(crate) fn build(workspace: &Workspace, ready: &Ready) -> Result<()> {
 }
 
 fn format(workspace: &Workspace, ready: &Ready) -> Result<()> {
-    process::run(cargo(workspace, ready, "fmt").args(["--all", "--check"]))
+    process::run(cargo(workspace, ready, "fmt").args(["--all", "--check"]))?;
+    process::run(cargo(workspace, ready, "fmt").args(["--check", "--manifest-path", FUZZ]))
+}
+
+/// The fuzz targets: nothing else here compiles them, and they use many rooms.
+fn fuzz_targets(workspace: &Workspace, ready: &Ready) -> Result<()> {
+    let target = workspace.target.join("fuzz");
+    // libFuzzer itself is C++ and takes longer to compile than all the rest to be checked. As
+    // nothing is linked, an empty file will do.
+    let library = target.join("checked/libfuzzer.a");
+    let dir = library.parent().unwrap_or(&target);
+    fs::create_dir_all(dir)
+        .and_then(|()| if library.exists() { Ok(()) } else { fs::write(&library, "") })
+        .with_context(|| format!("cannot write `{}`", library.display()))?;
+    let mut clippy = cargo(workspace, ready, "clippy");
+    clippy.args(["--manifest-path", FUZZ, "--bins", "--", "-D", "warnings"]);
+    clippy.env("CARGO_TARGET_DIR", target).env("CUSTOM_LIBFUZZER_PATH", library);
+    process::run(&mut clippy)
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     stages.run("lint", || lint::build(&workspace, &linted))?;
     // Many tests and peers wait, for servers that are slow on purpose and for packages.
     let fuzz_targets = thread::spawn({
-        let (workspace, ready) = (workspace.clone(), ready.clone());
+        let (workspace, ready) = (workspace.clone(), linted.clone());
         move || fuzz::build_targets(&workspace, &ready)
     });
     stages.run("test", || {
