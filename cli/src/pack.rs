@@ -376,16 +376,19 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             bar.finish_and_clear();
         }
     }
-    let made = result.map_err(|e| stopped(e, &stop))?;
+    let mut made = result.map_err(|e| stopped(e, &stop))?;
     if let Some(fetched) = fetched {
         fetched.done_with();
     }
-    let packed = match &made {
-        Made::New(report) => Some(&**report),
-        Made::Version(report) => report.packed.as_ref(),
+    let packed = match &mut made {
+        Made::New(report) => Some(&mut **report),
+        Made::Version(report) => report.packed.as_mut(),
     };
-    for warning in packed.iter().flat_map(|packed| &packed.warnings) {
-        show::message("warning", warning);
+    if let Some(packed) = packed {
+        packed.warnings.extend(packed.stored_split.as_ref().map(pack_report::stored_split));
+        for warning in &packed.warnings {
+            show::message("warning", warning);
+        }
     }
     let is_bundle = match &made {
         Made::New(report) => report.digest.is_some(),

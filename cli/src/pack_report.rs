@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gular_bundle::Split;
-use gular_pack::{BadInputs, BaseReport, PackReport, SplitReport};
+use gular_pack::{BadInputs, BaseReport, PackReport, SplitReport, StoredSplit};
 
 use crate::{class_table, show};
 
@@ -108,6 +108,15 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
         }
     }
     text
+}
+
+/// A warning, since a column of this name usually sets splits.
+pub(crate) fn stored_split(of: &StoredSplit) -> String {
+    let StoredSplit { column, is_text } = of;
+    let kind = if *is_text { "text" } else { "numbers" };
+    format!(
+        "column `{column}` was stored as {kind} and does not set splits; use `--split-column {column}`"
+    )
 }
 
 /// The end of a finished part's summary.

@@ -59,7 +59,7 @@ pub use options::{
     TileOptions, Unlabelled,
 };
 pub use out::{SKIPPED_NAME, STATE_DIR};
-pub use pack_report::{PackReport, SplitReport};
+pub use pack_report::{PackReport, SplitReport, StoredSplit};
 pub use packing::{PackOptions, Progress, pack};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};
 pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};

@@ -62,8 +62,21 @@ pub struct PackReport {
     pub resumed_shards: u64,
     /// What the user should know.
     pub warnings: Vec<String>,
+    /// What the user should know besides, and how to change it: the program has the words.
+    #[serde(skip)]
+    pub stored_split: Option<StoredSplit>,
     /// Wall-clock time.
     pub seconds: f64,
+}
+
+/// A column of a table that looks like one of splits and was stored as a field, since no column
+/// was to set splits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSplit {
+    /// Its name.
+    pub column: String,
+    /// Whether its values are text, not numbers.
+    pub is_text: bool,
 }
 
 /// What the plan contains of one split.
@@ -167,12 +180,6 @@ fn of_labels(plan: &Plan, found: &Scan, is_whole: bool) -> Vec<String> {
     }
     for (column, reason) in &plan.left_out {
         warnings.push(format!("column `{column}` became no field: {reason}"));
-    }
-    if let Some((column, text)) = &plan.split_stored {
-        let kind = if *text { "text" } else { "numbers" };
-        warnings.push(format!(
-            "column `{column}` was stored as {kind} and does not set splits; use `--split-column {column}`"
-        ));
     }
     warnings
 }

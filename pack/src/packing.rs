@@ -374,6 +374,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         samples: plan.samples,
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
+        stored_split: plan.split_stored.clone(),
         warnings: pack_report::warnings(plan, &splits, found, options.plan.leave_out.is_empty()),
         splits,
         skipped: found.skipped.len() as u64,

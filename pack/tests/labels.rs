@@ -7,7 +7,7 @@ use crate::support::{files, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
 use gular_pack::{
     Classes, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, PackReport,
-    PlanOptions, TableOptions, Unlabelled, pack,
+    PlanOptions, StoredSplit, TableOptions, Unlabelled, pack,
 };
 
 /// Key, split, label, and further values, of every sample in order of keys.
@@ -362,11 +362,9 @@ fn what_does_not_join_is_named() {
     let text: String = SIX.lines().enumerate().map(with).collect();
     let text = format!("{text}8.jpg,cat,val\n9.jpg,cat,val\n");
     let (report, _) = packed("t.csv", &text, &none).unwrap();
-    let expected = [
-        "2 rows of the table match no image: `8.jpg`, `9.jpg`",
-        "column `Split` was stored as text and does not set splits; use `--split-column Split`",
-    ];
-    assert_eq!(report.warnings, expected);
+    assert_eq!(report.warnings, ["2 rows of the table match no image: `8.jpg`, `9.jpg`"]);
+    let expected = StoredSplit { column: "Split".to_owned(), is_text: true };
+    assert_eq!(report.stored_split, Some(expected));
     let error = packed("t.txt", SIX, &none).unwrap_err();
     assert!(matches!(error, Error::NoTable { .. }), "{error}");
     let error = packed("t.jsonl", "{\"path\": 1}\n[]\n", &none).unwrap_err().to_string();

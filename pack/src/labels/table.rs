@@ -14,6 +14,7 @@ use super::numbering::{MOST_CLASSES, Numbering, Words};
 use super::rows::{Format, Tables, fault};
 use super::values::planned;
 use crate::Error;
+use crate::pack_report::StoredSplit;
 
 /// A bundle has at most 256 fields; the image and its label or labels are two.
 const MOST_FIELDS: usize = 254;
@@ -108,8 +109,8 @@ pub(crate) struct Table {
     pub(crate) fields: Vec<Field>,
     pub(crate) classes: Vec<String>,
     numbers: HashMap<String, i64>,
-    /// The column that became field `split`, and whether as text, where no column sets splits.
-    pub(crate) split_stored: Option<(String, bool)>,
+    /// The column that became field `split`, where no column sets splits.
+    pub(crate) split_stored: Option<StoredSplit>,
     /// Columns that became no field, and why.
     pub(crate) left_out: Vec<(String, String)>,
     rows: u64,
@@ -524,7 +525,8 @@ impl Survey {
             match (field, &options.fields) {
                 (Ok(field), _) => {
                     if field.name.as_str() == "split" && options.split.is_none() {
-                        table.split_stored = Some((column.clone(), kind == ValueKind::Texts));
+                        let is_text = kind == ValueKind::Texts;
+                        table.split_stored = Some(StoredSplit { column: column.clone(), is_text });
                     }
                     table.fields.push(field);
                     table.columns.push((column.clone(), kind));

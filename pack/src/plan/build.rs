@@ -17,6 +17,7 @@ use super::file::{FORMAT, Plan, PlanShard, VERSION};
 use crate::beside::{Beside, FilesOf};
 use crate::error::{BadInput, BadInputs};
 use crate::labels::{BOXES, Join, Joined, Names, Said, Table, TableColumns, hot_classes};
+use crate::pack_report::StoredSplit;
 use crate::payload::{Depths, Recipe};
 use crate::scan::{Scan, place};
 use crate::scenes;
@@ -283,7 +284,7 @@ struct FromTable {
     several: bool,
     columns: Option<TableColumns>,
     fields: Vec<Field>,
-    split_stored: Option<(String, bool)>,
+    split_stored: Option<StoredSplit>,
     left_out: Vec<(String, String)>,
     unlabelled: Names,
     unused: Names,

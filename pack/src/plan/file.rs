@@ -11,6 +11,7 @@ use crate::Error;
 use crate::beside::FilesOf;
 use crate::error::BadInput;
 use crate::labels::{Names, TableColumns};
+use crate::pack_report::StoredSplit;
 use crate::payload::Recipe;
 
 pub(super) const FORMAT: &str = "gular-plan";
@@ -45,7 +46,7 @@ pub struct Plan {
     /// Rows of the table that no image has.
     pub(crate) unused: Names,
     /// The column that became field `split`, and whether as text, where no column sets splits.
-    pub(crate) split_stored: Option<(String, bool)>,
+    pub(crate) split_stored: Option<StoredSplit>,
     /// Columns of the table that became no field, and why.
     pub(crate) left_out: Vec<(String, String)>,
     /// What becomes of the images.
