@@ -337,7 +337,7 @@ impl Work<'_> {
 /// A stop that was asked for is not a failure of packing.
 fn cancelled(error: gular_pack::Error) -> Error {
     match error {
-        gular_pack::Error::Cancelled { .. } => Error::Cancelled,
+        gular_pack::Error::Cancelled | gular_pack::Error::Unfinished { .. } => Error::Cancelled,
         error => error.into(),
     }
 }

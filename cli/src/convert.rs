@@ -226,7 +226,7 @@ pub(crate) fn with_bar<T>(
 
 /// The exit code of a run that a signal ended is that signal's.
 pub(crate) fn stopped(error: Error, stop: &Stop) -> Failure {
-    let cancelled = matches!(error, Error::Cancelled { .. });
+    let cancelled = matches!(error, Error::Cancelled | Error::Unfinished { .. });
     let mut failure = Failure::from(error);
     if let Some(exit) = stop.exit().filter(|_| cancelled) {
         failure.exit = exit;

@@ -301,7 +301,8 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::MixedFormats { .. } => {
             "run `gular adopt` once for each format: each becomes a bundle of its own"
         }
-        E::Cancelled { .. } => "run the same command again: it continues where it stopped",
+        E::Cancelled => "run the same command again",
+        E::Unfinished { .. } => "run the same command again: it continues where it stopped",
         E::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
             "free some space and run the same command again"
         }

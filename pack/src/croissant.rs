@@ -38,8 +38,7 @@ pub fn croissant(
             let mut sha = Sha256::new();
             let mut take = |piece: &[u8]| {
                 if cancel.load(Ordering::Relaxed) {
-                    let path = source.display().to_string();
-                    return Err(Error::Cancelled { path, done: 0, total: 0 });
+                    return Err(Error::Cancelled);
                 }
                 sha.update(piece);
                 progress(Progress::Packed(0, piece.len() as u64));

@@ -454,14 +454,17 @@ pub enum Error {
         /// The folder.
         path: String,
     },
-    /// The caller asked to stop.
-    #[error("stopped; {}", kept(path, *done, *total))]
-    Cancelled {
+    /// The caller asked to stop, and there is nothing from which the next run could continue.
+    #[error("stopped")]
+    Cancelled,
+    /// The caller asked to stop while shards were written; the next run continues there.
+    #[error("stopped; {done} of {total} shards in `{path}` are finished and kept")]
+    Unfinished {
         /// The output folder.
         path: String,
         /// Finished shards.
         done: usize,
-        /// All shards; 0 while there is no plan.
+        /// All shards.
         total: usize,
     },
     /// The writer's error.
@@ -472,7 +475,7 @@ pub enum Error {
 impl From<gular_bundle::Error> for Error {
     fn from(error: gular_bundle::Error) -> Self {
         match error {
-            gular_bundle::Error::Stopped { path } => Self::Cancelled { path, done: 0, total: 0 },
+            gular_bundle::Error::Stopped { .. } => Self::Cancelled,
             other => Self::Bundle(other),
         }
     }
@@ -606,13 +609,6 @@ fn some(names: &[String], n: u64) -> String {
     let more = n.saturating_sub(names.len() as u64);
     let end = if more > 0 { format!(" and {more} more") } else { String::new() };
     named.join(", ") + &end
-}
-
-fn kept(path: &str, done: usize, total: usize) -> String {
-    match total {
-        0 => "no shard was written".to_owned(),
-        _ => format!("{done} of {total} shards in `{path}` are finished and kept"),
-    }
 }
 
 fn or_none(value: &Option<String>) -> String {

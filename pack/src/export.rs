@@ -252,7 +252,7 @@ fn add_shard(
     out.write_all(header.as_bytes()).map_err(io)?;
     bundle.copy(number, 0..u64::MAX, |_, piece| {
         if cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled { path: to.display().to_string(), done: 0, total: 0 });
+            return Err(Error::Cancelled);
         }
         out.write_all(piece).map_err(io)?;
         progress(Progress::Packed(0, piece.len() as u64));

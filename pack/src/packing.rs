@@ -302,8 +302,7 @@ fn make_plan(
         if n.is_multiple_of(1000) {
             progress(Progress::Scanned(n));
             if cancel.load(Ordering::Relaxed) {
-                let path = dir.display().to_string();
-                return Err(Error::Cancelled { path, done: 0, total: 0 });
+                return Err(Error::Cancelled);
             }
         }
         if leave_out.has(key.as_str()) {
@@ -374,8 +373,8 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         samples: plan.samples,
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
-        stored_split: plan.split_stored.clone(),
         warnings: pack_report::warnings(plan, &splits, found, options.plan.leave_out.is_empty()),
+        stored_split: plan.split_stored.clone(),
         splits,
         skipped: found.skipped.len() as u64,
         unlabelled: plan.unlabelled.n + found.unlabelled.n,

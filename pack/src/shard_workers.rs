@@ -80,12 +80,12 @@ impl ShardWorkers<'_> {
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         match ended {
             Err(Error::Bundle(source)) if is_full(&source) => Err(self.full(source, &done)),
-            Err(error) => Err(error),
-            Ok(()) if done.len() < n_shards => {
+            Ok(()) if done.len() == n_shards => Ok(done),
+            Ok(()) | Err(Error::Cancelled) => {
                 let (path, done) = (self.out.shown(), done.len());
-                Err(Error::Cancelled { path, done, total: n_shards })
+                Err(Error::Unfinished { path, done, total: n_shards })
             }
-            Ok(()) => Ok(done),
+            Err(error) => Err(error),
         }
     }
 

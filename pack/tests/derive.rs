@@ -315,7 +315,7 @@ fn no_shard_is_written_to_and_nothing_half_is_left_where_it_stops() {
         cancel.store(true, Ordering::Relaxed);
     };
     let error = derive(&bases, &case.at("out"), &options, &stop, &cancel).unwrap_err();
-    assert!(matches!(error, Error::Cancelled { .. }), "{error}");
+    assert!(matches!(error, Error::Cancelled), "{error}");
     assert!(!case.at("out").exists() && seen.into_inner() > 0);
     // Killed with some links made and no manifest: the next run makes the same bundle.
     let whole = case.derive("whole", &options);

@@ -128,7 +128,7 @@ fn a_part_that_was_stopped_goes_on() {
     };
     let of = |text: &str| PackOptions { part: Part::parse(text).ok(), ..options(plan(), 1) };
     let stopped = pack(source.path(), &first, &of("1/2"), &progress, &cancel).unwrap_err();
-    assert!(matches!(stopped, Error::Cancelled { done: 1.., total: 2..=6, .. }), "{stopped}");
+    assert!(matches!(stopped, Error::Unfinished { done: 1.., total: 2..=6, .. }), "{stopped}");
     // Not another part, nor the whole: the shards that are done would be lost.
     let before = files(&first);
     for other in [of("2/2"), options(plan(), 1)] {

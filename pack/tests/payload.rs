@@ -127,7 +127,7 @@ fn threads_and_stops_do_not_show() {
             }
         };
         let stopped = pack(source.path(), &out, &options(plan.clone(), 1), &stop, &cancel);
-        assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
+        assert!(matches!(stopped, Err(Error::Unfinished { .. })), "{stopped:?}");
         for other in [
             small_shards(),
             raw(RawOptions::new(301, 201)),

@@ -471,7 +471,7 @@ impl Adopt<'_> {
 
     fn check_cancel(&self) -> Result<(), Error> {
         if self.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled { path: ".".to_owned(), done: 0, total: 0 });
+            return Err(Error::Cancelled);
         }
         Ok(())
     }

@@ -210,8 +210,8 @@ pub(crate) fn each_shard(
     });
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     match ended {
-        Err(Error::Cancelled { .. }) => {
-            Err(Error::Cancelled { path: out.shown(), done: done.len(), total: n_shards })
+        Err(Error::Cancelled) => {
+            Err(Error::Unfinished { path: out.shown(), done: done.len(), total: n_shards })
         }
         Err(error) => Err(error),
         Ok(()) => Ok(done),
@@ -226,8 +226,7 @@ impl Conversion<'_> {
         let mut values: Vec<Vec<u8>> = vec![Vec::new(); n_fields];
         for row in Row::first(shard.n_samples()) {
             if self.cancel.load(Ordering::Relaxed) {
-                let path = self.out.shown();
-                return Err(Error::Cancelled { path, done: 0, total: 0 });
+                return Err(Error::Cancelled);
             }
             for (field, value) in values.iter_mut().enumerate() {
                 shard.read(row, FieldIdx(field), value)?;

@@ -208,7 +208,7 @@ fn as_of(out: &Path, error: Error) -> Error {
     let path = out.display().to_string();
     match error {
         Error::Busy { .. } => Error::Busy { path },
-        Error::Cancelled { done, total, .. } => Error::Cancelled { path, done, total },
+        Error::Unfinished { done, total, .. } => Error::Unfinished { path, done, total },
         error => error,
     }
 }
@@ -474,8 +474,7 @@ impl Compared {
                 Ok::<_, Error>(())
             })?;
             if cancel.load(Ordering::Relaxed) {
-                let path = temp.display().to_string();
-                return Err(Error::Cancelled { path, done: 0, total: 0 });
+                return Err(Error::Cancelled);
             }
             for known in known.drain(..).filter(|known| known.is_same.load(Ordering::Relaxed)) {
                 unchanged += 1;

@@ -96,7 +96,7 @@ pub(super) fn each_line<T: Send>(
         Ok::<_, Error>(())
     })?;
     if cancel.load(Ordering::Relaxed) {
-        return Err(Error::Cancelled { path: String::new(), done: 0, total: 0 });
+        return Err(Error::Cancelled);
     }
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     made.sort_unstable_by_key(|(number, _)| *number);

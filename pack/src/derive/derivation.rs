@@ -72,15 +72,8 @@ pub(super) fn derive_from(
     let (samples, bytes) = entries.fold((0, 0), |(n, b), e| (n + e.samples, b + e.index.bytes));
     progress(Progress::Planned(samples, bytes));
 
-    let stopped = |error| match error {
-        Error::Cancelled { .. } => {
-            Error::Cancelled { path: out.display().to_string(), done: 0, total: all.len() }
-        }
-        error => error,
-    };
     let chooser = Chooser::new(&joined, options)?;
-    let mut taken =
-        chooser.choose(&joined, &all, options.jobs, progress, cancel).map_err(stopped)?;
+    let mut taken = chooser.choose(&joined, &all, options.jobs, progress, cancel)?;
     let mut unknown = crate::labels::Names::default();
     for list in [&chooser.keys, &chooser.remove].into_iter().flatten() {
         let unseen = list.unseen()?;
@@ -90,15 +83,14 @@ pub(super) fn derive_from(
         unknown.add(&unseen);
     }
     if joined.bundles().len() > 1 {
-        doubles::check(&joined, &all, &taken, options, cancel).map_err(stopped)?;
+        doubles::check(&joined, &all, &taken, options, cancel)?;
     }
     let relabelled = match new_labels {
         Some(labels) => labels.join(&joined, &all, &mut taken, options)?,
         None => Relabelled::default(),
     };
-    limit::apply(&joined, &all, &mut taken, &relabelled, options, cancel).map_err(stopped)?;
-    let lines = views::lines(&joined, &all, &taken, &relabelled, options, cancel);
-    let lines = lines.map_err(stopped)?;
+    limit::apply(&joined, &all, &mut taken, &relabelled, options, cancel)?;
+    let lines = views::lines(&joined, &all, &taken, &relabelled, options, cancel)?;
     if lines.is_empty() {
         return Err(Error::NothingTaken { of: samples });
     }

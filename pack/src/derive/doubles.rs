@@ -29,7 +29,7 @@ pub(super) fn check(
     }
     let (mut names, mut last) = (Names::default(), Vec::new());
     for (i, pair) in sorter.finish().map_err(io)?.enumerate() {
-        check_cancel(i, cancel, &options.temp_dir)?;
+        check_cancel(i, cancel)?;
         let (folded, key) = pair.map_err(io)?;
         if folded == last {
             names.push(&String::from_utf8_lossy(&key));

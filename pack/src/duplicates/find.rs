@@ -97,8 +97,7 @@ impl Among<'_> {
         let field = self.field();
         for (shard, ..) in self.shards() {
             if cancel.load(Ordering::Relaxed) {
-                let path = self.bundle.dir().display().to_string();
-                return Err(Error::Cancelled { path, done: 0, total: 0 });
+                return Err(Error::Cancelled);
             }
             let index = self.bundle.shard(shard)?.index()?;
             for row in index.rows() {

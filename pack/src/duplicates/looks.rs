@@ -141,8 +141,7 @@ pub fn find_looks(
         Ok::<(), Error>(())
     })?;
     if cancel.load(Ordering::Relaxed) {
-        let path = among.bundle.dir().display().to_string();
-        return Err(Error::Cancelled { path, done: 0, total: 0 });
+        return Err(Error::Cancelled);
     }
     let mut looks = Looks {
         compared: compared.into_inner(),

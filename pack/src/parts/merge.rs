@@ -294,7 +294,7 @@ fn place(
         Ok::<(), Error>(())
     })?;
     if cancel.load(Ordering::Relaxed) {
-        return Err(Error::Cancelled { path: out.shown(), done: 0, total: 0 });
+        return Err(Error::Cancelled);
     }
     gular_files::sync_folder(&out.data)?;
     Ok(copied.into_inner())
@@ -322,7 +322,7 @@ fn copy(
     let mut buffer = vec![0; 1 << 20];
     loop {
         if stop.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled { path: out.shown(), done: 0, total: 0 });
+            return Err(Error::Cancelled);
         }
         let n = match source.read(&mut buffer) {
             Ok(0) => break,

@@ -173,7 +173,7 @@ impl PlanBuilder {
         let mut last: Option<(Vec<u8>, String)> = None;
         let (mut fatal, mut skipped) = (BadInputs::default(), Vec::new());
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
-            check_cancel(i, cancel, &dir)?;
+            check_cancel(i, cancel)?;
             let (folded, record) = pair.map_err(io)?;
             let Record { key, bytes, split, label, values } =
                 Record::parse(&record).ok_or_else(|| io(damaged_record()))?;
@@ -356,9 +356,9 @@ fn order_key(split: Split, key: &str, options: &PlanOptions) -> Vec<u8> {
 }
 
 /// Asked now and then, as sorting many keys takes a while.
-pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool, dir: &Path) -> Result<(), Error> {
+pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool) -> Result<(), Error> {
     if i.is_multiple_of(4096) && cancel.load(Ordering::Relaxed) {
-        return Err(Error::Cancelled { path: dir.display().to_string(), done: 0, total: 0 });
+        return Err(Error::Cancelled);
     }
     Ok(())
 }
@@ -642,7 +642,7 @@ fn write(
     let mut class_counts = Split::ALL.map(|_| vec![0_u64; classes.len()]);
     let (mut n_samples, mut n_bytes, mut stored) = (0_u64, 0_u64, 0_u64);
     for (i, pair) in sorted.enumerate() {
-        check_cancel(i, cancel, dir)?;
+        check_cancel(i, cancel)?;
         let (sort_key, value) = pair.map_err(io)?;
         let split = Split::ALL.get(usize::from(sort_key.first().copied().unwrap_or(0))).copied();
         let split = split.unwrap_or(Split::Train);

@@ -29,8 +29,7 @@ pub(super) fn unpack(
     let most = packed.saturating_mul(limits.ratio).max(SMALL);
     loop {
         if cancel.load(Ordering::Relaxed) {
-            let path = dir.display().to_string();
-            return Err(Error::Cancelled { path, done: 0, total: 0 });
+            return Err(Error::Cancelled);
         }
         if total >= look {
             let free = gular_files::free(dir)?.bytes;
