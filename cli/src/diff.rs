@@ -11,6 +11,7 @@ use crate::network::{Access, ended};
 use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
+use crate::units;
 
 /// Keys of each kind that the text shows without --list.
 const SHOWN: usize = 5;
@@ -33,9 +34,9 @@ pub(crate) struct DiffArgs {
     /// Print a line per difference, with TABs: kind, key, old and new class or split
     #[arg(long, conflicts_with = "json")]
     pub(crate) list: bool,
-    /// Memory for sorting keys in MiB; what does not fit is sorted in TMPDIR
-    #[arg(long, value_name = "MIB", default_value_t = 256, hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) memory: u32,
+    /// Memory for sorting keys; what does not fit is sorted in TMPDIR
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", hide_short_help = true, value_parser = units::bytes)]
+    pub(crate) memory: u64,
     #[command(flatten)]
     pub(crate) access: Access,
 }
@@ -44,7 +45,8 @@ pub(crate) fn run(args: &DiffArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let (from, to) = (open(&args.from, args, &stop)?, open(&args.to, args, &stop)?);
     let temp_dir = std::env::temp_dir();
-    let options = DiffOptions { temp_dir: &temp_dir, memory: (args.memory as usize) << 20 };
+    let memory = usize::try_from(args.memory).unwrap_or(usize::MAX);
+    let options = DiffOptions { temp_dir: &temp_dir, memory };
     let (mut lines, mut unshown) = (String::new(), None);
     let mut each = |key: &str, difference: &Difference| {
         if args.list && unshown.is_none() {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -444,6 +445,46 @@ fn the_reference_page_is_up_to_date() {
         fs::read_to_string(&path).unwrap_or_default() == page,
         "docs/cli.md is out of date: run with GULAR_BLESS=1"
     );
+}
+
+/// Flags whose value differs from verb to verb, each with the reason.
+const OTHER_VALUES: [(&str, &str); 15] = [
+    ("cache", "a folder of this machine; `prestage` fills a cache of the federation, by its URL"),
+    ("check", "how `publish` compares objects; for `image lock` a switch: only compare"),
+    ("envelope", "`bench` measures several"),
+    ("gpus", "the kinds of GPU that an image supports; how many a job needs"),
+    ("help", "worded differently where a verb has only verbs below it"),
+    ("image", "the column of images in a dataset file; the container of a job"),
+    ("jobs", "`bench` measures several"),
+    ("labels", "where `pack` finds labels; `derive` takes them only from a file"),
+    ("limit", "samples of a bundle; bytes that `bench` measures"),
+    ("merge", "parts of a bundle; the command that merges the results of jobs"),
+    ("out", "where the result is written; bytes that an item of a job writes, beside its `--in`"),
+    ("part", "which part of a bundle to pack; how much of the work `job measure` runs"),
+    ("payload", "`bench` measures several"),
+    ("size", "width and height of stored images; the side of the squares that `bench` decodes"),
+    ("to", "which kind of place to stage to; the file that `login` writes"),
+];
+
+#[test]
+fn a_flag_takes_the_same_value_in_every_verb() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/cli.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for line in page.lines() {
+        // `  -q, --quiet` and `      --jobs <N>`; what they mean is on the next line.
+        let (Some(before), Some(flag)) = (line.get(..6), line.get(6..)) else { continue };
+        let Some(flag) = flag.strip_prefix("--") else { continue };
+        if before.trim().is_empty() || before.ends_with(", ") {
+            let (name, value) = flag.split_once(' ').unwrap_or((flag, ""));
+            values.entry(name).or_default().insert(value);
+        }
+    }
+    assert!(values.len() > 150, "only {} flags were found", values.len());
+    let differ: Vec<&str> =
+        values.iter().filter(|(_, values)| values.len() > 1).map(|(name, _)| *name).collect();
+    let listed: Vec<&str> = OTHER_VALUES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(differ, listed, "{values:?}");
 }
 
 #[test]
