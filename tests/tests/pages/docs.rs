@@ -1,5 +1,5 @@
 //! The shell blocks of `docs`, each page in a folder of its own, below the session of README.md:
-//! its photographs, its bundle, its federation.
+//! with its federation, and photographs and a bundle of them.
 
 use std::fs;
 use std::path::Path;
