@@ -68,6 +68,9 @@ pub const TRAIN: Artifact =
 /// The tutorial of scenes.
 pub const EARTH: Artifact =
     Artifact::new((EARTH_PACKAGE, "tutorials/earth"), "bin", "gular-earth", &["torch"]);
+/// The shortest trainer.
+pub const MINIMAL: Artifact =
+    Artifact::new((MINIMAL_PACKAGE, "tutorials/minimal"), "bin", "gular-minimal", &["torch"]);
 /// The benchmarks.
 pub const BENCH: Artifact =
     Artifact::new(("xtask-bench", "xtask/bench"), "bin", "xtask-bench", &[]);

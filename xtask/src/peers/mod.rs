@@ -171,8 +171,8 @@ impl Surroundings {
     fn prepare(workspace: &Workspace, ready: &Ready) -> Result<Self> {
         let home = workspace.target.join("peers");
         let venv = venv::prepare(workspace, &home)?;
-        let programs = [&cargo::TRAIN, &cargo::EARTH];
-        let [train, earth] = cargo::build(workspace, ready, Set::Torch, programs)?;
+        let programs = [&cargo::TRAIN, &cargo::EARTH, &cargo::MINIMAL];
+        let [train, earth, minimal] = cargo::build(workspace, ready, Set::Torch, programs)?;
         let programs = [
             &cargo::GULAR,
             &cargo::PRINT_BATCHES,
@@ -194,6 +194,7 @@ impl Surroundings {
         let variables = BTreeMap::from([
             ("GULAR_BIN", gular.into_os_string()),
             ("GULAR_EARTH_BIN", with_libtorch(&earth, ready, &home)?.into_os_string()),
+            ("GULAR_MINIMAL_BIN", with_libtorch(&minimal, ready, &home)?.into_os_string()),
             ("GULAR_TRAIN_BIN", with_libtorch(&train, ready, &home)?.into_os_string()),
             ("GULAR_PEER_EXAMPLES", examples.into()),
             ("GULAR_PYTHON", package.into_os_string()),
