@@ -218,10 +218,9 @@ impl Words<'_> {
                 let others: Vec<&str> = others.collect();
                 let equals = match others.len() {
                     0 => String::new(),
-                    _ => format!(
-                        "; as fast, within the noise between rounds: {}",
-                        others.join(", ")
-                    ),
+                    _ => {
+                        format!("; as fast, within the noise between rounds: {}", others.join(", "))
+                    }
                 };
                 format!("The fastest envelope is {}{equals} ({range} over all).", fastest.0)
             }

@@ -60,8 +60,9 @@ impl Packed {
         let start = labels_at(batch.images().len());
         let bytes = start + labels.len();
         let room = batch.image_memory().len();
-        let too_small =
-            || Error::Tensors { reason: format!("a batch needs {bytes} bytes, but its buffer has {room}") };
+        let too_small = || Error::Tensors {
+            reason: format!("a batch needs {bytes} bytes, but its buffer has {room}"),
+        };
         batch
             .image_memory_mut()
             .get_mut(start..bytes)
