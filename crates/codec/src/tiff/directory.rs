@@ -29,6 +29,11 @@ impl Order {
             Self::Little => bytes.iter().rev().fold(0, shifted),
         }
     }
+
+    /// An unsigned integer of 2 bytes.
+    fn short(self, bytes: &[u8]) -> u16 {
+        u16::try_from(self.number(bytes)).unwrap_or(u16::MAX)
+    }
 }
 
 /// The first directory.
@@ -45,13 +50,33 @@ struct Entry {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The value, or where it is.
+    /// The value, if it fits.
     value: [u8; 8],
     /// How many bytes of `value` there are.
     room: usize,
+    /// Where a value is that does not fit.
+    place: u64,
 }
 
 impl Entry {
+    /// Of a file with 32-bit places.
+    fn classic(order: Order, entry: [u8; 12]) -> Self {
+        let [tag, kind] = [&entry[..2], &entry[2..4]].map(|bytes| order.short(bytes));
+        let [count, place] = [&entry[4..8], &entry[8..]].map(|bytes| order.number(bytes));
+        let mut value = [0; 8];
+        value[..4].copy_from_slice(&entry[8..]);
+        Self { tag, kind, count, value, room: 4, place }
+    }
+
+    /// Of a BigTIFF.
+    fn big(order: Order, entry: [u8; 20]) -> Self {
+        let [tag, kind] = [&entry[..2], &entry[2..4]].map(|bytes| order.short(bytes));
+        let [count, place] = [&entry[4..12], &entry[12..]].map(|bytes| order.number(bytes));
+        let mut value = [0; 8];
+        value.copy_from_slice(&entry[12..]);
+        Self { tag, kind, count, value, room: 8, place }
+    }
+
     fn element(&self) -> Option<u64> {
         Some(match self.kind {
             1 | 2 | 6 | 7 => 1,
@@ -66,44 +91,31 @@ impl Entry {
 impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
     pub(super) fn read(source: &'a S) -> Result<Self, Error> {
         let len = source.len_bytes().map_err(|e| io(&e, 0))?;
-        let bytes = |offset: u64, n: usize| {
-            let mut bytes = [0; 16];
-            let part = &mut bytes[..n];
-            source.read_at(offset, part).map_err(|e| io(&e, offset))?;
-            Ok::<_, Error>(bytes)
-        };
-        let head = bytes(0, 8)?;
+        let head: [u8; 8] = array(source, 0)?;
         let order = match &head[..2] {
             b"II" => Order::Little,
             b"MM" => Order::Big,
             _ => return Err(corrupt("it begins with neither `II` nor `MM`")),
         };
         let (big, at) = match order.number(&head[2..4]) {
-            42 => (false, order.number(&head[4..8])),
-            43 => (true, order.number(&bytes(8, 8)?[..8])),
+            42 => (false, order.number(&head[4..])),
+            43 => (true, order.number(&array::<8, _>(source, 8)?)),
             other => return Err(corrupt(format!("its version is {other}, expected 42 or 43"))),
         };
-        let (of_count, of_entry, room) = if big { (8, 20, 8) } else { (2, 12, 4) };
-        let count = order.number(&bytes(at, of_count)?[..of_count]);
+        let (count, of_count, of_entry) = match big {
+            true => (order.number(&array::<8, _>(source, at)?), 8, 20),
+            false => (order.number(&array::<2, _>(source, at)?), 2, 12),
+        };
         if count > MOST_ENTRIES {
             return Err(corrupt(format!("its directory at byte {at} has {count} entries")));
         }
         let mut entries = Vec::new();
         for i in 0..count {
-            let at = at.checked_add(of_count as u64 + i * of_entry as u64);
+            let at = at.checked_add(of_count + i * of_entry);
             let at = at.ok_or_else(|| corrupt("its directory is past its end"))?;
-            let mut entry = [0; 20];
-            source.read_at(at, &mut entry[..of_entry]).map_err(|e| io(&e, at))?;
-            let field = |from: usize, n: usize| order.number(&entry[from..from + n]);
-            let mut value = [0; 8];
-            value[..room].copy_from_slice(&entry[4 + room..4 + 2 * room]);
-            let narrow = |n: u64| u16::try_from(n).unwrap_or(u16::MAX);
-            entries.push(Entry {
-                tag: narrow(field(0, 2)),
-                kind: narrow(field(2, 2)),
-                count: field(4, room),
-                value,
-                room,
+            entries.push(match big {
+                true => Entry::big(order, array(source, at)?),
+                false => Entry::classic(order, array(source, at)?),
             });
         }
         Ok(Self { source, len, order, entries })
@@ -128,7 +140,7 @@ impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
         match entry.value.get(..bytes).filter(|_| bytes <= entry.room) {
             Some(value) => data.copy_from_slice(value),
             None => {
-                let at = self.order.number(&entry.value[..entry.room]);
+                let at = entry.place;
                 self.source.read_at(at, &mut data).map_err(|e| io(&e, at))?;
             }
         }
@@ -171,6 +183,13 @@ impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
     pub(super) fn bytes(&self, tag: u16) -> Result<Option<Vec<u8>>, Error> {
         self.entry(tag).map(|entry| self.data(entry).map(|(data, _)| data)).transpose()
     }
+}
+
+/// The bytes from `at` on.
+fn array<const N: usize, S: Positioned + ?Sized>(source: &S, at: u64) -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    source.read_at(at, &mut bytes).map_err(|e| io(&e, at))?;
+    Ok(bytes)
 }
 
 pub(super) fn corrupt(detail: impl Into<String>) -> Error {

@@ -54,8 +54,9 @@ fn transform<S: Positioned + ?Sized>(
     of: &Directory<'_, S>,
     is_point: bool,
 ) -> Result<Option<[f64; 6]>, Error> {
-    let found = if let Some(m) = of.doubles(34_264)?.filter(|m| m.len() == 16) {
-        Some([m[3], m[0], m[1], m[7], m[4], m[5]])
+    let matrix = of.doubles(34_264)?.filter(|matrix| matrix.len() == 16);
+    let found = if let Some(&[a, b, _, x, d, e, _, y, ..]) = matrix.as_deref() {
+        Some([x, a, b, y, d, e])
     } else {
         let (scale, tie) = (of.doubles(33_550)?, of.doubles(33_922)?);
         match (scale.as_deref(), tie.as_deref()) {
@@ -85,8 +86,8 @@ impl Keys {
         Ok(Self { keys, texts: of.text(34_737)?.unwrap_or_default() })
     }
 
-    fn find(&self, id: u64) -> Option<&[u64]> {
-        self.keys.chunks_exact(4).skip(1).find(|key| key[0] == id)
+    fn find(&self, id: u64) -> Option<&[u64; 4]> {
+        self.keys.as_chunks().0.iter().skip(1).find(|key| key[0] == id)
     }
 
     fn number(&self, id: u64) -> Option<u64> {

@@ -12,6 +12,9 @@
 //! An own reader because of what it is for: the `tiff` crate knows colours and not bands, reads no
 //! windows across tiles, and has no sparse files. Decompressing is left to libraries.
 
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
+
 mod directory;
 mod geo;
 mod layout;

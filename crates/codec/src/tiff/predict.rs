@@ -32,10 +32,12 @@ fn add_up<const B: usize>(
         3 => add_pixels::<B, 3>(numbers, add),
         4 => add_pixels::<B, 4>(numbers, add),
         _ => {
-            for at in (samples..numbers.len()).step_by(samples) {
-                let (before, now) = numbers.split_at_mut(at);
-                let before = &before[at - samples..];
-                now.iter_mut().zip(before).for_each(|(now, before)| *now = add(*now, *before));
+            let mut pixels = numbers.chunks_mut(samples);
+            let Some(mut before) = pixels.next() else { return };
+            for now in pixels {
+                let both = now.iter_mut().zip(before.iter());
+                both.for_each(|(now, before)| *now = add(*now, *before));
+                before = now;
             }
         }
     }
@@ -73,8 +75,9 @@ fn gather<const B: usize>(row: &mut [u8], planes: &[u8]) {
     if numbers.is_empty() {
         return;
     }
-    for (place, plane) in planes.chunks_exact(numbers.len()).take(B).enumerate() {
-        numbers.iter_mut().zip(plane).for_each(|(number, byte)| number[B - 1 - place] = *byte);
+    for (place, plane) in (0..B).rev().zip(planes.chunks_exact(numbers.len())) {
+        let places = numbers.iter_mut().filter_map(|number| number.get_mut(place));
+        places.zip(plane).for_each(|(place, byte)| *place = *byte);
     }
 }
 

@@ -98,7 +98,7 @@ impl Tiff {
                     samples
                 }
             };
-            self.copy(&samples, &chunk, window, out);
+            self.copy(&samples, &chunk, window, out)?;
         }
         Ok(())
     }
@@ -111,7 +111,12 @@ impl Tiff {
     }
 
     fn is_hole(&self, at: usize) -> bool {
-        self.offsets[at] == 0 || self.lengths[at] == 0
+        self.place(at).is_some_and(|(offset, length)| offset == 0 || length == 0)
+    }
+
+    /// Where chunk `at` begins, and how long it is.
+    fn place(&self, at: usize) -> Option<(u64, u64)> {
+        Some((*self.offsets.get(at)?, *self.lengths.get(at)?))
     }
 
     fn touched(&self, window: Rect) -> impl Iterator<Item = Touched> + '_ {
@@ -159,7 +164,8 @@ impl Tiff {
         let size = (self.chunk.0, rows);
         let bytes = self.number.bytes();
         let line = size.0 as usize * self.samples();
-        let (offset, length) = (self.offsets[at], self.lengths[at]);
+        let place = self.place(at);
+        let (offset, length) = place.ok_or_else(|| corrupt(format!("chunk {at} is missing")))?;
         if self.is_hole(at) {
             self.fill(out);
             return Ok(());
@@ -183,11 +189,13 @@ impl Tiff {
             chunks.scratch.resize(unpacked, 0);
             self.compression.unpack(packed, size, &mut chunks.scratch)?;
             let rows = chunks.scratch.chunks_exact(packed_line);
-            let bits = usize::from(self.bits);
+            // 1, 2 or 4: none begins in one byte and ends in the next.
+            let bits = self.bits;
             for (row, out) in rows.zip(out.chunks_exact_mut(line)) {
-                for (i, value) in out.iter_mut().enumerate() {
-                    let shift = 8 - bits - i * bits % 8;
-                    *value = (row[i * bits / 8] >> shift) & ((1 << bits) - 1);
+                for (byte, values) in row.iter().zip(out.chunks_mut(usize::from(8 / bits))) {
+                    for (value, shift) in values.iter_mut().zip((0..8).step_by(bits.into()).rev()) {
+                        *value = (byte >> shift) & ((1 << bits) - 1);
+                    }
                 }
             }
             return Ok(());
@@ -221,7 +229,13 @@ impl Tiff {
     }
 
     /// Copies what a chunk and the window share.
-    fn copy(&self, samples: &[u8], chunk: &Touched, window: Rect, out: &mut [u8]) {
+    fn copy(
+        &self,
+        samples: &[u8],
+        chunk: &Touched,
+        window: Rect,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
         let Touched { plane, corner, rows, .. } = *chunk;
         let first = (corner.0.max(window.x), corner.1.max(window.y));
         let end_x = corner.0.saturating_add(self.chunk.0).min(window.x + window.width);
@@ -234,8 +248,10 @@ impl Tiff {
             let from = (row + (first.0 - corner.0) as usize) * from_pixel;
             let line = (y - window.y) as usize * window.width as usize;
             let to = (line + (first.0 - window.x) as usize) * to_pixel;
-            let from = &samples[from..from + n * from_pixel];
-            let to = &mut out[to..to + n * to_pixel];
+            let from = samples.get(from..from + n * from_pixel);
+            let (Some(from), Some(to)) = (from, out.get_mut(to..to + n * to_pixel)) else {
+                return Err(corrupt(format!("chunk {} does not reach row {y}", chunk.at)));
+            };
             if from_pixel == to_pixel {
                 to.copy_from_slice(from);
             } else {
@@ -248,6 +264,7 @@ impl Tiff {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -78,9 +78,10 @@ impl Compression {
                 let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(order, 8);
                 let (mut from, mut at) = (packed, 0);
                 while at < wanted {
-                    let step = decoder.decode_bytes(from, &mut out[at..]);
+                    let room = out.get_mut(at..).unwrap_or_default();
+                    let step = decoder.decode_bytes(from, room);
                     let status = step.status.map_err(|e| corrupt(format!("a chunk's LZW: {e}")))?;
-                    from = &from[step.consumed_in..];
+                    from = from.get(step.consumed_in..).unwrap_or_default();
                     at += step.consumed_out;
                     let is_stuck = step.consumed_in == 0 && step.consumed_out == 0;
                     if is_stuck || matches!(status, weezl::LzwStatus::Done) {
@@ -132,29 +133,29 @@ fn read_all(from: &mut dyn std::io::Read, out: &mut [u8]) -> Result<(), Error> {
 
 /// Unpacks runs and literals; how many bytes came out.
 fn pack_bits(mut packed: &[u8], out: &mut [u8]) -> usize {
-    let mut at = 0;
-    while let (Some((head, rest)), true) = (packed.split_first(), at < out.len()) {
+    let wanted = out.len();
+    let mut room = out;
+    while let (Some((head, rest)), false) = (packed.split_first(), room.is_empty()) {
         packed = rest;
-        let room = out.len() - at;
         match *head {
             128 => {}
             literals @ 0..128 => {
-                let n = (usize::from(literals) + 1).min(packed.len());
-                let kept = n.min(room);
-                out[at..at + kept].copy_from_slice(&packed[..kept]);
-                packed = &packed[n..];
-                at += kept;
+                let (from, rest) = packed.split_at((usize::from(literals) + 1).min(packed.len()));
+                packed = rest;
+                let (to, left) = room.split_at_mut(from.len().min(room.len()));
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                room = left;
             }
             run => {
                 let Some((value, rest)) = packed.split_first() else { break };
                 packed = rest;
-                let n = (257 - usize::from(run)).min(room);
-                out[at..at + n].fill(*value);
-                at += n;
+                let (to, left) = room.split_at_mut((257 - usize::from(run)).min(room.len()));
+                to.fill(*value);
+                room = left;
             }
         }
     }
-    at
+    wanted - room.len()
 }
 
 /// Chunks of JPEG lack the tables that all of them share, and say nothing of their colours: the
@@ -202,8 +203,11 @@ fn jpeg_chunk(start: &[u8], packed: &[u8], size: (u32, u32), out: &mut [u8]) -> 
     jpeg::decode(JpegBackend::default(), &file, &frame, whole, 1, false, &mut rgb)
         .map_err(in_chunk)?;
     match channels {
-        3 => out.copy_from_slice(&rgb[..out.len()]),
-        _ => out.iter_mut().zip(rgb.chunks_exact(3)).for_each(|(grey, pixel)| *grey = pixel[0]),
+        3 => {
+            let rgb = rgb.get(..out.len());
+            out.copy_from_slice(rgb.ok_or_else(|| corrupt("a chunk of JPEG is too short"))?);
+        }
+        _ => out.iter_mut().zip(rgb.as_chunks().0).for_each(|(grey, [red, _, _])| *grey = *red),
     }
     Ok(())
 }

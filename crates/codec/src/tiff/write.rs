@@ -59,9 +59,9 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
         let pixel = u64::from(bands) * number.bytes() as u64;
         let bytes = u64::from(size.0) * u64::from(size.1);
         let big = bytes.saturating_mul(pixel) > MOST_CLASSIC;
-        let at = if big { 16 } else { 8 };
-        out.write_all(&[0; 16][..at])?;
-        let at = at as u64;
+        let head: &[u8] = if big { &[0; 16] } else { &[0; 8] };
+        out.write_all(head)?;
+        let at = head.len() as u64;
         let (rows, strips) = (Vec::new(), Vec::new());
         Ok(Self { out, big, size, bands, number, geo, packing, rows, written: 0, at, strips })
     }
@@ -128,7 +128,7 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
         }
         if !self.at.is_multiple_of(8) {
             let gap = 8 - self.at % 8;
-            self.out.write_all(&[0; 8][..usize::try_from(gap).unwrap_or(0)])?;
+            self.out.write_all(&vec![0; usize::try_from(gap).unwrap_or(0)])?;
             self.at += gap;
         }
         let directory = self.directory();
@@ -247,7 +247,9 @@ fn subtract<const B: usize>(
 ) {
     let numbers = row.as_chunks_mut::<B>().0;
     for at in (samples..numbers.len()).rev() {
-        numbers[at] = less(numbers[at], numbers[at - samples]);
+        if let Some([before, .., now]) = numbers.get_mut(at - samples..=at) {
+            *now = less(*now, *before);
+        }
     }
 }
 
@@ -304,9 +306,10 @@ impl Tags {
     /// The directory as it is at byte `at`, and behind it what is too long for its entries.
     fn finish(self, at: u64) -> Vec<u8> {
         let (of_count, of_entry, room) = if self.big { (8, 20, 8) } else { (2, 12, 4) };
-        let word = |n: u64| n.to_le_bytes()[..room].to_vec();
+        let word = |n: u64| n.to_le_bytes().into_iter().take(room);
         let length = of_count + of_entry * self.tags.len() + room;
-        let mut out = (self.tags.len() as u64).to_le_bytes()[..of_count].to_vec();
+        let count = self.tags.len() as u64;
+        let mut out: Vec<u8> = count.to_le_bytes().into_iter().take(of_count).collect();
         let mut behind = Vec::new();
         for (tag, kind, count, mut data) in self.tags {
             out.extend(tag.to_le_bytes());
