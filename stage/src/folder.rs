@@ -282,6 +282,7 @@ impl Gate<'_> {
     /// Gives the copy its name.
     pub(super) fn finish(&self, name: &str) -> Result<(), Error> {
         let (part, whole) = (self.folder.part(name), self.folder.whole(name));
+        // Not synced: a copy that outlives a crash is a kept one, and `set_keep` syncs all of it.
         fs::rename(&part, &whole).map_err(|e| Error::io("rename to", &whole, e))?;
         remove_file(&self.folder.making(name))
     }

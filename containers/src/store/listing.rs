@@ -116,6 +116,7 @@ impl Store {
         File::create_new(&part)
             .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
             .map_err(Error::io("write", &part))?;
+        // Not synced: without the name after a crash, the archive is unpacked again.
         match fs::rename(temp.path(), &dir) {
             Ok(()) => drop(temp.keep()),
             // Somebody else was quicker, with the same.

@@ -96,6 +96,16 @@ pub fn persist_read_only(file: &File, from: &Path, to: &Path) -> Result<(), Erro
     sync_folder(folder_of(to))
 }
 
+/// Gives a file or folder the name `to` and syncs the folder of that name. What is in it must be
+/// on the disk already.
+///
+/// # Errors
+/// Then nothing was renamed, unless only the folder's fsync failed.
+pub fn rename_synced(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(|e| Error::new("rename to", to, e))?;
+    sync_folder(folder_of(to))
+}
+
 /// Writes `bytes` to `path` under a temporary name, then renames.
 ///
 /// # Errors
@@ -213,6 +223,20 @@ mod tests {
         fs::remove_dir_all(&to).unwrap();
         persist_read_only(&file, &part, &to).unwrap();
         assert_eq!((fs::read_to_string(&to).unwrap().as_str(), mode(&to)), ("whole", 0o444));
+        assert_eq!(names(dir.path()), ["to"]);
+    }
+
+    #[test]
+    fn a_folder_is_renamed_or_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let [part, to] = ["part", "to"].map(|name| dir.path().join(name));
+        fs::create_dir_all(part.join("a")).unwrap();
+        fs::create_dir_all(to.join("full")).unwrap();
+        assert_eq!(rename_synced(&part, &to).unwrap_err().action, "rename to");
+        assert!(part.join("a").exists());
+        fs::remove_dir_all(&to).unwrap();
+        rename_synced(&part, &to).unwrap();
+        assert_eq!(names(&to), ["a"]);
         assert_eq!(names(dir.path()), ["to"]);
     }
 

@@ -10,7 +10,7 @@ use gular_bundle::{
     Bundle, BundleNames, BundlePath, Field, FieldIdx, Index, Row, SAMPLES_NAME, SampleId, ShardIdx,
     Split, file_head, samples_header,
 };
-use gular_files::write_file;
+use gular_files::{rename_synced, write_file};
 
 use crate::Error;
 use crate::convert::conversion::Conversion;
@@ -166,7 +166,8 @@ pub(crate) fn finish(work: &Conversion<'_>) -> Result<u64, Error> {
             let made = work.out.state.join(SAMPLES_NAME);
             write_file(&made, list.as_bytes())?;
             let path = work.out.path.join(split.to_string()).join(SAMPLES_NAME);
-            fs::rename(&made, &path).map_err(|e| Error::io("rename to", &path, e))?;
+            // Before the folder of state goes, from which alone it could be made again.
+            rename_synced(&made, &path)?;
         }
     }
     for number in ShardIdx::first(manifest.shards.len()) {

@@ -105,9 +105,10 @@ impl Plan {
         Ok(header)
     }
 
-    /// Gives the file another name on the same file system.
+    /// Gives the file another name on the same file system, for good: without the plan a later
+    /// run could not tell whether the shards that it finds are of its own plan.
     pub(crate) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
-        std::fs::rename(&self.path, &path).map_err(|e| Error::io("rename to", &path, e))?;
+        gular_files::rename_synced(&self.path, &path)?;
         self.path = path;
         Ok(())
     }
