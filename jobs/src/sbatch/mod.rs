@@ -1,0 +1,9 @@
+//! Slurm's batch scripts: their `#SBATCH` lines, and the commands below.
+
+mod check;
+mod options;
+mod read;
+mod values;
+
+pub(crate) use check::check;
+pub(crate) use read::is_sbatch;

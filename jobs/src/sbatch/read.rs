@@ -1,0 +1,151 @@
+//! The `#SBATCH` lines of a script.
+
+use super::options::{MORE, OPTIONS, SHORT};
+use crate::finding::{Edit, FileFindings};
+use crate::script::shell::Script;
+
+/// One option of a `#SBATCH` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub(super) line: usize,
+    /// The long name.
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Header {
+    pub(super) settings: Vec<Setting>,
+    /// The first line that is a command.
+    pub(super) first_command: usize,
+}
+
+impl Header {
+    pub(super) fn get(&self, name: &str) -> Option<&Setting> {
+        self.settings
+            .iter()
+            .rev()
+            .find(|setting| setting.name == name && setting.line < self.first_command)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.value.split('-').next()?.parse().ok()
+    }
+}
+
+/// Whether a text is a script for sbatch.
+pub(crate) fn is_sbatch(text: &str) -> bool {
+    text.starts_with("#!")
+        && text.lines().any(|line| line.starts_with("#SBATCH") || line.starts_with("# SBATCH"))
+}
+
+pub(super) fn header(lines: &[&str], script: &Script, report: &mut FileFindings) -> Header {
+    let first_command = script.commands.first().map_or(usize::MAX, |command| command.line);
+    let mut header = Header { first_command, ..Header::default() };
+    for (i, line) in lines.iter().enumerate() {
+        let n = i + 1;
+        let near = line.trim_start().trim_start_matches('#').trim_start().to_ascii_uppercase();
+        let written = line.strip_prefix("#SBATCH").filter(|rest| rest.starts_with([' ', '\t']));
+        let Some(rest) = written else {
+            let meant = line.trim_start().starts_with('#')
+                && near.starts_with("SBATCH -")
+                && !line.trim_start().starts_with("##");
+            let glued = line.starts_with("#SBATCH-");
+            if meant || glued {
+                let options = near.len() - "SBATCH".len();
+                let options = line.get(line.len() - options..).unwrap_or_default().trim_start();
+                report
+                    .error("sbatch-comment", n, [
+                        "this line is a comment, not an option",
+                        "sbatch reads only lines that begin with `#SBATCH `: the option has no effect",
+                        "write `#SBATCH ` at the beginning of the line",
+                    ])
+                    .edit = Some(Edit { line: n, count: 1, lines: vec![format!("#SBATCH {options}")] });
+            }
+            continue;
+        };
+        if n > first_command {
+            let what =
+                format!("`{}` comes after the first command, in line {first_command}", line.trim());
+            report.error(
+                "sbatch-late",
+                n,
+                [
+                    &what,
+                    "sbatch stops reading options at the first command, so this option has no effect",
+                    "move the line above all commands",
+                ],
+            );
+        }
+        options(n, rest, &mut header, report, line);
+    }
+    header
+}
+
+/// The options of one line.
+fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings, raw: &str) {
+    let text = text.split(" #").next().unwrap_or_default();
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let (name, value) = if let Some(long) = word.strip_prefix("--") {
+            let (name, value) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            (name.to_owned(), value.map(str::to_owned))
+        } else if let Some(letter) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
+            let value = word
+                .get(1 + letter.len_utf8()..)
+                .filter(|value| !value.is_empty())
+                .map(str::to_owned);
+            match SHORT.iter().find(|(short, _)| *short == letter) {
+                Some((_, name)) => ((*name).to_owned(), value),
+                None if matches!(letter, 'I' | 'Q' | 'v' | 'W' | 'h' | 'V' | 'S') => continue,
+                None => (word.to_owned(), value),
+            }
+        } else {
+            let what = format!("`{word}` does not belong to an option");
+            report.error(
+                "sbatch-option",
+                n,
+                [
+                    &what,
+                    "sbatch ignores this word and the words after it, or refuses the script",
+                    "write `--option=value`",
+                ],
+            );
+            return;
+        };
+        let value = value
+            .or_else(|| words.next_if(|next| !next.starts_with('-')).map(str::to_owned))
+            .unwrap_or_default();
+        // An unambiguous beginning is enough for sbatch.
+        let known = || OPTIONS.iter().chain(&MORE);
+        let beginnings = known().filter(|option| option.starts_with(&name)).count();
+        if !known().any(|option| *option == name) && beginnings != 1 {
+            let near = known().min_by_key(|option| strsim::damerau_levenshtein(option, &name));
+            let most = if name.len() < 6 { 1 } else { 2 };
+            let near = near.filter(|option| strsim::damerau_levenshtein(option, &name) <= most);
+            let longer: Vec<String> = known()
+                .filter(|option| option.starts_with(&name) && name.len() > 2)
+                .map(|option| format!("`--{option}`"))
+                .collect();
+            let near = near.filter(|_| longer.is_empty());
+            let what = format!("sbatch has no option `{name}`");
+            let fix = match near {
+                _ if !longer.is_empty() => format!("write one of {}", longer.join(", ")),
+                Some(near) => format!("write `--{near}`"),
+                None => "see `man sbatch`".to_owned(),
+            };
+            report.error("sbatch-option", n, [&what, "sbatch refuses the script", &fix]).edit =
+                near.filter(|_| word.starts_with("--")).map(|near| Edit {
+                    line: n,
+                    count: 1,
+                    lines: vec![raw.replacen(&name, near, 1)],
+                });
+        }
+        header.settings.push(Setting {
+            line: n,
+            name,
+            value: value.trim_matches(['"', '\'']).to_owned(),
+        });
+    }
+}

@@ -1,0 +1,227 @@
+//! Values of options, each by itself.
+
+use super::read::{Header, Setting};
+use crate::disk::{Disk, below};
+use crate::finding::{Edit, FileFindings};
+use crate::units::{slurm_bytes, slurm_seconds};
+
+/// Minutes that were probably meant as hours.
+const LIKE_HOURS: [u64; 13] = [1, 2, 3, 4, 6, 8, 12, 24, 36, 48, 72, 96, 168];
+
+/// Values of options.
+pub(super) fn settings(
+    header: &Header,
+    lines: &[&str],
+    disk: &dyn Disk,
+    folder: &str,
+    report: &mut FileFindings,
+) {
+    for setting in &header.settings {
+        let Setting { line, name, value } = setting;
+        let raw = lines.get(line - 1).copied().unwrap_or_default();
+        if value.contains('$') || value.starts_with('~') {
+            let what = format!("`{value}` is not expanded");
+            report.error("sbatch-variable", *line, [
+                &what,
+                "no shell expands `#SBATCH` lines: the text is taken literally, such as a folder named `$HOME`",
+                "write the value itself; use %x (name), %j (job) or %a (array); or give the option to the command `sbatch`",
+            ]);
+            continue;
+        }
+        match name.as_str() {
+            "mem" | "mem-per-cpu" | "mem-per-gpu" => match slurm_bytes(value) {
+                None => {
+                    let what = format!("`--{name}={value}` is not a size");
+                    report.error(
+                        "unit",
+                        *line,
+                        [
+                            &what,
+                            "sbatch refuses the script",
+                            "write a whole number and K, M, G or T",
+                        ],
+                    );
+                }
+                Some(bytes)
+                    if bytes > 0
+                        && bytes < 256 << 20
+                        && value.chars().all(|c| c.is_ascii_digit()) =>
+                {
+                    let what = format!("`--{name}={value}` is {value} MB");
+                    report
+                        .error(
+                            "unit",
+                            *line,
+                            [
+                                &what,
+                                "the job is killed as soon as it uses more",
+                                &format!("write {value}G"),
+                            ],
+                        )
+                        .edit = Some(Edit {
+                        line: *line,
+                        count: 1,
+                        lines: vec![raw.replacen(value, &format!("{value}G"), 1)],
+                    });
+                }
+                Some(_) => {}
+            },
+            "time" => match slurm_seconds(value) {
+                None => {
+                    let what = format!("`--time={value}` is not a time");
+                    report.error(
+                        "unit",
+                        *line,
+                        [
+                            &what,
+                            "sbatch refuses the script",
+                            "write minutes, H:MM:SS or D-HH:MM:SS",
+                        ],
+                    );
+                }
+                Some(seconds)
+                    if seconds > 0
+                        && seconds < 600
+                        && value.split(':').count() == 2
+                        && !value.contains('-') =>
+                {
+                    let what = format!(
+                        "`--time={value}` is {seconds} seconds: Slurm reads it as minutes and seconds"
+                    );
+                    report.warning(
+                        "unit",
+                        *line,
+                        [
+                            &what,
+                            "Slurm reads two numbers as minutes and seconds, not as hours and minutes",
+                            &format!("write {value}:00 for hours and minutes"),
+                        ],
+                    );
+                }
+                Some(seconds)
+                    if value.chars().all(|c| c.is_ascii_digit())
+                        && LIKE_HOURS.contains(&(seconds / 60)) =>
+                {
+                    let minutes = seconds / 60;
+                    let what = format!("`--time={value}` is {value} minutes");
+                    report.warning(
+                        "unit",
+                        *line,
+                        [
+                            &what,
+                            "Slurm stops the job after that time",
+                            &format!(
+                                "write `{value}:00:00` for hours, for minutes `{:02}:{:02}:00`",
+                                minutes / 60,
+                                minutes % 60
+                            ),
+                        ],
+                    );
+                }
+                Some(_) => {}
+            },
+            "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "gpus-per-node" => {
+                let number = value.rsplit(':').next().unwrap_or_default();
+                if number.split('-').any(|part| part.parse::<u64>().is_err()) {
+                    let what = format!("`--{name}={value}` is not a number");
+                    report.error(
+                        "bad-value",
+                        *line,
+                        [&what, "sbatch refuses the script", "write a whole number"],
+                    );
+                }
+            }
+            "output" | "error" => {
+                let Some((parent, _)) = value
+                    .rsplit_once('/')
+                    .filter(|(parent, _)| !parent.is_empty() && !parent.contains('%'))
+                else {
+                    continue;
+                };
+                if !disk.exists(&below(folder, parent)) {
+                    let what = format!("the folder `{parent}` does not exist");
+                    report.error("missing-folder", *line, [
+                        &what,
+                        "Slurm makes no folders: the job fails at once, with no output that says why",
+                        &format!("run `mkdir -p {parent}` before you submit the job"),
+                    ]);
+                }
+            }
+            _ => {}
+        }
+    }
+    if header.get("time").is_none() {
+        let line = header.settings.first().map_or(1, |setting| setting.line);
+        report.warning("no-request", line, [
+            "`--time` is not set",
+            "the partition's default applies: often an hour or less, or the maximum, which waits longest",
+            "set `--time`, and let the program save before that time",
+        ]);
+    }
+}
+
+/// Values with a form of their own.
+pub(super) fn values(header: &Header, report: &mut FileFindings) {
+    for Setting { line, name, value } in &header.settings {
+        let fault = match name.as_str() {
+            "array" if !is_array(value) => {
+                "write numbers and ranges: `1-16`, `1,3,7`, `0-15%4` for four at a time"
+            }
+            "gres" if !is_gres(value) => "write `gpu:4`, or with a type `gpu:a100:4`",
+            _ => continue,
+        };
+        let what = format!("`--{name}={value}` cannot be read");
+        report.error("bad-value", *line, [&what, "sbatch refuses the script", fault]);
+    }
+}
+
+/// `0-15`, `1,3,7`, `0-99:10%4`
+fn is_array(value: &str) -> bool {
+    let numbers = value.split('%').next().unwrap_or_default();
+    let numbers = numbers.trim_start_matches('[').trim_end_matches(']');
+    let number = |text: &str| text.parse::<u32>().ok();
+    let is_range = |text: &str| {
+        let (range, step) = text.split_once(':').unwrap_or((text, "1"));
+        match range.split_once('-') {
+            Some((first, last)) => {
+                number(first).zip(number(last)).is_some_and(|(first, last)| first <= last)
+                    && number(step).is_some()
+            }
+            None => number(range).is_some() && !text.contains(':'),
+        }
+    };
+    numbers.split(',').all(is_range)
+}
+
+/// `gpu`, `gpu:4`, `gpu:a100:4`, `gpu:1,nvme:2`
+fn is_gres(value: &str) -> bool {
+    let is_name = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+    };
+    value.eq_ignore_ascii_case("none")
+        || value.split(',').all(|part| {
+            part.split('(').next().unwrap_or_default().split(':').count() <= 3
+                && part.split('(').next().unwrap_or_default().split(':').all(is_name)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_an_array_and_of_devices_are_read() {
+        for right in ["0-15", "1,3,7", "0-99:10%4", "5", "1-4%2,6", "[1-4]"] {
+            assert!(is_array(right), "{right}");
+        }
+        for wrong in ["", "1..4", "0:15", "a", "1-", "4-1", "1 - 4"] {
+            assert!(!is_array(wrong), "{wrong}");
+        }
+        for right in ["gpu", "gpu:4", "gpu:a100:4", "gpu:1(S:0-1),nvme:2", "none"] {
+            assert!(is_gres(right), "{right}");
+        }
+        for wrong in ["gpu=4", "gpu:", "gpu:a:b:1", "", "gpu: 4"] {
+            assert!(!is_gres(wrong), "{wrong}");
+        }
+    }
+}
