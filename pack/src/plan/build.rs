@@ -4,31 +4,25 @@
 //! neighbours; then by split and order, which is the order of the file.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_bundle::{BundlePath, Digest, Field, Payload, Split};
-use gular_codec::Fit;
+use gular_bundle::{BundlePath, Field, Split};
 
-use super::file::{FORMAT, Plan, PlanShard, VERSION};
-use crate::beside::{Beside, FilesOf};
-use crate::error::{BadInput, BadInputs};
-use crate::labels::{BOXES, Join, Joined, Names, Said, Table, TableColumns, hot_classes};
+use super::classes::unknown_class;
+use super::file::Plan;
+use super::options::{check_boxes, check_options};
+use super::write::{Content, write};
+use crate::beside::Beside;
+use crate::error::BadInputs;
+use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
 use crate::pack_report::StoredSplit;
 use crate::payload::{Depths, Recipe};
-use crate::scan::{Scan, place};
+use crate::scan::place;
 use crate::scenes;
-use crate::sort::{Sorted, Sorter};
+use crate::sort::Sorter;
 use crate::source::Source;
-use crate::{
-    Classes, Error, Inputs, Labels, OnBadInput, PackOrder, PlanOptions, TileOptions, Unlabelled,
-};
-
-/// Below this, sorting is all reading and writing.
-const LEAST_MEMORY: usize = 1 << 20;
+use crate::{Error, Labels, OnBadInput, PackOrder, PlanOptions, Unlabelled};
 
 /// Gathers keys, then writes the plan.
 #[derive(Debug)]
@@ -278,16 +272,16 @@ impl Joining {
 
 /// What a table made of the plan, beside its samples' values.
 #[derive(Debug, Default)]
-struct FromTable {
-    labelled: bool,
+pub(super) struct FromTable {
+    pub(super) labelled: bool,
     /// Whether the first of `fields` says of which classes a sample is.
-    several: bool,
-    columns: Option<TableColumns>,
-    fields: Vec<Field>,
-    split_stored: Option<StoredSplit>,
-    left_out: Vec<(String, String)>,
-    unlabelled: Names,
-    unused: Names,
+    pub(super) several: bool,
+    pub(super) columns: Option<TableColumns>,
+    pub(super) fields: Vec<Field>,
+    pub(super) split_stored: Option<StoredSplit>,
+    pub(super) left_out: Vec<(String, String)>,
+    pub(super) unlabelled: Names,
+    pub(super) unused: Names,
 }
 
 /// A sample between the two sorts.
@@ -331,7 +325,7 @@ impl<'a> Record<'a> {
     }
 }
 
-fn damaged_record() -> std::io::Error {
+pub(super) fn damaged_record() -> std::io::Error {
     std::io::Error::other("a record is damaged")
 }
 
@@ -363,19 +357,6 @@ pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool) -> Result<(), Error> {
     Ok(())
 }
 
-fn unknown_class(key: &str, class: &str, options: &PlanOptions, classes: &[String]) -> Error {
-    Error::UnknownClass {
-        path: key.to_owned(),
-        class: class.to_owned(),
-        list: match &options.classes {
-            Some(Classes::File(path)) => path.display().to_string(),
-            Some(Classes::Names(_)) => "the list of classes".to_owned(),
-            None => "the source".to_owned(),
-        },
-        n: classes.len(),
-    }
-}
-
 /// A number that depends on purpose, seed and key alone, so that a key keeps
 /// its split and its place when other files come and go.
 pub(crate) fn hash(purpose: &[u8], seed: u64, key: &str) -> u64 {
@@ -402,186 +383,6 @@ pub(crate) fn split_by(key: &str, seed: u64, fractions: &[(Split, f64)]) -> Spli
     fractions.last().map_or(Split::Train, |(split, _)| *split)
 }
 
-/// Whether the options make sense together.
-pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
-    options.payload.check()?;
-    if options.shard_bytes < 1 << 20 {
-        return Err(Error::Option(format!(
-            "the shard size is {} bytes, expected at least 1 MiB",
-            options.shard_bytes
-        )));
-    }
-    if let Some(tile) = options.tile {
-        check_tile(tile, options)?;
-    }
-    let of_rows = matches!(options.inputs, Inputs::Pixels { .. });
-    let by_column = matches!(options.labels, Labels::Column(_));
-    if by_column != of_rows && (by_column || options.labels != Labels::None) {
-        let text = match of_rows {
-            true => {
-                "the labels of a table of pixels must be in a column of the same table, or be left out"
-            }
-            false => "a column of labels can only be given for a table of pixels",
-        };
-        return Err(Error::Option(text.to_owned()));
-    }
-    if of_rows && !options.fields.is_empty() {
-        let text = "rows of pixels cannot have files beside them, such as masks";
-        return Err(Error::Option(text.to_owned()));
-    }
-    if options.source_digests && options.manifest_payload() == Payload::Encoded {
-        let text = "digests of source files need not be stored here: the files are stored unchanged, so the bundle has their digests already";
-        return Err(Error::Option(text.to_owned()));
-    }
-    if options.source_digests && (of_rows || options.tile.is_some()) {
-        let text = "digests of source files cannot be stored for tiles and tables of pixels: their samples are not single files";
-        return Err(Error::Option(text.to_owned()));
-    }
-    if options.labels == Labels::None && options.classes.is_some() {
-        let text = "a list of classes was given, but labels are turned off";
-        return Err(Error::Option(text.to_owned()));
-    }
-    if let Labels::Table(table) = &options.labels
-        && table.split.is_some()
-        && !options.fractions.is_empty()
-    {
-        let text = "splits can come from a column or from fractions, not from both";
-        return Err(Error::Option(text.to_owned()));
-    }
-    if options.memory < LEAST_MEMORY {
-        return Err(Error::Option(format!(
-            "the memory to use is {} bytes, expected at least 1 MiB",
-            options.memory
-        )));
-    }
-    check_fractions(&options.fractions)
-}
-
-/// Whether all samples fall into some split.
-pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), Error> {
-    let sum: f64 = fractions.iter().map(|(_, f)| f).sum();
-    let valid = fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
-    if !fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
-        return Err(Error::Option(format!("the fractions of the splits sum to {sum}, expected 1")));
-    }
-    Ok(())
-}
-
-fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
-    let TileOptions { size, overlap, min_valid } = tile;
-    let fail = |text: String| Err(Error::Option(text));
-    // Of one byte a pixel 256 MiB; how large tiles of more are, is known with the first scene.
-    if !(1..=16_384).contains(&size) || overlap >= size {
-        return fail(format!(
-            "tiles have {size} pixels and an overlap of {overlap}; expected 1 to 16384 pixels, and an overlap that is smaller"
-        ));
-    }
-    if !(0.0..=1.0).contains(&min_valid) {
-        return fail(format!("the required share of valid pixels is {min_valid}, expected 0 to 1"));
-    }
-    if options.inputs != Inputs::Arrays {
-        return fail("only scenes of numbers, in TIFF, are cut into tiles".to_owned());
-    }
-    if matches!(options.labels, Labels::Table(_)) {
-        return fail(
-            "tiles cannot get labels from a table: a table has a label per image, not per tile"
-                .to_owned(),
-        );
-    }
-    Ok(())
-}
-
-/// Boxes are fractions of the whole image: what is cut or framed they do not fit.
-fn check_boxes(fields: &[Field], recipe: &Recipe) -> Result<(), Error> {
-    let boxes = fields.iter().any(|field| field.name.as_str() == BOXES);
-    match recipe {
-        Recipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(Error::Option(
-            "images with boxes cannot be cropped or padded, since boxes are fractions of the whole image; stretch the images, or pack them unchanged"
-                .to_owned(),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// The class list: the user's file, or the folders found.
-pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>, Error> {
-    if options.labels == Labels::None {
-        return Ok(Vec::new());
-    }
-    Ok(listed_classes(options)?.unwrap_or_else(|| scan.classes.iter().cloned().collect()))
-}
-
-/// The user's list of classes, if there is one.
-pub(crate) fn listed_classes(options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
-    let path = match &options.classes {
-        None => return Ok(None),
-        Some(Classes::Names(names)) => return Ok(Some(names.clone())),
-        Some(Classes::File(path)) => path,
-    };
-    let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
-    let classes: Vec<String> =
-        text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect();
-    let mut sorted = classes.clone();
-    sorted.sort();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::Option(format!("`{}` lists class `{}` twice", path.display(), pair[0])));
-    }
-    Ok(Some(classes))
-}
-
-/// The plan's first line. Format: `FORMAT.md`, "Plan"; the order of members is part of it.
-#[derive(serde::Serialize)]
-struct Header<'a> {
-    format: &'static str,
-    version: u64,
-    about: &'a gular_bundle::About,
-    check: &'static str,
-    classes: &'a [String],
-    #[serde(skip_serializing_if = "<[Field]>::is_empty")]
-    fields: &'a [Field],
-    labelled: bool,
-    max_pixels: u64,
-    media_types: &'a [String],
-    order: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a Recipe>,
-    seed: u64,
-    shard_bytes: u64,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    sources: bool,
-    split: String,
-}
-
-/// A writer that counts and hashes what passes.
-struct Out<W> {
-    inner: W,
-    hasher: blake3::Hasher,
-    position: u64,
-}
-
-impl<W: Write> Out<W> {
-    fn line(&mut self, text: &str) -> std::io::Result<()> {
-        for piece in [text.as_bytes(), b"\n"] {
-            self.inner.write_all(piece)?;
-            self.hasher.update(piece);
-            self.position += piece.len() as u64;
-        }
-        Ok(())
-    }
-}
-
-/// What the plan says beside options and samples.
-struct Content<'a> {
-    classes: &'a [String],
-    media_types: &'a [String],
-    recipe: Recipe,
-    labelled: bool,
-    from_table: FromTable,
-    files: Vec<FilesOf>,
-    /// Left out for want of a file.
-    skipped: Vec<BadInput>,
-}
-
 /// The list of a sample's further values: those of a table, then its files.
 fn joined(of_table: &str, files: &[serde_json::Value]) -> Option<String> {
     if files.is_empty() {
@@ -592,124 +393,6 @@ fn joined(of_table: &str, files: &[serde_json::Value]) -> Option<String> {
         Some("[") | None => Some(files),
         Some(start) => Some(format!("{start},{}", files.strip_prefix('[').unwrap_or(&files))),
     }
-}
-
-fn write(
-    path: &Path,
-    sorted: Sorted,
-    options: &PlanOptions,
-    content: Content<'_>,
-    cancel: &AtomicBool,
-) -> Result<Plan, Error> {
-    let Content { classes, media_types, recipe, labelled, from_table, files, skipped } = content;
-    let FromTable { several, columns, split_stored, fields, left_out, unlabelled, unused, .. } =
-        from_table;
-    let fixed: u64 = fields.iter().filter_map(Field::size_bytes).sum();
-    let io = |e| Error::io("write", path, e);
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let temp = gular_files::temp_in(dir)?;
-    let inner = BufWriter::with_capacity(1 << 20, temp.as_file().try_clone().map_err(io)?);
-    let mut out = Out { inner, hasher: blake3::Hasher::new(), position: 0 };
-    // `on_error` is not among them: what is packed under `fail` is the same under
-    // `skip`, so that a run which met a bad input goes on under the other.
-    let header = Header {
-        format: FORMAT,
-        version: VERSION,
-        about: &options.about,
-        check: options.check.name(),
-        classes,
-        fields: &fields,
-        labelled,
-        max_pixels: options.max_pixels,
-        media_types,
-        order: options.order.name(),
-        payload: Some(&recipe).filter(|recipe| **recipe != Recipe::Encoded),
-        seed: options.seed,
-        shard_bytes: options.shard_bytes,
-        sources: options.source_digests,
-        split: options
-            .fractions
-            .iter()
-            .map(|(s, f)| format!("{s}={f}"))
-            .collect::<Vec<_>>()
-            .join(","),
-    };
-    let header =
-        serde_json::to_string(&header).map_err(|e| io(std::io::Error::other(e.to_string())))?;
-    out.line(&header).map_err(io)?;
-
-    let mut shards: Vec<PlanShard> = Vec::new();
-    let mut class_counts = Split::ALL.map(|_| vec![0_u64; classes.len()]);
-    let (mut n_samples, mut n_bytes, mut stored) = (0_u64, 0_u64, 0_u64);
-    for (i, pair) in sorted.enumerate() {
-        check_cancel(i, cancel)?;
-        let (sort_key, value) = pair.map_err(io)?;
-        let split = Split::ALL.get(usize::from(sort_key.first().copied().unwrap_or(0))).copied();
-        let split = split.unwrap_or(Split::Train);
-        let damaged = || io(damaged_record());
-        let (bytes, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
-        let (of_files, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
-        let (label, key) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
-        let (bytes, label) = (u64::from_le_bytes(*bytes), i64::from_le_bytes(*label));
-        let of_files = u64::from_le_bytes(*of_files);
-        let rest = std::str::from_utf8(key).map_err(|_| damaged())?;
-        // A key has no control character.
-        let values = rest.split_once('\t').map_or("", |(_, values)| values);
-        let weight = recipe.value_bytes().unwrap_or(bytes).saturating_add(of_files);
-        let full = shards.last().is_none_or(|s| {
-            s.split != split || stored.saturating_add(weight) > options.shard_bytes
-        });
-        if full {
-            out.line(&format!("shard\t{split}")).map_err(io)?;
-            stored = 0;
-            shards.push(PlanShard { split, samples: 0, bytes: 0, extra: 0, offset: out.position });
-        }
-        stored = stored.saturating_add(weight);
-        if let Some(shard) = shards.last_mut() {
-            shard.samples += 1;
-            shard.bytes += bytes;
-            shard.extra += values.len() as u64 + fixed + of_files;
-        }
-        let of_sample = match several {
-            true => hot_classes(values),
-            false => usize::try_from(label).into_iter().collect(),
-        };
-        for class in of_sample {
-            if let Some(n) = class_counts[split as usize].get_mut(class) {
-                *n += 1;
-            }
-        }
-        n_samples += 1;
-        n_bytes += bytes;
-        let label = if labelled { label.to_string() } else { "-".to_owned() };
-        out.line(&format!("{label}\t{bytes}\t{rest}")).map_err(io)?;
-    }
-    out.line(&format!("end\t{n_samples}\t{n_bytes}\t{}", shards.len())).map_err(io)?;
-    let Out { mut inner, hasher, .. } = out;
-    inner.flush().map_err(io)?;
-    gular_files::persist(temp, path)?;
-    let n_of_arrays = recipe.of_arrays().len();
-    Ok(Plan {
-        path: path.to_owned(),
-        digest: Digest::from(hasher.finalize()),
-        shards,
-        samples: n_samples,
-        bytes: n_bytes,
-        classes: classes.to_vec(),
-        class_counts,
-        media_types: media_types.to_vec(),
-        labelled,
-        fields,
-        columns,
-        unlabelled,
-        unused,
-        split_stored,
-        left_out,
-        recipe,
-        n_of_arrays,
-        files: Arc::new(files),
-        skipped,
-    })
 }
 
 #[cfg(test)]

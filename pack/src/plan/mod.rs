@@ -16,11 +16,14 @@
 //! shard shorter and moves no boundary. Format: `FORMAT.md`, "Plan".
 
 mod build;
+mod classes;
 mod file;
+mod options;
+mod write;
 
 pub use build::PlanBuilder;
-pub(crate) use build::{
-    check_cancel, check_fractions, check_options, classes, folded, hash, listed_classes, split_by,
-};
+pub(crate) use build::{check_cancel, folded, hash, split_by};
+pub(crate) use classes::{classes, listed_classes};
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};
+pub(crate) use options::{check_fractions, check_options};

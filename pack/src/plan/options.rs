@@ -1,0 +1,112 @@
+//! Whether the options of a plan make sense together.
+
+use gular_bundle::{Field, Payload, Split};
+use gular_codec::Fit;
+
+use crate::labels::BOXES;
+use crate::payload::Recipe;
+use crate::{Error, Inputs, Labels, PlanOptions, TileOptions};
+
+/// Below this, sorting is all reading and writing.
+const LEAST_MEMORY: usize = 1 << 20;
+
+/// Whether the options make sense together.
+pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
+    options.payload.check()?;
+    if options.shard_bytes < 1 << 20 {
+        return Err(Error::Option(format!(
+            "the shard size is {} bytes, expected at least 1 MiB",
+            options.shard_bytes
+        )));
+    }
+    if let Some(tile) = options.tile {
+        check_tile(tile, options)?;
+    }
+    let of_rows = matches!(options.inputs, Inputs::Pixels { .. });
+    let by_column = matches!(options.labels, Labels::Column(_));
+    if by_column != of_rows && (by_column || options.labels != Labels::None) {
+        let text = match of_rows {
+            true => {
+                "the labels of a table of pixels must be in a column of the same table, or be left out"
+            }
+            false => "a column of labels can only be given for a table of pixels",
+        };
+        return Err(Error::Option(text.to_owned()));
+    }
+    if of_rows && !options.fields.is_empty() {
+        let text = "rows of pixels cannot have files beside them, such as masks";
+        return Err(Error::Option(text.to_owned()));
+    }
+    if options.source_digests && options.manifest_payload() == Payload::Encoded {
+        let text = "digests of source files need not be stored here: the files are stored unchanged, so the bundle has their digests already";
+        return Err(Error::Option(text.to_owned()));
+    }
+    if options.source_digests && (of_rows || options.tile.is_some()) {
+        let text = "digests of source files cannot be stored for tiles and tables of pixels: their samples are not single files";
+        return Err(Error::Option(text.to_owned()));
+    }
+    if options.labels == Labels::None && options.classes.is_some() {
+        let text = "a list of classes was given, but labels are turned off";
+        return Err(Error::Option(text.to_owned()));
+    }
+    if let Labels::Table(table) = &options.labels
+        && table.split.is_some()
+        && !options.fractions.is_empty()
+    {
+        let text = "splits can come from a column or from fractions, not from both";
+        return Err(Error::Option(text.to_owned()));
+    }
+    if options.memory < LEAST_MEMORY {
+        return Err(Error::Option(format!(
+            "the memory to use is {} bytes, expected at least 1 MiB",
+            options.memory
+        )));
+    }
+    check_fractions(&options.fractions)
+}
+
+/// Whether all samples fall into some split.
+pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), Error> {
+    let sum: f64 = fractions.iter().map(|(_, f)| f).sum();
+    let valid = fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
+    if !fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
+        return Err(Error::Option(format!("the fractions of the splits sum to {sum}, expected 1")));
+    }
+    Ok(())
+}
+
+fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
+    let TileOptions { size, overlap, min_valid } = tile;
+    let fail = |text: String| Err(Error::Option(text));
+    // Of one byte a pixel 256 MiB; how large tiles of more are, is known with the first scene.
+    if !(1..=16_384).contains(&size) || overlap >= size {
+        return fail(format!(
+            "tiles have {size} pixels and an overlap of {overlap}; expected 1 to 16384 pixels, and an overlap that is smaller"
+        ));
+    }
+    if !(0.0..=1.0).contains(&min_valid) {
+        return fail(format!("the required share of valid pixels is {min_valid}, expected 0 to 1"));
+    }
+    if options.inputs != Inputs::Arrays {
+        return fail("only scenes of numbers, in TIFF, are cut into tiles".to_owned());
+    }
+    if matches!(options.labels, Labels::Table(_)) {
+        return fail(
+            "tiles cannot get labels from a table: a table has a label per image, not per tile"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// Boxes are fractions of the whole image: what is cut or framed they do not fit.
+pub(super) fn check_boxes(fields: &[Field], recipe: &Recipe) -> Result<(), Error> {
+    let boxes = fields.iter().any(|field| field.name.as_str() == BOXES);
+    match recipe {
+        Recipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(Error::Option(
+            "images with boxes cannot be cropped or padded, since boxes are fractions of the whole image; stretch the images, or pack them unchanged"
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
