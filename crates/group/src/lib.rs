@@ -21,10 +21,14 @@
 //! Nothing is encrypted: it is for the inner network of a cluster or one machine.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
 mod arrive;
 mod error;
 mod flow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod joined;
 mod link;
 mod lobby;

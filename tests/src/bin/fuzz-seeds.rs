@@ -54,7 +54,9 @@ fn main() -> Result {
     openpgp(&seeds)?;
     answers(&seeds)?;
     documents(&seeds)?;
-    layers(&seeds)
+    layers(&seeds)?;
+    ranks(&seeds)?;
+    checkpoints(&seeds)
 }
 
 struct Seeds {
@@ -368,6 +370,56 @@ fn layers(seeds: &Seeds) -> Result {
     fs::write(&path, &saved)?;
     gular_containers::oci::Layout::open(&path)?.image(Some("a:b"), Arch::Amd64)?;
     seeds.put_as("layers", "docker", 1, &saved)
+}
+
+/// What the ranks of a training run send each other: the first bytes, then messages.
+fn ranks(seeds: &Seeds) -> Result {
+    let about = Digest::of(b"about");
+    let hello = [
+        &b"gulargrp"[..],
+        &1_u32.to_le_bytes(),
+        &3_u64.to_le_bytes(),
+        &4_u64.to_le_bytes(),
+        about.as_bytes(),
+    ];
+    seeds.put_as("group", "hello", 0, &hello.concat())?;
+    let ring = b"127.0.0.1:8080";
+    let lost = [&[3][..], &1_u64.to_le_bytes(), &[0; 8], &[2, 0, 0, 0], b"a:", &[1, 0, 0, 0], b"x"];
+    let messages: [(u8, Vec<u8>); 9] = [
+        (1, 3000_u64.to_le_bytes().to_vec()),
+        (2, Vec::new()),
+        (3, b"weights f32 [2, 3]\n".to_vec()),
+        (4, ring.to_vec()),
+        (5, [&[7; 16][..], ring].concat()),
+        (6, 12_u64.to_le_bytes().to_vec()),
+        (7, lost.concat()),
+        (8, lost.concat()),
+        (9, Vec::new()),
+    ];
+    let mut all = Vec::new();
+    for (kind, payload) in messages {
+        all.push(kind);
+        all.extend(u32::try_from(payload.len())?.to_le_bytes());
+        all.extend(payload);
+    }
+    seeds.put_as("group", "messages", 1, &all)
+}
+
+/// The record of a checkpoint without its own digest, which the target puts there, and a whole one.
+fn checkpoints(seeds: &Seeds) -> Result {
+    let (bundle, model) = (Digest::of(b"bundle"), Digest::of(b"abc"));
+    let record = format!(
+        r#"{{
+  "format": "gular-checkpoint",
+  "version": 1,
+  "bundle": "{bundle}",
+  "step": 12,
+  "files": [{{ "name": "model", "bytes": 3, "digest": "{model}" }}],
+"#
+    );
+    seeds.put_as("checkpoint", "record", 1, record.as_bytes())?;
+    let whole = format!("{record}  \"digest\": \"{}\"\n}}\n", Digest::of(record.as_bytes()));
+    seeds.put_as("checkpoint", "whole", 0, whole.as_bytes())
 }
 
 /// A tar of nodes without bytes: type, path, link target.
