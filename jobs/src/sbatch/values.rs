@@ -29,124 +29,12 @@ pub(super) fn settings(
             continue;
         }
         match name.as_str() {
-            "mem" | "mem-per-cpu" | "mem-per-gpu" => match slurm_bytes(value) {
-                None => {
-                    let what = format!("`--{name}={value}` is not a size");
-                    report.error(
-                        "unit",
-                        *line,
-                        [
-                            &what,
-                            "sbatch refuses the script",
-                            "write a whole number and K, M, G or T",
-                        ],
-                    );
-                }
-                Some(bytes)
-                    if bytes > 0
-                        && bytes < 256 << 20
-                        && value.chars().all(|c| c.is_ascii_digit()) =>
-                {
-                    let what = format!("`--{name}={value}` is {value} MB");
-                    report
-                        .error(
-                            "unit",
-                            *line,
-                            [
-                                &what,
-                                "the job is killed as soon as it uses more",
-                                &format!("write {value}G"),
-                            ],
-                        )
-                        .edit = Some(Edit {
-                        line: *line,
-                        count: 1,
-                        lines: vec![raw.replacen(value, &format!("{value}G"), 1)],
-                    });
-                }
-                Some(_) => {}
-            },
-            "time" => match slurm_seconds(value) {
-                None => {
-                    let what = format!("`--time={value}` is not a time");
-                    report.error(
-                        "unit",
-                        *line,
-                        [
-                            &what,
-                            "sbatch refuses the script",
-                            "write minutes, H:MM:SS or D-HH:MM:SS",
-                        ],
-                    );
-                }
-                Some(seconds)
-                    if seconds > 0
-                        && seconds < 600
-                        && value.split(':').count() == 2
-                        && !value.contains('-') =>
-                {
-                    let what = format!(
-                        "`--time={value}` is {seconds} seconds: Slurm reads it as minutes and seconds"
-                    );
-                    report.warning(
-                        "unit",
-                        *line,
-                        [
-                            &what,
-                            "Slurm reads two numbers as minutes and seconds, not as hours and minutes",
-                            &format!("write {value}:00 for hours and minutes"),
-                        ],
-                    );
-                }
-                Some(seconds)
-                    if value.chars().all(|c| c.is_ascii_digit())
-                        && LIKE_HOURS.contains(&(seconds / 60)) =>
-                {
-                    let minutes = seconds / 60;
-                    let what = format!("`--time={value}` is {value} minutes");
-                    report.warning(
-                        "unit",
-                        *line,
-                        [
-                            &what,
-                            "Slurm stops the job after that time",
-                            &format!(
-                                "write `{value}:00:00` for hours, for minutes `{:02}:{:02}:00`",
-                                minutes / 60,
-                                minutes % 60
-                            ),
-                        ],
-                    );
-                }
-                Some(_) => {}
-            },
+            "mem" | "mem-per-cpu" | "mem-per-gpu" => size(setting, raw, report),
+            "time" => time(setting, report),
             "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "gpus-per-node" => {
-                let number = value.rsplit(':').next().unwrap_or_default();
-                if number.split('-').any(|part| part.parse::<u64>().is_err()) {
-                    let what = format!("`--{name}={value}` is not a number");
-                    report.error(
-                        "bad-value",
-                        *line,
-                        [&what, "sbatch refuses the script", "write a whole number"],
-                    );
-                }
+                number(setting, report);
             }
-            "output" | "error" => {
-                let Some((parent, _)) = value
-                    .rsplit_once('/')
-                    .filter(|(parent, _)| !parent.is_empty() && !parent.contains('%'))
-                else {
-                    continue;
-                };
-                if !disk.exists(&below(folder, parent)) {
-                    let what = format!("the folder `{parent}` does not exist");
-                    report.error("missing-folder", *line, [
-                        &what,
-                        "Slurm makes no folders: the job fails at once, with no output that says why",
-                        &format!("run `mkdir -p {parent}` before you submit the job"),
-                    ]);
-                }
-            }
+            "output" | "error" => output(setting, disk, folder, report),
             _ => {}
         }
     }
@@ -157,6 +45,133 @@ pub(super) fn settings(
             "the partition's default applies: often an hour or less, or the maximum, which waits longest",
             "set `--time`, and let the program save before that time",
         ]);
+    }
+}
+
+/// Memory.
+fn size(setting: &Setting, raw: &str, report: &mut FileFindings) {
+    let Setting { line, name, value } = setting;
+    match slurm_bytes(value) {
+        None => {
+            let what = format!("`--{name}={value}` is not a size");
+            report.error(
+                "unit",
+                *line,
+                [&what, "sbatch refuses the script", "write a whole number and K, M, G or T"],
+            );
+        }
+        Some(bytes)
+            if bytes > 0 && bytes < 256 << 20 && value.chars().all(|c| c.is_ascii_digit()) =>
+        {
+            let what = format!("`--{name}={value}` is {value} MB");
+            report
+                .error(
+                    "unit",
+                    *line,
+                    [
+                        &what,
+                        "the job is killed as soon as it uses more",
+                        &format!("write {value}G"),
+                    ],
+                )
+                .edit = Some(Edit {
+                line: *line,
+                count: 1,
+                lines: vec![raw.replacen(value, &format!("{value}G"), 1)],
+            });
+        }
+        Some(_) => {}
+    }
+}
+
+/// A time limit.
+fn time(setting: &Setting, report: &mut FileFindings) {
+    let Setting { line, value, .. } = setting;
+    match slurm_seconds(value) {
+        None => {
+            let what = format!("`--time={value}` is not a time");
+            report.error(
+                "unit",
+                *line,
+                [&what, "sbatch refuses the script", "write minutes, H:MM:SS or D-HH:MM:SS"],
+            );
+        }
+        Some(seconds)
+            if seconds > 0
+                && seconds < 600
+                && value.split(':').count() == 2
+                && !value.contains('-') =>
+        {
+            let what = format!(
+                "`--time={value}` is {seconds} seconds: Slurm reads it as minutes and seconds"
+            );
+            report.warning(
+                "unit",
+                *line,
+                [
+                    &what,
+                    "Slurm reads two numbers as minutes and seconds, not as hours and minutes",
+                    &format!("write {value}:00 for hours and minutes"),
+                ],
+            );
+        }
+        Some(seconds)
+            if value.chars().all(|c| c.is_ascii_digit())
+                && LIKE_HOURS.contains(&(seconds / 60)) =>
+        {
+            let minutes = seconds / 60;
+            let what = format!("`--time={value}` is {value} minutes");
+            report.warning(
+                "unit",
+                *line,
+                [
+                    &what,
+                    "Slurm stops the job after that time",
+                    &format!(
+                        "write `{value}:00:00` for hours, for minutes `{:02}:{:02}:00`",
+                        minutes / 60,
+                        minutes % 60
+                    ),
+                ],
+            );
+        }
+        Some(_) => {}
+    }
+}
+
+/// A whole number, or a range of them.
+fn number(setting: &Setting, report: &mut FileFindings) {
+    let Setting { line, name, value } = setting;
+    let number = value.rsplit(':').next().unwrap_or_default();
+    if number.split('-').any(|part| part.parse::<u64>().is_err()) {
+        let what = format!("`--{name}={value}` is not a number");
+        report.error(
+            "bad-value",
+            *line,
+            [&what, "sbatch refuses the script", "write a whole number"],
+        );
+    }
+}
+
+/// A file for output, whose folder must be there.
+fn output(setting: &Setting, disk: &dyn Disk, folder: &str, report: &mut FileFindings) {
+    let Setting { line, value, .. } = setting;
+    let Some((parent, _)) =
+        value.rsplit_once('/').filter(|(parent, _)| !parent.is_empty() && !parent.contains('%'))
+    else {
+        return;
+    };
+    if !disk.exists(&below(folder, parent)) {
+        let what = format!("the folder `{parent}` does not exist");
+        report.error(
+            "missing-folder",
+            *line,
+            [
+                &what,
+                "Slurm makes no folders: the job fails at once, with no output that says why",
+                &format!("run `mkdir -p {parent}` before you submit the job"),
+            ],
+        );
     }
 }
 
