@@ -227,7 +227,7 @@ fn advice(probe: &Probe, asked: &Url) -> Option<String> {
             "check the namespace in the URL; if it is right, its origin is down. `gular fetch` and `gular verify` can still read from caches: add the bundle's digest to the URL; if this machine has never read from this namespace, also set PELICAN_CLIENT_PREFERREDCACHES to a cache"
         }
         ProbeFault::NoneNamed(_) => {
-            "until the origin is back, caches still serve what they hold, but nothing can be written or listed: ask the owner of the namespace"
+            "the origin is down: caches still serve what they hold, but nothing can be written or listed; tell the owner of the namespace"
         }
         _ => "try again; if this persists, send this line to the server's operators",
     };

@@ -162,7 +162,7 @@ fn verdict(report: &VerifyReport) -> String {
         ("full", 0) => format!("sound (every byte): {of}{pace}"),
         // Not called sound: nobody looked at the samples.
         ("quick", 0) => {
-            format!("no fault in manifest, indexes and lengths, samples not read: {of}{pace}")
+            format!("no fault in manifest, indexes and lengths (samples were not read): {of}{pace}")
         }
         (_, 0) => format!(
             "no fault in manifest, indexes and the {} samples that were read: {of}{pace}",

@@ -23,7 +23,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
             "if this is the right registry, set SSL_CERT_FILE to the path of its CA certificate"
         }
         Error::Registry { reason, .. } if reason.starts_with("TLS: ") => {
-            "check host and port: registries on other machines are asked over TLS only"
+            "check host and port: registries on other machines are contacted over TLS only"
         }
         Error::NoRecipe { .. } => {
             "write a recipe: `gular image --help` and docs/images.md show how"
@@ -111,7 +111,7 @@ mod tests {
         check(&registry("it answers 404", false), None);
         check(
             &registry("TLS: received corrupt message of type InvalidContentType", false),
-            Some("check host and port: registries on other machines are asked over TLS only"),
+            Some("check host and port: registries on other machines are contacted over TLS only"),
         );
         let unknown = hint(&registry("TLS: invalid peer certificate: UnknownIssuer", false));
         assert!(unknown.is_some_and(|hint| hint.contains("SSL_CERT_FILE")));

@@ -80,8 +80,8 @@ pub enum Error {
         /// How long rank 0 waited.
         waited: Duration,
     },
-    /// Ranks that do not belong to one training.
-    #[error("the ranks that met do not belong to the same training: {reason}")]
+    /// Ranks that do not belong to the same training run.
+    #[error("these ranks do not belong to the same training run: {reason}")]
     Different {
         /// Who said what.
         reason: String,

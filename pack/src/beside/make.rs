@@ -152,9 +152,7 @@ fn same_size(mask: (u32, u32), image: Option<(u32, u32)>) -> Result<(), Fault> {
     );
     Err(Fault::new(
         reason,
-        Some(
-            "save the image and this file with the same size, the image upright (without an EXIF rotation)",
-        ),
+        Some("save both at the same size, and the image upright (without an EXIF rotation)"),
     ))
 }
 

@@ -269,7 +269,7 @@ impl Columns {
             };
             let expected = match size {
                 Some((w, h)) => format!("a multiple of {w} x {h}"),
-                None => "as many as a square picture of one channel or three has".to_owned(),
+                None => "as many as in a square picture with one or three channels".to_owned(),
             };
             let reason = format!("it has {n} columns of pixels {label}; expected {expected}");
             fault(path, "", reason)

@@ -73,7 +73,7 @@ impl Frame {
             let segment = next_segment(bytes, &mut at, marker)?;
             if bytes.get(scan_at) == Some(&0) && bytes.get(scan_at + 1).is_some_and(|len| *len < 2)
             {
-                flaw = flaw.or(Some("a segment shorter than its own length"));
+                flaw = flaw.or(Some("a segment whose length field says less than 2 bytes"));
             }
             match marker {
                 SOS => {

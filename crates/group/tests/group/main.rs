@@ -184,7 +184,7 @@ fn contradictions_end_all_and_say_where_they_are() {
         change(&mut odd);
         let ranks = [job.rank(0).start(), odd.start(), job.rank(2).start()];
         let end = one_end(&ranks);
-        let start = "the ranks that met do not belong to the same training: ";
+        let start = "these ranks do not belong to the same training run: ";
         assert_eq!(masked(&end), format!("{start}{expected}"));
     };
     check("rank 1 (127.0.0.1:*) has world size 4, rank 0 has 3", &|job| job.world_size = 4);
@@ -200,7 +200,7 @@ fn rank_of_another_version_ends_all() {
     let ranks = [job.rank(0).start(), job.rank(1).start()];
     let mut later = connect(job.port);
     later.write_all(b"gulargrp\x09\0\0\0and whatever comes in version 9").expect("sends");
-    let expected = "the ranks that met do not belong to the same training: a rank at 127.0.0.1:* uses version 9 of the rendezvous protocol, rank 0 version 1";
+    let expected = "these ranks do not belong to the same training run: a rank at 127.0.0.1:* uses version 9 of the rendezvous protocol, rank 0 version 1";
     assert_eq!(masked(&ranks[0].says()), expected);
     assert_eq!(masked(&ranks[1].says()), expected);
     let mut answer = Vec::new();
