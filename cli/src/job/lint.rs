@@ -38,9 +38,10 @@ pub(super) struct LintArgs {
     /// Submit files, DAGs, sbatch scripts or wrappers
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// In each FILE, fix findings that have only one possible fix
+    /// Fix findings that have only one possible fix
     ///
-    /// Each file is replaced as a whole. What is left is reported.
+    /// Changes each FILE, and the submit files and shell scripts that it names. Each changed file
+    /// is replaced as a whole. What is left is reported.
     #[arg(long)]
     fix: bool,
     /// With --fix, show the changes and write nothing
