@@ -9,7 +9,9 @@ use std::sync::atomic::AtomicBool;
 
 use gular_containers::fetch::{Fault, Stream, Transport};
 use gular_containers::lock::{BaseMoved, Sources};
-use gular_containers::make::{Built, Cache, Format, LockOrder, Locked, Order, build, lock};
+use gular_containers::make::{
+    BuildOptions, Built, Cache, Format, LockOptions, Locked, build, lock,
+};
 use gular_containers::oci::Layout;
 use gular_containers::registry::{Pushing, Reference, Registries, Registry, push_image};
 use gular_containers::rootfs::{Node, What};
@@ -95,22 +97,22 @@ impl Case {
         push_image(&layout, &image, &with).unwrap().digest
     }
 
-    fn order(&self, cache: &str, out: &str) -> Order<'static> {
-        let mut order =
-            Order::new(&self.at("image.toml"), Cache::new(&self.at(cache)), Sources::new(0));
-        order.out = self.at(out);
-        order.formats = vec![Format::Oci, Format::Sif];
+    fn options(&self, cache: &str, out: &str) -> BuildOptions<'static> {
+        let mut options =
+            BuildOptions::new(&self.at("image.toml"), Cache::new(&self.at(cache)), Sources::new(0));
+        options.out = self.at(out);
+        options.formats = vec![Format::Oci, Format::Sif];
         // It has no C library.
-        order.force = true;
-        order
+        options.force = true;
+        options
     }
 
-    fn build(&self, order: &Order<'_>) -> Result<Built, Error> {
-        build(order, self, &AtomicBool::new(false))
+    fn build(&self, options: &BuildOptions<'_>) -> Result<Built, Error> {
+        build(options, self, &AtomicBool::new(false))
     }
 
     fn lock(&self, vendor: Option<PathBuf>) -> Result<Locked, Error> {
-        let order = LockOrder {
+        let options = LockOptions {
             recipe: self.at("image.toml"),
             sources: Sources::new(0),
             vendor,
@@ -118,7 +120,7 @@ impl Case {
             offline: false,
             dry_run: false,
         };
-        lock(&order, self, &AtomicBool::new(false))
+        lock(&options, self, &AtomicBool::new(false))
     }
 
     /// Requests that the registry got since it was asked.
@@ -155,7 +157,7 @@ fn a_base_keeps_its_layers_in_oci_and_is_merged_in_a_sif() {
     let case = Case::new();
     let base = image("1");
     let digest = case.push(&base);
-    let built = case.build(&case.order("cache", "out")).unwrap();
+    let built = case.build(&case.options("cache", "out")).unwrap();
     let text = fs::read_to_string(case.at("image.lock")).unwrap();
     assert!(text.contains(&format!("path = \"docker://r.io/lab/x:v1\"\ndigest = \"{digest}\"")));
 
@@ -186,18 +188,18 @@ fn a_base_keeps_its_layers_in_oci_and_is_merged_in_a_sif() {
 fn the_digest_of_the_lock_counts_and_nothing_is_fetched_twice() {
     let case = Case::new();
     let first = case.push(&image("1"));
-    let built = digests(&case.build(&case.order("cache", "out")).unwrap());
+    let built = digests(&case.build(&case.options("cache", "out")).unwrap());
     let second = case.push(&image("2"));
     assert_ne!(first, second);
     case.requests();
-    let again = Order { offline: true, locked: true, ..case.order("cache", "again") };
+    let again = BuildOptions { offline: true, locked: true, ..case.options("cache", "again") };
     assert_eq!(digests(&case.build(&again).unwrap()), built);
     assert_eq!(case.requests(), 0);
     // Another machine has the same bytes, whatever the tag says now.
-    let other = Order { locked: true, ..case.order("cache-2", "other") };
+    let other = BuildOptions { locked: true, ..case.options("cache-2", "other") };
     assert_eq!(digests(&case.build(&other).unwrap()), built);
     assert!(case.requests() > 0);
-    let nothing = Order { offline: true, ..case.order("cache-3", "none") };
+    let nothing = BuildOptions { offline: true, ..case.options("cache-3", "none") };
     assert!(matches!(case.build(&nothing), Err(Error::Offline { .. })));
 
     let locked = case.lock(Some(case.at("vendor"))).unwrap();
@@ -207,7 +209,7 @@ fn the_digest_of_the_lock_counts_and_nothing_is_fetched_twice() {
     assert_eq!(locked.changes.base, Some(moved));
     assert_eq!(case.lock(None).unwrap().changes.base, None);
     case.requests();
-    let vendored = Order { vendor: vec![case.at("vendor")], ..nothing };
+    let vendored = BuildOptions { vendor: vec![case.at("vendor")], ..nothing };
     assert_ne!(digests(&case.build(&vendored).unwrap()), built);
     assert_eq!(case.requests(), 0);
 }
@@ -220,10 +222,10 @@ fn a_base_that_is_not_what_it_says_is_refused() {
     case.push(&image("1"));
     case.lock(None).unwrap();
     case.shop.state().faults.flipped = true;
-    let error = case.build(&case.order("cache", "out")).unwrap_err().to_string();
+    let error = case.build(&case.options("cache", "out")).unwrap_err().to_string();
     assert!(error.contains("has SHA-256"), "{error}");
     case.shop.state().faults.flipped = false;
-    let mut small = case.order("cache", "out");
+    let mut small = case.options("cache", "out");
     small.limits.bytes = 100;
     let error = case.build(&small).unwrap_err();
     assert!(matches!(error, Error::Limit { what: "bytes to fetch", .. }), "{error}");

@@ -72,7 +72,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    fn order(&self, from: &str) -> Conversion {
+    fn options(&self, from: &str) -> Conversion {
         Conversion {
             from: Source::parse(from).unwrap(),
             pulled: None,
@@ -91,7 +91,7 @@ impl Place {
     fn convert(&self, saved: &Saved) -> Result<Converted, Error> {
         saved.store(&self.at("Tool.docker.tar"));
         let from = format!("docker-archive:{}", self.at("Tool.docker.tar").display());
-        convert(&self.order(&from), &AtomicBool::new(false))
+        convert(&self.options(&from), &AtomicBool::new(false))
     }
 
     /// Says this, and leaves nothing behind.
@@ -145,11 +145,11 @@ fn a_docker_archive_becomes_a_sif_that_starts_what_it_did() {
     assert_eq!((again.digest, again.was_there), (output.digest, true));
     // And from one of another name.
     fs::copy(place.at("Tool.docker.tar"), place.at("renamed.tar")).unwrap();
-    let renamed = place.order(&place.at("renamed.tar").display().to_string());
+    let renamed = place.options(&place.at("renamed.tar").display().to_string());
     let renamed = convert(&renamed, &AtomicBool::new(false)).unwrap().output.unwrap();
     assert_eq!(renamed.digest, output.digest);
 
-    let mut named = place.order(&place.at("Tool.docker.tar:lab/tool:v1").display().to_string());
+    let mut named = place.options(&place.at("Tool.docker.tar:lab/tool:v1").display().to_string());
     named.file_name = Some("mine.sif".to_owned());
     let named = convert(&named, &AtomicBool::new(false)).unwrap().output.unwrap();
     assert_eq!(named.path, place.at("out/mine.sif"));
@@ -203,11 +203,11 @@ fn nvidias_libraries_are_seen_in_images_of_others() {
 fn a_dry_run_and_a_stop_write_nothing() {
     let place = Place::new();
     Saved::new(&layers()).store(&place.at("a.tar"));
-    let mut order = place.order(&place.at("a.tar").display().to_string());
-    let stopped = convert(&order, &AtomicBool::new(true)).unwrap_err();
+    let mut options = place.options(&place.at("a.tar").display().to_string());
+    let stopped = convert(&options, &AtomicBool::new(true)).unwrap_err();
     assert!(matches!(stopped, Error::Cancelled), "{stopped}");
-    order.dry_run = true;
-    let converted = convert(&order, &AtomicBool::new(false)).unwrap();
+    options.dry_run = true;
+    let converted = convert(&options, &AtomicBool::new(false)).unwrap();
     assert_eq!((converted.files, converted.output), (3, None));
     assert_eq!(fs::read_dir(place.at("out")).map_or(0, Iterator::count), 0);
 }

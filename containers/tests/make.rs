@@ -12,7 +12,7 @@ use crate::support::{Shelf, sha256};
 use gular_containers::Error;
 use gular_containers::lock::Sources;
 use gular_containers::make::{
-    Built, Cache, Format, LockOrder, Note, Order, Relocked, Step, Watch, build, lock,
+    BuildOptions, Built, Cache, Format, LockOptions, Note, Relocked, Step, Watch, build, lock,
 };
 
 const INDEX: &str = "https://pypi.org/simple";
@@ -65,15 +65,15 @@ impl Case {
         self.dir.path().join(name)
     }
 
-    fn order(&self) -> Order<'static> {
+    fn options(&self) -> BuildOptions<'static> {
         let cache = Cache::new(&self.at("cache"));
-        let mut order = Order::new(&self.at("image.toml"), cache, Sources::new(0));
-        order.out = self.at("out");
-        order
+        let mut options = BuildOptions::new(&self.at("image.toml"), cache, Sources::new(0));
+        options.out = self.at("out");
+        options
     }
 
-    fn build(&self, order: &Order<'_>) -> Result<Built, Error> {
-        build(order, &self.shelf, &AtomicBool::new(false))
+    fn build(&self, options: &BuildOptions<'_>) -> Result<Built, Error> {
+        build(options, &self.shelf, &AtomicBool::new(false))
     }
 
     /// A program that stands for Apptainer and ends with this code.
@@ -133,7 +133,7 @@ impl Watch for Heard {
 fn a_recipe_becomes_an_image_by_one_call() {
     let case = Case::new();
     let heard = Heard::default();
-    let built = build(&case.order(), &case.shelf, &heard).unwrap();
+    let built = build(&case.options(), &case.shelf, &heard).unwrap();
     assert!(!built.check.refused(), "{:?}", built.check.findings);
     let [output] = &built.outputs[..] else { panic!("{:?}", built.outputs) };
     assert_eq!((output.format, output.was_there), (Format::Sif, false));
@@ -157,12 +157,13 @@ fn a_recipe_becomes_an_image_by_one_call() {
     );
     // With the lock and the cache nothing is asked for.
     case.shelf.asked();
-    let again = case.build(&Order { offline: true, locked: true, ..case.order() }).unwrap();
+    let again =
+        case.build(&BuildOptions { offline: true, locked: true, ..case.options() }).unwrap();
     assert!(again.outputs[0].was_there);
     assert_eq!(again.outputs[0].digest, output.digest);
     assert!(case.shelf.asked().is_empty());
     let formats = vec![Format::Oci, Format::OciArchive, Format::Oci];
-    let oci = case.build(&Order { formats, ..case.order() }).unwrap();
+    let oci = case.build(&BuildOptions { formats, ..case.options() }).unwrap();
     let formats: Vec<_> = oci.outputs.iter().map(|output| output.format).collect();
     assert_eq!(formats, [Format::Oci, Format::OciArchive]);
 }
@@ -170,7 +171,7 @@ fn a_recipe_becomes_an_image_by_one_call() {
 #[test]
 fn a_build_that_is_stopped_writes_no_image() {
     let case = Case::new();
-    let stopped = build(&case.order(), &case.shelf, &AtomicBool::new(true));
+    let stopped = build(&case.options(), &case.shelf, &AtomicBool::new(true));
     assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
     assert!(!case.at("out").exists());
 }
@@ -178,46 +179,46 @@ fn a_build_that_is_stopped_writes_no_image() {
 #[test]
 fn a_refused_image_is_removed_unless_it_was_there_before() {
     let case = Case::new();
-    let mut order = case.order();
-    order.tools.apptainer = case.apptainer(1);
-    let refused = case.build(&order).unwrap();
+    let mut options = case.options();
+    options.tools.apptainer = case.apptainer(1);
+    let refused = case.build(&options).unwrap();
     assert!(refused.check.refused() && refused.outputs.is_empty() && refused.sbom.is_empty());
     assert_eq!(case.images(), [""; 0]);
-    order.tools.apptainer = None;
-    case.build(&order).unwrap();
-    order.tools.apptainer = case.apptainer(1);
-    let refused = case.build(&order).unwrap();
+    options.tools.apptainer = None;
+    case.build(&options).unwrap();
+    options.tools.apptainer = case.apptainer(1);
+    let refused = case.build(&options).unwrap();
     assert!(refused.check.refused() && refused.outputs.is_empty());
     assert_eq!(case.images().len(), 1, "it was not made now");
-    order.force = true;
-    assert_eq!(case.build(&order).unwrap().outputs.len(), 1);
+    options.force = true;
+    assert_eq!(case.build(&options).unwrap().outputs.len(), 1);
 }
 
 #[test]
 fn what_is_missing_is_an_error_of_its_own() {
     let case = Case::new();
-    let error = |change: &dyn Fn(&mut Order<'static>)| {
-        let mut order = case.order();
-        change(&mut order);
-        case.build(&order).unwrap_err()
+    let error = |change: &dyn Fn(&mut BuildOptions<'static>)| {
+        let mut options = case.options();
+        change(&mut options);
+        case.build(&options).unwrap_err()
     };
-    assert!(matches!(error(&|order| order.recipe.push("x")), Error::NoRecipe { .. }));
-    assert!(matches!(error(&|order| order.locked = true), Error::NoLock { .. }));
-    assert!(matches!(error(&|order| order.offline = true), Error::NotOffline));
+    assert!(matches!(error(&|options| options.recipe.push("x")), Error::NoRecipe { .. }));
+    assert!(matches!(error(&|options| options.locked = true), Error::NoLock { .. }));
+    assert!(matches!(error(&|options| options.offline = true), Error::NotOffline));
     let vendor = vec![case.at("no-such-folder")];
-    assert!(matches!(error(&|order| order.vendor = vendor.clone()), Error::NoFolder { .. }));
+    assert!(matches!(error(&|options| options.vendor = vendor.clone()), Error::NoFolder { .. }));
     let changed = RECIPE.replace("[app.files]", "[app]\npackage = \"p\"\n[app.files]");
     fs::write(case.at("image.toml"), changed).unwrap();
     assert!(matches!(error(&|_| {}), Error::Program { .. }), "nothing here runs cargo");
     fs::write(case.at("image.toml"), RECIPE.replace("2.11.0", "2.11.1")).unwrap();
-    assert!(matches!(error(&|order| order.locked = true), Error::Stale { .. }));
+    assert!(matches!(error(&|options| options.locked = true), Error::Stale { .. }));
     assert!(!case.at("out").exists());
 }
 
 #[test]
 fn a_lock_says_what_changed_and_is_written_once() {
     let case = Case::new();
-    let order = LockOrder {
+    let options = LockOptions {
         recipe: case.at("image.toml"),
         sources: Sources::new(0),
         vendor: Some(case.at("vendor")),
@@ -225,19 +226,19 @@ fn a_lock_says_what_changed_and_is_written_once() {
         offline: false,
         dry_run: false,
     };
-    let make = |order: &LockOrder| lock(order, &case.shelf, &AtomicBool::new(false)).unwrap();
-    let dry = make(&LockOrder { dry_run: true, vendor: None, ..order.clone() });
+    let make = |options: &LockOptions| lock(options, &case.shelf, &AtomicBool::new(false)).unwrap();
+    let dry = make(&LockOptions { dry_run: true, vendor: None, ..options.clone() });
     assert!(!dry.written && !case.at("image.lock").exists());
-    let first = make(&order);
+    let first = make(&options);
     assert!(first.written && case.at("vendor").join(WHEEL).is_file());
     assert_eq!(first.changes.added, first.lock.wheels);
-    let again = make(&order);
+    let again = make(&options);
     assert!(!again.written && again.changes.added.is_empty());
     // Another file under the same name and version.
     let text = fs::read_to_string(case.at("image.lock")).unwrap();
     let sha256 = first.lock.wheels[0].sha256.to_string();
     fs::write(case.at("image.lock"), text.replace(&sha256, &"0".repeat(64))).unwrap();
-    let mended = make(&order);
+    let mended = make(&options);
     assert!(mended.written && mended.changes.removed.is_empty());
     let [(before, now)] = &mended.changes.changed[..] else { panic!("{:?}", mended.changes) };
     assert_eq!((before.version.as_str(), &now.sha256.to_string()), ("2.11.0", &sha256));

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{Shelf, sha256};
 use gular_containers::check::Severity;
 use gular_containers::lock::{ImageLock, LockedPython, Sources, recipe_digest};
-use gular_containers::make::{Built, Cache, Format, Order, build};
+use gular_containers::make::{BuildOptions, Built, Cache, Format, build};
 use gular_containers::recipe::Recipe;
 use gular_containers::rootfs::{RootPath, Source, What};
 use gular_containers::store::{Limits, Store};
@@ -172,13 +172,14 @@ impl Case {
 
     fn build(&self, out: &str, cache: &str, formats: &[Format]) -> Result<Built, Error> {
         let at = |name: &str| self.dir.path().join(name);
-        let mut order = Order::new(&at("image.toml"), Cache::new(&at(cache)), Sources::new(0));
-        order.out = at(out);
-        order.formats = formats.to_vec();
+        let mut options =
+            BuildOptions::new(&at("image.toml"), Cache::new(&at(cache)), Sources::new(0));
+        options.out = at(out);
+        options.formats = formats.to_vec();
         // It has no shell.
-        order.force = true;
-        order.locked = true;
-        build(&order, &self.shelf, &AtomicBool::new(false))
+        options.force = true;
+        options.locked = true;
+        build(&options, &self.shelf, &AtomicBool::new(false))
     }
 
     fn site(&self) -> String {

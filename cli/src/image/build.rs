@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use gular_containers::make::{Built, Compression, Format, Order, build};
+use gular_containers::make::{BuildOptions, Built, Compression, Format, build};
 
 use super::cargo::Cargo;
 use super::places::{BlocksArgs, PlaceArgs, SourceArgs, tools};
@@ -96,7 +96,7 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     let web = Web::new(&stop)?;
     let cargo =
         Cargo { profile: args.profile.clone(), offline: args.place.offline, quiet: output.quiet };
-    let built = build(&order(args, &cargo)?, &web, &Bars::new(output, &stop));
+    let built = build(&options(args, &cargo)?, &web, &Bars::new(output, &stop));
     let built = built.map_err(|error| ended(error, &stop))?;
     if output.json {
         show::json(&built)?;
@@ -109,24 +109,24 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     if built.check.refused() && !args.force { Ok(Exit::Unsound) } else { Ok(Exit::Done) }
 }
 
-fn order<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<Order<'a>, Failure> {
-    let mut order = Order::new(&args.recipe, args.place.cache()?, args.sources.sources());
-    order.out.clone_from(&args.out);
-    order.formats = args.format.iter().map(|format| Format::from(*format)).collect();
-    order.compression = args.compression.into();
-    order.program.clone_from(&args.program);
-    order.compile = Some(cargo);
-    order.vendor.clone_from(&args.vendor);
-    order.cache_bytes = args.blocks.cache_size;
-    order.limits = args.place.limits();
-    order.jobs = NonZeroUsize::new(args.jobs.count()).unwrap_or(NonZeroUsize::MIN);
-    order.offline = args.place.offline;
-    order.locked = args.locked;
-    order.force = args.force;
-    order.dry_run = args.dry_run;
-    order.host_paths = check::host_paths();
-    order.tools = tools();
-    Ok(order)
+fn options<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<BuildOptions<'a>, Failure> {
+    let mut options = BuildOptions::new(&args.recipe, args.place.cache()?, args.sources.sources());
+    options.out.clone_from(&args.out);
+    options.formats = args.format.iter().map(|format| Format::from(*format)).collect();
+    options.compression = args.compression.into();
+    options.program.clone_from(&args.program);
+    options.compile = Some(cargo);
+    options.vendor.clone_from(&args.vendor);
+    options.cache_bytes = args.blocks.cache_size;
+    options.limits = args.place.limits();
+    options.jobs = NonZeroUsize::new(args.jobs.count()).unwrap_or(NonZeroUsize::MIN);
+    options.offline = args.place.offline;
+    options.locked = args.locked;
+    options.force = args.force;
+    options.dry_run = args.dry_run;
+    options.host_paths = check::host_paths();
+    options.tools = tools();
+    Ok(options)
 }
 
 impl From<FormatArg> for Format {

@@ -62,7 +62,7 @@ pub(super) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> 
     let converted = match args.from.strip_prefix("docker://") {
         None => {
             let from = Source::parse(&args.from).map_err(|error| Failure::new(error, None))?;
-            convert(&order(args, from, None)?, &bars)
+            convert(&options(args, from, None)?, &bars)
         }
         Some(_) => pulled(args, &bars, &stop)?,
     };
@@ -109,11 +109,11 @@ fn pulled(
     });
     let pulled = pulled.map_err(|error| ended(error, stop))?;
     let from = Source { path, tag: None };
-    let order = order(args, from, Some(reference.pinned(pulled.top)))?;
-    Ok(convert(&order, bars))
+    let options = options(args, from, Some(reference.pinned(pulled.top)))?;
+    Ok(convert(&options, bars))
 }
 
-fn order(
+fn options(
     args: &ConvertArgs,
     from: Source,
     pulled: Option<Reference>,

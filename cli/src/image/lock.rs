@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_containers::lock::BaseMoved;
-use gular_containers::make::{LockOrder, Locked, Project, lock};
+use gular_containers::make::{LockOptions, Locked, Project, lock};
 use gular_containers::{Error, Package};
 use serde::Serialize;
 
@@ -79,7 +79,7 @@ pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
     if args.check {
         return fits(&Project::open(&args.recipe)?);
     }
-    let order = LockOrder {
+    let options = LockOptions {
         recipe: args.recipe.clone(),
         sources: args.sources.sources(),
         vendor: args.vendor.clone(),
@@ -88,7 +88,7 @@ pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
         dry_run: args.dry_run,
     };
     let web = Web::new(&stop)?;
-    let locked = lock(&order, &web, &Bars::new(output, &stop));
+    let locked = lock(&options, &web, &Bars::new(output, &stop));
     let report = report(args, &locked.map_err(|error| ended(error, &stop))?);
     if output.json {
         show::json(&report)?;

@@ -76,13 +76,13 @@ pub struct Converted {
 /// [`Error::Conflict`](crate::Error::Conflict) for an image with something of its own where
 /// Apptainer looks for its files; those of [`write_image`](crate::sif::write_image);
 /// [`Error::Other`](crate::Error::Other) when something else has the SIF's name.
-pub fn convert(order: &Conversion, watch: &dyn Watch) -> Result<Converted> {
+pub fn convert(options: &Conversion, watch: &dyn Watch) -> Result<Converted> {
     let start = Instant::now();
-    let layout = Layout::open(&order.from.path)?;
-    let image = layout.image(order.from.tag.as_deref(), order.arch)?;
-    image.tell(&order.from.to_string(), watch);
-    watch.working_on(Step::Unpack, &order.from.to_string());
-    let laid = layout.laid(&image, &order.cache.store(), &order.limits, Parts::AsWritten);
+    let layout = Layout::open(&options.from.path)?;
+    let image = layout.image(options.from.tag.as_deref(), options.arch)?;
+    image.tell(&options.from.to_string(), watch);
+    watch.working_on(Step::Unpack, &options.from.to_string());
+    let laid = layout.laid(&image, &options.cache.store(), &options.limits, Parts::AsWritten);
     watch.ended(Step::Unpack);
     let (mut tree, mut left_out) = laid?;
     left_out.extend(image.env.keys().filter(|name| !is_variable(name)).map(|name| LeftOut {
@@ -91,7 +91,7 @@ pub fn convert(order: &Conversion, watch: &dyn Watch) -> Result<Converted> {
     }));
     let files = tree.iter().filter(|(_, node)| matches!(node.what, What::File(_))).count();
     let mut converted = Converted {
-        dry_run: order.dry_run,
+        dry_run: options.dry_run,
         source: image.digest,
         output: None,
         files: files as u64,
@@ -99,9 +99,9 @@ pub fn convert(order: &Conversion, watch: &dyn Watch) -> Result<Converted> {
         left_out,
         seconds: 0.0,
     };
-    let inside = Inside::of(order, &image, &mut tree)?;
-    if !order.dry_run {
-        converted.output = Some(write(order, &tree, &inside, watch)?);
+    let inside = Inside::of(options, &image, &mut tree)?;
+    if !options.dry_run {
+        converted.output = Some(write(options, &tree, &inside, watch)?);
     }
     converted.seconds = start.elapsed().as_secs_f64();
     Ok(converted)
@@ -118,11 +118,11 @@ struct Inside {
 
 impl Inside {
     /// Describes the image in its own tree.
-    fn of(order: &Conversion, image: &Image, tree: &mut Rootfs) -> Result<Self> {
+    fn of(options: &Conversion, image: &Image, tree: &mut Rootfs) -> Result<Self> {
         let time = image.created.as_deref().and_then(rfc3339::parse).unwrap_or(0);
         let recipe = match text(tree, ".singularity.d/Singularity", MAX_RECIPE)? {
             Some(recipe) => recipe,
-            None => order.definition(image.digest),
+            None => options.definition(image.digest),
         };
         let mut labels = image.labels.clone();
         let base = "org.opencontainers.image.base.digest";
@@ -181,8 +181,13 @@ fn text(tree: &Rootfs, path: &str, most: u64) -> Result<Option<String>> {
     }
 }
 
-fn write(order: &Conversion, tree: &Rootfs, inside: &Inside, watch: &dyn Watch) -> Result<Output> {
-    let blocks = order.cache.blocks(order.cache_bytes);
+fn write(
+    options: &Conversion,
+    tree: &Rootfs,
+    inside: &Inside,
+    watch: &dyn Watch,
+) -> Result<Output> {
+    let blocks = options.cache.blocks(options.cache_bytes);
     let total = tree.bytes();
     let told = |done: u64| watch.progress(Step::Write, done, total);
     let contents = Contents {
@@ -191,22 +196,22 @@ fn write(order: &Conversion, tree: &Rootfs, inside: &Inside, watch: &dyn Watch) 
         recipe: &inside.recipe,
         metadata: &inside.metadata,
         sbom: Some(&inside.sbom),
-        squash: order.compression.squash(),
-        threads: order.jobs,
+        squash: options.compression.squash(),
+        threads: options.jobs,
         blocks: Some(&blocks),
     };
     let with = Writing {
-        dir: out(&order.out),
-        squash: order.compression.squash(),
-        compressor: order.compression.compressor(),
-        jobs: order.jobs,
+        dir: out(&options.out),
+        squash: options.compression.squash(),
+        compressor: options.compression.compressor(),
+        jobs: options.jobs,
         blocks: Some(&blocks),
         layers: None,
         progress: &told,
         cancel: watch.cancel(),
     };
-    let name = order.name();
-    let named = order.file_name.as_deref().map_or(Named::ByContent(&name), Named::As);
+    let name = options.name();
+    let named = options.file_name.as_deref().map_or(Named::ByContent(&name), Named::As);
     let written = write_sif(tree, &contents, named, &with);
     watch.ended(Step::Write);
     written

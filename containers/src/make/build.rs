@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::byte_code::byte_code;
 use super::program::program;
 use super::{
-    Asked, Format, Image, Note, Order, Output, Places, Program, Project, Step, Watch, Writing,
-    lock, unpack,
+    Asked, BuildOptions, Format, Image, Note, Output, Places, Program, Project, Step, Watch,
+    Writing, lock, unpack,
 };
 use crate::assemble::Parts;
 use crate::check::{CheckReport, size};
@@ -46,21 +46,25 @@ pub struct Built {
 /// adds the program, checks and replays the result, and writes it.
 ///
 /// An image that would not run is not an error: [`Built::check`] says so, and nothing is
-/// written then, unless [`Order::force`] is set.
+/// written then, unless [`BuildOptions::force`] is set.
 ///
 /// # Errors
 /// As [`Project::open`], [`lock::lock`](super::lock()), [`unpack`], [`image`](super::image()) and
 /// [`Image::write`]; [`Error::NoFolder`] for a vendor folder that is not there;
 /// [`Error::Program`]; [`Error::Cancelled`].
-pub fn build(order: &Order<'_>, transport: &dyn Transport, watch: &dyn Watch) -> Result<Built> {
+pub fn build(
+    options: &BuildOptions<'_>,
+    transport: &dyn Transport,
+    watch: &dyn Watch,
+) -> Result<Built> {
     let start = Instant::now();
-    let project = Project::open(&order.recipe)?;
-    let lock = lock::current(order, &project, transport, watch)?;
-    let program = program(order, &project)?;
-    let image = assembled(order, &project, &lock, program.as_ref(), transport, watch)?;
+    let project = Project::open(&options.recipe)?;
+    let lock = lock::current(options, &project, transport, watch)?;
+    let program = program(options, &project)?;
+    let image = assembled(options, &project, &lock, program.as_ref(), transport, watch)?;
     image.brought.iter().for_each(|library| watch.note(&Note::Brought(library)));
     let mut built = Built {
-        dry_run: order.dry_run,
+        dry_run: options.dry_run,
         outputs: Vec::new(),
         sbom: Vec::new(),
         facts: image.facts.clone(),
@@ -70,11 +74,11 @@ pub fn build(order: &Order<'_>, transport: &dyn Transport, watch: &dyn Watch) ->
         seconds: 0.0,
     };
     if !built.check.refused() {
-        let replays = replays(order, watch)?;
+        let replays = replays(options, watch)?;
         built.replayed(replays.of_tree(&image.tree, image.arch, image.program.as_ref())?);
     }
-    if !order.dry_run && (!built.check.refused() || order.force) {
-        write(order, &image, watch, &mut built)?;
+    if !options.dry_run && (!built.check.refused() || options.force) {
+        write(options, &image, watch, &mut built)?;
     }
     built.seconds = start.elapsed().as_secs_f64();
     Ok(built)
@@ -82,18 +86,18 @@ pub fn build(order: &Order<'_>, transport: &dyn Transport, watch: &dyn Watch) ->
 
 /// Fetches and unpacks the packages, and lays all together.
 fn assembled(
-    order: &Order<'_>,
+    options: &BuildOptions<'_>,
     project: &Project,
     lock: &ImageLock,
     program: Option<&Program>,
     transport: &dyn Transport,
     watch: &dyn Watch,
 ) -> Result<Image> {
-    if let Some(dir) = order.vendor.iter().find(|dir| !dir.is_dir()) {
+    if let Some(dir) = options.vendor.iter().find(|dir| !dir.is_dir()) {
         return Err(Error::NoFolder { path: dir.display().to_string() });
     }
-    let archives = order.cache.archives(&order.vendor, order.offline);
-    let (store, limits) = (order.cache.store(), &order.limits);
+    let archives = options.cache.archives(&options.vendor, options.offline);
+    let (store, limits) = (options.cache.store(), &options.limits);
     let places = Places { dir: &project.dir, archives: &archives, store: &store, limits };
     let unpacked = unpack(lock, &places, transport, watch)?;
     let sources = unpacked.sources()?;
@@ -101,7 +105,7 @@ fn assembled(
     if let (Some(python), Some(asked)) = (&mut python, &project.recipe.python)
         && asked.bytecode
     {
-        python.byte_code = byte_code(order, lock, &base, python.minor, &sources, watch)?;
+        python.byte_code = byte_code(options, lock, &base, python.minor, &sources, watch)?;
     }
     let parts = Parts {
         recipe: &project.recipe,
@@ -112,29 +116,34 @@ fn assembled(
         dir: &project.dir,
     };
     let cargo_lock = program.and_then(|program| program.cargo_lock.as_deref());
-    let asked = Asked { form: order.form(), host_paths: &order.host_paths };
+    let asked = Asked { form: options.form(), host_paths: &options.host_paths };
     super::image(&parts, lock, &project.text, cargo_lock, &asked)
 }
 
-fn replays<'a>(order: &'a Order<'_>, watch: &'a dyn Watch) -> Result<Replays<'a>> {
-    let temp = order.cache.folder()?;
-    Ok(Replays { tools: &order.tools, temp, cancel: watch.cancel() })
+fn replays<'a>(options: &'a BuildOptions<'_>, watch: &'a dyn Watch) -> Result<Replays<'a>> {
+    let temp = options.cache.folder()?;
+    Ok(Replays { tools: &options.tools, temp, cancel: watch.cancel() })
 }
 
 /// Writes every format, tries what was written, and takes back what is refused then.
-fn write(order: &Order<'_>, image: &Image, watch: &dyn Watch, built: &mut Built) -> Result<()> {
-    write_formats(order, image, watch, built)?;
+fn write(
+    options: &BuildOptions<'_>,
+    image: &Image,
+    watch: &dyn Watch,
+    built: &mut Built,
+) -> Result<()> {
+    write_formats(options, image, watch, built)?;
     for output in &built.outputs {
         let name = output.path.display().to_string();
         built.check.findings.extend(size(&name, output.bytes));
     }
-    let replays = replays(order, watch)?;
+    let replays = replays(options, watch)?;
     let sifs = built.outputs.iter().filter(|output| output.format == Format::Sif);
     let sifs: Vec<PathBuf> = sifs.map(|output| output.path.clone()).collect();
     for sif in sifs {
         built.replayed(replays.of_sif(&sif)?);
     }
-    if built.check.refused() && !order.force {
+    if built.check.refused() && !options.force {
         // What was there before stays: it has this name, and was not made now.
         for output in built.outputs.drain(..).filter(|output| !output.was_there) {
             remove(&output.path)?;
@@ -151,23 +160,23 @@ fn write(order: &Order<'_>, image: &Image, watch: &dyn Watch, built: &mut Built)
 }
 
 fn write_formats(
-    order: &Order<'_>,
+    options: &BuildOptions<'_>,
     image: &Image,
     watch: &dyn Watch,
     built: &mut Built,
 ) -> Result<()> {
-    let blocks = order.cache.blocks(order.cache_bytes);
-    let layers = order.cache.layers(order.cache_bytes);
-    let formats = order.each_format();
+    let blocks = options.cache.blocks(options.cache_bytes);
+    let layers = options.cache.layers(options.cache_bytes);
+    let formats = options.each_format();
     let total = image.bytes() * formats.len() as u64;
     for (n, format) in formats.into_iter().enumerate() {
         let before = image.bytes() * n as u64;
         let told = |done: u64| watch.progress(Step::Write, before + done, total);
         let with = Writing {
-            dir: &order.out,
-            squash: order.compression.squash(),
-            compressor: order.compression.compressor(),
-            jobs: order.jobs,
+            dir: &options.out,
+            squash: options.compression.squash(),
+            compressor: options.compression.compressor(),
+            jobs: options.jobs,
             blocks: Some(&blocks),
             layers: Some(&layers),
             progress: &told,

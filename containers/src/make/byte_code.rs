@@ -1,6 +1,6 @@
 //! Byte code of an image's Python sources, from the store or made now.
 
-use super::{Order, Step, Watch};
+use super::{BuildOptions, Step, Watch};
 use crate::assemble::Base;
 use crate::lock::ImageLock;
 use crate::python::{Compiler, Unit};
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// The byte code of each package.
 pub(super) fn byte_code(
-    order: &Order<'_>,
+    options: &BuildOptions<'_>,
     lock: &ImageLock,
     base: &Base,
     minor: u32,
@@ -17,7 +17,7 @@ pub(super) fn byte_code(
     watch: &dyn Watch,
 ) -> Result<Vec<Listing>> {
     let (tree, _) = base.lay()?;
-    let store = order.cache.store();
+    let store = options.cache.store();
     let own = format!("python3.{minor}-minimal");
     let interpreter = lock.debs.iter().find(|deb| deb.name == own).ok_or_else(|| {
         let reason = "the lock has no such package".to_owned();
@@ -28,8 +28,8 @@ pub(super) fn byte_code(
         minor,
         interpreter: interpreter.sha256,
         store: &store,
-        limits: &order.limits,
-        temp: order.cache.folder()?,
+        limits: &options.limits,
+        temp: options.cache.folder()?,
         cancel: watch.cancel(),
     };
     let mut made = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Cache, Note, Order, Project, Relocked, Step, Watch};
+use super::{BuildOptions, Cache, Note, Project, Relocked, Step, Watch};
 use crate::fetch::Transport;
 use crate::lock::{self, Changes, ImageLock, Oci, Sources};
 use crate::recipe::OciBase;
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// The options of [`lock`].
 #[derive(Debug, Clone)]
-pub struct LockOrder {
+pub struct LockOptions {
     /// The recipe; its lock is beside it.
     pub recipe: PathBuf,
     /// Who is asked.
@@ -47,14 +47,14 @@ pub struct Locked {
 /// # Errors
 /// As [`Project::open`] and [`lock::resolve`]; [`Error::NotOffline`]; as
 /// [`lock::vendor`] when a folder is to be filled.
-pub fn lock(order: &LockOrder, transport: &dyn Transport, watch: &dyn Watch) -> Result<Locked> {
-    let project = Project::open(&order.recipe)?;
+pub fn lock(options: &LockOptions, transport: &dyn Transport, watch: &dyn Watch) -> Result<Locked> {
+    let project = Project::open(&options.recipe)?;
     // What cannot be read is made again.
     let old = project.lock().unwrap_or_default();
-    let lock = resolve(&project, &order.sources, order.offline, transport, watch)?;
-    let written = !order.dry_run && project.write_lock(&lock)?;
-    if let Some(dir) = &order.vendor {
-        let archives = order.cache.archives(std::slice::from_ref(dir), order.offline);
+    let lock = resolve(&project, &options.sources, options.offline, transport, watch)?;
+    let written = !options.dry_run && project.write_lock(&lock)?;
+    if let Some(dir) = &options.vendor {
+        let archives = options.cache.archives(std::slice::from_ref(dir), options.offline);
         let total = lock.bytes();
         let told = |name: &str, done: u64| {
             watch.working_on(Step::Fetch, name);
@@ -77,18 +77,18 @@ pub fn lock(order: &LockOrder, transport: &dyn Transport, watch: &dyn Watch) -> 
 /// The lock beside the recipe; made when there is none, made again when the recipe
 /// changed.
 pub(super) fn current(
-    order: &Order<'_>,
+    options: &BuildOptions<'_>,
     project: &Project,
     transport: &dyn Transport,
     watch: &dyn Watch,
 ) -> Result<ImageLock> {
     let why = match project.current_lock() {
-        Err(Error::NoLock { .. }) if !order.locked => Relocked::Missing,
-        Err(Error::Stale { .. }) if !order.locked => Relocked::RecipeChanged,
+        Err(Error::NoLock { .. }) if !options.locked => Relocked::Missing,
+        Err(Error::Stale { .. }) if !options.locked => Relocked::RecipeChanged,
         found => return found,
     };
-    let lock = resolve(project, &order.sources, order.offline, transport, watch)?;
-    if !order.dry_run {
+    let lock = resolve(project, &options.sources, options.offline, transport, watch)?;
+    if !options.dry_run {
         project.write_lock(&lock)?;
         watch.note(&Note::Relocked { path: &project.lock_path, why });
     }

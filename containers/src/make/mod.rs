@@ -15,7 +15,7 @@
 //!
 //! use gular_containers::fetch::{Fault, Stream, Transport};
 //! use gular_containers::lock::Sources;
-//! use gular_containers::make::{Cache, Order, build};
+//! use gular_containers::make::{Cache, BuildOptions, build};
 //!
 //! /// A recipe that takes nothing from elsewhere needs no network.
 //! struct Nowhere;
@@ -50,9 +50,9 @@
 //!     "[image]\nname = \"data\"\n[base]\nscratch = true\n[app.files]\n\"srv/hello\" = \"hello\"\n",
 //! )?;
 //! let cache = Cache::new(&dir.join("cache"));
-//! let mut order = Order::new(&recipe, cache, Sources::new(0));
-//! order.out = dir.join("out");
-//! let built = build(&order, &Nowhere, &AtomicBool::new(false))?;
+//! let mut options = BuildOptions::new(&recipe, cache, Sources::new(0));
+//! options.out = dir.join("out");
+//! let built = build(&options, &Nowhere, &AtomicBool::new(false))?;
 //! assert!(built.outputs[0].path.is_file());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -62,7 +62,7 @@ mod byte_code;
 mod cache;
 mod image;
 mod lock;
-mod order;
+mod options;
 mod program;
 mod project;
 mod unpack;
@@ -72,8 +72,8 @@ mod write;
 pub use self::build::{Built, build};
 pub use self::cache::Cache;
 pub use self::image::{Asked, Image, image};
-pub use self::lock::{LockOrder, Locked, lock};
-pub use self::order::{Compression, Format, Order};
+pub use self::lock::{LockOptions, Locked, lock};
+pub use self::options::{BuildOptions, Compression, Format};
 pub use self::program::{Compile, Program};
 pub use self::project::Project;
 pub use self::unpack::{Places, Unpacked, unpack};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Order, Project};
+use super::{BuildOptions, Project};
 use crate::recipe::App;
 use crate::{Error, Result};
 
@@ -27,17 +27,17 @@ pub trait Compile {
     fn compile(&self, app: &App, package: &str, dir: &Path) -> Result<Program>;
 }
 
-/// The program of an order: named there, compiled, or there already.
-pub(super) fn program(order: &Order<'_>, project: &Project) -> Result<Option<Program>> {
+/// The program of a build: named there, compiled, or there already.
+pub(super) fn program(options: &BuildOptions<'_>, project: &Project) -> Result<Option<Program>> {
     let there = |path: PathBuf| Ok(Some(Program { path, cargo_lock: None }));
-    if let Some(path) = &order.program {
+    if let Some(path) = &options.program {
         return there(path.clone());
     }
     let Some(app) = project.recipe.app.as_ref().filter(|app| app.embed) else { return Ok(None) };
     if let Some(path) = &app.path {
         return there(project.dir.join(path));
     }
-    match (&app.package, order.compile) {
+    match (&app.package, options.compile) {
         (Some(package), Some(cargo)) => cargo.compile(app, package, &project.dir).map(Some),
         (Some(package), None) => Err(Error::Program {
             reason: format!(

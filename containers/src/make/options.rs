@@ -18,7 +18,7 @@ const CACHE_BYTES: u64 = 16 << 30;
 
 /// The options of a build.
 #[derive(Clone)]
-pub struct Order<'a> {
+pub struct BuildOptions<'a> {
     /// The recipe; its lock is beside it.
     pub recipe: PathBuf,
     /// The folder for the image and its list of contents.
@@ -31,7 +31,7 @@ pub struct Order<'a> {
     pub program: Option<PathBuf>,
     /// Builds the recipe's program when cargo must.
     pub compile: Option<&'a dyn Compile>,
-    /// Who is asked for a lock when there is none.
+    /// Where packages are looked up to make a lock, when the recipe has none.
     pub sources: Sources,
     /// Folders with packages, looked into first.
     pub vendor: Vec<PathBuf>,
@@ -57,7 +57,7 @@ pub struct Order<'a> {
     pub tools: Tools,
 }
 
-impl Order<'_> {
+impl BuildOptions<'_> {
     /// Builds a SIF in the recipe's folder, without replaying jobs.
     pub fn new(recipe: &Path, cache: Cache, sources: Sources) -> Self {
         let folder = recipe.parent().filter(|folder| !folder.as_os_str().is_empty());
