@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gular_jobs::write::{Order, Site, Stages, write};
+use gular_jobs::write::{JobSpec, Site, Stages, write};
 
 use super::data::{self, FetchArg};
 use super::folder::finish;
@@ -213,19 +213,19 @@ pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
     let left_here = left_here(&sources, &commands);
     let of_machine = of_machine(&commands);
     let stages = Stages { evaluate, select: args.select.as_deref().map(select), merge };
-    let order = order(args, stages, &sources, left_here, of_machine)?;
+    let spec = spec(args, stages, &sources, left_here, of_machine)?;
     let folder =
-        write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
+        write(&spec).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
     finish(&args.dir, &folder, &sources, args.dry_run, output)
 }
 
-fn order(
+fn spec(
     args: &NewArgs,
     stages: Stages,
     sources: &[Source],
     left_here: Vec<String>,
     of_machine: Vec<String>,
-) -> Result<Order, Failure> {
+) -> Result<JobSpec, Failure> {
     let site = Site::from(args.site);
     without_effect(args, site)?;
     let name =
@@ -257,7 +257,7 @@ fn order(
         command: &args.command,
     };
     let data = args.data.as_ref().map(|url| data::of(url, &wanted, &args.access)).transpose()?;
-    Ok(Order {
+    Ok(JobSpec {
         name,
         site,
         command: all(&args.command),

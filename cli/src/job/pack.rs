@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gular_jobs::write::{Order, Parameters, Site, Stages, write};
+use gular_jobs::write::{JobSpec, Parameters, Site, Stages, write};
 
 use super::folder::finish;
 use super::new::SiteArg;
@@ -96,7 +96,7 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     merge.extend((1..=of).map(|part| place(&format!("part-{part}"))));
     merge.push(place("bundle"));
     let name = args.dir.file_name().map(|name| name.to_string_lossy().into_owned());
-    let order = Order {
+    let spec = JobSpec {
         name: name.unwrap_or_default(),
         site,
         command,
@@ -132,7 +132,7 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         shared: true,
     };
     let folder =
-        write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
+        write(&spec).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
     finish(&args.dir, &folder, &sources, args.dry_run, output)
 }
 

@@ -1,19 +1,19 @@
-//! What an order must be, so that batch systems and shells read what was meant.
+//! What a job must be, so that batch systems and shells read what was meant.
 
 use std::collections::BTreeSet;
 
-use super::{Fetch, Order, Refusal, SHARDS, Site, Stage, dag, refuse, site};
+use super::{Fetch, JobSpec, Refusal, SHARDS, Site, Stage, dag, refuse, site};
 use crate::script::shell::{Command, Next};
 
-/// Refuses an order that no files can be written for.
-pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
-    names(order)?;
-    inputs(order)?;
-    programs(order)?;
-    parameters(order)?;
-    shares(order)?;
-    credentials(order)?;
-    if let Some(word) = open_word(order) {
+/// Refuses a job that no files can be written for.
+pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
+    names(spec)?;
+    inputs(spec)?;
+    programs(spec)?;
+    parameters(spec)?;
+    shares(spec)?;
+    credentials(spec)?;
+    if let Some(word) = open_word(spec) {
         return Err(refuse(
             format!(
                 "`{word}` has a parameter, and also `$`, a backtick, `\"` or `\\`, which the job's shell would interpret"
@@ -21,9 +21,9 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
             "rename the file that has these characters, or put this part of the command into a script of your own, and run that",
         ));
     }
-    dag::accept(order)?;
-    place(order)?;
-    site::accept(order)
+    dag::accept(spec)?;
+    place(spec)?;
+    site::accept(spec)
 }
 
 /// Whether nobody needs quotes for it.
@@ -32,27 +32,27 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// The job's name, and texts that stand in its files.
-fn names(order: &Order) -> Result<(), Refusal> {
-    if !is_plain(&order.name) || order.name.len() > 64 {
+fn names(spec: &JobSpec) -> Result<(), Refusal> {
+    if !is_plain(&spec.name) || spec.name.len() > 64 {
         return Err(refuse(
-            format!("`{}` cannot be a job's name", order.name),
+            format!("`{}` cannot be a job's name", spec.name),
             "use letters, digits, `-` and `_`",
         ));
     }
-    if order.command.is_empty() {
+    if spec.command.is_empty() {
         return Err(refuse(
             "no command was given",
             "write the program and its arguments after `--`",
         ));
     }
-    let texts = Stage::of(order)
+    let texts = Stage::of(spec)
         .into_iter()
         .flat_map(|stage| stage.command)
-        .chain(order.inputs.iter().map(|(name, _)| name))
-        .chain(&order.checkpoint);
-    let image = order.image.iter().map(|image| &image.source);
+        .chain(spec.inputs.iter().map(|(name, _)| name))
+        .chain(&spec.checkpoint);
+    let image = spec.image.iter().map(|image| &image.source);
     let odd = |text: &&String| text.chars().any(|c| c.is_control() || c == '\'');
-    if let Some(text) = texts.chain(image).chain(&order.account).chain(&order.partition).find(odd) {
+    if let Some(text) = texts.chain(image).chain(&spec.account).chain(&spec.partition).find(odd) {
         return Err(refuse(
             format!("`{}` contains a quote or a line end", text.escape_debug()),
             "put this part of the command into a script of your own, and run that",
@@ -62,8 +62,8 @@ fn names(order: &Order) -> Result<(), Refusal> {
 }
 
 /// Files that travel.
-fn inputs(order: &Order) -> Result<(), Refusal> {
-    let names = order.inputs.iter().map(|(name, _)| name).chain(&order.checkpoint);
+fn inputs(spec: &JobSpec) -> Result<(), Refusal> {
+    let names = spec.inputs.iter().map(|(name, _)| name).chain(&spec.checkpoint);
     if let Some(name) = names.clone().find(|name| name.contains([',', ' ', '/', '$'])) {
         return Err(refuse(
             format!("`{name}` contains a comma or a space"),
@@ -71,7 +71,7 @@ fn inputs(order: &Order) -> Result<(), Refusal> {
         ));
     }
     let mut seen = BTreeSet::new();
-    if let Some(name) = order.inputs.iter().map(|(name, _)| name.as_str()).find(|name| {
+    if let Some(name) = spec.inputs.iter().map(|(name, _)| name.as_str()).find(|name| {
         !seen.insert(*name)
             || matches!(
                 *name,
@@ -87,17 +87,17 @@ fn inputs(order: &Order) -> Result<(), Refusal> {
 }
 
 /// Scripts that nobody brings: jobs begin in a folder with their inputs alone.
-fn programs(order: &Order) -> Result<(), Refusal> {
+fn programs(spec: &JobSpec) -> Result<(), Refusal> {
     let brought = |path: &str| {
         let name = path.strip_prefix("./").unwrap_or(path);
-        order.inputs.iter().any(|(input, _)| input == name)
+        spec.inputs.iter().any(|(input, _)| input == name)
     };
-    for stage in Stage::of(order) {
+    for stage in Stage::of(spec) {
         let command = Command { line: 1, words: stage.command.to_vec(), next: Next::Then };
         let program = stage.command.first().map(String::as_str).filter(|word| word.contains('/'));
         let missing = |path: &&str| {
             // A program by its name alone may be in the image.
-            let on_path = order.image.is_some()
+            let on_path = spec.image.is_some()
                 && !path.contains('/')
                 && stage.command.first().is_some_and(|first| first == path);
             let is_here = !path.starts_with('/') && !path.contains(['{', ' ', '$']);
@@ -114,8 +114,8 @@ fn programs(order: &Order) -> Result<(), Refusal> {
 }
 
 /// The sweep.
-fn parameters(order: &Order) -> Result<(), Refusal> {
-    let Some(parameters) = &order.parameters else { return Ok(()) };
+fn parameters(spec: &JobSpec) -> Result<(), Refusal> {
+    let Some(parameters) = &spec.parameters else { return Ok(()) };
     let value = |text: &&String| {
         text.is_empty()
             || text.chars().any(|c| !c.is_ascii_alphanumeric() && !"._+-/:=".contains(c))
@@ -137,7 +137,7 @@ fn parameters(order: &Order) -> Result<(), Refusal> {
         ));
     }
     let is_unused =
-        |name: &&String| !order.command.iter().any(|word| word.contains(&format!("{{{name}}}")));
+        |name: &&String| !spec.command.iter().any(|word| word.contains(&format!("{{{name}}}")));
     match parameters.names.iter().find(is_unused) {
         Some(name) => Err(refuse(
             format!("the command does not use the parameter `{name}`"),
@@ -148,17 +148,17 @@ fn parameters(order: &Order) -> Result<(), Refusal> {
 }
 
 /// Shards of each job's own.
-fn shares(order: &Order) -> Result<(), Refusal> {
-    let Some(data) = order.data.as_ref().filter(|data| data.shares.is_some()) else {
+fn shares(spec: &JobSpec) -> Result<(), Refusal> {
+    let Some(data) = spec.data.as_ref().filter(|data| data.shares.is_some()) else {
         return Ok(());
     };
-    if order.site.is_slurm() || data.fetch == Fetch::Runtime {
+    if spec.site.is_slurm() || data.fetch == Fetch::Runtime {
         return Err(refuse(
             "`--shards-by part` works only if HTCondor transfers the data, which it does not do here",
             "leave out `--shards-by` or `--fetch job`, or make more parts",
         ));
     }
-    let mut names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+    let mut names = spec.parameters.iter().flat_map(|parameters| &parameters.names);
     if names.any(|name| name.eq_ignore_ascii_case(SHARDS)) {
         return Err(refuse(
             format!("with `--shards-by`, a parameter cannot be named `{SHARDS}`"),
@@ -168,9 +168,9 @@ fn shares(order: &Order) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn credentials(order: &Order) -> Result<(), Refusal> {
-    let is_bad = |service: &&str| order.site.is_slurm() || !is_plain(service) || service.len() > 64;
-    match order.credentials.as_deref().filter(is_bad) {
+fn credentials(spec: &JobSpec) -> Result<(), Refusal> {
+    let is_bad = |service: &&str| spec.site.is_slurm() || !is_plain(service) || service.len() > 64;
+    match spec.credentials.as_deref().filter(is_bad) {
         Some(service) => Err(refuse(
             format!("`{service}` is not a service whose tokens the jobs can have"),
             "on HTCondor, give the name of the pool's token service; on Slurm, fetch the data before, on a login node",
@@ -180,30 +180,30 @@ fn credentials(order: &Order) -> Result<(), Refusal> {
 }
 
 /// What the batch system cannot do.
-fn place(order: &Order) -> Result<(), Refusal> {
-    if order.stay && order.site == Site::Ospool {
+fn place(spec: &JobSpec) -> Result<(), Refusal> {
+    if spec.stay && spec.site == Site::Ospool {
         return Err(refuse(
             "jobs of the OSPool run on machines anywhere, so the data cannot stay on campus",
             "choose a site with machines of your own: `--site chtc`, `jsc` or `generic`",
         ));
     }
-    if order.nodes * order.tasks > 1 && !order.site.is_slurm() {
+    if spec.nodes * spec.tasks > 1 && !spec.site.is_slurm() {
         return Err(refuse(
             "HTCondor starts one process for each job",
             "ask for several GPUs in one process with `--gpus 2`, or use `--site jsc` or `slurm`",
         ));
     }
-    let of_slurm = [("--account", &order.account), ("--partition", &order.partition)];
-    let given = of_slurm.into_iter().find(|(_, value)| value.is_some() && !order.site.is_slurm());
+    let of_slurm = [("--account", &spec.account), ("--partition", &spec.partition)];
+    let given = of_slurm.into_iter().find(|(_, value)| value.is_some() && !spec.site.is_slurm());
     if let Some((option, _)) = given {
         return Err(refuse(
             format!("`{option}` has no effect on HTCondor"),
             "leave it out, or choose a site with Slurm: `--site jsc` or `slurm`",
         ));
     }
-    let local = order.data.iter().filter_map(|data| Some((data, data.local.as_ref()?))).next();
+    let local = spec.data.iter().filter_map(|data| Some((data, data.local.as_ref()?))).next();
     if let Some((data, local)) = local {
-        if !order.site.is_slurm() && data.fetch == Fetch::Runtime {
+        if !spec.site.is_slurm() && data.fetch == Fetch::Runtime {
             return Err(refuse(
                 format!("jobs cannot fetch `{}`: it is a folder of this machine", local.folder),
                 "publish the bundle with `gular publish`, and give its URL",
@@ -217,8 +217,8 @@ fn place(order: &Order) -> Result<(), Refusal> {
             ));
         }
     }
-    let commands = Stage::of(order).into_iter().flat_map(|stage| stage.command);
-    if order.data.is_none() && commands.into_iter().any(|word| word.contains("{data}")) {
+    let commands = Stage::of(spec).into_iter().flat_map(|stage| stage.command);
+    if spec.data.is_none() && commands.into_iter().any(|word| word.contains("{data}")) {
         return Err(refuse(
             "the command contains `{data}`, but no data was given",
             "give the bundle's URL with `--data`",
@@ -229,13 +229,13 @@ fn place(order: &Order) -> Result<(), Refusal> {
 
 /// A word that would be double-quoted for what is filled in, with a character that a shell reads
 /// inside double quotes.
-fn open_word(order: &Order) -> Option<&str> {
-    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+fn open_word(spec: &JobSpec) -> Option<&str> {
+    let names = spec.parameters.iter().flat_map(|parameters| &parameters.names);
     let mut filled: Vec<String> = names.map(|name| format!("{{{name}}}")).collect();
-    if order.site.is_slurm() {
+    if spec.site.is_slurm() {
         filled.extend(["{data}", "{trained}", "{each}"].map(str::to_owned));
     }
-    let mut words = Stage::of(order).into_iter().flat_map(|stage| stage.command);
+    let mut words = Stage::of(spec).into_iter().flat_map(|stage| stage.command);
     let is_open = |word: &&String| {
         word.contains(['$', '`', '"', '\\']) && filled.iter().any(|place| word.contains(place))
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Data, Fetch, Order, Runs, SHARDS, Site, Stage, dag, shell_command};
+use super::{Data, Fetch, JobSpec, Runs, SHARDS, Site, Stage, dag, shell_command};
 use crate::units::request;
 
 /// For an image of unknown size.
@@ -10,16 +10,16 @@ const IMAGE_BYTES: u64 = 10 << 30;
 /// For logs, and what nobody thinks of.
 const SPARE_BYTES: u64 = 1 << 30;
 
-pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
-    let in_dag = Stage::in_dag(order);
+pub(super) fn submit_file(spec: &JobSpec, stage: &Stage<'_>) -> String {
+    let in_dag = Stage::in_dag(spec);
     let mut text = format!(
         "# Written by `gular job new`; `gular job lint {}` checks it after a change.\n",
-        super::job_file(order)
+        super::job_file(spec)
     );
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name} = {value}");
     };
-    match &order.image {
+    match &spec.image {
         Some(image) => {
             line("universe", "container");
             line("container_image", &image.source);
@@ -28,45 +28,45 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
     }
     line("executable", &stage.wrapper());
     let of = (stage.runs == Runs::Evaluate).then(|| "$(of)".to_owned());
-    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+    let names = spec.parameters.iter().flat_map(|parameters| &parameters.names);
     let names = names.filter(|_| stage.runs != Runs::Merge).map(|name| format!("$({name})"));
     let words: Vec<String> = of.into_iter().chain(names).collect();
     if !words.is_empty() {
         line("arguments", &words.join(" "));
     }
-    line("request_cpus", &order.cpus.to_string());
-    if let Some(bytes) = stage.memory_bytes(order) {
+    line("request_cpus", &spec.cpus.to_string());
+    if let Some(bytes) = stage.memory_bytes(spec) {
         line("request_memory", &request(bytes));
     }
-    line("request_disk", &request(disk(order, stage)));
-    let gpus = stage.gpus(order);
+    line("request_disk", &request(disk(spec, stage)));
+    let gpus = stage.gpus(spec);
     if gpus > 0 {
         line("request_gpus", &gpus.to_string());
-        if let Some(capability) = &order.capability {
+        if let Some(capability) = &spec.capability {
             line("gpus_minimum_capability", capability);
         }
-        if let Some(bytes) = order.gpu_memory_bytes {
+        if let Some(bytes) = spec.gpu_memory_bytes {
             line("gpus_minimum_memory", &request(bytes));
         }
-        if let Some(cuda) = &order.cuda {
+        if let Some(cuda) = &spec.cuda {
             line("gpus_minimum_runtime", cuda);
         }
     }
-    site(order, stage, &mut line);
-    if let Some(service) = &order.credentials {
+    site(spec, stage, &mut line);
+    if let Some(service) = &spec.credentials {
         // HTCondor asks for a token at the first submission, and keeps it fresh in the job.
         line("use_oauth_services", service);
     }
-    let mut inputs: Vec<&str> = order.inputs.iter().map(|(name, _)| name.as_str()).collect();
-    let results = dag::results(order);
+    let mut inputs: Vec<&str> = spec.inputs.iter().map(|(name, _)| name.as_str()).collect();
+    let results = dag::results(spec);
     match stage.runs {
         Runs::Jobs => {}
         Runs::Evaluate => inputs.push("results/$(of).tar"),
-        Runs::Merge if order.shared => {}
+        Runs::Merge if spec.shared => {}
         Runs::Merge => inputs.extend(results.iter().map(String::as_str)),
     }
     let own = format!("$({SHARDS})");
-    if let Some(data) = stage.data(order).filter(|data| data.fetch == Fetch::Batch) {
+    if let Some(data) = stage.data(spec).filter(|data| data.fetch == Fetch::Batch) {
         let files: &[String] =
             if stage.runs == Runs::Merge { &data.files } else { data.of_job().0 };
         inputs.extend(files.iter().map(String::as_str));
@@ -81,7 +81,7 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
     // One file that always exists, under a name of its own.
     let name = match in_dag {
         true => "$(JOB)".to_owned(),
-        false => format!("{}-$(Cluster)-$(Process)", order.name),
+        false => format!("{}-$(Cluster)-$(Process)", spec.name),
     };
     if stage.runs == Runs::Evaluate {
         line("transfer_output_files", "results.tar, evaluation.json");
@@ -93,7 +93,7 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
         line("transfer_output_files", "results.tar");
         line("transfer_output_remaps", &format!("\"results.tar = results/{name}.tar\""));
     }
-    if let Some(folder) = order.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs) {
+    if let Some(folder) = spec.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs) {
         line("checkpoint_exit_code", "85");
         let files = if folder == "output" { folder.clone() } else { format!("{folder}, output") };
         line("transfer_checkpoint_files", &files);
@@ -106,9 +106,9 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
     let said = if in_dag { "$(JOB)-$(Cluster)" } else { "$(Cluster)-$(Process)" };
     line("output", &format!("logs/{said}.out"));
     line("error", &format!("logs/{said}.err"));
-    match &order.parameters {
+    match &spec.parameters {
         Some(parameters) if !in_dag => {
-            let shares = order.data.as_ref().filter(|data| data.shares.is_some());
+            let shares = spec.data.as_ref().filter(|data| data.shares.is_some());
             let shards = shares.map(|_| SHARDS);
             let names: Vec<&str> =
                 parameters.names.iter().map(String::as_str).chain(shards).collect();
@@ -119,31 +119,31 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
     text
 }
 
-fn site(order: &Order, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
-    match order.site {
+fn site(spec: &JobSpec, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
+    match spec.site {
         Site::Ospool => {
-            let length = if order.hours > 20.0 { "\"Long\"" } else { "\"Medium\"" };
+            let length = if spec.hours > 20.0 { "\"Long\"" } else { "\"Medium\"" };
             line("+JobDurationCategory", length);
         }
         Site::Chtc => {
-            if stage.gpus(order) > 0 {
+            if stage.gpus(spec) > 0 {
                 line("+WantGPULab", "true");
-                let length = if order.hours <= 12.0 {
+                let length = if spec.hours <= 12.0 {
                     "\"short\""
-                } else if order.hours <= 24.0 {
+                } else if spec.hours <= 24.0 {
                     "\"medium\""
                 } else {
                     "\"long\""
                 };
                 line("+GPUJobLength", length);
             }
-            if order.checkpoint.is_some() && stage.runs == Runs::Jobs {
+            if spec.checkpoint.is_some() && stage.runs == Runs::Jobs {
                 line("+is_resumable", "true");
             }
-            if order.shared || stage.data(order).is_some_and(Data::is_on_staging) {
+            if spec.shared || stage.data(spec).is_some_and(Data::is_on_staging) {
                 line("requirements", "(TARGET.HasCHTCStaging == true)");
             }
-            if order.stay {
+            if spec.stay {
                 line("+WantFlocking", "false");
                 line("+WantGlidein", "false");
             }
@@ -153,21 +153,21 @@ fn site(order: &Order, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
 }
 
 /// Image, inputs, data and what is written, with a tenth to spare.
-pub(super) fn disk(order: &Order, stage: &Stage<'_>) -> u64 {
-    let image = order.image.as_ref().map_or(0, |image| image.bytes.unwrap_or(IMAGE_BYTES));
-    let inputs: u64 = order.inputs.iter().map(|(_, bytes)| *bytes).sum();
-    let data = stage.data(order).map_or(0, |data| match stage.runs {
+pub(super) fn disk(spec: &JobSpec, stage: &Stage<'_>) -> u64 {
+    let image = spec.image.as_ref().map_or(0, |image| image.bytes.unwrap_or(IMAGE_BYTES));
+    let inputs: u64 = spec.inputs.iter().map(|(_, bytes)| *bytes).sum();
+    let data = stage.data(spec).map_or(0, |data| match stage.runs {
         Runs::Merge => data.bytes,
         _ => data.of_job().1,
     });
     // Results are packed into one file beside what was written.
-    let mut written = order.scratch_bytes.saturating_mul(2);
+    let mut written = spec.scratch_bytes.saturating_mul(2);
     // The results of other jobs, packed and unpacked.
     written = written.saturating_mul(match stage.runs {
         Runs::Jobs => 1,
         Runs::Evaluate => 2,
-        Runs::Merge if order.shared => 1,
-        Runs::Merge => 1 + dag::n_jobs(order) as u64,
+        Runs::Merge if spec.shared => 1,
+        Runs::Merge => 1 + dag::n_jobs(spec) as u64,
     });
     let sum = image
         .saturating_add(inputs)
@@ -178,12 +178,12 @@ pub(super) fn disk(order: &Order, stage: &Stage<'_>) -> u64 {
 }
 
 /// The command in the job's folder.
-pub(super) fn command(order: &Order, stage: &Stage<'_>) -> String {
-    let data = match &order.data {
+pub(super) fn command(spec: &JobSpec, stage: &Stage<'_>) -> String {
+    let data = match &spec.data {
         None => "",
         Some(data) if data.fetch == Fetch::Batch => ".",
         Some(_) => "data",
     };
-    let command = stage.words(order, |i| format!("all/job{i}/output"));
-    shell_command(order, &command, &[("{data}", data), ("{trained}", "trained/output")])
+    let command = stage.words(spec, |i| format!("all/job{i}/output"));
+    shell_command(spec, &command, &[("{data}", data), ("{trained}", "trained/output")])
 }

@@ -10,34 +10,34 @@
 
 use std::fmt::Write as _;
 
-use super::{Order, Refusal, refuse};
+use super::{JobSpec, Refusal, refuse};
 
 /// How many jobs the sweep has.
-pub(super) fn n_jobs(order: &Order) -> usize {
-    order.parameters.as_ref().map_or(1, |parameters| parameters.rows.len())
+pub(super) fn n_jobs(spec: &JobSpec) -> usize {
+    spec.parameters.as_ref().map_or(1, |parameters| parameters.rows.len())
 }
 
 /// What the jobs bring back.
-pub(super) fn results(order: &Order) -> Vec<String> {
-    (0..n_jobs(order)).map(|i| format!("results/job{i}.tar")).collect()
+pub(super) fn results(spec: &JobSpec) -> Vec<String> {
+    (0..n_jobs(spec)).map(|i| format!("results/job{i}.tar")).collect()
 }
 
 /// The DAG file.
-pub(super) fn graph(order: &Order) -> String {
-    let name = &order.name;
+pub(super) fn graph(spec: &JobSpec) -> String {
+    let name = &spec.name;
     let mut text = format!(
         "# Written by `gular job new`; `gular job lint {name}.dag` checks it after a change.\n# After a failure `condor_submit_dag {name}.dag` runs what is not done.\n"
     );
-    let stages = &order.stages;
-    let parameters = order.parameters.as_ref();
-    for i in 0..n_jobs(order) {
+    let stages = &spec.stages;
+    let parameters = spec.parameters.as_ref();
+    for i in 0..n_jobs(spec) {
         let names = parameters.iter().flat_map(|parameters| &parameters.names);
         let row = parameters.and_then(|parameters| parameters.rows.get(i));
         let vars: String = names
             .zip(row.into_iter().flatten())
             .map(|(name, value)| format!(" {name}=\"{value}\""))
             .collect();
-        let shards = order.data.as_ref().and_then(|data| data.macro_of(i)).unwrap_or_default();
+        let shards = spec.data.as_ref().and_then(|data| data.macro_of(i)).unwrap_or_default();
         let _ = writeln!(text, "JOB job{i} {name}.sub");
         if !vars.is_empty() {
             let _ = writeln!(text, "VARS job{i}{vars}{shards}");
@@ -50,7 +50,7 @@ pub(super) fn graph(order: &Order) -> String {
         }
     }
     let all =
-        |node: &str| (0..n_jobs(order)).map(|i| format!("{node}{i}")).collect::<Vec<_>>().join(" ");
+        |node: &str| (0..n_jobs(spec)).map(|i| format!("{node}{i}")).collect::<Vec<_>>().join(" ");
     if stages.select.is_some() {
         let _ = write!(
             text,
@@ -66,14 +66,14 @@ pub(super) fn graph(order: &Order) -> String {
 }
 
 /// Refuses stages that cannot be.
-pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
-    let stages = &order.stages;
-    if !super::Stage::in_dag(order) {
+pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
+    let stages = &spec.stages;
+    if !super::Stage::in_dag(spec) {
         return Ok(());
     }
-    if matches!(order.name.as_str(), "evaluate" | "merge" | "select") {
+    if matches!(spec.name.as_str(), "evaluate" | "merge" | "select") {
         return Err(refuse(
-            format!("`{}` cannot be the job's name", order.name),
+            format!("`{}` cannot be the job's name", spec.name),
             "choose another name: one of the stages has this name",
         ));
     }
@@ -88,7 +88,7 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
         (&stages.merge, "{each}", "the folder with the output of each job"),
     ] {
         let used = |command: &Vec<String>| command.iter().any(|word| word.contains(place));
-        let unused = command.as_ref().filter(|command| !used(command) && !order.shared);
+        let unused = command.as_ref().filter(|command| !used(command) && !spec.shared);
         if let Some(command) = unused {
             return Err(refuse(
                 format!("`{}` does not use `{place}`", command.join(" ")),
@@ -96,7 +96,7 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
             ));
         }
     }
-    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+    let names = spec.parameters.iter().flat_map(|parameters| &parameters.names);
     let of_one = |name: &&String| {
         let place = format!("{{{name}}}");
         stages.merge.iter().flatten().any(|word| word.contains(&place))

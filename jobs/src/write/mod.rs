@@ -26,9 +26,9 @@ use std::fmt;
 
 pub use site::Site;
 
-/// What the job is to do, and what it needs.
+/// A job: what it runs, and what it needs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Order {
+pub struct JobSpec {
     /// The job's name: letters, digits, `-` and `_`.
     pub name: String,
     /// Where it runs.
@@ -96,7 +96,7 @@ pub struct Order {
 /// One second: `timeout` takes 0 for no limit.
 const SHORTEST_RUN_HOURS: f64 = 1.0 / 3600.0;
 
-impl Order {
+impl JobSpec {
     /// How long the program runs on HTCondor until it is told to save: its interval, and a tenth
     /// before the end of the job, at most half an hour.
     fn run_hours(&self) -> f64 {
@@ -105,7 +105,7 @@ impl Order {
     }
 }
 
-impl Order {
+impl JobSpec {
     /// Names in `{…}` of the commands that nothing is filled in for.
     fn unknown_places(&self) -> Vec<String> {
         let own = self.parameters.iter().flat_map(|parameters| &parameters.names);
@@ -267,7 +267,7 @@ pub struct Folder {
     pub start: Vec<String>,
 }
 
-/// Why no files can be written for an order.
+/// Why no files can be written for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// What is wrong.
@@ -288,43 +288,43 @@ fn refuse(what: impl Into<String>, fix: &str) -> Refusal {
     Refusal { what: what.into(), fix: fix.to_owned() }
 }
 
-/// Writes the files of `order`.
+/// Writes the files of `spec`.
 ///
 /// # Errors
 /// [`Refusal`] for what the site cannot do, or texts that cannot be passed on.
-pub fn write(order: &Order) -> Result<Folder, Refusal> {
-    accept::accept(order)?;
-    let slurm = order.site.is_slurm();
+pub fn write(spec: &JobSpec) -> Result<Folder, Refusal> {
+    accept::accept(spec)?;
+    let slurm = spec.site.is_slurm();
     let mut files = Vec::new();
     let mut file = |name: &str, text: String, executable: bool| {
         files.push(Written { name: name.to_owned(), text, executable });
     };
     if slurm {
-        for stage in Stage::of(order) {
-            file(&format!("{}.sbatch", stage.name), slurm::script(order, &stage), false);
+        for stage in Stage::of(spec) {
+            file(&format!("{}.sbatch", stage.name), slurm::script(spec, &stage), false);
         }
-        if order.stages.select.is_some() {
-            file("select.sbatch", slurm::select(order), false);
+        if spec.stages.select.is_some() {
+            file("select.sbatch", slurm::select(spec), false);
         }
-        if Stage::in_dag(order) && !order.shared {
-            file("submit.sh", slurm::submit(order), true);
+        if Stage::in_dag(spec) && !spec.shared {
+            file("submit.sh", slurm::submit(spec), true);
         }
     } else {
-        if !order.stages.is_empty() {
-            file(&job_file(order), dag::graph(order), false);
+        if !spec.stages.is_empty() {
+            file(&job_file(spec), dag::graph(spec), false);
         }
-        for stage in Stage::of(order) {
-            file(&format!("{}.sub", stage.name), condor::submit_file(order, &stage), false);
-            file(&stage.wrapper(), wrapper::script(order, &stage), true);
+        for stage in Stage::of(spec) {
+            file(&format!("{}.sub", stage.name), condor::submit_file(spec, &stage), false);
+            file(&stage.wrapper(), wrapper::script(spec, &stage), true);
         }
     }
-    if let Some(select) = &order.stages.select {
-        file("select.py", select::program(order, select), true);
+    if let Some(select) = &spec.stages.select {
+        file("select.py", select::program(spec, select), true);
     }
-    if let Some(parameters) = &order.parameters {
+    if let Some(parameters) = &spec.parameters {
         // In a DAG the nodes' VARS have the shards.
-        let shares = order.data.as_ref().and_then(|data| data.shares.as_ref());
-        let shares = shares.filter(|_| !Stage::in_dag(order));
+        let shares = spec.data.as_ref().and_then(|data| data.shares.as_ref());
+        let shares = shares.filter(|_| !Stage::in_dag(spec));
         let row = |(i, row): (usize, &Vec<String>)| {
             let own = shares.and_then(|shares| shares.each.get(i)).into_iter().flatten();
             let words: Vec<&str> = row.iter().chain(own).map(String::as_str).collect();
@@ -333,21 +333,21 @@ pub fn write(order: &Order) -> Result<Folder, Refusal> {
         let rows: String = parameters.rows.iter().enumerate().map(row).collect();
         file("parameters.txt", rows, false);
     }
-    let notes = site::notes(order);
-    file("README.md", readme::page(order, &notes), false);
-    let results = !slurm || order.stages.evaluate.is_some();
+    let notes = site::notes(spec);
+    file("README.md", readme::page(spec, &notes), false);
+    let results = !slurm || spec.stages.evaluate.is_some();
     let folders = if results { vec!["logs", "results"] } else { vec!["logs"] };
-    Ok(Folder { files, folders, notes, once: start::once(order), start: start::start(order) })
+    Ok(Folder { files, folders, notes, once: start::once(spec), start: start::start(spec) })
 }
 
 /// What the batch system is given.
-fn job_file(order: &Order) -> String {
-    let end = match (order.site.is_slurm(), order.stages.is_empty()) {
+fn job_file(spec: &JobSpec) -> String {
+    let end = match (spec.site.is_slurm(), spec.stages.is_empty()) {
         (true, _) => "sbatch",
         (false, true) => "sub",
         (false, false) => "dag",
     };
-    format!("{}.{end}", order.name)
+    format!("{}.{end}", spec.name)
 }
 
 /// One submit file and its wrapper.
@@ -360,7 +360,7 @@ struct Stage<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Runs {
-    /// The jobs of the order.
+    /// The jobs themselves.
     Jobs,
     /// A job for the results of each.
     Evaluate,
@@ -369,12 +369,12 @@ enum Runs {
 }
 
 impl<'a> Stage<'a> {
-    /// All that HTCondor runs for an order.
-    fn of(order: &'a Order) -> Vec<Self> {
-        let jobs = Self { name: &order.name, runs: Runs::Jobs, command: &order.command };
+    /// All that HTCondor runs for a job.
+    fn of(spec: &'a JobSpec) -> Vec<Self> {
+        let jobs = Self { name: &spec.name, runs: Runs::Jobs, command: &spec.command };
         let more = [
-            ("evaluate", Runs::Evaluate, &order.stages.evaluate),
-            ("merge", Runs::Merge, &order.stages.merge),
+            ("evaluate", Runs::Evaluate, &spec.stages.evaluate),
+            ("merge", Runs::Merge, &spec.stages.merge),
         ];
         let more = more.into_iter().filter_map(|(name, runs, command)| {
             Some(Self { name, runs, command: command.as_deref()? })
@@ -383,41 +383,41 @@ impl<'a> Stage<'a> {
     }
 
     /// The bundle, where the stage needs it: the jobs always, the others if their command says so.
-    fn data(&self, order: &'a Order) -> Option<&'a Data> {
+    fn data(&self, spec: &'a JobSpec) -> Option<&'a Data> {
         let needs =
             self.runs == Runs::Jobs || self.command.iter().any(|word| word.contains("{data}"));
-        order.data.as_ref().filter(|_| needs)
+        spec.data.as_ref().filter(|_| needs)
     }
 
-    fn gpus(&self, order: &Order) -> u64 {
+    fn gpus(&self, spec: &JobSpec) -> u64 {
         match self.runs {
-            Runs::Jobs => order.gpus,
-            Runs::Evaluate => order.evaluate_gpus,
+            Runs::Jobs => spec.gpus,
+            Runs::Evaluate => spec.evaluate_gpus,
             Runs::Merge => 0,
         }
     }
 
     /// What follows the jobs is one process, and gets the share of one.
-    fn memory_bytes(&self, order: &Order) -> Option<u64> {
-        let of_job = order.memory_bytes?.saturating_add(order.shm_bytes);
+    fn memory_bytes(&self, spec: &JobSpec) -> Option<u64> {
+        let of_job = spec.memory_bytes?.saturating_add(spec.shm_bytes);
         Some(match self.runs {
             Runs::Jobs => of_job,
-            _ => of_job.div_ceil(order.tasks.max(1)),
+            _ => of_job.div_ceil(spec.tasks.max(1)),
         })
     }
 
     /// Its command, where a word with `{each}` stands once for each job: `place` says where the
     /// output of a job is. A program that travels is started from the job's folder; with an
     /// image, what is not a script is the image's.
-    fn words(&self, order: &Order, place: impl Fn(usize) -> String) -> Vec<String> {
+    fn words(&self, spec: &JobSpec, place: impl Fn(usize) -> String) -> Vec<String> {
         let each = |word: &String| match self.runs == Runs::Merge && word.contains("{each}") {
-            true => (0..dag::n_jobs(order)).map(|i| word.replace("{each}", &place(i))).collect(),
+            true => (0..dag::n_jobs(spec)).map(|i| word.replace("{each}", &place(i))).collect(),
             false => vec![word.clone()],
         };
         let mut words: Vec<String> = self.command.iter().flat_map(each).collect();
         if let Some(first) = words.first_mut()
-            && order.inputs.iter().any(|(name, _)| name == first)
-            && (order.image.is_none() || first.contains('.'))
+            && spec.inputs.iter().any(|(name, _)| name == first)
+            && (spec.image.is_none() || first.contains('.'))
         {
             first.insert_str(0, "./");
         }
@@ -432,14 +432,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Whether the jobs are nodes of a DAG, which gives the macros.
-    fn in_dag(order: &Order) -> bool {
-        !order.stages.is_empty()
+    fn in_dag(spec: &JobSpec) -> bool {
+        !spec.stages.is_empty()
     }
 }
 
 /// A command as a shell reads it, with the places of data and results, and parameters. A place
 /// may be a variable of the shell.
-fn shell_command(order: &Order, command: &[String], places: &[(&str, &str)]) -> String {
+fn shell_command(spec: &JobSpec, command: &[String], places: &[(&str, &str)]) -> String {
     let word = |word: &String| {
         let mut text = word.clone();
         let mut variables = false;
@@ -447,7 +447,7 @@ fn shell_command(order: &Order, command: &[String], places: &[(&str, &str)]) -> 
             variables |= path.contains('$') && text.contains(place);
             text = text.replace(place, path);
         }
-        for name in order.parameters.iter().flat_map(|parameters| &parameters.names) {
+        for name in spec.parameters.iter().flat_map(|parameters| &parameters.names) {
             let place = format!("{{{name}}}");
             variables |= text.contains(&place);
             text = text.replace(&place, &format!("${{{name}}}"));

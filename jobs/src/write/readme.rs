@@ -2,53 +2,53 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, Stage, job_file, start};
+use super::{Fetch, JobSpec, Stage, job_file, start};
 
-pub(super) fn page(order: &Order, notes: &[String]) -> String {
-    let file = job_file(order);
+pub(super) fn page(spec: &JobSpec, notes: &[String]) -> String {
+    let file = job_file(spec);
     let mut text = format!(
         "# {}\n\nWritten by `gular job new`. The command:\n\n```sh\n{}\n```\n\n",
-        order.name,
-        quoted(&order.command)
+        spec.name,
+        quoted(&spec.command)
     );
-    let jobs = order.parameters.as_ref().map_or(1, |parameters| parameters.rows.len());
-    let (once, start) = (start::once(order).join("\n"), start::start(order).join("\n"));
+    let jobs = spec.parameters.as_ref().map_or(1, |parameters| parameters.rows.len());
+    let (once, start) = (start::once(spec).join("\n"), start::start(spec).join("\n"));
     if !once.is_empty() {
         let _ = write!(
             text,
             "## Once, before the first start\n\nOn a login node, in this folder: compute nodes may have no network.\n\n```sh\n{once}\n```\n\n"
         );
     }
-    let look = if order.site.is_slurm() { "squeue --me" } else { "condor_watch_q" };
+    let look = if spec.site.is_slurm() { "squeue --me" } else { "condor_watch_q" };
     let _ = write!(text, "## Start\n\n```sh\n{start}\n{look}\n```\n\n");
-    if order.site.is_slurm() {
+    if spec.site.is_slurm() {
         if jobs > 1 {
             text.push_str(
                 "The number of a job in the array is its line in `parameters.txt`, counted from 1. ",
             );
         }
         text.push_str("Each job works in a folder of its own below `output/`; what it prints is in `logs/`.\n");
-        if order.shared && order.stages.merge.is_some() {
+        if spec.shared && spec.stages.merge.is_some() {
             let _ = write!(
                 text,
                 "\n## If a part fails\n\nThe merge then never starts (`DependencyNeverSatisfied` in `squeue`). When the other parts have ended, cancel it, and submit the failed part and the merge again. `PART` is the last number in the name of its log, `MERGE` the merge's job:\n\n```sh\nscancel MERGE\njob=$(sbatch --parsable --array=PART {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\n```\n\nSeveral parts: `--array=3,7`.\n"
             );
         }
-        if Stage::in_dag(order) && !order.shared {
-            stages_of_slurm(order, &mut text);
+        if Stage::in_dag(spec) && !spec.shared {
+            stages_of_slurm(spec, &mut text);
         }
     } else {
-        if Stage::in_dag(order) {
-            stages(order, jobs, &mut text);
+        if Stage::in_dag(spec) {
+            stages(spec, jobs, &mut text);
         } else {
             let each = if jobs == 1 { "The job".to_owned() } else { format!("{jobs} jobs. Each") };
             let _ = writeln!(
                 text,
                 "{each} brings back `results/{}-CLUSTER-PROCESS.tar` with all that the program wrote to `output/`; what it prints is in `logs/`.",
-                order.name
+                spec.name
             );
         }
-        if let Some(data) = &order.data {
+        if let Some(data) = &spec.data {
             let who = if data.fetch == Fetch::Batch {
                 "HTCondor brings the bundle's files into the job's folder"
             } else {
@@ -61,8 +61,8 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
             );
         }
     }
-    if let Some(folder) = &order.checkpoint {
-        checkpoints(order, folder, &mut text);
+    if let Some(folder) = &spec.checkpoint {
+        checkpoints(spec, folder, &mut text);
     }
     if !notes.is_empty() {
         text.push_str("\n## Before you submit\n\n");
@@ -84,23 +84,23 @@ fn quoted(command: &[String]) -> String {
 }
 
 /// What the program must do, and what is kept.
-fn checkpoints(order: &Order, folder: &str, text: &mut String) {
+fn checkpoints(spec: &JobSpec, folder: &str, text: &mut String) {
     let _ = write!(
         text,
         "\n## Checkpoints\n\nOn SIGTERM the program has to save to `{folder}/` and to end with 85; when it starts it has to look there first. "
     );
-    let _ = if order.site.is_slurm() {
+    let _ = if spec.site.is_slurm() {
         writeln!(
             text,
             "It gets SIGTERM before the limit of {}; the job is then queued again, and the program starts again in the same folder. Other ends of the job, such as a node that fails, leave the folder as it is.",
-            span(order.hours)
+            span(spec.hours)
         )
     } else {
         let more = if folder == "output" { "" } else { " and `output/`" };
         writeln!(
             text,
             "It gets SIGTERM {} after each start. HTCondor then copies `{folder}/`{more} to the access point, and starts the program again in the same folder.\n\nWhen a machine evicts the job, HTCondor does not copy them again: the program starts on another machine with its inputs and what was copied last, and what it did since is lost. `--every` of `gular job new` says how often they are copied.",
-            span(order.run_hours())
+            span(spec.run_hours())
         )
     };
 }
@@ -116,8 +116,8 @@ fn span(hours: f64) -> String {
 }
 
 /// The same on Slurm.
-fn stages_of_slurm(order: &Order, text: &mut String) {
-    let stages = &order.stages;
+fn stages_of_slurm(spec: &JobSpec, text: &mut String) {
+    let stages = &spec.stages;
     text.push_str(
         "\nJob 1 of the array is `job0`: it works in `output/job0`, and its results are in `output/job0/output`.\n",
     );
@@ -149,8 +149,8 @@ fn stages_of_slurm(order: &Order, text: &mut String) {
 }
 
 /// What comes after what, and what it leaves.
-fn stages(order: &Order, jobs: usize, text: &mut String) {
-    let stages = &order.stages;
+fn stages(spec: &JobSpec, jobs: usize, text: &mut String) {
+    let stages = &spec.stages;
     let _ = writeln!(
         text,
         "{jobs} jobs, one for each line of `parameters.txt`: `job0` is its first line. Each brings back `results/jobN.tar` with all that it wrote to `output/`; what it prints is in `logs/`."
@@ -180,6 +180,6 @@ fn stages(order: &Order, jobs: usize, text: &mut String) {
     let _ = writeln!(
         text,
         "\nA node that fails is run again, up to two times. When the DAG ends with a failure, DAGMan leaves `{0}.dag.rescue001`: correct what is wrong and run `condor_submit_dag {0}.dag` again: it runs what is not done.",
-        order.name
+        spec.name
     );
 }

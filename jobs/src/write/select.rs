@@ -1,9 +1,9 @@
 //! The script that picks the best job.
 
-use super::{Order, Select};
+use super::{JobSpec, Select};
 
-pub(super) fn program(order: &Order, select: &Select) -> String {
-    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+pub(super) fn program(spec: &JobSpec, select: &Select) -> String {
+    let names = spec.parameters.iter().flat_map(|parameters| &parameters.names);
     let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
     let word = if select.lowest { "lowest" } else { "highest" };
     let lowest = if select.lowest { "True" } else { "False" };
@@ -12,7 +12,7 @@ pub(super) fn program(order: &Order, select: &Select) -> String {
         select.metric,
         names.join(", ")
     );
-    let (what, starter, copy) = match order.site.is_slurm() {
+    let (what, starter, copy) = match spec.site.is_slurm() {
         true => ("best is", "A job starts it in this folder", FOLDER),
         false => ("best.tar is", "DAGMan starts it in this folder", TAR),
     };
@@ -24,7 +24,7 @@ const HEAD: &str = r#"#!/usr/bin/env python3
 """Picks the job with the WORD metric: results/selected.csv lists all, best first, and
 results/WHAT a copy of what the best one brought back.
 
-STARTER, after the last evaluation. Equal jobs stay in their order.
+STARTER, after the last evaluation. Equal jobs stay in their spec.
 """
 import csv
 import json

@@ -1,6 +1,6 @@
 //! What sites allow.
 
-use super::{Fetch, Order, Refusal, Stage, condor, refuse, wheels};
+use super::{Fetch, JobSpec, Refusal, Stage, condor, refuse, wheels};
 use crate::units::words;
 
 /// Where a job runs.
@@ -108,27 +108,27 @@ struct Quotas {
     source: &'static str,
 }
 
-pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
-    if !(0.0..).contains(&order.hours) || order.hours > order.site.max_hours(order.gpus) {
+pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
+    if !(0.0..).contains(&spec.hours) || spec.hours > spec.site.max_hours(spec.gpus) {
         let what = format!(
             "`--time` is {} hours, but the site allows at most {}",
-            order.hours,
-            order.site.max_hours(order.gpus)
+            spec.hours,
+            spec.site.max_hours(spec.gpus)
         );
         return Err(refuse(
             what,
             "ask for less time, and save checkpoints (`--checkpoint DIR`), so that the job continues where it stopped",
         ));
     }
-    if order.shared && order.site == Site::Ospool {
+    if spec.shared && spec.site == Site::Ospool {
         return Err(refuse(
             "jobs of the OSPool do not share a folder",
             "choose a site whose machines share a folder: `--site chtc`, `jsc`, `slurm` or `generic`",
         ));
     }
-    let most = order.site.max_input_bytes();
-    let inputs = order.inputs.iter().map(|(name, bytes)| (name, *bytes));
-    let data = order.data.iter().filter(|data| !data.is_on_staging());
+    let most = spec.site.max_input_bytes();
+    let inputs = spec.inputs.iter().map(|(name, bytes)| (name, *bytes));
+    let data = spec.data.iter().filter(|data| !data.is_on_staging());
     let data = data.filter_map(|data| data.local.as_ref());
     let data = data.map(|local| (&local.folder, local.largest_bytes));
     if let Some((name, bytes)) = inputs.chain(data).find(|(_, bytes)| *bytes > most) {
@@ -152,35 +152,34 @@ fn gigabytes(bytes: u64) -> String {
 }
 
 /// What its users should know.
-pub(super) fn notes(order: &Order) -> Vec<String> {
+pub(super) fn notes(spec: &JobSpec) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |text: &str| notes.push(text.to_owned());
-    let limit =
-        order.checkpoint.is_none() && matches!(order.site, Site::Ospool) && order.hours > 20.0;
+    let limit = spec.checkpoint.is_none() && matches!(spec.site, Site::Ospool) && spec.hours > 20.0;
     if limit {
         note(
             "a job that needs more than 20 hours is put on hold after 40 hours, and loses everything if it is evicted: save checkpoints with `--checkpoint DIR`",
         );
     }
-    if let Some(image) = &order.image {
+    if let Some(image) = &spec.image {
         let local = !image.source.contains("://");
-        if local && matches!(order.site, Site::Ospool | Site::Chtc) {
+        if local && matches!(spec.site, Site::Ospool | Site::Chtc) {
             note(
                 "the image is sent from the access point to each job: publish the image instead, and give its `osdf:///` URL",
             );
         }
-        if image.bytes.is_none() && !order.site.is_slurm() {
+        if image.bytes.is_none() && !spec.site.is_slurm() {
             note(
                 "the size of the image is not known: the jobs ask for 10 GB of disk for it; give the size with `--image-size`",
             );
         }
-    } else if !order.site.is_slurm() && !order.shared {
+    } else if !spec.site.is_slurm() && !spec.shared {
         note(
             "no image was given: the program runs with the Python and the libraries of each machine, which differ; `--image` gives the jobs their own",
         );
     }
-    if let Some(data) = &order.data {
-        let slurm = order.site.is_slurm();
+    if let Some(data) = &spec.data {
+        let slurm = spec.site.is_slurm();
         if data.local.is_some() && !slurm && !data.is_on_staging() {
             note(
                 "the data is sent from this machine to each job: publish it with `gular publish`, so that caches near the jobs keep a copy",
@@ -190,7 +189,7 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
                 "the job fetches the data itself, for which it needs the program `gular`: in the image, or sent with `--input`",
             );
         }
-        let Quotas { data: most, items, place, source, .. } = order.site.quotas();
+        let Quotas { data: most, items, place, source, .. } = spec.site.quotas();
         if data.bytes > most {
             let (has, most) = (gigabytes(data.bytes), gigabytes(most));
             note(&format!(
@@ -204,18 +203,18 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
             ));
         }
     }
-    let n_jobs = order.parameters.as_ref().map_or(1, |sweep| sweep.rows.len()) as u64;
-    let results = n_jobs.saturating_mul(order.scratch_bytes);
-    let Quotas { results: most, source, .. } = order.site.quotas();
+    let n_jobs = spec.parameters.as_ref().map_or(1, |sweep| sweep.rows.len()) as u64;
+    let results = n_jobs.saturating_mul(spec.scratch_bytes);
+    let Quotas { results: most, source, .. } = spec.site.quotas();
     if results > most {
         let (has, most) = (gigabytes(results), gigabytes(most));
         note(&format!(
             "the results of all {n_jobs} jobs may take {has} (`--disk`), but the folder that they are sent to usually holds at most {most} ({source}) {UNLESS}"
         ));
     }
-    if !order.site.is_slurm() {
-        for stage in Stage::of(order) {
-            let bytes = condor::disk(order, &stage);
+    if !spec.site.is_slurm() {
+        for stage in Stage::of(spec) {
+            let bytes = condor::disk(spec, &stage);
             if bytes > MOST_DISK_BYTES {
                 note(&format!(
                     "`{}.sub` asks for {} of disk, which few machines have: `--disk` says what each program writes, and counts for each result that is unpacked",
@@ -225,39 +224,39 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
             }
         }
     }
-    let wheel = order.inputs.iter().any(|(name, _)| wheels::is_wheel(name));
-    if order.imports_gular && !wheel {
+    let wheel = spec.inputs.iter().any(|(name, _)| wheels::is_wheel(name));
+    if spec.imports_gular && !wheel {
         note(
             "a program imports the Python package `gular`: install it in the image, or send its wheel with `--input gular-….whl`; the job unpacks it without a network",
         );
     }
     let made_by_job = |folder: &str| {
-        folder.trim_end_matches('/') == "output" || order.checkpoint.as_deref() == Some(folder)
+        folder.trim_end_matches('/') == "output" || spec.checkpoint.as_deref() == Some(folder)
     };
-    for folder in order.left_here.iter().filter(|folder| !made_by_job(folder)) {
+    for folder in spec.left_here.iter().filter(|folder| !made_by_job(folder)) {
         note(&format!(
             "the command names `{folder}`, a folder here that the job does not have: `--input {folder}` sends a small one, `--data` a bundle"
         ));
     }
-    for name in order.unknown_places() {
+    for name in spec.unknown_places() {
         note(&format!(
             "the command has `{{{name}}}`, which is not a parameter, and stays as it is: `--sweep {name}=1,2` gives it values"
         ));
     }
-    if order.shared {
+    if spec.shared {
         note("all machines must have the folders in the command, with the same paths");
     }
-    if order.gpus > 0 && order.capability.is_none() && !order.site.is_slurm() {
+    if spec.gpus > 0 && spec.capability.is_none() && !spec.site.is_slurm() {
         note(
             "no compute capability was given, so the job may get a GPU that the image has no code for; `gular image export facts` writes which GPUs the image has code for, and `--facts` reads that file",
         );
     }
-    if order.gpus > 0 && order.cpus == 1 {
+    if spec.gpus > 0 && spec.cpus == 1 {
         note(
             "each process has one core, so the GPU may wait while images are decoded: ask for more cores with `--cpus`; `gular job measure` shows how many a command uses",
         );
     }
-    if order.site == Site::Jsc && order.account.is_none() {
+    if spec.site == Site::Jsc && spec.account.is_none() {
         note("JSC needs an account: give `--account`");
     }
     notes

@@ -9,18 +9,18 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Image, Order, Runs, Site, Stage, shell_command, wheels};
+use super::{Image, JobSpec, Runs, Site, Stage, shell_command, wheels};
 use crate::disk::base_name;
 use crate::units::request;
 
 /// The batch script of a stage.
-pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
-    let mut text = options(order, stage);
-    let checkpoint = order.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
+pub(super) fn script(spec: &JobSpec, stage: &Stage<'_>) -> String {
+    let mut text = options(spec, stage);
+    let checkpoint = spec.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
     text.push_str("set -uo pipefail\n");
-    text.push_str(&needed(order, stage));
+    text.push_str(&needed(spec, stage));
     if stage.runs != Runs::Merge
-        && let Some(parameters) = &order.parameters
+        && let Some(parameters) = &spec.parameters
     {
         let names = parameters.names.join(" ");
         let _ = writeln!(
@@ -29,9 +29,9 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
         );
     }
     // Paths of the command begin where it was submitted: a folder for each job, with its inputs.
-    let folder = folder(order, stage.runs);
+    let folder = folder(spec, stage.runs);
     let _ = writeln!(text, "submitted=$PWD\nmkdir -p \"{folder}\"\ncd \"{folder}\" || exit 2");
-    for (name, _) in &order.inputs {
+    for (name, _) in &spec.inputs {
         let _ = writeln!(text, "ln -sf \"$submitted/{name}\" .");
     }
     text.push_str("mkdir -p output");
@@ -39,11 +39,11 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
         let _ = write!(text, " {folder}");
     }
     text.push('\n');
-    text.push_str(&wheels::unpack(order));
+    text.push_str(&wheels::unpack(spec));
     text.push_str("# srun does not take it over since Slurm 22.05.\nexport SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n");
-    if stage.runs == Runs::Jobs && order.nodes * order.tasks > 1 {
+    if stage.runs == Runs::Jobs && spec.nodes * spec.tasks > 1 {
         // JSC's names of the InfiniBand network end in `i`.
-        let suffix = if order.site == Site::Jsc { "i" } else { "" };
+        let suffix = if spec.site == Site::Jsc { "i" } else { "" };
         let _ = writeln!(
             text,
             "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1){suffix}\nMASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))\nexport MASTER_ADDR MASTER_PORT"
@@ -52,7 +52,7 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
     if stage.runs == Runs::Evaluate {
         text.push_str("# None of an earlier run.\nresult=\"$submitted/results/evaluate$((SLURM_ARRAY_TASK_ID - 1)).json\"\nrm -f \"$result\"\n");
     }
-    text.push_str(&step(order, stage));
+    text.push_str(&step(spec, stage));
     if stage.runs == Runs::Evaluate {
         text.push_str("cat output/evaluation.txt\n# Its last line is a JSON object.\n[ \"$code\" -eq 0 ] && tail -n 1 output/evaluation.txt > \"$result.part\" && mv \"$result.part\" \"$result\"\n");
     }
@@ -64,45 +64,45 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
 }
 
 /// The lines that Slurm reads.
-fn options(order: &Order, stage: &Stage<'_>) -> String {
+fn options(spec: &JobSpec, stage: &Stage<'_>) -> String {
     let jobs = stage.runs == Runs::Jobs;
     let mut text = String::from("#!/bin/bash\n");
     let mut option = |name: &str, value: &str| {
         let _ = writeln!(text, "#SBATCH --{name}={value}");
     };
     option("job-name", stage.name);
-    for (name, value) in [("account", &order.account), ("partition", &order.partition)] {
+    for (name, value) in [("account", &spec.account), ("partition", &spec.partition)] {
         if let Some(value) = value {
             option(name, value);
         }
     }
     // What follows the jobs is one process.
-    let (nodes, tasks) = if jobs { (order.nodes, order.tasks) } else { (1, 1) };
+    let (nodes, tasks) = if jobs { (spec.nodes, spec.tasks) } else { (1, 1) };
     option("nodes", &nodes.to_string());
     option("ntasks-per-node", &tasks.to_string());
-    option("cpus-per-task", &order.cpus.to_string());
-    if stage.gpus(order) > 0 {
-        option("gres", &format!("gpu:{}", stage.gpus(order)));
+    option("cpus-per-task", &spec.cpus.to_string());
+    if stage.gpus(spec) > 0 {
+        option("gres", &format!("gpu:{}", stage.gpus(spec)));
     }
-    if let Some(bytes) = stage.memory_bytes(order) {
+    if let Some(bytes) = stage.memory_bytes(spec) {
         option("mem", &request(bytes).replace([' ', 'B'], ""));
     }
-    option("time", &time(order.hours));
-    let array = order.parameters.as_ref().map(|parameters| parameters.rows.len().max(1));
+    option("time", &time(spec.hours));
+    let array = spec.parameters.as_ref().map(|parameters| parameters.rows.len().max(1));
     let array = array.filter(|_| stage.runs != Runs::Merge);
     if let Some(n) = array {
         // The number of a job is its line in the parameters, and of a pack the number of its part.
         option("array", &format!("1-{n}"));
     }
     option("output", if array.is_some() { "logs/%x-%A_%a.out" } else { "logs/%x-%j.out" });
-    if order.checkpoint.is_some() && jobs {
+    if spec.checkpoint.is_some() && jobs {
         // TERM to the step, a tenth before the end: in time to save; the program then ends with 85.
-        let seconds = (order.hours * 360.0).clamp(60.0, 300.0) as u64;
+        let seconds = (spec.hours * 360.0).clamp(60.0, 300.0) as u64;
         option("signal", &format!("TERM@{seconds}"));
         option("open-mode", "append");
         let _ = writeln!(text, "#SBATCH --requeue");
     }
-    let file = if jobs { order.name.as_str() } else { stage.name };
+    let file = if jobs { spec.name.as_str() } else { stage.name };
     let _ = writeln!(
         text,
         "# Written by `gular job new`; `gular job lint {file}.sbatch` checks it after a change."
@@ -111,26 +111,26 @@ fn options(order: &Order, stage: &Stage<'_>) -> String {
 }
 
 /// Where a stage works. What others read has the same name when it is run again.
-fn folder(order: &Order, runs: Runs) -> String {
+fn folder(spec: &JobSpec, runs: Runs) -> String {
     let job = "$((SLURM_ARRAY_TASK_ID - 1))";
-    match (runs, order.stages.is_empty() || order.shared) {
+    match (runs, spec.stages.is_empty() || spec.shared) {
         (Runs::Jobs, false) => format!("output/job{job}"),
         (Runs::Evaluate, _) => format!("output/evaluate{job}"),
         (Runs::Merge, false) => "output/merge".to_owned(),
-        (Runs::Jobs, true) if order.parameters.is_some() => {
+        (Runs::Jobs, true) if spec.parameters.is_some() => {
             "output/$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID".to_owned()
         }
         _ => "output/$SLURM_JOB_ID".to_owned(),
     }
 }
 
-fn command(order: &Order, stage: &Stage<'_>) -> String {
-    let trained = format!("$submitted/{}/output", folder(order, Runs::Jobs));
-    let words = stage.words(order, |i| format!("{{submitted}}/output/job{i}/output"));
-    let local = order.data.as_ref().and_then(|data| data.local.as_ref());
+fn command(spec: &JobSpec, stage: &Stage<'_>) -> String {
+    let trained = format!("$submitted/{}/output", folder(spec, Runs::Jobs));
+    let words = stage.words(spec, |i| format!("{{submitted}}/output/job{i}/output"));
+    let local = spec.data.as_ref().and_then(|data| data.local.as_ref());
     let data = local.map_or("$submitted/data", |local| local.folder.as_str());
     let places = [("{data}", data), ("{trained}", &trained), ("{submitted}", "$submitted")];
-    let command = shell_command(order, &words, &places);
+    let command = shell_command(spec, &words, &places);
     match stage.runs {
         Runs::Evaluate => format!("{command} > output/evaluation.txt"),
         _ => command,
@@ -138,9 +138,9 @@ fn command(order: &Order, stage: &Stage<'_>) -> String {
 }
 
 /// Ends the job where what it needs was not made or fetched before.
-fn needed(order: &Order, stage: &Stage<'_>) -> String {
-    let image = made_image(order).map(|(path, _)| path);
-    let data = stage.data(order).filter(|data| data.local.is_none());
+fn needed(spec: &JobSpec, stage: &Stage<'_>) -> String {
+    let image = made_image(spec).map(|(path, _)| path);
+    let data = stage.data(spec).filter(|data| data.local.is_none());
     let needed: Vec<String> = image.into_iter().chain(data.map(|_| "data".to_owned())).collect();
     if needed.is_empty() {
         return String::new();
@@ -153,8 +153,8 @@ fn needed(order: &Order, stage: &Stage<'_>) -> String {
 
 /// Where a file is made of an image that is not one, and the command: each process would fetch or
 /// unpack it again.
-pub(super) fn made_image(order: &Order) -> Option<(String, String)> {
-    let source = &order.image.as_ref()?.source;
+pub(super) fn made_image(spec: &JobSpec) -> Option<(String, String)> {
+    let source = &spec.image.as_ref()?.source;
     let is = |schemes: &[&str]| schemes.iter().any(|scheme| source.starts_with(scheme));
     let file = "image.sif".to_owned();
     if is(&["osdf://", "pelican://", "stash://"]) {
@@ -171,9 +171,9 @@ pub(super) fn made_image(order: &Order) -> Option<(String, String)> {
 }
 
 /// The step that runs the command, in the image where there is one, and its exit code.
-fn step(order: &Order, stage: &Stage<'_>) -> String {
-    let data = stage.data(order);
-    let reads = data.is_some() || !order.inputs.is_empty() || !order.stages.is_empty();
+fn step(spec: &JobSpec, stage: &Stage<'_>) -> String {
+    let data = stage.data(spec);
+    let reads = data.is_some() || !spec.inputs.is_empty() || !spec.stages.is_empty();
     let mut binds = if reads { " --bind \"$submitted\"".to_owned() } else { String::new() };
     if let Some(data) = data
         && let Some(local) = &data.local
@@ -188,24 +188,24 @@ fn step(order: &Order, stage: &Stage<'_>) -> String {
             let _ = write!(binds, " --bind '{folder}'");
         }
     }
-    for path in &order.binds {
+    for path in &spec.binds {
         let _ = write!(binds, " --bind '{path}'");
     }
-    let nv = if stage.gpus(order) > 0 { " --nv" } else { "" };
-    let image = |image: &Image| match made_image(order) {
+    let nv = if stage.gpus(spec) > 0 { " --nv" } else { "" };
+    let image = |image: &Image| match made_image(spec) {
         Some((path, _)) => format!("\"$submitted/{path}\""),
         None if image.source.starts_with('/') => image.source.clone(),
         None => format!("\"$submitted/{}\"", image.source),
     };
-    let image = order.image.as_ref().map(image);
+    let image = spec.image.as_ref().map(image);
     let image = image.map_or(String::new(), |image| format!("apptainer exec{nv}{binds} {image} "));
-    let run = format!("{image}{}", command(order, stage));
-    if stage.runs != Runs::Jobs || order.nodes * order.tasks == 1 {
+    let run = format!("{image}{}", command(spec, stage));
+    if stage.runs != Runs::Jobs || spec.nodes * spec.tasks == 1 {
         return format!("\nsrun --kill-on-bad-exit=1 {run}\ncode=$?\n");
     }
     // As torchrun names them, for programs that know no Slurm.
     let ranks = "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID";
-    if order.checkpoint.is_none() {
+    if spec.checkpoint.is_none() {
         return format!(
             "\nsrun --kill-on-bad-exit=1 sh -c '{ranks}; exec \"$@\"' rank {run}\ncode=$?\n"
         );
@@ -217,9 +217,9 @@ fn step(order: &Order, stage: &Stage<'_>) -> String {
 }
 
 /// The job that picks the best one.
-pub(super) fn select(order: &Order) -> String {
+pub(super) fn select(spec: &JobSpec) -> String {
     let mut text = String::from("#!/bin/bash\n#SBATCH --job-name=select\n");
-    for (name, value) in [("account", &order.account), ("partition", &order.partition)] {
+    for (name, value) in [("account", &spec.account), ("partition", &spec.partition)] {
         if let Some(value) = value {
             let _ = writeln!(text, "#SBATCH --{name}={value}");
         }
@@ -231,18 +231,18 @@ pub(super) fn select(order: &Order) -> String {
 }
 
 /// Submits all stages: Slurm starts each when those before it ended well.
-pub(super) fn submit(order: &Order) -> String {
-    let name = &order.name;
+pub(super) fn submit(spec: &JobSpec) -> String {
+    let name = &spec.name;
     let mut text = format!(
         "#!/bin/sh\n# Submits all stages: Slurm starts each when the ones before it ended well.\n# `sh submit.sh 3,7` submits jobs 3 and 7 of the array again, and what follows them.\nset -eu\nonly=${{1:+--array=$1}}\njobs=$(sbatch --parsable $only {name}.sbatch)\necho \"jobs $jobs\"\n"
     );
-    if order.stages.evaluate.is_some() {
+    if spec.stages.evaluate.is_some() {
         text.push_str("# Each evaluation waits for its job alone.\nevaluations=$(sbatch --parsable $only --dependency=aftercorr:\"$jobs\" evaluate.sbatch)\necho \"evaluations $evaluations\"\n");
     }
-    if order.stages.select.is_some() {
+    if spec.stages.select.is_some() {
         text.push_str("select=$(sbatch --parsable --dependency=afterok:\"$evaluations\" select.sbatch)\necho \"select $select\"\n");
     }
-    if order.stages.merge.is_some() {
+    if spec.stages.merge.is_some() {
         text.push_str("merge=$(sbatch --parsable --dependency=afterok:\"$jobs\" merge.sbatch)\necho \"merge $merge\"\n");
     }
     text

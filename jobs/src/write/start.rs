@@ -1,24 +1,24 @@
 //! The commands that start the jobs: in the page beside the files, and in what `gular` prints.
 
-use super::{Order, Stage, job_file, slurm};
+use super::{JobSpec, Stage, job_file, slurm};
 
 /// What the jobs on Slurm need, made or fetched by one command each.
-pub(super) fn once(order: &Order) -> Vec<String> {
-    if !order.site.is_slurm() {
+pub(super) fn once(spec: &JobSpec) -> Vec<String> {
+    if !spec.site.is_slurm() {
         return Vec::new();
     }
-    let data = order.data.iter().filter(|data| data.local.is_none());
+    let data = spec.data.iter().filter(|data| data.local.is_none());
     let data = data.map(|data| format!("gular fetch '{}' data", data.url));
-    slurm::made_image(order).map(|(_, command)| command).into_iter().chain(data).collect()
+    slurm::made_image(spec).map(|(_, command)| command).into_iter().chain(data).collect()
 }
 
 /// What checks and submits them.
-pub(super) fn start(order: &Order) -> Vec<String> {
-    let file = job_file(order);
+pub(super) fn start(spec: &JobSpec) -> Vec<String> {
+    let file = job_file(spec);
     let lint = |files: &str| format!("gular job lint {files}");
-    let in_dag = Stage::in_dag(order);
-    match (order.site.is_slurm(), in_dag) {
-        (true, true) if !order.shared => vec![lint("*.sbatch"), "sh submit.sh".to_owned()],
+    let in_dag = Stage::in_dag(spec);
+    match (spec.site.is_slurm(), in_dag) {
+        (true, true) if !spec.shared => vec![lint("*.sbatch"), "sh submit.sh".to_owned()],
         (true, true) => vec![
             lint(&format!("{file} merge.sbatch")),
             format!("job=$(sbatch --parsable {file})"),

@@ -2,8 +2,8 @@ use super::*;
 use crate::disk::tests::Files;
 use crate::lint::lint;
 
-fn order(site: Site) -> Order {
-    Order {
+fn spec(site: Site) -> JobSpec {
+    JobSpec {
         name: "pets".to_owned(),
         site,
         command: ["python3", "train.py", "--data", "{data}", "--out", "output"]
@@ -62,8 +62,8 @@ fn sweep() -> Parameters {
 }
 
 /// What lint says of a written folder with the user's program beside.
-fn findings(order: &Order) -> Vec<String> {
-    let folder = write(order).unwrap_or_else(|refusal| unreachable!("{refusal}"));
+fn findings(spec: &JobSpec) -> Vec<String> {
+    let folder = write(spec).unwrap_or_else(|refusal| unreachable!("{refusal}"));
     let mut files = Files::of(&[
         ("train.py", "CODE = 85\nprint('output')\n"),
         ("logs/x", ""),
@@ -79,7 +79,7 @@ fn findings(order: &Order) -> Vec<String> {
     let scripts = folder.files.iter().map(|file| file.name.clone());
     let mut names: Vec<String> = scripts.filter(|name| name.ends_with("sbatch")).collect();
     if names.is_empty() {
-        names.push(job_file(order));
+        names.push(job_file(spec));
     }
     let found = names.iter().flat_map(|name| lint(name, &files).unwrap_or_default());
     let text = |file: &str| files.0.get(file).cloned().unwrap_or_default();
@@ -95,36 +95,36 @@ fn what_is_written_has_no_trap() {
             for checkpoint in [None, Some("ckpt".to_owned())] {
                 for parameters in [None, Some(sweep())] {
                     for fetch in [Fetch::Batch, Fetch::Runtime] {
-                        let mut order =
-                            Order { gpus, checkpoint: checkpoint.clone(), ..order(site) };
+                        let mut spec =
+                            JobSpec { gpus, checkpoint: checkpoint.clone(), ..spec(site) };
                         if parameters.is_some() {
-                            order.command.extend(["--lr={lr}", "{seed}"].map(str::to_owned));
+                            spec.command.extend(["--lr={lr}", "{seed}"].map(str::to_owned));
                         }
-                        order.parameters.clone_from(&parameters);
-                        order.data.iter_mut().for_each(|data| data.fetch = fetch);
-                        assert_eq!(findings(&order), [""; 0], "{order:?}");
+                        spec.parameters.clone_from(&parameters);
+                        spec.data.iter_mut().for_each(|data| data.fetch = fetch);
+                        assert_eq!(findings(&spec), [""; 0], "{spec:?}");
                     }
                 }
             }
         }
     }
-    let ranks = Order { nodes: 2, tasks: 4, gpus: 4, ..order(Site::Jsc) };
+    let ranks = JobSpec { nodes: 2, tasks: 4, gpus: 4, ..spec(Site::Jsc) };
     assert_eq!(findings(&ranks), [""; 0]);
     // It would be found.
-    let mut missing = order(Site::Chtc);
+    let mut missing = spec(Site::Chtc);
     missing.inputs.push(("gone.py".to_owned(), 1));
     assert!(findings(&missing).iter().any(|finding| finding.starts_with("missing-file pets.sub")));
-    let bare = Order {
+    let bare = JobSpec {
         image: None,
         data: None,
         inputs: vec![("a".to_owned(), 1)],
         command: vec!["./a".to_owned()],
         checkpoint: None,
-        ..order(Site::Generic)
+        ..spec(Site::Generic)
     };
     assert_eq!(findings(&bare), [""; 0]);
     // By its name alone a shell would not find it.
-    let named = Order { command: vec!["a".to_owned()], ..bare };
+    let named = JobSpec { command: vec!["a".to_owned()], ..bare };
     assert!(text_of(&named, "run.sh").contains("\n./a\ncode=$?\n"));
 }
 
@@ -132,19 +132,19 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn ensemble(site: Site) -> Order {
-    let mut order = Order { parameters: Some(sweep()), ..order(site) };
-    order.command.extend(["--lr={lr}", "{seed}"].map(str::to_owned));
-    order.stages = Stages {
+fn ensemble(site: Site) -> JobSpec {
+    let mut spec = JobSpec { parameters: Some(sweep()), ..spec(site) };
+    spec.command.extend(["--lr={lr}", "{seed}"].map(str::to_owned));
+    spec.stages = Stages {
         evaluate: Some(words("python3 train.py --weights {trained}/w --seed {seed}")),
         select: Some(Select { metric: "accuracy".to_owned(), lowest: false }),
         merge: Some(words("python3 train.py --merge {each}/w")),
     };
-    order
+    spec
 }
 
-fn text_of(order: &Order, name: &str) -> String {
-    let folder = write(order).unwrap_or_else(|refusal| unreachable!("{refusal}"));
+fn text_of(spec: &JobSpec, name: &str) -> String {
+    let folder = write(spec).unwrap_or_else(|refusal| unreachable!("{refusal}"));
     let file = folder.files.into_iter().find(|file| file.name == name);
     file.map(|file| file.text).unwrap_or_default()
 }
@@ -153,7 +153,7 @@ fn text_of(order: &Order, name: &str) -> String {
 fn an_ensemble_is_a_graph_without_a_trap() {
     let whole = ensemble(Site::Chtc);
     assert_eq!(findings(&whole), [""; 0]);
-    let one = Order {
+    let one = JobSpec {
         parameters: Some(Parameters { names: vec!["lr".to_owned()], rows: vec![words("1e-3")] }),
         command: words("python3 train.py {lr}"),
         stages: Stages {
@@ -180,7 +180,7 @@ fn an_ensemble_is_a_graph_without_a_trap() {
     for name in ["pets.sub", "evaluate.sub", "merge.sub"] {
         assert!(!text_of(&whole, name).contains("max_retries"), "{name}");
     }
-    assert!(text_of(&order(Site::Chtc), "pets.sub").contains("max_retries = 3"));
+    assert!(text_of(&spec(Site::Chtc), "pets.sub").contains("max_retries = 3"));
     let merge = text_of(&whole, "merge.sh");
     assert!(merge.contains(" --merge all/job0/output/w all/job1/output/w\n"), "{merge}");
     // A stage gets the bundle if its command uses it.
@@ -192,10 +192,10 @@ fn an_ensemble_is_a_graph_without_a_trap() {
 
 #[test]
 fn an_ensemble_on_slurm_is_scripts_that_wait_for_each_other() {
-    let mut order = Order { gpus: 0, image: None, data: None, ..ensemble(Site::Slurm) };
-    order.command = words("python3 train.py --lr={lr} {seed}");
-    assert_eq!(findings(&order), [""; 0]);
-    let submit = text_of(&order, "submit.sh");
+    let mut spec = JobSpec { gpus: 0, image: None, data: None, ..ensemble(Site::Slurm) };
+    spec.command = words("python3 train.py --lr={lr} {seed}");
+    assert_eq!(findings(&spec), [""; 0]);
+    let submit = text_of(&spec, "submit.sh");
     for line in [
         "evaluations=$(sbatch --parsable $only --dependency=aftercorr:\"$jobs\" evaluate.sbatch)",
         "select=$(sbatch --parsable --dependency=afterok:\"$evaluations\" select.sbatch)",
@@ -205,8 +205,8 @@ fn an_ensemble_on_slurm_is_scripts_that_wait_for_each_other() {
     }
     // Run again, a job works where it did: its checkpoint is there, and its results are found.
     let job = "output/job$((SLURM_ARRAY_TASK_ID - 1))";
-    assert!(text_of(&order, "pets.sbatch").contains(&format!("cd \"{job}\" ")));
-    let evaluate = text_of(&order, "evaluate.sbatch");
+    assert!(text_of(&spec, "pets.sbatch").contains(&format!("cd \"{job}\" ")));
+    let evaluate = text_of(&spec, "evaluate.sbatch");
     assert!(evaluate.contains(&format!("--weights \"$submitted/{job}/output/w\" ")), "{evaluate}");
     assert!(!evaluate.contains("requeue") && evaluate.contains("--array=1-2\n"), "{evaluate}");
     // One that failed has no result, and none of an earlier run; it ends with the code of its step.
@@ -214,12 +214,12 @@ fn an_ensemble_on_slurm_is_scripts_that_wait_for_each_other() {
     let kept = "\n[ \"$code\" -eq 0 ] && tail -n 1 output/evaluation.txt > \"$result.part\" && mv ";
     let steps = [at("\nrm -f \"$result\"\n"), at("\nsrun "), at("\ncode=$?\n"), at(kept)];
     assert!(steps.is_sorted() && evaluate.ends_with("\nexit \"$code\"\n"), "{evaluate}");
-    let merge = text_of(&order, "merge.sbatch");
+    let merge = text_of(&spec, "merge.sbatch");
     let both = "\"$submitted/output/job0/output/w\" \"$submitted/output/job1/output/w\"\n";
     assert!(merge.contains(both) && !merge.contains("--array"), "{merge}");
-    assert!(text_of(&order, "select.py").contains("copytree(\"output/job%d/output\""));
+    assert!(text_of(&spec, "select.py").contains("copytree(\"output/job%d/output\""));
     // Without stages nothing of this is there.
-    let alone = Order { stages: Stages::default(), ..order };
+    let alone = JobSpec { stages: Stages::default(), ..spec };
     assert_eq!(text_of(&alone, "submit.sh"), "");
     assert!(text_of(&alone, "pets.sbatch").contains("output/$SLURM_ARRAY_JOB_ID-"));
 }
@@ -228,34 +228,34 @@ fn an_ensemble_on_slurm_is_scripts_that_wait_for_each_other() {
 fn a_job_gets_the_shards_of_its_part() {
     let url = |name: &str| format!("osdf:///lab/pets/v1/data/{name}.safetensors");
     let parts = |stages| {
-        let mut order = Order {
+        let mut spec = JobSpec {
             parameters: Some(Parameters {
                 names: vec!["part".to_owned()],
                 rows: vec![words("1"), words("2")],
             }),
             command: words("python3 train.py {data} --part {part}/2"),
             stages,
-            ..order(Site::Ospool)
+            ..spec(Site::Ospool)
         };
-        order.data.iter_mut().for_each(|data| {
+        spec.data.iter_mut().for_each(|data| {
             data.shares = Some(Shares {
                 common: vec![url("index")],
                 each: vec![vec![url("a"), url("b")], vec![url("b"), url("c")]],
                 bytes: 2 << 30,
             });
         });
-        order
+        spec
     };
-    let order = parts(Stages::default());
-    assert_eq!(findings(&order), [""; 0]);
-    let submit = text_of(&order, "pets.sub");
+    let spec = parts(Stages::default());
+    assert_eq!(findings(&spec), [""; 0]);
+    let submit = text_of(&spec, "pets.sub");
     let inputs = format!("transfer_input_files = train.py, {}, $(shards)\n", url("index"));
     assert!(submit.contains(&inputs), "{submit}");
     assert!(submit.ends_with("queue part, shards from parameters.txt\n"), "{submit}");
     // (6 + 2 + 2 * 1 + 1) GB and a tenth.
     assert!(submit.contains("request_disk = 13 GB\n"), "{submit}");
     let rows = format!("1, {0}, {1}\n2, {1}, {2}\n", url("a"), url("b"), url("c"));
-    assert_eq!(text_of(&order, "parameters.txt"), rows);
+    assert_eq!(text_of(&spec, "parameters.txt"), rows);
     let merge = words("python3 train.py --merge {each}/w");
     let graph = parts(Stages { merge: Some(merge), ..Stages::default() });
     assert_eq!(findings(&graph), [""; 0]);
@@ -267,12 +267,12 @@ fn a_job_gets_the_shards_of_its_part() {
     fetched.data.iter_mut().for_each(|data| data.fetch = Fetch::Runtime);
     // Unasked for when a part is too large for one machine.
     assert!(write(&fetched).is_err_and(|refusal| refusal.fix.contains("make more parts")));
-    assert!(write(&Order { site: Site::Slurm, ..order }).is_err());
+    assert!(write(&JobSpec { site: Site::Slurm, ..spec }).is_err());
 }
 
 #[test]
 fn parts_of_a_pack_are_jobs_and_their_merge_follows() {
-    let pack = |site| Order {
+    let pack = |site| JobSpec {
         name: "pack".to_owned(),
         image: None,
         data: None,
@@ -289,7 +289,7 @@ fn parts_of_a_pack_are_jobs_and_their_merge_follows() {
             ..Stages::default()
         },
         shared: true,
-        ..order(site)
+        ..spec(site)
     };
     for site in [Site::Chtc, Site::Generic, Site::Slurm, Site::Jsc] {
         assert_eq!(findings(&pack(site)), [""; 0]);
@@ -312,26 +312,26 @@ fn parts_of_a_pack_are_jobs_and_their_merge_follows() {
 
 #[test]
 fn quotas_of_a_site_are_compared_with_data_and_results() {
-    let notes = |order: &Order| write(order).map(|folder| folder.notes.join("\n"));
-    let has = |order: &Order, word: &str| notes(order).is_ok_and(|notes| notes.contains(word));
-    let mut many = order(Site::Chtc);
+    let notes = |spec: &JobSpec| write(spec).map(|folder| folder.notes.join("\n"));
+    let has = |spec: &JobSpec, word: &str| notes(spec).is_ok_and(|notes| notes.contains(word));
+    let mut many = spec(Site::Chtc);
     assert!(!has(&many, "usually"));
     many.data.iter_mut().for_each(|data| data.files = vec![data.files[0].clone(); 1001]);
     assert!(has(
         &many,
         "the data has 1001 files, but /staging usually holds at most 1000 (chtc.cs.wisc.edu) unless"
     ));
-    let mut large = order(Site::Chtc);
+    let mut large = spec(Site::Chtc);
     large.data.iter_mut().for_each(|data| data.bytes = 101_000_000_000);
     assert!(has(&large, "the data has 101.0 GB, but "));
     large.data.iter_mut().for_each(|data| data.bytes = 100_000_000_000);
     assert!(!has(&large, "the data has"));
     large.data.iter_mut().for_each(|data| data.bytes = 101_000_000_000);
-    let elsewhere = Order { site: Site::Ospool, ..large };
+    let elsewhere = JobSpec { site: Site::Ospool, ..large };
     assert!(has(&elsewhere, "usually holds at most 100.0 GB (portal.osg-htc.org) unless"));
-    let results = Order { scratch_bytes: 41_000_000_000, ..order(Site::Chtc) };
+    let results = JobSpec { scratch_bytes: 41_000_000_000, ..spec(Site::Chtc) };
     assert!(has(&results, "the results of all 1 jobs"));
-    let jsc = Order { scratch_bytes: 16_001_000_000_000, ..order(Site::Jsc) };
+    let jsc = JobSpec { scratch_bytes: 16_001_000_000_000, ..spec(Site::Jsc) };
     assert!(has(&jsc, "usually holds at most 16000.0 GB (fz-juelich.de) unless"));
 }
 
@@ -339,30 +339,29 @@ fn quotas_of_a_site_are_compared_with_data_and_results() {
 fn a_request_that_few_machines_can_fill_is_said() {
     let merge = Some(words("cat {each}/part"));
     let rows = (0..300).map(|i| vec![i.to_string()]).collect();
-    let many = Order {
+    let many = JobSpec {
         command: words("./train --part {part}"),
         inputs: vec![("train".to_owned(), 1)],
         parameters: Some(Parameters { names: vec!["part".to_owned()], rows }),
         stages: Stages { merge, ..Stages::default() },
-        ..order(Site::Generic)
+        ..spec(Site::Generic)
     };
     let page = text_of(&many, "README.md");
     assert!(page.contains("`merge.sub` asks for "), "{page}");
-    let page = text_of(&Order { scratch_bytes: 1 << 20, ..many }, "README.md");
+    let page = text_of(&JobSpec { scratch_bytes: 1 << 20, ..many }, "README.md");
     assert!(!page.contains("of disk, which few"), "{page}");
 }
 
 #[test]
 fn wheels_travel_with_the_job() {
-    let says = |order: &Order| {
-        write(order)
-            .is_ok_and(|folder| folder.notes.iter().any(|note| note.contains("gular-….whl")))
+    let says = |spec: &JobSpec| {
+        write(spec).is_ok_and(|folder| folder.notes.iter().any(|note| note.contains("gular-….whl")))
     };
-    let without = Order { imports_gular: true, ..order(Site::Chtc) };
-    assert!(says(&without) && !says(&order(Site::Chtc)));
+    let without = JobSpec { imports_gular: true, ..spec(Site::Chtc) };
+    assert!(says(&without) && !says(&spec(Site::Chtc)));
     let wheel = "gular-0.1.0-cp39-abi3-manylinux_2_28_x86_64.whl";
     for (site, script) in [(Site::Chtc, "run.sh"), (Site::Jsc, "pets.sbatch")] {
-        let mut with = Order { imports_gular: true, site, ..without.clone() };
+        let mut with = JobSpec { imports_gular: true, site, ..without.clone() };
         with.inputs.push((wheel.to_owned(), 20 << 20));
         assert_eq!(findings(&with), [""; 0]);
         let text = text_of(&with, script);
@@ -378,7 +377,7 @@ fn wheels_travel_with_the_job() {
 #[test]
 fn requests_follow_from_image_data_and_program() {
     let text =
-        write(&order(Site::Chtc)).map(|folder| folder.files[0].text.clone()).unwrap_or_default();
+        write(&spec(Site::Chtc)).map(|folder| folder.files[0].text.clone()).unwrap_or_default();
     // (6 + 3 + 2 * 1 + 1) GB and a tenth; 16 + 2 GB.
     for line in [
         "request_disk = 14 GB",
@@ -393,33 +392,33 @@ fn requests_follow_from_image_data_and_program() {
 
 #[test]
 fn a_checkpoint_is_due_every_hour_on_htcondor_and_at_the_end_on_slurm() {
-    let run = |order: &Order| text_of(order, "run.sh");
-    assert!(run(&order(Site::Chtc)).contains(" --kill-after=300 3600 python3 "));
-    let quarter = Order { checkpoint_hours: 0.25, ..order(Site::Chtc) };
+    let run = |spec: &JobSpec| text_of(spec, "run.sh");
+    assert!(run(&spec(Site::Chtc)).contains(" --kill-after=300 3600 python3 "));
+    let quarter = JobSpec { checkpoint_hours: 0.25, ..spec(Site::Chtc) };
     assert!(run(&quarter).contains(" --kill-after=300 900 python3 "));
     // Before the end of a short job: a tenth of it is left.
-    let short = Order { hours: 0.5, ..order(Site::Chtc) };
+    let short = JobSpec { hours: 0.5, ..spec(Site::Chtc) };
     assert!(run(&short).contains(" --kill-after=300 1620 python3 "), "{}", run(&short));
     // `timeout` would take 0 for no limit.
-    let none = Order { hours: 0.0, ..order(Site::Chtc) };
+    let none = JobSpec { hours: 0.0, ..spec(Site::Chtc) };
     assert!(run(&none).contains(" --kill-after=300 1 python3 "));
     let page = text_of(&quarter, "README.md");
     assert!(page.contains("It gets SIGTERM 15 min after each start."), "{page}");
     assert!(page.contains("what it did since is lost"), "{page}");
-    let page = text_of(&order(Site::Slurm), "README.md");
+    let page = text_of(&spec(Site::Slurm), "README.md");
     assert!(page.contains("before the limit of 10 h; the job is then queued again"), "{page}");
 }
 
 /// A process that ends with 85 must not end the others, which still save.
 #[test]
 fn ranks_that_save_wait_for_each_other() {
-    let ranks = text_of(&Order { tasks: 4, ..order(Site::Slurm) }, "pets.sbatch");
+    let ranks = text_of(&JobSpec { tasks: 4, ..spec(Site::Slurm) }, "pets.sbatch");
     let step = "srun --kill-on-bad-exit=1 sh -c 'export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID; trap : TERM; \"$@\"; code=$?; if [ \"$code\" -eq 85 ]; then : > saved; code=0; fi; exit \"$code\"' rank apptainer exec ";
     assert!(ranks.contains(step), "{ranks}");
     assert!(ranks.contains("\n[ \"$code\" -eq 0 ] && [ -e saved ] && code=85\n"), "{ranks}");
-    let one = text_of(&order(Site::Slurm), "pets.sbatch");
+    let one = text_of(&spec(Site::Slurm), "pets.sbatch");
     assert!(one.contains("srun --kill-on-bad-exit=1 apptainer exec "), "{one}");
-    let ends = text_of(&Order { tasks: 4, checkpoint: None, ..order(Site::Slurm) }, "pets.sbatch");
+    let ends = text_of(&JobSpec { tasks: 4, checkpoint: None, ..spec(Site::Slurm) }, "pets.sbatch");
     assert!(
         ends.contains("LOCAL_RANK=$SLURM_LOCALID; exec \"$@\"' rank apptainer exec "),
         "{ends}"
@@ -429,7 +428,7 @@ fn ranks_that_save_wait_for_each_other() {
 #[test]
 fn paths_of_the_machine_are_bound_into_the_image() {
     let binds = vec!["/p/scratch/me/images".to_owned()];
-    let text = text_of(&Order { binds, ..order(Site::Slurm) }, "pets.sbatch");
+    let text = text_of(&JobSpec { binds, ..spec(Site::Slurm) }, "pets.sbatch");
     assert!(text.contains(" --bind '/p/scratch/me/images' "), "{text}");
 }
 
@@ -437,17 +436,17 @@ fn paths_of_the_machine_are_bound_into_the_image() {
 fn what_slurm_cannot_start_is_made_once_before() {
     let steps = |source: &str| {
         let image = Image { source: source.to_owned(), bytes: None };
-        let order = Order {
+        let spec = JobSpec {
             image: Some(image),
             data: None,
             command: words("python3 train.py"),
-            ..order(Site::Slurm)
+            ..spec(Site::Slurm)
         };
-        assert_eq!(findings(&order), [""; 0]);
-        let folder = write(&order).unwrap_or_else(|refusal| unreachable!("{refusal}"));
-        let page = text_of(&order, "README.md");
+        assert_eq!(findings(&spec), [""; 0]);
+        let folder = write(&spec).unwrap_or_else(|refusal| unreachable!("{refusal}"));
+        let page = text_of(&spec, "README.md");
         assert!(folder.once.iter().all(|command| page.contains(command.as_str())), "{page}");
-        (folder.once, text_of(&order, "pets.sbatch"))
+        (folder.once, text_of(&spec, "pets.sbatch"))
     };
     let check = |source: &str, command: &str, path: &str| {
         let (once, script) = steps(source);
@@ -467,12 +466,12 @@ fn what_slurm_cannot_start_is_made_once_before() {
 #[test]
 fn a_folder_here_is_sent_or_read_where_it_is() {
     let local = |site, folder: &str, files: &[&str], largest_bytes| {
-        let mut order = order(site);
-        order.data.iter_mut().for_each(|data| {
+        let mut spec = spec(site);
+        spec.data.iter_mut().for_each(|data| {
             data.files = files.iter().map(|&file| file.to_owned()).collect();
             data.local = Some(Local { folder: folder.to_owned(), largest_bytes });
         });
-        order
+        spec
     };
     let files = ["/home/me/b/manifest.json", "/home/me/b/data/train-0123.safetensors"];
     let sent = local(Site::Generic, "/home/me/b", &files, 1);
@@ -503,31 +502,31 @@ fn a_folder_here_is_sent_or_read_where_it_is() {
 
 #[test]
 fn what_follows_the_jobs_asks_for_its_own_needs() {
-    let gpus = |order: &Order, name: &str| text_of(order, name).contains("request_gpus = 1\n");
+    let gpus = |spec: &JobSpec, name: &str| text_of(spec, name).contains("request_gpus = 1\n");
     let none = ensemble(Site::Chtc);
     let each = ["pets.sub", "evaluate.sub", "merge.sub"];
     assert_eq!(each.map(|name| gpus(&none, name)), [true, false, false]);
     assert!(!text_of(&none, "evaluate.sub").contains("gpus_minimum"));
     assert!(!text_of(&none, "evaluate.sub").contains("WantGPULab"));
-    let one = Order { evaluate_gpus: 1, ..none };
+    let one = JobSpec { evaluate_gpus: 1, ..none };
     assert_eq!(each.map(|name| gpus(&one, name)), [true, true, false]);
     assert_eq!(findings(&one), [""; 0]);
     // Memory is that of a node: one process gets the share of one.
-    let slurm = Order { tasks: 4, memory_bytes: Some(30 << 30), ..ensemble(Site::Slurm) };
+    let slurm = JobSpec { tasks: 4, memory_bytes: Some(30 << 30), ..ensemble(Site::Slurm) };
     assert!(text_of(&slurm, "pets.sbatch").contains("#SBATCH --mem=32G\n"));
     assert!(text_of(&slurm, "evaluate.sbatch").contains("#SBATCH --mem=8G\n"));
     assert!(!text_of(&slurm, "evaluate.sbatch").contains("gres"));
-    let whole = text_of(&Order { memory_bytes: None, ..order(Site::Jsc) }, "pets.sbatch");
+    let whole = text_of(&JobSpec { memory_bytes: None, ..spec(Site::Jsc) }, "pets.sbatch");
     assert!(!whole.contains("--mem") && whole.contains("#SBATCH --gres=gpu:1\n"), "{whole}");
     let notes =
-        |cpus| write(&Order { cpus, ..order(Site::Chtc) }).map(|folder| folder.notes.join(" "));
+        |cpus| write(&JobSpec { cpus, ..spec(Site::Chtc) }).map(|folder| folder.notes.join(" "));
     let says = |cpus| notes(cpus).is_ok_and(|notes| notes.contains("one core"));
     assert_eq!((says(1), says(2)), (true, false));
 }
 
 #[test]
 fn ranks_meet_on_the_first_node() {
-    let ranks = Order { nodes: 2, tasks: 4, ..order(Site::Jsc) };
+    let ranks = JobSpec { nodes: 2, tasks: 4, ..spec(Site::Jsc) };
     let text = write(&ranks).map(|folder| folder.files[0].text.clone()).unwrap_or_default();
     assert!(
         text.contains(
@@ -539,78 +538,78 @@ fn ranks_meet_on_the_first_node() {
 
 #[test]
 fn what_a_site_or_a_shell_cannot_do_is_refused() {
-    let check = |order: Order, word: &str| match write(&order) {
+    let check = |spec: JobSpec, word: &str| match write(&spec) {
         Err(refusal) => assert!(refusal.what.contains(word), "{refusal}"),
         Ok(folder) => unreachable!("{word}: {folder:?}"),
     };
-    let base = || order(Site::Ospool);
-    check(Order { hours: 50.0, ..base() }, "hours");
-    check(Order { hours: 73.0, gpus: 0, ..order(Site::Chtc) }, "the site allows at most 72");
-    assert!(write(&Order { hours: 73.0, ..order(Site::Chtc) }).is_ok());
-    check(Order { hours: f64::NAN, ..base() }, "hours");
-    check(Order { stay: true, ..base() }, "campus");
-    check(Order { nodes: 2, ..base() }, "one process");
-    check(Order { name: "a b".to_owned(), ..base() }, "name");
-    check(Order { command: vec!["it's".to_owned()], ..base() }, "quote");
-    check(Order { command: Vec::new(), ..base() }, "no command");
-    check(Order { data: None, ..base() }, "{data}");
-    check(Order { account: Some("a".to_owned()), ..base() }, "`--account` has no effect");
-    check(Order { inputs: Vec::new(), ..base() }, "the file `train.py` does not exist here");
+    let base = || spec(Site::Ospool);
+    check(JobSpec { hours: 50.0, ..base() }, "hours");
+    check(JobSpec { hours: 73.0, gpus: 0, ..spec(Site::Chtc) }, "the site allows at most 72");
+    assert!(write(&JobSpec { hours: 73.0, ..spec(Site::Chtc) }).is_ok());
+    check(JobSpec { hours: f64::NAN, ..base() }, "hours");
+    check(JobSpec { stay: true, ..base() }, "campus");
+    check(JobSpec { nodes: 2, ..base() }, "one process");
+    check(JobSpec { name: "a b".to_owned(), ..base() }, "name");
+    check(JobSpec { command: vec!["it's".to_owned()], ..base() }, "quote");
+    check(JobSpec { command: Vec::new(), ..base() }, "no command");
+    check(JobSpec { data: None, ..base() }, "{data}");
+    check(JobSpec { account: Some("a".to_owned()), ..base() }, "`--account` has no effect");
+    check(JobSpec { inputs: Vec::new(), ..base() }, "the file `train.py` does not exist here");
     check(
-        Order { command: vec!["bin/tool".to_owned()], ..base() },
+        JobSpec { command: vec!["bin/tool".to_owned()], ..base() },
         "the file `bin/tool` does not exist here",
     );
-    let on_path = Order { command: words("tool.py x"), ..base() };
+    let on_path = JobSpec { command: words("tool.py x"), ..base() };
     assert!(write(&on_path).is_ok());
-    check(Order { image: None, ..on_path }, "the file `tool.py` does not exist here");
+    check(JobSpec { image: None, ..on_path }, "the file `tool.py` does not exist here");
     let image = ["python3", "/opt/x.py", "{data}/x.py"].map(str::to_owned).to_vec();
-    assert!(write(&Order { command: image, ..base() }).is_ok());
+    assert!(write(&JobSpec { command: image, ..base() }).is_ok());
     let token =
-        |site, service: &str| Order { credentials: Some(service.to_owned()), ..order(site) };
+        |site, service: &str| JobSpec { credentials: Some(service.to_owned()), ..spec(site) };
     check(token(Site::Slurm, "igwn"), "tokens");
     check(token(Site::Chtc, "a, b"), "tokens");
     assert!(text_of(&token(Site::Chtc, "igwn"), "pets.sub").contains("use_oauth_services = igwn"));
-    check(Order { inputs: vec![("a b".to_owned(), 1)], ..base() }, "a comma or a space");
+    check(JobSpec { inputs: vec![("a b".to_owned(), 1)], ..base() }, "a comma or a space");
     let mut large = base();
     large.inputs.push(("x.bin".to_owned(), 2 << 30));
     check(large, "access point");
-    check(Order { parameters: Some(sweep()), ..base() }, "does not use");
-    let stages = |change: fn(&mut Order)| {
-        let mut order = ensemble(Site::Generic);
-        change(&mut order);
-        order
+    check(JobSpec { parameters: Some(sweep()), ..base() }, "does not use");
+    let stages = |change: fn(&mut JobSpec)| {
+        let mut spec = ensemble(Site::Generic);
+        change(&mut spec);
+        spec
     };
     check(
-        stages(|order| order.stages.merge = Some(words("merge {each}/w --seed {seed}"))),
+        stages(|spec| spec.stages.merge = Some(words("merge {each}/w --seed {seed}"))),
         "differs between the jobs",
     );
-    check(stages(|order| order.stages.evaluate = None), "select by");
-    check(stages(|order| order.stages.evaluate = Some(words("eval x"))), "{trained}");
-    check(stages(|order| order.stages.merge = Some(words("merge x"))), "{each}");
-    check(stages(|order| order.stages.merge = Some(words("merge '{each}'"))), "quote");
+    check(stages(|spec| spec.stages.evaluate = None), "select by");
+    check(stages(|spec| spec.stages.evaluate = Some(words("eval x"))), "{trained}");
+    check(stages(|spec| spec.stages.merge = Some(words("merge x"))), "{each}");
+    check(stages(|spec| spec.stages.merge = Some(words("merge '{each}'"))), "quote");
     check(
-        stages(|order| order.stages.select.iter_mut().for_each(|s| s.metric = "a\"b".to_owned())),
+        stages(|spec| spec.stages.select.iter_mut().for_each(|s| s.metric = "a\"b".to_owned())),
         "metric",
     );
     check(
-        stages(|order| {
-            order.command.push("{of}".to_owned());
-            order.parameters.iter_mut().for_each(|sweep| sweep.names[0] = "of".to_owned());
+        stages(|spec| {
+            spec.command.push("{of}".to_owned());
+            spec.parameters.iter_mut().for_each(|sweep| sweep.names[0] = "of".to_owned());
         }),
         "in a DAG",
     );
     // What is double-quoted for its parameter must not be read by the shell.
     for word in ["$HOME/{lr}", "`id`{lr}", "\"{lr}", "{lr}\\"] {
         let command = ["a", word, "{seed}"].map(str::to_owned).to_vec();
-        check(Order { command, parameters: Some(sweep()), ..base() }, "backtick");
+        check(JobSpec { command, parameters: Some(sweep()), ..base() }, "backtick");
     }
     let command = vec!["a".to_owned(), "--in={data}/$x".to_owned()];
-    check(Order { command: command.clone(), ..order(Site::Slurm) }, "backtick");
-    assert!(text_of(&Order { command, ..base() }, "run.sh").contains("'--in=./$x'"));
+    check(JobSpec { command: command.clone(), ..spec(Site::Slurm) }, "backtick");
+    assert!(text_of(&JobSpec { command, ..base() }, "run.sh").contains("'--in=./$x'"));
     let command = vec!["a".to_owned(), "--in={data}/x".to_owned()];
-    let slurm = text_of(&Order { command, ..order(Site::Slurm) }, "pets.sbatch");
+    let slurm = text_of(&JobSpec { command, ..spec(Site::Slurm) }, "pets.sbatch");
     assert!(slurm.contains(" \"--in=$submitted/data/x\"\n"), "{slurm}");
     let mut odd = sweep();
     odd.rows[0][0] = "$(rm)".to_owned();
-    check(Order { parameters: Some(odd), ..base() }, "parameter");
+    check(JobSpec { parameters: Some(odd), ..base() }, "parameter");
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::Order;
+use super::JobSpec;
 
 /// Lines of a script that unpack the wheels among the inputs, once, and have Python and the shell
 /// find what is in them.
-pub(super) fn unpack(order: &Order) -> String {
-    let names = order.inputs.iter().map(|(name, _)| name.as_str());
+pub(super) fn unpack(spec: &JobSpec) -> String {
+    let names = spec.inputs.iter().map(|(name, _)| name.as_str());
     let wheels: Vec<&str> = names.filter(|name| is_wheel(name)).collect();
     let mut text = String::new();
     if wheels.is_empty() {

@@ -2,40 +2,40 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, Runs, Stage, condor, dag, wheels};
+use super::{Fetch, JobSpec, Runs, Stage, condor, dag, wheels};
 
-pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
+pub(super) fn script(spec: &JobSpec, stage: &Stage<'_>) -> String {
     let mut text = String::from(
         "#!/bin/bash\n# Started by HTCondor in the job's folder; after a checkpoint again in the same one, with all\n# that the run before left there.\nset -uo pipefail\n",
     );
-    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+    let names = spec.parameters.iter().flat_map(|parameters| &parameters.names);
     let names = names.filter(|_| stage.runs != Runs::Merge).map(String::as_str);
     let of = (stage.runs == Runs::Evaluate).then_some("of");
     for (i, name) in of.into_iter().chain(names).enumerate() {
         let _ = writeln!(text, "{name}=${{{}}}", i + 1);
     }
     text.push_str("mkdir -p output");
-    let checkpoint = order.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
+    let checkpoint = spec.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
     if let Some(folder) = checkpoint {
         let _ = write!(text, " {folder}");
     }
     text.push('\n');
-    text.push_str(&wheels::unpack(order));
+    text.push_str(&wheels::unpack(spec));
     match stage.runs {
         Runs::Jobs => {}
         Runs::Evaluate => text.push_str(
             "mkdir -p trained\ntar -xf \"$of.tar\" -C trained\n# Always there, as `results.tar` is.\n: > evaluation.json\n",
         ),
-        Runs::Merge if order.shared => {}
+        Runs::Merge if spec.shared => {}
         Runs::Merge => {
             let _ = write!(
                 text,
                 "i=0\nwhile [ \"$i\" -lt {} ]; do\n  mkdir -p \"all/job$i\"\n  tar -xf \"job$i.tar\" -C \"all/job$i\"\n  i=$((i + 1))\ndone\n",
-                dag::n_jobs(order)
+                dag::n_jobs(spec)
             );
         }
     }
-    if let Some(data) = stage.data(order).filter(|data| data.fetch == Fetch::Runtime) {
+    if let Some(data) = stage.data(spec).filter(|data| data.fetch == Fetch::Runtime) {
         let _ = write!(
             text,
             "\n# `gular` is in the image, or came as an input.\nPATH=$PWD:$PATH\n\
@@ -44,10 +44,10 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
             data.url
         );
     }
-    if order.image.is_some() {
+    if spec.image.is_some() {
         text.push_str("export HOME=$PWD\n");
     }
-    let command = condor::command(order, stage);
+    let command = condor::command(spec, stage);
     text.push('\n');
     if stage.runs == Runs::Evaluate {
         let _ = write!(
@@ -55,7 +55,7 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
             "{command} > output/evaluation.txt\ncode=$?\ncat output/evaluation.txt\n# Its last line is a JSON object.\ntail -n 1 output/evaluation.txt > evaluation.json\n"
         );
     } else if checkpoint.is_some() {
-        let stop = (order.run_hours() * 3600.0).round();
+        let stop = (spec.run_hours() * 3600.0).round();
         let _ = write!(
             text,
             "# HTCondor keeps a checkpoint when the program ends with 85, and not when it evicts the job: so it\n\
