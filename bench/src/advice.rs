@@ -5,7 +5,7 @@ use gular_pack::PayloadOptions;
 
 use crate::bench_report::{Advice, Data, Machine, NextStep, Row, Stored};
 use crate::matrix::{RowReader, payload_name};
-use crate::options::{BenchOptions, CacheState, Order, RowKind};
+use crate::options::{BenchOptions, CacheState, ReadOrder, RowKind};
 use crate::table::{grouped, size};
 
 /// Rates this close are the same: what other programs do meanwhile is worth as much.
@@ -36,7 +36,7 @@ struct Words<'a> {
 struct At {
     kind: RowKind,
     payload: Payload,
-    order: Order,
+    order: ReadOrder,
     threads: usize,
     cache: CacheState,
 }
@@ -118,7 +118,7 @@ impl Words<'_> {
         let at = |payload| At {
             kind,
             payload,
-            order: self.options.orders.first().copied().unwrap_or(Order::Shuffled),
+            order: self.options.orders.first().copied().unwrap_or(ReadOrder::Shuffled),
             threads: self.options.threads.iter().copied().max().unwrap_or(1),
             cache: self.cache(payload).0,
         };
@@ -278,8 +278,8 @@ impl Words<'_> {
         }
         let at = |order, cache| At { order, cache, ..at };
         let of = |cache| {
-            let shuffled = self.rate(row.spec.what, at(Order::Shuffled, cache))?;
-            let sequential = self.rate(row.spec.what, at(Order::Sequential, cache))?;
+            let shuffled = self.rate(row.spec.what, at(ReadOrder::Shuffled, cache))?;
+            let sequential = self.rate(row.spec.what, at(ReadOrder::Sequential, cache))?;
             Some(format!("{:.0} % {}", shuffled / sequential.max(1e-9) * 100.0, cache.name()))
         };
         let parts: Vec<String> =
@@ -409,7 +409,7 @@ mod tests {
             what,
             payload,
             kind,
-            order: Order::Shuffled,
+            order: ReadOrder::Shuffled,
             threads: 2,
             cache: CacheState::Warm,
         };
@@ -461,7 +461,7 @@ mod tests {
         let options = BenchOptions {
             payloads: vec![PayloadOptions::Encoded, raw],
             threads: vec![2],
-            orders: vec![Order::Shuffled],
+            orders: vec![ReadOrder::Shuffled],
             caches: vec![CacheState::Warm],
             ..BenchOptions::new(2)
         };

@@ -37,6 +37,6 @@ pub use cache::{drop as drop_from_page_cache, resident};
 pub use error::Error;
 pub use html::{is_page, page};
 pub use matrix::{RowReader, RowSpec};
-pub use options::{BenchOptions, CacheState, Order, RowKind};
+pub use options::{BenchOptions, CacheState, ReadOrder, RowKind};
 pub use rounds::{Estimate, Progress, bench, estimate};
 pub use table::{advice, table};

@@ -3,7 +3,7 @@
 use gular_bundle::{Backend, Envelope, Payload};
 use serde::Serialize;
 
-use crate::options::{BenchOptions, CacheState, Order, RowKind};
+use crate::options::{BenchOptions, CacheState, ReadOrder, RowKind};
 
 /// What reads the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct RowSpec {
     /// Whether samples are only read, or also decoded and made into batches.
     pub kind: RowKind,
     /// The order of the samples.
-    pub order: Order,
+    pub order: ReadOrder,
     /// Number of threads.
     pub threads: usize,
     /// The page cache before.
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(n(&|r| r.kind == RowKind::Read && r.payload == Payload::Raw), 8 * 7);
         assert_eq!(n(&|r| r.kind == RowKind::Load && r.payload == Payload::Encoded), 4 * 4);
         assert_eq!(n(&|r| r.kind == RowKind::Load && r.payload == Payload::Raw), 4 * 2);
-        assert_eq!(n(&|r| r.kind == RowKind::Load && r.order == Order::Sequential), 0);
+        assert_eq!(n(&|r| r.kind == RowKind::Load && r.order == ReadOrder::Sequential), 0);
         for (i, row) in all.iter().enumerate() {
             assert!(!all[..i].contains(row), "{row:?} occurs twice");
         }

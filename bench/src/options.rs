@@ -17,7 +17,7 @@ pub enum RowKind {
 /// The order of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Order {
+pub enum ReadOrder {
     /// A permutation of all.
     Shuffled,
     /// As they lie.
@@ -45,7 +45,7 @@ impl RowKind {
     }
 }
 
-impl Order {
+impl ReadOrder {
     /// As in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -77,7 +77,7 @@ pub struct BenchOptions {
     /// How bundles are read; batches are loaded with the first.
     pub readers: Vec<Backend>,
     /// Orders; batches are loaded with the first.
-    pub orders: Vec<Order>,
+    pub orders: Vec<ReadOrder>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
     /// States of the page cache.
@@ -114,7 +114,7 @@ impl BenchOptions {
             envelopes: Envelope::ALL.to_vec(),
             payloads: vec![PayloadOptions::Encoded],
             readers: vec![Backend::Pread, Backend::Map],
-            orders: vec![Order::Shuffled, Order::Sequential],
+            orders: vec![ReadOrder::Shuffled, ReadOrder::Sequential],
             threads,
             caches: vec![CacheState::Warm, CacheState::Cold],
             kinds: vec![RowKind::Read, RowKind::Load],
@@ -135,7 +135,7 @@ impl BenchOptions {
     #[must_use]
     pub fn quick(cores: usize) -> Self {
         Self {
-            orders: vec![Order::Shuffled],
+            orders: vec![ReadOrder::Shuffled],
             threads: vec![cores.max(1)],
             caches: vec![CacheState::Warm],
             seconds: 0.2,

@@ -18,7 +18,7 @@ use crate::load::{self, Decode};
 use crate::machine::{machine, memory_available};
 use crate::matrix::{Available, RowReader, RowSpec, rows};
 use crate::measure::{Length, Shot, Sink, Sum, fingerprint, shoot};
-use crate::options::{BenchOptions, CacheState, Order, RowKind};
+use crate::options::{BenchOptions, CacheState, ReadOrder, RowKind};
 use crate::prepare::{Prepared, Set, Work, plan};
 use crate::{advice, cache, sources};
 
@@ -401,11 +401,11 @@ fn turns(cells: &[Cell], round: usize, rounds: usize) -> Vec<usize> {
     turns
 }
 
-fn order(order: Order, n: usize, round: usize) -> Vec<u32> {
+fn order(order: ReadOrder, n: usize, round: usize) -> Vec<u32> {
     let narrow = |i: u64| u32::try_from(i).unwrap_or(u32::MAX);
     match order {
-        Order::Sequential => (0..n as u64).map(narrow).collect(),
-        Order::Shuffled => {
+        ReadOrder::Sequential => (0..n as u64).map(narrow).collect(),
+        ReadOrder::Shuffled => {
             let permutation = KeyedPermutation::new(n as u64, key(0, round as u64, 0));
             (0..n as u64).map(|i| narrow(permutation.at(i))).collect()
         }
@@ -447,7 +447,7 @@ mod tests {
             what: RowReader::Hand(Backend::Pread),
             payload: Payload::Encoded,
             kind: RowKind::Read,
-            order: Order::Shuffled,
+            order: ReadOrder::Shuffled,
             threads,
             cache,
         };
@@ -553,9 +553,9 @@ mod tests {
 
     #[test]
     fn orders_are_permutations_that_differ_by_round() {
-        for kind in [Order::Shuffled, Order::Sequential] {
+        for kind in [ReadOrder::Shuffled, ReadOrder::Sequential] {
             let mut first = order(kind, 100, 0);
-            assert_eq!(first == order(kind, 100, 1), kind == Order::Sequential);
+            assert_eq!(first == order(kind, 100, 1), kind == ReadOrder::Sequential);
             first.sort_unstable();
             assert_eq!(first, (0..100).collect::<Vec<u32>>());
         }

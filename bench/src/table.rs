@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use crate::bench_report::{BenchReport, Row};
 use crate::matrix::{RowReader, payload_name};
-use crate::options::{CacheState, Order, RowKind};
+use crate::options::{CacheState, ReadOrder, RowKind};
 
 /// Rows that stand in one block: kind, payload and cache.
 pub(crate) struct Block<'a> {
     pub(crate) title: String,
     /// Orders and numbers of threads.
-    pub(crate) columns: Vec<(Order, usize)>,
+    pub(crate) columns: Vec<(ReadOrder, usize)>,
     /// For each reader its row in each column.
     pub(crate) lines: Vec<(RowReader, Vec<Option<&'a Row>>)>,
 }
@@ -42,9 +42,9 @@ fn block(rows: &[Row]) -> Block<'_> {
             whats.push(row.spec.what);
         }
     }
-    columns.sort_by_key(|(order, threads)| (*order != Order::Shuffled, *threads));
+    columns.sort_by_key(|(order, threads)| (*order != ReadOrder::Shuffled, *threads));
     let line = |what: RowReader| {
-        let at = |(order, threads): &(Order, usize)| {
+        let at = |(order, threads): &(ReadOrder, usize)| {
             rows.iter().find(|row| {
                 (row.spec.what, row.spec.order, row.spec.threads) == (what, *order, *threads)
             })
@@ -69,10 +69,10 @@ fn title(row: &Row) -> String {
 }
 
 /// The title of a column.
-pub(crate) fn column((order, threads): (Order, usize)) -> String {
+pub(crate) fn column((order, threads): (ReadOrder, usize)) -> String {
     let order = match order {
-        Order::Shuffled => "shuffled",
-        Order::Sequential => "in order",
+        ReadOrder::Shuffled => "shuffled",
+        ReadOrder::Sequential => "in order",
     };
     if threads == 1 { format!("{order}, 1 thread") } else { format!("{order}, {threads} threads") }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     pub(crate) source: String,
     pub(crate) split: Split,
     batch_size: usize,
-    order: Order,
+    order: OrderSetting,
     seed: u64,
     drop_last: bool,
     rank: Option<u64>,
@@ -63,7 +63,7 @@ pub(crate) struct Settings {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-enum Order {
+enum OrderSetting {
     Elastic,
     Torch { shuffle: bool },
     Window { shards: u64 },
@@ -183,7 +183,7 @@ impl Settings {
     /// Whether shards of a URL come as they are needed: with windows, which need a few at a time,
     /// and where a limit asks for it.
     pub(crate) fn is_streamed(&self) -> bool {
-        let by_windows = matches!(self.order, Order::Window { .. });
+        let by_windows = matches!(self.order, OrderSetting::Window { .. });
         self.source.contains("://") && (by_windows || self.cache_limit.is_some())
     }
 
@@ -273,9 +273,9 @@ impl Settings {
             }
         };
         let kind = match self.order {
-            Order::Elastic => OrderKind::Elastic,
-            Order::Torch { shuffle } => OrderKind::Torch { shuffle },
-            Order::Window { shards } => OrderKind::Window { shards },
+            OrderSetting::Elastic => OrderKind::Elastic,
+            OrderSetting::Torch { shuffle } => OrderKind::Torch { shuffle },
+            OrderSetting::Window { shards } => OrderKind::Window { shards },
         };
         let fold = self.fold.map(|fold| {
             let FoldOf { of, number, held_out, seed } = fold;

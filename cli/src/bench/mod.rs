@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use clap::{Args, ValueEnum};
 use gular_bench::{
-    BenchOptions, CacheState, Error, Estimate, Order, Progress, RowKind, bench, estimate,
+    BenchOptions, CacheState, Error, Estimate, Progress, ReadOrder, RowKind, bench, estimate,
 };
 use gular_bundle::{Backend, Envelope};
 use indicatif::ProgressBar;
@@ -248,8 +248,8 @@ fn rows(options: &mut BenchOptions, rows: &BenchRows) {
         ReaderArg::Map => Backend::Map,
     });
     list(&mut options.orders, &rows.order, |order| match order {
-        BenchOrderArg::Shuffled => Order::Shuffled,
-        BenchOrderArg::Sequential => Order::Sequential,
+        BenchOrderArg::Shuffled => ReadOrder::Shuffled,
+        BenchOrderArg::Sequential => ReadOrder::Sequential,
     });
     list(&mut options.threads, &rows.jobs, usize::from);
     list(&mut options.caches, &rows.page_cache, |cache| match cache {

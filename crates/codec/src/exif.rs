@@ -28,8 +28,8 @@ pub(crate) fn orientation(block: &[u8]) -> Result<Option<Orientation>, Damaged> 
 /// The tag's value; the outer `None` is damage.
 fn find(tiff: &[u8]) -> Option<Option<u16>> {
     let order = match tiff.get(..4)? {
-        b"II*\0" => Order::Little,
-        b"MM\0*" => Order::Big,
+        b"II*\0" => ByteOrder::Little,
+        b"MM\0*" => ByteOrder::Big,
         _ => return None,
     };
     let ifd = usize::try_from(order.u32(tiff, 4)?).ok()?;
@@ -47,12 +47,12 @@ fn find(tiff: &[u8]) -> Option<Option<u16>> {
 }
 
 #[derive(Clone, Copy)]
-enum Order {
+enum ByteOrder {
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let field = bytes.get(at..)?.first_chunk()?;
         Some(match self {

@@ -15,12 +15,12 @@ const MOST_BYTES: u64 = 32 << 20;
 
 /// Byte order of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ByteOrder {
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     /// An unsigned integer of up to 8 bytes.
     pub(super) fn number(self, bytes: &[u8]) -> u64 {
         let shifted = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
@@ -41,7 +41,7 @@ impl Order {
 pub(super) struct Directory<'a, S: ?Sized> {
     source: &'a S,
     pub(super) len: u64,
-    pub(super) order: Order,
+    pub(super) order: ByteOrder,
     entries: Vec<Entry>,
 }
 
@@ -93,8 +93,8 @@ impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
         let len = source.len_bytes().map_err(|e| io(&e, 0))?;
         let head: [u8; 8] = array(source, 0)?;
         let order = match &head[..2] {
-            b"II" => Order::Little,
-            b"MM" => Order::Big,
+            b"II" => ByteOrder::Little,
+            b"MM" => ByteOrder::Big,
             _ => return Err(corrupt("it begins with neither `II` nor `MM`")),
         };
         let (big, at) = match order.number(&head[2..4]) {

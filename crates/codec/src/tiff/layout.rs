@@ -1,6 +1,6 @@
 //! What a TIFF file contains, and where.
 
-use super::directory::{Directory, Order, corrupt};
+use super::directory::{ByteOrder, Directory, corrupt};
 use super::geo::Geo;
 use super::{Positioned, unpack};
 use crate::{Error, Format, Limits, Rect};
@@ -53,7 +53,7 @@ pub struct Tiff {
     pub number: Number,
     /// Where the picture is on the Earth, and what its bands are.
     pub geo: Geo,
-    pub(super) order: Order,
+    pub(super) order: ByteOrder,
     /// Bits of a stored sample.
     pub(super) bits: u8,
     pub(super) compression: unpack::Compression,

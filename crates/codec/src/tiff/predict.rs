@@ -1,7 +1,7 @@
 //! From differences back to samples, in place, little-endian afterwards.
 
 use super::Number;
-use super::directory::Order;
+use super::directory::ByteOrder;
 
 /// Undoes predictor 2 in a row of `samples` per pixel.
 pub(super) fn horizontal(row: &mut [u8], samples: usize, bytes: usize) {
@@ -82,8 +82,8 @@ fn gather<const B: usize>(row: &mut [u8], planes: &[u8]) {
 }
 
 /// Makes samples little-endian.
-pub(super) fn to_little(values: &mut [u8], bytes: usize, order: Order) {
-    if order == Order::Big && bytes > 1 {
+pub(super) fn to_little(values: &mut [u8], bytes: usize, order: ByteOrder) {
+    if order == ByteOrder::Big && bytes > 1 {
         values.chunks_exact_mut(bytes).for_each(<[u8]>::reverse);
     }
 }

@@ -50,8 +50,8 @@ pub(crate) struct TrainArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) seed: u64,
     /// The order of samples
-    #[arg(long, value_enum, default_value_t = Order::Elastic)]
-    pub(crate) order: Order,
+    #[arg(long, value_enum, default_value_t = OrderArg::Elastic)]
+    pub(crate) order: OrderArg,
     /// Shards that order `window` mixes at a time
     #[arg(long, default_value_t = 16, value_name = "SHARDS")]
     pub(crate) window: u64,
@@ -124,7 +124,7 @@ pub(crate) struct TrainArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Order {
+pub(crate) enum OrderArg {
     /// Bit-identical to PyTorch's DistributedSampler
     Torch,
     /// A keyed permutation; no memory, any number of ranks
@@ -266,9 +266,9 @@ impl From<Unknown> for UnknownLabels {
 impl TrainArgs {
     pub(crate) fn order_kind(&self) -> OrderKind {
         match self.order {
-            Order::Torch => OrderKind::Torch { shuffle: true },
-            Order::Elastic => OrderKind::Elastic,
-            Order::Window => OrderKind::Window { shards: self.window },
+            OrderArg::Torch => OrderKind::Torch { shuffle: true },
+            OrderArg::Elastic => OrderKind::Elastic,
+            OrderArg::Window => OrderKind::Window { shards: self.window },
         }
     }
 
