@@ -7,7 +7,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use gular_bundle::{Bundle, Field};
-use gular_codec::{DecodeOptions, Decoder, Image, encode_png};
+use gular_codec::{DecodeOptions, Decoder, Picture, encode_png};
 
 use super::describe::{self, Counts};
 use super::files_here::FilesHere;
@@ -107,10 +107,10 @@ fn pictures(
         for sample in samples {
             bundle.read(*sample, field, &mut bytes)?;
             let picture = sheet::thumbnail(&mut decoder, kind, &bytes);
-            let _ = match picture.and_then(|image| Ok((png(&image)?, image))) {
-                Ok((png, image)) => {
+            let _ = match picture.and_then(|picture| Ok((png(&picture)?, picture))) {
+                Ok((png, picture)) => {
                     n += 1;
-                    count(&mut histogram, &image);
+                    count(&mut histogram, &picture);
                     let title = escaped(bundle.key(*sample)?.as_str());
                     write!(rows, "<td><img title=\"{title}\" src=\"data:image/png;base64,{png}\">")
                 }
@@ -125,13 +125,13 @@ fn pictures(
     Ok(())
 }
 
-fn png(image: &Image) -> Result<String, String> {
-    let png = encode_png(image.data(), image.width(), image.height());
+fn png(picture: &Picture) -> Result<String, String> {
+    let png = encode_png(picture.data(), picture.width(), picture.height());
     png.map(|png| BASE64_STANDARD.encode(png)).map_err(|e| e.to_string())
 }
 
-fn count(histogram: &mut [[u64; 256 / BIN]; 3], image: &Image) {
-    for pixel in image.data().as_chunks::<3>().0 {
+fn count(histogram: &mut [[u64; 256 / BIN]; 3], picture: &Picture) {
+    for pixel in picture.data().as_chunks::<3>().0 {
         for (channel, value) in histogram.iter_mut().zip(pixel) {
             channel[usize::from(*value) / BIN] += 1;
         }
@@ -178,9 +178,9 @@ mod tests {
 
     #[test]
     fn a_histogram_counts_every_pixel_of_each_channel() {
-        let image = Image::new(2, 1, vec![0, 128, 255, 3, 128, 7]).unwrap();
+        let picture = Picture::new(2, 1, vec![0, 128, 255, 3, 128, 7]).unwrap();
         let mut histogram = [[0; 256 / BIN]; 3];
-        count(&mut histogram, &image);
+        count(&mut histogram, &picture);
         assert_eq!((histogram[0][0], histogram[1][32]), (2, 2));
         assert_eq!((histogram[2][63], histogram[2][1]), (1, 1));
         assert_eq!(plot(&histogram).matches("<polyline").count(), 3);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gular_bundle::{Bundle, Dtype, Field, SampleId, Split};
-use gular_codec::{DecodeOptions, Decoder, Image, Resize, encode_png, resize};
+use gular_codec::{DecodeOptions, Decoder, Picture, Resize, encode_png, resize};
 use gular_runtime::order::{KeyedPermutation, key};
 use gular_runtime::stored_picture;
 
@@ -62,8 +62,8 @@ pub(super) fn write(
         letters::draw(&mut sheet, width, (GAP, middle), &shortened(name));
         for (x, sample) in row.iter().enumerate() {
             bundle.read(*sample, field, &mut bytes)?;
-            let image = match thumbnail(&mut decoder, kind, &bytes) {
-                Ok(image) => image,
+            let picture = match thumbnail(&mut decoder, kind, &bytes) {
+                Ok(picture) => picture,
                 // Packing looks at headers unless told otherwise, so a sound
                 // bundle may hold images that do not decode.
                 Err(e) => {
@@ -71,13 +71,13 @@ pub(super) fn write(
                     continue;
                 }
             };
-            let (w, h) = (image.width() as usize, image.height() as usize);
+            let (w, h) = (picture.width() as usize, picture.height() as usize);
             let left = names + GAP + x * (CELL + GAP) + (CELL - w) / 2;
             let top = GAP + y * (CELL + GAP) + (CELL - h) / 2;
             for line in 0..h {
                 let to = ((top + line) * width + left) * 3;
                 sheet[to..to + w * 3]
-                    .copy_from_slice(&image.data()[line * w * 3..(line + 1) * w * 3]);
+                    .copy_from_slice(&picture.data()[line * w * 3..(line + 1) * w * 3]);
             }
             shown.images += 1;
         }
@@ -101,16 +101,16 @@ pub(super) fn thumbnail(
     decoder: &mut Decoder,
     kind: Option<(Dtype, &[u64])>,
     bytes: &[u8],
-) -> Result<Image, String> {
-    let image = match kind {
+) -> Result<Picture, String> {
+    let picture = match kind {
         None => decoder.decode(bytes).map_err(|e| e.to_string())?,
         Some((dtype, shape)) => stored_picture(dtype, shape, bytes)
             .ok_or_else(|| format!("{dtype:?} {shape:?} is not a picture"))?,
     };
-    let (w, h) = (image.width() as usize, image.height() as usize);
+    let (w, h) = (picture.width() as usize, picture.height() as usize);
     let long = w.max(h).max(1);
     let fit = |n: usize| u32::try_from((n * CELL / long).max(1)).unwrap_or(1);
-    resize(&image, &Resize::to(fit(w), fit(h))).map_err(|e| e.to_string())
+    resize(&picture, &Resize::to(fit(w), fit(h))).map_err(|e| e.to_string())
 }
 
 /// Samples by rows: one row a class, or plain rows where there are none.

@@ -25,7 +25,7 @@ use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions};
 use gular_codec::{
-    DecodeOptions, Decoder, Format, Header, Image, Limits, Rect, Resize, Scaling, encode_jpeg,
+    DecodeOptions, Decoder, Format, Header, Limits, Picture, Rect, Resize, Scaling, encode_jpeg,
     read_header,
 };
 use turbojpeg_sys as tj;
@@ -79,7 +79,7 @@ fn mosaic(files: &[Vec<u8>], (width, height): (u32, u32)) -> Result<Vec<u8>> {
     let mut files = files.iter().cycle();
     let (mut x, mut y, mut row_height) = (0, 0, u32::MAX);
     while y < height {
-        let image: Image = decoder.decode(files.next().ok_or("there is no JPEG file")?)?;
+        let image: Picture = decoder.decode(files.next().ok_or("there is no JPEG file")?)?;
         let columns = image.width().min(width - x);
         let lines = image.data().chunks_exact(image.width() as usize * 3);
         // A shorter one lets the next row begin earlier, over the ends of longer ones.

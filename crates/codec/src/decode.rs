@@ -1,5 +1,5 @@
 use crate::{
-    Error, Filter, Fit, Format, Header, Image, JpegBackend, Limits, Orientation, Rect, Resize,
+    Error, Filter, Fit, Format, Header, JpegBackend, Limits, Orientation, Picture, Rect, Resize,
     Resizer, Scaling, Start, fit,
     jpeg::{self, Frame},
     picture::{CHANNELS, View, byte_len, check_buffer, grow},
@@ -84,7 +84,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Every variant that says something about a file.
-    pub fn decode(&mut self, bytes: &[u8]) -> Result<Image, Error> {
+    pub fn decode(&mut self, bytes: &[u8]) -> Result<Picture, Error> {
         let file = self.open(bytes)?;
         let (width, height) = file.size();
         self.image(&file, Rect::whole(width, height), false)
@@ -95,7 +95,7 @@ impl Decoder {
     ///
     /// # Errors
     /// As `decode`, and [`Error::BadRegion`].
-    pub fn decode_region(&mut self, bytes: &[u8], region: Rect) -> Result<Image, Error> {
+    pub fn decode_region(&mut self, bytes: &[u8], region: Rect) -> Result<Picture, Error> {
         let file = self.open(bytes)?;
         self.image(&file, region, false)
     }
@@ -336,17 +336,17 @@ impl Decoder {
     }
 
     /// `region` as a picture of its own.
-    fn image(&mut self, file: &File<'_>, region: Rect, strict: bool) -> Result<Image, Error> {
+    fn image(&mut self, file: &File<'_>, region: Rect, strict: bool) -> Result<Picture, Error> {
         let mut pixels = Vec::new();
         let window = self.window(file, region, 1, strict, &mut pixels)?;
         let len = byte_len(region.width, region.height, CHANNELS)?;
         if file.orientation == Orientation::Normal && window.is_exact() {
             pixels.truncate(len);
-            return Image::new(region.width, region.height, pixels);
+            return Picture::new(region.width, region.height, pixels);
         }
         let mut upright = Vec::new();
         file.orientation.copy_upright(window.view(&pixels), grow(&mut upright, len)?);
-        Image::new(region.width, region.height, upright)
+        Picture::new(region.width, region.height, upright)
     }
 
     /// By which step `region` is decoded smaller on its way to `to`.

@@ -52,7 +52,7 @@ pub use header::{Header, bit_depth, holds_values, read_header};
 pub use jpeg::{JpegBackend, jpeg_backend};
 pub use limits::Limits;
 pub use orientation::Orientation;
-pub use picture::{Image, Rect};
+pub use picture::{Picture, Rect};
 pub use planes::Sample;
 pub use resize::{Filter, Resize, Resizer, resize};
 pub use scale::Scaling;

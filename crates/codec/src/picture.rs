@@ -7,13 +7,13 @@ pub(crate) const CHANNELS: usize = 3;
 
 /// A decoded picture: 8-bit RGB, row-major `[height, width, 3]`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct Picture {
     width: u32,
     height: u32,
     data: Vec<u8>,
 }
 
-impl Image {
+impl Picture {
     /// Wraps pixels, `data.len() == width * height * 3`.
     ///
     /// # Errors
@@ -44,9 +44,9 @@ impl Image {
     }
 }
 
-impl fmt::Debug for Image {
+impl fmt::Debug for Picture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Image({} x {})", self.width, self.height)
+        write!(f, "Picture({} x {})", self.width, self.height)
     }
 }
 

@@ -5,7 +5,7 @@ use fast_image_resize::{
 };
 
 use crate::{
-    Error, Image, Rect,
+    Error, Picture, Rect,
     orientation::mirror_row,
     picture::{CHANNELS, View, byte_len, check_buffer, grow},
     planes::Plane,
@@ -176,16 +176,16 @@ fn unfit<E>(to: &Resize, pixels: &[u8]) -> impl FnOnce(E) -> Error {
 ///
 /// # Errors
 /// [`Error::BadBuffer`] when `to` has no pixels, [`Error::Memory`] when it has too many.
-pub fn resize(image: &Image, to: &Resize) -> Result<Image, Error> {
+pub fn resize(picture: &Picture, to: &Resize) -> Result<Picture, Error> {
     let mut out = Vec::new();
     grow(&mut out, byte_len(to.width, to.height, CHANNELS)?)?;
-    let whole = Rect::whole(image.width(), image.height());
+    let whole = Rect::whole(picture.width(), picture.height());
     Resizer::new().crop_resize(
-        image.data(),
-        (image.width(), image.height()),
+        picture.data(),
+        (picture.width(), picture.height()),
         whole,
         to,
         &mut out,
     )?;
-    Image::new(to.width, to.height, out)
+    Picture::new(to.width, to.height, out)
 }

@@ -4,7 +4,7 @@ use crate::fixtures::{
     BASELINE, Colour, JpegKind, decoder, distance, exif, expected, jpeg, kinds, picture,
     raw_decoder,
 };
-use gular_codec::{Error, Format, Image, JpegBackend, Limits, Orientation, read_header};
+use gular_codec::{Error, Format, JpegBackend, Limits, Orientation, Picture, read_header};
 use jpeg_encoder::SamplingFactor;
 
 const SIZES: [(u32, u32); 8] =
@@ -46,7 +46,7 @@ fn backends_differ_by_rounding_alone() {
     for kind in kinds().into_iter().filter(|kind| !is_refused_by_zune(*kind)) {
         for (width, height) in [(16, 16), (17, 33), (131, 77), (320, 200)] {
             let bytes = jpeg(&picture(width, height), width, height, kind, None);
-            let images: Vec<Image> = JpegBackend::ALL
+            let images: Vec<Picture> = JpegBackend::ALL
                 .iter()
                 .map(|backend| decoder(*backend).decode(&bytes).unwrap())
                 .collect();
@@ -97,7 +97,7 @@ fn pictures_stand_upright_unless_told_otherwise() {
 }
 
 /// The slow and obvious way, from the EXIF standard's table.
-fn turn(stored: &Image, orientation: u8) -> Image {
+fn turn(stored: &Picture, orientation: u8) -> Picture {
     let (w, h) = (stored.width(), stored.height());
     let (width, height) = if orientation >= 5 { (h, w) } else { (w, h) };
     let mut data = Vec::new();
@@ -117,7 +117,7 @@ fn turn(stored: &Image, orientation: u8) -> Image {
             data.extend_from_slice(&stored.data()[at..at + 3]);
         }
     }
-    Image::new(width, height, data).unwrap()
+    Picture::new(width, height, data).unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::fixtures::{decoder, distance, picture};
 use gular_codec::{
-    Error, Filter, Image, JpegBackend, Rect, Resize, Resizer, encode_jpeg, encode_png, resize,
+    Error, Filter, JpegBackend, Picture, Rect, Resize, Resizer, encode_jpeg, encode_png, resize,
 };
 
 /// Weights of the `len` source samples in destination sample `at` of `out`: Pillow's
@@ -77,7 +77,7 @@ fn filters_are_pillows_but_for_the_order_of_passes() {
             ((200, 3), (1, 1)),
         ] {
             let to = Resize { width, height, filter, flip: false };
-            let image = Image::new(size.0, size.1, picture(size.0, size.1)).unwrap();
+            let image = Picture::new(size.0, size.1, picture(size.0, size.1)).unwrap();
             let fast = resize(&image, &to).unwrap();
             let (largest, _) = distance(fast.data(), &slow_resize(image.data(), size, &to));
             // Fixed-point weights; Lanczos has six of them a sample, and negative ones.
@@ -90,7 +90,7 @@ fn filters_are_pillows_but_for_the_order_of_passes() {
 #[test]
 fn nearest_takes_the_pixel_under_the_centre() {
     let (w, h) = (13, 7);
-    let image = Image::new(w, h, picture(w, h)).unwrap();
+    let image = Picture::new(w, h, picture(w, h)).unwrap();
     for (width, height) in [(5, 3), (26, 14), (40, 9), (1, 1)] {
         let to = Resize { width, height, filter: Filter::Nearest, flip: false };
         let mut expected = Vec::new();
@@ -107,7 +107,7 @@ fn nearest_takes_the_pixel_under_the_centre() {
 
 #[test]
 fn a_size_without_or_with_absurdly_many_pixels_is_refused() {
-    let image = Image::new(3, 2, picture(3, 2)).unwrap();
+    let image = Picture::new(3, 2, picture(3, 2)).unwrap();
     let check = |width, height| resize(&image, &Resize::to(width, height)).unwrap_err();
     assert!(matches!(check(0, 4), Error::BadBuffer { .. }));
     assert!(matches!(check(4, 0), Error::BadBuffer { .. }));
@@ -116,7 +116,7 @@ fn a_size_without_or_with_absurdly_many_pixels_is_refused() {
 
 #[test]
 fn a_flip_mirrors_the_result() {
-    let image = Image::new(30, 20, picture(30, 20)).unwrap();
+    let image = Picture::new(30, 20, picture(30, 20)).unwrap();
     for (width, height) in [(11, 9), (30, 20)] {
         let to = Resize::to(width, height);
         let plain = resize(&image, &to).unwrap();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use gular_bundle::{Digest, Dtype, Field, Row, SampleId, ShardIdx};
-use gular_codec::{DecodeOptions, Decoder, Image, Resize, resize};
+use gular_codec::{DecodeOptions, Decoder, Picture, Resize, resize};
 use gular_files::parallel;
 use serde::Serialize;
 
@@ -115,15 +115,15 @@ pub fn find_looks(
             let sample = SampleId { shard: *shard, row: Row(row) };
             shelf.bundle.read(sample, shelf.field(), &mut bytes)?;
             progress(Progress::Packed(1, 1));
-            let Some(image) = shelf.picture(&mut decoder, &bytes) else {
+            let Some(picture) = shelf.picture(&mut decoder, &bytes) else {
                 undecodable.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
             compared.fetch_add(1, Ordering::Relaxed);
             let look = Look {
                 place: Place::new(*bundle, sample),
-                hash: difference_hash(&image).unwrap_or(0),
-                pixels: digest_of(&image),
+                hash: difference_hash(&picture).unwrap_or(0),
+                pixels: digest_of(&picture),
             };
             let record = look.encode();
             if options.pixels {
@@ -159,7 +159,7 @@ pub fn find_looks(
 
 impl Among<'_> {
     /// A stored value as a picture.
-    fn picture(&self, decoder: &mut Decoder, bytes: &[u8]) -> Option<Image> {
+    fn picture(&self, decoder: &mut Decoder, bytes: &[u8]) -> Option<Picture> {
         let field = self.field().of(&self.bundle.manifest().fields);
         let Some((dtype, shape)) = field.and_then(Field::as_fixed) else {
             return decoder.decode(bytes).ok();
@@ -174,7 +174,7 @@ impl Among<'_> {
         let values = bytes.iter().skip(size - 1).step_by(size).copied();
         let rgb: Vec<u8> =
             if channels == 1 { values.flat_map(|v| [v; 3]).collect() } else { values.collect() };
-        Image::new(u32::try_from(width).ok()?, u32::try_from(height).ok()?, rgb).ok()
+        Picture::new(u32::try_from(width).ok()?, u32::try_from(height).ok()?, rgb).ok()
     }
 }
 
@@ -303,8 +303,8 @@ fn part(hash: u64, quarter: u8) -> u16 {
 }
 
 /// Whether each of 8 x 8 grey pixels is darker than the one to its right.
-fn difference_hash(image: &Image) -> Option<u64> {
-    let small = resize(image, &Resize::to(9, 8)).ok()?;
+fn difference_hash(picture: &Picture) -> Option<u64> {
+    let small = resize(picture, &Resize::to(9, 8)).ok()?;
     let grey: Vec<u32> = small
         .data()
         .as_chunks::<3>()
@@ -316,10 +316,10 @@ fn difference_hash(image: &Image) -> Option<u64> {
     Some(bits.fold(0, |hash, bit| hash << 1 | u64::from(bit)))
 }
 
-fn digest_of(image: &Image) -> [u8; 16] {
+fn digest_of(picture: &Picture) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&image.width().to_le_bytes()).update(&image.height().to_le_bytes());
-    let digest = hasher.update(image.data()).finalize();
+    hasher.update(&picture.width().to_le_bytes()).update(&picture.height().to_le_bytes());
+    let digest = hasher.update(picture.data()).finalize();
     digest.as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
@@ -327,13 +327,13 @@ fn digest_of(image: &Image) -> [u8; 16] {
 mod tests {
     use super::*;
 
-    fn image(side: u32, shift: u32) -> Image {
+    fn image(side: u32, shift: u32) -> Picture {
         let pixel = |i: u32| {
             let (x, y) = (i % side * 64 / side, i / side * 64 / side);
             let v = ((x * x + 3 * y * shift + x * y) / 7 % 256) as u8;
             [v, v.wrapping_mul(3), 255 - v]
         };
-        Image::new(side, side, (0..side * side).flat_map(pixel).collect()).unwrap()
+        Picture::new(side, side, (0..side * side).flat_map(pixel).collect()).unwrap()
     }
 
     #[test]

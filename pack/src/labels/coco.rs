@@ -20,7 +20,7 @@ use crate::Error;
 #[derive(Debug, Deserialize)]
 pub(super) struct Coco {
     /// By id.
-    images: Vec<Picture>,
+    images: Vec<CocoImage>,
     /// By image.
     annotations: Vec<Annotation>,
     /// By id.
@@ -28,7 +28,7 @@ pub(super) struct Coco {
 }
 
 #[derive(Debug, Deserialize)]
-struct Picture {
+struct CocoImage {
     id: i64,
     file_name: String,
     width: f64,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use gular_bundle::{Digest, Dtype};
 use gular_codec::tiff::Geo;
-use gular_codec::{Decoder, Error, Image, JpegEncoder, Resize, resize};
+use gular_codec::{Decoder, Error, JpegEncoder, Picture, Resize, resize};
 
 use super::{Depth, Recipe};
 use crate::array;
@@ -76,9 +76,9 @@ impl Maker<'_> {
                 Ok(Value { sums, ..Value::of(bytes) })
             }
             Recipe::Reencoded { max_side, quality, .. } => {
-                let image = shrunk(decoder.decode(&file)?, max_side)?;
-                let (width, height) = (image.width(), image.height());
-                let bytes = JpegEncoder::default().encode(image.data(), width, height, quality);
+                let picture = shrunk(decoder.decode(&file)?, max_side)?;
+                let (width, height) = (picture.width(), picture.height());
+                let bytes = JpegEncoder::default().encode(picture.data(), width, height, quality);
                 let bytes = bytes.map_err(|e| match e {
                     Error::BadSize { .. } => Fault {
                         remedy: Remedy::Shrink,
@@ -86,7 +86,7 @@ impl Maker<'_> {
                     },
                     e => e.into(),
                 })?;
-                let sums = self.statistics.then(|| Sums::of_u8(image.data(), 3));
+                let sums = self.statistics.then(|| Sums::of_u8(picture.data(), 3));
                 Ok(Value { sums, flaw: flaw(decoder), ..Value::of(bytes) })
             }
             Recipe::Raw { width, height, fit, channels, depth, .. } => {
@@ -157,15 +157,15 @@ fn flaw(decoder: &Decoder) -> Option<String> {
 }
 
 /// Resized, when it is larger than wanted.
-fn shrunk(image: Image, max_side: Option<u32>) -> Result<Image, Error> {
-    let (w, h) = (image.width(), image.height());
+fn shrunk(picture: Picture, max_side: Option<u32>) -> Result<Picture, Error> {
+    let (w, h) = (picture.width(), picture.height());
     let long = w.max(h);
-    let Some(side) = max_side.filter(|side| *side < long) else { return Ok(image) };
+    let Some(side) = max_side.filter(|side| *side < long) else { return Ok(picture) };
     let scaled = |n: u32| {
         let twice = 2 * u64::from(n) * u64::from(side) + u64::from(long);
         u32::try_from(twice / (2 * u64::from(long))).unwrap_or(side).max(1)
     };
-    resize(&image, &Resize::to(scaled(w), scaled(h)))
+    resize(&picture, &Resize::to(scaled(w), scaled(h)))
 }
 
 fn check_grey(channels: u8) -> Result<(), Fault> {

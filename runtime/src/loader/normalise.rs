@@ -82,7 +82,7 @@ impl Normalise {
 
 /// Pixels of a picture as a thread has them: `[height, width, channels]`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Picture<'a, T> {
+pub(super) struct PixelRows<'a, T> {
     /// From the first pixel on; what is between the rows is not looked at.
     pub(super) values: &'a [T],
     pub(super) width: usize,
@@ -169,7 +169,7 @@ impl Writer {
     }
 
     /// Writes bytes, mirrored left to right where `flip`.
-    pub(super) fn u8s(&self, from: Picture<'_, u8>, flip: bool, out: &mut [u8]) {
+    pub(super) fn u8s(&self, from: PixelRows<'_, u8>, flip: bool, out: &mut [u8]) {
         match &self.table {
             Table::F32(table) => {
                 self.lay(from, flip, out, |c| {
@@ -188,7 +188,7 @@ impl Writer {
     }
 
     /// As [`Writer::u8s`].
-    pub(super) fn u16s(&self, from: Picture<'_, u16>, flip: bool, out: &mut [u8]) {
+    pub(super) fn u16s(&self, from: PixelRows<'_, u16>, flip: bool, out: &mut [u8]) {
         match self.numbers {
             Numbers::Stored => self.lay(from, flip, out, |_| u16::to_ne_bytes),
             _ => self.normalised(from, flip, out),
@@ -196,7 +196,7 @@ impl Writer {
     }
 
     /// As [`Writer::u8s`]; stored numbers become those of the type that they were read from.
-    pub(super) fn f32s(&self, from: Picture<'_, f32>, flip: bool, out: &mut [u8]) {
+    pub(super) fn f32s(&self, from: PixelRows<'_, f32>, flip: bool, out: &mut [u8]) {
         // What was mixed lies between whole numbers; what was not is exact.
         let whole = f32::round_ties_even;
         match (self.numbers, self.stored) {
@@ -213,7 +213,7 @@ impl Writer {
         }
     }
 
-    fn normalised<T: Value>(&self, from: Picture<'_, T>, flip: bool, out: &mut [u8]) {
+    fn normalised<T: Value>(&self, from: PixelRows<'_, T>, flip: bool, out: &mut [u8]) {
         let number = |c: usize| {
             let [scale, mean, std] = self.channels[c];
             move |v: T| (v.number() / scale - mean) / std
@@ -237,12 +237,12 @@ impl Writer {
     /// Puts each value where it belongs; `number` makes that of channel `c` of the batch.
     fn lay<T: Copy, F: Fn(T) -> [u8; N], const N: usize>(
         &self,
-        from: Picture<'_, T>,
+        from: PixelRows<'_, T>,
         flip: bool,
         out: &mut [u8],
         number: impl Fn(usize) -> F,
     ) {
-        let Picture { values, width, channels, pitch } = from;
+        let PixelRows { values, width, channels, pitch } = from;
         let (cells, _) = out.as_chunks_mut::<N>();
         let rows = values.chunks(pitch * channels).filter_map(|row| row.get(..width * channels));
         match self.layout {
@@ -322,8 +322,8 @@ mod tests {
 
     const WIDTH: usize = 16;
 
-    fn picture<T>(values: &[T], channels: usize) -> Picture<'_, T> {
-        Picture { values, width: WIDTH, channels, pitch: WIDTH }
+    fn picture<T>(values: &[T], channels: usize) -> PixelRows<'_, T> {
+        PixelRows { values, width: WIDTH, channels, pitch: WIDTH }
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
                 let len = values.len() * writer.dtype().size_bytes() as usize;
                 let (mut dense, mut found) = (vec![0; len], vec![0; len]);
                 writer.u8s(picture(&values, channels), flip, &mut dense);
-                let from = Picture { pitch: WIDTH + 3, ..picture(&apart, channels) };
+                let from = PixelRows { pitch: WIDTH + 3, ..picture(&apart, channels) };
                 writer.u8s(from, flip, &mut found);
                 assert_eq!(found, dense, "{channels} {numbers:?} {layout:?} {flip}");
             }

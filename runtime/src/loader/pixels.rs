@@ -11,11 +11,11 @@
 use std::ops::Range;
 
 use gular_bundle::Dtype;
-use gular_codec::{Error, Image, Rect, Resize, Resizer, Sample};
+use gular_codec::{Error, Picture, Rect, Resize, Resizer, Sample};
 use half::{bf16, f16};
 
 use super::Depth;
-use super::normalise::{Picture, Writer};
+use super::normalise::{PixelRows, Writer};
 use crate::augment::{self, Placement};
 
 /// How a field holds pixels: `[height, width, channels]`, or `[height, width]`.
@@ -92,8 +92,8 @@ impl PixelTools {
 }
 
 impl<T: Copy + Default> Kept<T> {
-    fn picture(&self, width: usize, channels: usize) -> Picture<'_, T> {
-        Picture { values: &self.made, width, channels, pitch: width }
+    fn picture(&self, width: usize, channels: usize) -> PixelRows<'_, T> {
+        PixelRows { values: &self.made, width, channels, pitch: width }
     }
 
     fn pad(&mut self, place: &Placement, channels: usize) {
@@ -230,7 +230,7 @@ impl Pixels {
             let start = (y * pitch + x) * channels;
             let len = (rect.height as usize - 1) * pitch + width;
             let values = stored.get(start..start + len * channels).unwrap_or_default();
-            writer.u8s(Picture { values, width, channels, pitch }, flip, out);
+            writer.u8s(PixelRows { values, width, channels, pitch }, flip, out);
             return Ok(true);
         }
         // Mirrored while it is resized.
@@ -353,7 +353,7 @@ pub(super) fn move_mask(
 /// `None` for what is not `u8` or `u16` of shape `[height, width, 3 or 1]`, or for bytes of
 /// another length.
 #[must_use]
-pub fn stored_picture(dtype: Dtype, shape: &[u64], stored: &[u8]) -> Option<Image> {
+pub fn stored_picture(dtype: Dtype, shape: &[u64], stored: &[u8]) -> Option<Picture> {
     let pixels = Pixels::of(dtype, shape).filter(|pixels| matches!(pixels.channels, 1 | 3))?;
     let bytes = match dtype {
         Dtype::U8 => 1,
@@ -363,7 +363,7 @@ pub fn stored_picture(dtype: Dtype, shape: &[u64], stored: &[u8]) -> Option<Imag
     let values = stored.iter().skip(bytes - 1).step_by(bytes).copied();
     let rgb =
         if pixels.channels == 1 { values.flat_map(|v| [v; 3]).collect() } else { values.collect() };
-    Image::new(pixels.width, pixels.height, rgb).ok()
+    Picture::new(pixels.width, pixels.height, rgb).ok()
 }
 
 /// The rows of `rect` of pixels whose rows are `width` long, and those below.
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn to_be_looked_at_grey_is_repeated_and_16_bits_keep_the_high_byte() {
         let seen = |dtype, shape: &[u64], stored: &[u8]| {
-            stored_picture(dtype, shape, stored).map(Image::into_data)
+            stored_picture(dtype, shape, stored).map(Picture::into_data)
         };
         assert_eq!(seen(Dtype::U8, &[1, 2], &[5, 6]), Some(vec![5, 5, 5, 6, 6, 6]));
         assert_eq!(seen(Dtype::U16, &[1, 1, 3], &[1, 2, 3, 4, 5, 6]), Some(vec![2, 4, 6]));
