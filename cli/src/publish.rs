@@ -99,7 +99,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     let start = Instant::now();
     let url = target(args)?;
     check_from(args)?;
-    let image = Image::of(args)?;
+    let image = PublishedSif::of(args)?;
     let url = match &image {
         Some(image) if args.url.ends_with('/') => {
             network::url(&format!("{}{}", args.url, image.name))?
@@ -165,12 +165,12 @@ struct Published<'a> {
 }
 
 /// A SIF that is published.
-struct Image {
+struct PublishedSif {
     /// Its name with its digest.
     name: String,
 }
 
-impl Image {
+impl PublishedSif {
     fn of(args: &PublishArgs) -> Result<Option<Self>, Failure> {
         let is_sif = args.from.extension().is_some_and(|end| end == "sif") && args.from.is_file();
         if !is_sif || args.recursive {

@@ -28,7 +28,7 @@ fn mapped() -> BTreeSet<PathBuf> {
 }
 
 /// An image, and all that a check is told about it.
-struct Image {
+struct TestImage {
     tree: Rootfs,
     target: Target,
     arch: Arch,
@@ -43,7 +43,7 @@ struct Image {
     cuda: Option<(u32, u32)>,
 }
 
-impl Image {
+impl TestImage {
     /// This very test as the program, with its libraries.
     fn sound() -> Self {
         let mut tree = Rootfs::default();
@@ -156,7 +156,7 @@ fn entry(kind: u16, sm: u32, payload: usize) -> Vec<u8> {
 }
 
 /// Exactly these rules fire, at these severities, for these subjects.
-fn fires(image: &Image, expected: &[(Severity, &str, &str)]) -> Vec<Finding> {
+fn fires(image: &TestImage, expected: &[(Severity, &str, &str)]) -> Vec<Finding> {
     let report = image.check();
     let found: Vec<_> = report
         .findings
@@ -173,7 +173,7 @@ use Severity::{Error, Note, Warning};
 
 #[test]
 fn a_sound_image_has_no_findings() {
-    let image = Image::sound();
+    let image = TestImage::sound();
     fires(&image, &[]);
     let report = image.check();
     assert!(report.gpus.rows.is_empty() && report.cuda_runtime.is_none());
@@ -185,19 +185,19 @@ fn a_sound_image_has_no_findings() {
 
 #[test]
 fn libraries_that_are_missing_too_old_or_for_another_processor() {
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.remove("usr/lib/libgcc_s.so.1");
     let found = fires(&image, &[(Error, "missing-library", "/opt/app/bin/train")]);
     assert!(found[0].message.contains("`libgcc_s.so.1`"), "{found:?}");
     assert!(found[0].hint.is_some());
 
     // What the program does not need, but brings.
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     let bytes = patched("libgcc_s.so.1", "libgcc_x.so.1");
     image.add("opt/app/lib/plugin.so", 0o755, bytes);
     fires(&image, &[(Error, "missing-library", "/opt/app/lib/plugin.so")]);
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     let version = {
         let program = Facts::open(Path::new("/proc/self/exe")).unwrap().unwrap();
         let needed = program.versions_needed.iter();
@@ -207,18 +207,18 @@ fn libraries_that_are_missing_too_old_or_for_another_processor() {
     let found = fires(&image, &[(Error, "glibc", "/opt/app/bin/train")]);
     assert!(found[0].message.contains("ends at GLIBC_2."), "{found:?}");
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     let interpreter = Facts::open(Path::new("/proc/self/exe")).unwrap().unwrap().interpreter;
     image.remove(&interpreter.unwrap());
     fires(&image, &[(Error, "interpreter", "/opt/app/bin/train")]);
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     let other = if image.arch == Arch::Amd64 { Arch::Arm64 } else { Arch::Amd64 };
     let what = What::File(Source::Bytes(Arc::from(elf(other))));
     image.add("opt/app/lib/liba.so", 0o755, what);
     fires(&image, &[(Error, "processor", "/opt/app/lib/liba.so")]);
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     let what = What::File(Source::Bytes(Arc::from(&b"\x7fELF\x02\x01\x01 and no more"[..])));
     image.add("opt/app/lib/liba.so", 0o755, what);
     fires(&image, &[(Error, "elf", "/opt/app/lib/liba.so")]);
@@ -236,7 +236,7 @@ fn patched(from: &str, to: &str) -> What {
 #[test]
 fn what_is_opened_only_later_must_be_there() {
     let cudnn = ["adv", "cnn", "engines_precompiled", "engines_runtime_compiled", "graph"];
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     for name in cudnn.map(|part| format!("libcudnn_{part}.so.9")) {
         image.gpu(&name, &[], &[]);
     }
@@ -271,7 +271,7 @@ fn what_is_opened_only_later_must_be_there() {
 #[test]
 fn libraries_of_python_packages_may_come_from_one_another() {
     const SITE: &str = "usr/local/lib/python3.11/dist-packages";
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     let at = |name: &str| format!("{SITE}/{name}");
     let needs = || patched("libgcc_s.so.1", "libother.so.1");
     image.add(&at("mine/_C.cpython-311-x86_64-linux-gnu.so"), 0o755, needs());
@@ -310,7 +310,7 @@ fn libraries_of_python_packages_may_come_from_one_another() {
 
 #[test]
 fn the_host_s_libraries_and_stubs_are_refused() {
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.gpu("libcuda.so.1", &[], &[]);
     image.gpu("libnvidia-ml.so.550.54.15", &[], &[]);
     image.gpu("stubs/libcublas.so", &[], &[]);
@@ -325,8 +325,8 @@ fn the_host_s_libraries_and_stubs_are_refused() {
 }
 
 /// torch 2.11 in small: machine code by architecture as `libtorch_cuda` has it.
-fn torch() -> Image {
-    let mut image = Image::sound();
+fn torch() -> TestImage {
+    let mut image = TestImage::sound();
     for name in ["libcaffe2_nvrtc.so", "libcusolver.so.12", "libnvrtc.so.13"] {
         image.gpu(name, &[], &[]);
     }
@@ -393,7 +393,7 @@ fn gpus_without_code_are_refused_and_the_table_says_why() {
 
 #[test]
 fn few_kernels_are_no_support_and_intermediate_code_is_compiled() {
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.gpu("libmine.so", &[(89, 10), (90, 1000)], &[]);
     image.gpu("libcudart.so.12", &[], &[]);
     image.target = target(&["8.9"]);
@@ -412,17 +412,17 @@ fn few_kernels_are_no_support_and_intermediate_code_is_compiled() {
     image.target = target(&["7.5"]);
     fires(&image, &[(Error, "gpu-code", "/opt/app/lib/libmine.so")]);
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.target = target(&["8.0"]);
     fires(&image, &[(Error, "gpu-code", "target.gpus")]);
 }
 
 #[test]
 fn cuda_s_version_gives_the_oldest_driver() {
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.gpu("libmine.so", &[(80, 1000)], &[]);
     fires(&image, &[(Warning, "cuda-runtime", "libcudart")]);
-    let version = |image: &Image| {
+    let version = |image: &TestImage| {
         let report = image.check();
         let cuda = report.cuda_runtime.unwrap();
         (cuda.major, cuda.minor, report.minimum_driver.unwrap())
@@ -443,7 +443,7 @@ fn cuda_s_version_gives_the_oldest_driver() {
 
 #[test]
 fn what_apptainer_and_htcondor_look_for() {
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.remove("bin/bash");
     fires(&image, &[(Warning, "bash", "/bin/bash")]);
     image.remove("bin/sh");
@@ -462,17 +462,17 @@ fn what_apptainer_and_htcondor_look_for() {
     ];
     fires(&image, &scripts);
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.remove(".singularity.d/env/99-base.sh");
     fires(&image, &[(Error, "base-environment", "/.singularity.d/env/99-base.sh")]);
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.text(".singularity.d/test", 0o644, "#!/bin/sh\n");
     fires(&image, &[(Error, "test", "/.singularity.d/test")]);
     image.remove(".singularity.d/test");
     fires(&image, &[(Error, "test", "/.singularity.d/test")]);
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.text(PROGRAM, 0o754, "#!/usr/bin/env python3\n");
     fires(
         &image,
@@ -481,7 +481,7 @@ fn what_apptainer_and_htcondor_look_for() {
     image.program = Some(path("opt/none"));
     fires(&image, &[(Error, "program", "/opt/none")]);
 
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     for odd in ["/bin/../bin/sh", "../bin/sh"] {
         image.text(PROGRAM, 0o755, &format!("#!{odd}\n"));
         fires(&image, &[]);
@@ -494,7 +494,7 @@ fn what_apptainer_and_htcondor_look_for() {
 
 #[test]
 fn zstd_needs_a_new_runtime() {
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     for form in [Form::Sif(Some(Squash::Zstd)), Form::Oci(Some(Compressor::Zstd))] {
         image.form = form;
         image.target.apptainer = Runtime(1, 3);
@@ -506,7 +506,7 @@ fn zstd_needs_a_new_runtime() {
 
 #[test]
 fn the_file_s_name_and_length() {
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     let big = 10_000_000_001;
     for (name, bytes, expected) in [
         ("train-20261122-deadbeef0.sif", 1, &[][..]),
@@ -524,7 +524,7 @@ fn the_file_s_name_and_length() {
 
 #[test]
 fn modes_and_links_that_stop_or_endanger_a_plain_user() {
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     image.text("opt/app/a", 0o600, "x");
     image.add("opt/app/b", 0o700, What::Dir);
     image.add("opt/app/c", 0o777, What::Dir);
@@ -560,7 +560,7 @@ fn secrets_and_host_paths_are_found_and_not_shown() {
     let github = format!("ghp_{}", "a1B2".repeat(9));
     let signed = format!("eyJ{}", "hbGciOiJSUzI1NiJ9.".repeat(4));
     let aws = format!("AKIA{}", "0ABC".repeat(4));
-    let mut image = Image::sound();
+    let mut image = TestImage::sound();
     for (name, value) in [
         ("A", github.clone()),
         ("B", format!("-x {signed}")),

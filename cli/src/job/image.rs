@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gular_containers::Labels;
 use gular_containers::export::Facts;
-use gular_jobs::write::{Image, Site};
+use gular_jobs::write::{JobImage, Site};
 
 use crate::exit::Failure;
 
@@ -14,7 +14,7 @@ const HINT: &str = "give a .sif file, an OCI layout or archive, or a URL such as
 /// An image, and what a GPU needs for it.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    pub(super) image: Option<Image>,
+    pub(super) image: Option<JobImage>,
     pub(super) capability: Option<String>,
     pub(super) cuda: Option<String>,
 }
@@ -29,7 +29,7 @@ impl Asked {
         site: Site,
     ) -> Result<Self, Failure> {
         let mut asked = if image.contains("://") {
-            let image = Image { source: image.to_owned(), bytes: None };
+            let image = JobImage { source: image.to_owned(), bytes: None };
             Self { image: Some(image), ..Self::default() }
         } else {
             Self::of_file(image, site)?
@@ -67,7 +67,7 @@ impl Asked {
             }
         };
         Ok(Self {
-            image: Some(Image { source, bytes: Some(labels.bytes) }),
+            image: Some(JobImage { source, bytes: Some(labels.bytes) }),
             capability: labels.minimum_capability().map(str::to_owned),
             cuda: labels.cuda_runtime().map(str::to_owned),
         })

@@ -15,14 +15,14 @@ const MAX_LIST: u64 = 64 << 20;
 /// All that was in the cache when the image was begun.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierBlocks {
-    images: Vec<Image>,
+    images: Vec<EarlierImage>,
     /// By key: number of the image, and the place in it.
     files: HashMap<String, (usize, Placed)>,
     sizes: HashSet<u64>,
 }
 
 #[derive(Debug)]
-struct Image {
+struct EarlierImage {
     folder: PathBuf,
     file: File,
     used: AtomicBool,
@@ -32,7 +32,7 @@ struct Image {
 /// One file's blocks in an image of the cache.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
-    image: &'a Image,
+    image: &'a EarlierImage,
     pub(crate) placed: &'a Placed,
 }
 
@@ -52,7 +52,7 @@ impl EarlierBlocks {
         }
         let folder = folder.to_owned();
         let (used, damaged) = (AtomicBool::new(false), AtomicBool::new(false));
-        self.images.push(Image { folder, file, used, damaged });
+        self.images.push(EarlierImage { folder, file, used, damaged });
         Some(())
     }
 
@@ -68,14 +68,14 @@ impl EarlierBlocks {
 
     /// Folders of images that lent blocks, and of those found damaged.
     pub(super) fn outcome(&self) -> (Vec<&Path>, Vec<&Path>) {
-        let of = |wanted: fn(&Image) -> bool| {
+        let of = |wanted: fn(&EarlierImage) -> bool| {
             self.images.iter().filter(|i| wanted(i)).map(|i| i.folder.as_path()).collect()
         };
         (of(|i| i.is_sound() && i.used.load(Ordering::Relaxed)), of(|i| !i.is_sound()))
     }
 }
 
-impl Image {
+impl EarlierImage {
     fn is_sound(&self) -> bool {
         !self.damaged.load(Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Source;
 use super::source::image_name;
 use crate::make::{Cache, Compression, Named, Output, Step, Watch, Writing, write_sif};
-use crate::oci::{Image, Layout, Parts};
+use crate::oci::{Layout, OciImage, Parts};
 use crate::registry::Reference;
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::sbom::{Sbom, spdx};
@@ -118,7 +118,7 @@ struct Inside {
 
 impl Inside {
     /// Describes the image in its own tree.
-    fn of(options: &Conversion, image: &Image, tree: &mut Rootfs) -> Result<Self> {
+    fn of(options: &Conversion, image: &OciImage, tree: &mut Rootfs) -> Result<Self> {
         let time = image.created.as_deref().and_then(rfc3339::parse).unwrap_or(0);
         let recipe = match text(tree, ".singularity.d/Singularity", MAX_RECIPE)? {
             Some(recipe) => recipe,
@@ -169,7 +169,7 @@ impl Conversion {
 }
 
 /// What the list of contents calls an image: as it does itself.
-fn title(image: &Image) -> String {
+fn title(image: &OciImage) -> String {
     let title = image.labels.get("org.opencontainers.image.title");
     title.map_or_else(|| "image".to_owned(), |title| image_name(title))
 }

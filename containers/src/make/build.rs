@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::byte_code::byte_code;
 use super::program::program;
 use super::{
-    Asked, BuildOptions, Format, Image, Note, Output, Places, Program, Project, Step, Watch,
-    Writing, lock, unpack,
+    Asked, AssembledImage, BuildOptions, Format, Note, Output, Places, Program, Project, Step,
+    Watch, Writing, lock, unpack,
 };
 use crate::assemble::Parts;
 use crate::check::{CheckReport, size};
@@ -50,7 +50,7 @@ pub struct Built {
 ///
 /// # Errors
 /// As [`Project::open`], [`lock::lock`](super::lock()), [`unpack`], [`image`](super::image()) and
-/// [`Image::write`]; [`Error::NoFolder`] for a vendor folder that is not there;
+/// [`AssembledImage::write`]; [`Error::NoFolder`] for a vendor folder that is not there;
 /// [`Error::Program`]; [`Error::Cancelled`].
 pub fn build(
     options: &BuildOptions<'_>,
@@ -92,7 +92,7 @@ fn assembled(
     program: Option<&Program>,
     transport: &dyn Transport,
     watch: &dyn Watch,
-) -> Result<Image> {
+) -> Result<AssembledImage> {
     if let Some(dir) = options.vendor.iter().find(|dir| !dir.is_dir()) {
         return Err(Error::NoFolder { path: dir.display().to_string() });
     }
@@ -128,7 +128,7 @@ fn replays<'a>(options: &'a BuildOptions<'_>, watch: &'a dyn Watch) -> Result<Re
 /// Writes every format, tries what was written, and takes back what is refused then.
 fn write(
     options: &BuildOptions<'_>,
-    image: &Image,
+    image: &AssembledImage,
     watch: &dyn Watch,
     built: &mut Built,
 ) -> Result<()> {
@@ -161,7 +161,7 @@ fn write(
 
 fn write_formats(
     options: &BuildOptions<'_>,
-    image: &Image,
+    image: &AssembledImage,
     watch: &dyn Watch,
     built: &mut Built,
 ) -> Result<()> {

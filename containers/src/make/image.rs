@@ -19,7 +19,7 @@ use crate::{Package, Result, Sha256, python};
 /// An image: its files, and what is said about them.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Image {
+pub struct AssembledImage {
     /// Begins the names of its files.
     pub name: String,
     /// Processor of its programs.
@@ -72,7 +72,7 @@ pub fn image(
     text: &str,
     cargo_lock: Option<&str>,
     asked: &Asked<'_>,
-) -> Result<Image> {
+) -> Result<AssembledImage> {
     let recipe = parts.recipe;
     let mut assembled = assemble(parts)?;
     let arch = recipe.image.platform.0;
@@ -111,7 +111,7 @@ pub fn image(
     let labels = found.chain(given.clone()).collect();
     description.labels = &labels;
     let metadata = singularity::describe(&mut assembled.tree, &description)?;
-    Ok(Image {
+    Ok(AssembledImage {
         name,
         arch,
         time: lock.time,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! image.toml ─ lock ▶ image.lock ─ fetch ▶ archives ─ unpack ▶ store ┐
-//! recipe ────────────────────────────────────────────────────────────┼─ assemble ▶ check ▶ Image
+//! recipe ────────────────────────────────────────────────────────────┼─ assemble ▶ check ▶ image
 //! program ───────────────────────────────────────────────────────────┘        replay ▶ SIF, OCI
 //! ```
 //!
@@ -71,7 +71,7 @@ mod write;
 
 pub use self::build::{Built, build};
 pub use self::cache::Cache;
-pub use self::image::{Asked, Image, image};
+pub use self::image::{Asked, AssembledImage, image};
 pub use self::lock::{LockOptions, Locked, lock};
 pub use self::options::{BuildOptions, Compression, Format};
 pub use self::program::{Compile, Program};

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
-use super::{Format, Image};
+use super::{AssembledImage, Format};
 use crate::blocks::BlockCache;
 use crate::digest::blake3_of;
 use crate::oci::{self, Compressor, Config, LayerCache};
@@ -75,7 +75,7 @@ pub struct Writing<'a> {
     pub cancel: &'a AtomicBool,
 }
 
-impl Image {
+impl AssembledImage {
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.tree.bytes()

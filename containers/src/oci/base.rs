@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::layer::{Compressor, Packed};
-use super::read::{Image, LayerBlob, Layout, Parts};
+use super::read::{LayerBlob, Layout, OciImage, Parts};
 use crate::Result;
 use crate::rootfs::{Layer, Node, Rootfs, What};
 use crate::store::{Limits, Store};
@@ -26,7 +26,7 @@ impl BaseImage {
     ///
     /// # Errors
     /// As [`Layout::rootfs`].
-    pub fn read(layout: Layout, image: Image, store: &Store, limits: &Limits) -> Result<Self> {
+    pub fn read(layout: Layout, image: OciImage, store: &Store, limits: &Limits) -> Result<Self> {
         let tree = layout.rootfs(&image, store, limits, Parts::Base)?;
         Ok(Self { tree, env: image.env, layout, layers: image.layers })
     }

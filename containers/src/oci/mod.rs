@@ -15,4 +15,4 @@ pub use self::cache::LayerCache;
 pub use self::layer::Compressor;
 pub use self::layout::{Config, Written, write_archive, write_layout};
 pub(crate) use self::read::platforms;
-pub use self::read::{Image, LayerBlob, Layout, Parts};
+pub use self::read::{LayerBlob, Layout, OciImage, Parts};

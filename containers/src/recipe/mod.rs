@@ -26,7 +26,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub use self::sections::{
-    App, Base, Cuda, Image, OciBase, Platform, Python, Runtime, Target, Torch,
+    App, Base, Cuda, ImageSection, OciBase, Platform, Python, Runtime, Target, Torch,
 };
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ const MAX_BYTES: u64 = 1 << 20;
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// `[image]`: what it is called and where it runs.
-    pub image: Image,
+    pub image: ImageSection,
     /// `[base]`: the files under everything else.
     #[serde(default)]
     pub base: Base,

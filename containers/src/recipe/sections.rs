@@ -13,7 +13,7 @@ use crate::sif::Arch;
 /// `[image]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Image {
+pub struct ImageSection {
     /// Begins the names of files: lower-case letters, digits, `-`, `_`, `.`.
     #[serde(deserialize_with = "name")]
     pub name: String,

@@ -36,7 +36,7 @@ pub struct JobSpec {
     /// The program and its arguments. `{data}` is where the data is, `{lr}` a parameter.
     pub command: Vec<String>,
     /// The container image.
-    pub image: Option<Image>,
+    pub image: Option<JobImage>,
     /// The bundle.
     pub data: Option<Data>,
     /// Names of files that travel from the folder, with their bytes.
@@ -126,7 +126,7 @@ impl JobSpec {
 
 /// A container image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct JobImage {
     /// `osdf:///….sif`, `docker://…`, or a file.
     pub source: String,
     /// Its length, where it is known.

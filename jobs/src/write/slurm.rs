@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Image, JobSpec, Runs, Site, Stage, shell_command, wheels};
+use super::{JobImage, JobSpec, Runs, Site, Stage, shell_command, wheels};
 use crate::disk::base_name;
 use crate::units::request;
 
@@ -192,7 +192,7 @@ fn step(spec: &JobSpec, stage: &Stage<'_>) -> String {
         let _ = write!(binds, " --bind '{path}'");
     }
     let nv = if stage.gpus(spec) > 0 { " --nv" } else { "" };
-    let image = |image: &Image| match made_image(spec) {
+    let image = |image: &JobImage| match made_image(spec) {
         Some((path, _)) => format!("\"$submitted/{path}\""),
         None if image.source.starts_with('/') => image.source.clone(),
         None => format!("\"$submitted/{}\"", image.source),

@@ -9,7 +9,7 @@ fn spec(site: Site) -> JobSpec {
         command: ["python3", "train.py", "--data", "{data}", "--out", "output"]
             .map(str::to_owned)
             .to_vec(),
-        image: Some(Image {
+        image: Some(JobImage {
             source: "osdf:///lab/images/train-v3.sif".to_owned(),
             bytes: Some(6 << 30),
         }),
@@ -435,7 +435,7 @@ fn paths_of_the_machine_are_bound_into_the_image() {
 #[test]
 fn what_slurm_cannot_start_is_made_once_before() {
     let steps = |source: &str| {
-        let image = Image { source: source.to_owned(), bytes: None };
+        let image = JobImage { source: source.to_owned(), bytes: None };
         let spec = JobSpec {
             image: Some(image),
             data: None,

@@ -121,7 +121,7 @@ impl Join {
                 last = next;
             }
             match record.split_first() {
-                Some((&IMAGE, rest)) => images.extend(Image::parse(rest)),
+                Some((&IMAGE, rest)) => images.extend(ImageFile::parse(rest)),
                 Some((&ROW, rest)) => rows.extend(Row::parse(rest)),
                 _ => {}
             }
@@ -144,12 +144,12 @@ impl Join {
     }
 }
 
-struct Image {
+struct ImageFile {
     key: String,
     bytes: u64,
 }
 
-impl Image {
+impl ImageFile {
     fn parse(record: &[u8]) -> Option<Self> {
         let (bytes, key) = record.split_first_chunk::<8>()?;
         let key = String::from_utf8(key.to_vec()).ok()?;
@@ -223,7 +223,7 @@ fn are_together(first: &[u8], next: &[u8]) -> bool {
 
 /// Joins images and rows whose names have one stem.
 fn group(
-    images: &[Image],
+    images: &[ImageFile],
     rows: &[Row],
     table: &Table,
     joined: &mut Joined,

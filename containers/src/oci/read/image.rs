@@ -35,7 +35,7 @@ pub struct Layout {
 /// One image of a layout, its documents read and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Image {
+pub struct OciImage {
     /// Digest of the manifest.
     pub digest: OciDigest,
     /// Processor of its programs.
@@ -122,7 +122,7 @@ impl Layout {
     /// # Errors
     /// [`Error::Oci`](crate::Error::Oci) when there is none or several, or a document is missing, damaged
     /// or not what it should be; [`Error::Io`](crate::Error::Io).
-    pub fn image(&self, tag: Option<&str>, arch: Arch) -> Result<Image> {
+    pub fn image(&self, tag: Option<&str>, arch: Arch) -> Result<OciImage> {
         let tagged = |d: &&Descriptor| match (tag, tag_of(d)) {
             (None, _) => true,
             (Some(tag), Some(found)) => tag == found || is_same_name(tag, found),
@@ -153,12 +153,12 @@ impl Layout {
                     arch.name()
                 )))
             }
-            Some(image) => Ok(Image { others: platforms(seen), ..image }),
+            Some(image) => Ok(OciImage { others: platforms(seen), ..image }),
         }
     }
 
     /// An image's manifest as it is stored, and its media type.
-    pub(crate) fn manifest(&self, image: &Image) -> Result<(String, Vec<u8>)> {
+    pub(crate) fn manifest(&self, image: &OciImage) -> Result<(String, Vec<u8>)> {
         let text = self.blobs.entrance(&format!("blobs/sha256/{}", image.digest.0))?;
         let found = OciDigest(Sha256::of(&text));
         if found != image.digest {
@@ -172,7 +172,7 @@ impl Layout {
     }
 
     /// The blobs that an image's manifest names, each once.
-    pub(crate) fn blobs_of(&self, image: &Image) -> Result<Vec<Blob>> {
+    pub(crate) fn blobs_of(&self, image: &OciImage) -> Result<Vec<Blob>> {
         let (_, text) = self.manifest(image)?;
         let manifest: ImageManifest = parse(&self.blobs, "its manifest", &text)?;
         let mut blobs: Vec<Blob> = Vec::new();
@@ -211,7 +211,7 @@ struct Search<'a> {
     layout: &'a Layout,
     arch: Arch,
     documents: usize,
-    found: Vec<Image>,
+    found: Vec<OciImage>,
     /// Platforms that were passed over.
     seen: Vec<String>,
 }
@@ -271,7 +271,7 @@ impl Search<'_> {
         let inner = config.config().clone().unwrap_or_default();
         let env = inner.env().iter().flatten();
         let env = env.map(|setting| setting.split_once('=').unwrap_or((setting, "")));
-        self.found.push(Image {
+        self.found.push(OciImage {
             digest: self.layout.digest("digest", descriptor.digest().as_ref())?,
             arch: self.arch,
             env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
@@ -319,7 +319,7 @@ impl Search<'_> {
     }
 }
 
-impl Image {
+impl OciImage {
     /// Tells that `name` has images for other platforms too.
     pub fn tell(&self, name: &str, watch: &dyn Watch) {
         if !self.others.is_empty() {

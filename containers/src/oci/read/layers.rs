@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 
 use super::blobs::{Blobs, Expected, Hashing};
-use super::image::{Image, LayerBlob, Layout};
+use super::image::{LayerBlob, Layout, OciImage};
 use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::store::{LeftOut, Limits, Listing, MemberKind, Store, each_path, unpack_tar};
 use crate::{Error, Result, Sha256};
@@ -28,7 +28,7 @@ impl Layout {
     /// # Errors
     /// [`Error::Oci`] for a blob that is missing or not what its digests say, or a
     /// compression that is not known; those of [`unpack_tar`].
-    pub fn unpack(&self, image: &Image, store: &Store, limits: &Limits) -> Result<Vec<Listing>> {
+    pub fn unpack(&self, image: &OciImage, store: &Store, limits: &Limits) -> Result<Vec<Listing>> {
         let mut left = *limits;
         let mut listings = Vec::new();
         for layer in &image.layers {
@@ -63,7 +63,7 @@ impl Layout {
     /// As [`unpack`](Self::unpack) and [`Listing::lay_over`].
     pub fn rootfs(
         &self,
-        image: &Image,
+        image: &OciImage,
         store: &Store,
         limits: &Limits,
         parts: Parts,
@@ -78,7 +78,7 @@ impl Layout {
     /// As [`rootfs`](Self::rootfs).
     pub fn laid(
         &self,
-        image: &Image,
+        image: &OciImage,
         store: &Store,
         limits: &Limits,
         parts: Parts,
@@ -106,7 +106,7 @@ impl Layout {
     /// As [`unpack`](Self::unpack), but for digests: nobody relies on what is read.
     pub(crate) fn has_path(
         &self,
-        image: &Image,
+        image: &OciImage,
         limits: &Limits,
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Result<bool> {

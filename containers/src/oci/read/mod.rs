@@ -15,5 +15,5 @@ mod image;
 mod layers;
 
 pub(crate) use self::image::platforms;
-pub use self::image::{Image, LayerBlob, Layout};
+pub use self::image::{LayerBlob, Layout, OciImage};
 pub use self::layers::Parts;

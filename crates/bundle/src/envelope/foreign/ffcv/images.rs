@@ -10,14 +10,14 @@ const ENTRY: usize = 24;
 
 /// What a row says of an image.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Image {
+pub(super) struct ImageEntry {
     is_jpeg: bool,
     width: u16,
     height: u16,
     pub(super) offset: u64,
 }
 
-impl Image {
+impl ImageEntry {
     pub(super) fn parse(row: &[u8], at: usize) -> Option<Self> {
         let is_jpeg = match row.get(at)? {
             0 => true,
@@ -32,7 +32,11 @@ impl Image {
 }
 
 /// All JPEG, or all pixels of one size.
-pub(super) fn values(file: &ReadAt, header: &Header, images: &[Image]) -> Result<Values, Error> {
+pub(super) fn values(
+    file: &ReadAt,
+    header: &Header,
+    images: &[ImageEntry],
+) -> Result<Values, Error> {
     let n_jpeg = images.iter().filter(|image| image.is_jpeg).count();
     if n_jpeg == images.len() {
         return jpegs(file, header, images);
@@ -52,7 +56,7 @@ pub(super) fn values(file: &ReadAt, header: &Header, images: &[Image]) -> Result
     }
     let shape = vec![u64::from(first.height), u64::from(first.width), 3];
     let size: u64 = shape.iter().fold(1, |acc, n| acc.saturating_mul(*n));
-    let inside = |i: &Image| i.offset.checked_add(size).is_some_and(|end| end <= header.table);
+    let inside = |i: &ImageEntry| i.offset.checked_add(size).is_some_and(|end| end <= header.table);
     if size == 0 || !images.iter().all(inside) {
         return Err(Error::malformed(file.path(), "an image is past the last page"));
     }
@@ -60,9 +64,9 @@ pub(super) fn values(file: &ReadAt, header: &Header, images: &[Image]) -> Result
     Ok(Values::Fixed { dtype: Dtype::U8, shape, places })
 }
 
-fn jpegs(file: &ReadAt, header: &Header, images: &[Image]) -> Result<Values, Error> {
+fn jpegs(file: &ReadAt, header: &Header, images: &[ImageEntry]) -> Result<Values, Error> {
     let table = allocations(file, header)?;
-    let run = |image: &Image| {
+    let run = |image: &ImageEntry| {
         // Of values that begin together all but the last are empty.
         let after = table.partition_point(|run| run.offset <= image.offset);
         let run = after.checked_sub(1).and_then(|at| table.get(at)).copied();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::envelope::foreign::ffcv::header::{FfcvKind, Header, Spec};
-use crate::envelope::foreign::ffcv::images::{self, Image};
+use crate::envelope::foreign::ffcv::images::{self, ImageEntry};
 use crate::envelope::foreign::le::u64_at;
 use crate::envelope::{Column, FixedPlaces, Run, Survey, Values};
 use crate::{Error, ReadAt};
@@ -69,7 +69,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
 
 /// What the rows say of a field's values.
 enum Found {
-    Images(Vec<Image>),
+    Images(Vec<ImageEntry>),
     Runs(Vec<Option<Run>>),
     Offsets(Vec<u64>),
     Nothing,
@@ -90,7 +90,7 @@ impl Found {
     fn add(&mut self, field: &Spec, row: &[u8], start: u64, end: u64) -> Option<()> {
         let number = |at: usize| u64_at(row, field.at.checked_add(at)?);
         match self {
-            Self::Images(images) => images.push(Image::parse(row, field.at)?),
+            Self::Images(images) => images.push(ImageEntry::parse(row, field.at)?),
             Self::Runs(runs) => {
                 let (offset, len) = (number(0)?, number(8)?);
                 offset.checked_add(len).filter(|past| *past <= end)?;
