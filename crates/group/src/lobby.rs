@@ -33,7 +33,7 @@ pub(super) struct Guest<S> {
     pub(super) link: Link,
     pub(super) address: SocketAddr,
     /// What they have said so far.
-    pub(super) stage: S,
+    pub(super) said: S,
     since: Instant,
 }
 
@@ -74,8 +74,8 @@ impl<S: Default> Lobby<S> {
                     }
                     let Ok(link) = Link::new(stream) else { continue };
                     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-                    let (stage, since) = (S::default(), Instant::now());
-                    self.guests.push(Guest { link, address, stage, since });
+                    let (said, since) = (S::default(), Instant::now());
+                    self.guests.push(Guest { link, address, said, since });
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return Ok(()),

@@ -40,7 +40,7 @@ impl Host<'_> {
 
 /// What somebody has said so far.
 #[derive(Default)]
-enum Stage {
+enum Said {
     #[default]
     Unknown,
     /// One of us, whose `about` differs.
@@ -63,11 +63,11 @@ struct Arrived {
 
 /// What becomes of a guest.
 enum Step {
-    Stays(Guest<Stage>),
+    Stays(Guest<Said>),
     Counts(u64, Arrived),
     Leaves,
     /// It cannot be: the error is for all, also for this one.
-    Contradicts(Error, Guest<Stage>),
+    Contradicts(Error, Guest<Said>),
 }
 
 /// Waits for all other ranks; gives their connections, and rank 0's own neighbour.
@@ -98,7 +98,7 @@ fn full(error: &io::Error) -> Error {
 
 fn meet(
     host: &Host<'_>,
-    lobby: &mut Lobby<Stage>,
+    lobby: &mut Lobby<Said>,
     arrived: &mut BTreeMap<u64, Arrived>,
 ) -> Result<(), Error> {
     let begun = Instant::now();
@@ -144,18 +144,18 @@ fn meet(
 /// Listens to one guest.
 fn step(
     host: &Host<'_>,
-    mut guest: Guest<Stage>,
+    mut guest: Guest<Said>,
     arrived: &BTreeMap<u64, Arrived>,
     left: Duration,
 ) -> Step {
-    if let Stage::Unknown = guest.stage {
+    if let Said::Unknown = guest.said {
         let hello = match guest.link.take_hello() {
             Greeting::Partial if guest.link.ended() => return Step::Leaves,
             Greeting::Partial => return Step::Stays(guest),
             Greeting::Stranger => return Step::Leaves,
             Greeting::Version(version) => {
                 guest.link.queue_bytes(&answer());
-                guest.stage = Stage::Wrong;
+                guest.said = Said::Wrong;
                 let reason = format!(
                     "a rank at {} uses version {version} of the rendezvous protocol, rank 0 version {VERSION}",
                     guest.address
@@ -166,24 +166,24 @@ fn step(
         };
         guest.link.queue_bytes(&answer());
         if let Some(reason) = wrong(host, &hello, guest.address, arrived) {
-            guest.stage = Stage::Wrong;
+            guest.said = Said::Wrong;
             return Step::Contradicts(Error::Different { reason }, guest);
         }
         let Hello { rank, about, .. } = hello;
         if about == *blake3::hash(host.about.as_bytes()).as_bytes() {
             guest.link.queue(&Message::Welcome { wait: left });
-            guest.stage = Stage::Welcomed { rank };
+            guest.said = Said::Welcomed { rank };
         } else {
             guest.link.set_limit(MAX_ABOUT);
             guest.link.queue(&Message::TellAbout);
-            guest.stage = Stage::Asked { rank };
+            guest.said = Said::Asked { rank };
         }
         guest.link.flush();
     }
-    match (&guest.stage, guest.link.next_message()) {
+    match (&guest.said, guest.link.next_message()) {
         (_, Ok(None)) if guest.link.ended() => Step::Leaves,
         (_, Ok(None)) => Step::Stays(guest),
-        (Stage::Welcomed { rank }, Ok(Some(Message::Ready { ring }))) => {
+        (Said::Welcomed { rank }, Ok(Some(Message::Ready { ring }))) => {
             let rank = *rank;
             if let Some(first) = arrived.get(&rank) {
                 let reason = twice(rank, first.address, guest.address);
@@ -192,7 +192,7 @@ fn step(
             let Guest { link, address, .. } = guest;
             Step::Counts(rank, Arrived { link, address, ring })
         }
-        (Stage::Asked { rank }, Ok(Some(Message::About(theirs)))) => {
+        (Said::Asked { rank }, Ok(Some(Message::About(theirs)))) => {
             let place = format!("rank {rank} ({})", guest.address);
             let reason = first_difference(host.about, &theirs, &place);
             Step::Contradicts(Error::Different { reason }, guest)
@@ -252,7 +252,7 @@ fn first_difference(ours: &str, theirs: &str, place: &str) -> String {
 /// Tells the error to all who have come, and to those who come a little later.
 fn tell(
     host: &Host<'_>,
-    mut lobby: Lobby<Stage>,
+    mut lobby: Lobby<Said>,
     error: &Error,
     mut arrived: BTreeMap<u64, Arrived>,
 ) {
@@ -275,7 +275,7 @@ fn tell(
     let mut told = arrived.len();
     loop {
         for mut guest in std::mem::take(&mut lobby.guests) {
-            if let Stage::Unknown = guest.stage {
+            if let Said::Unknown = guest.said {
                 match guest.link.take_hello() {
                     Greeting::Known(_) => guest.link.queue_bytes(&answer()),
                     Greeting::Partial if !guest.link.ended() => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Fetch, JobSpec, Refusal, SHARDS, Site, Stage, dag, refuse, site};
+use super::{Fetch, JobSpec, JobStage, Refusal, SHARDS, Site, dag, refuse, site};
 use crate::script::shell::{Command, Next};
 
 /// Refuses a job that no files can be written for.
@@ -45,7 +45,7 @@ fn names(spec: &JobSpec) -> Result<(), Refusal> {
             "write the program and its arguments after `--`",
         ));
     }
-    let texts = Stage::of(spec)
+    let texts = JobStage::of(spec)
         .into_iter()
         .flat_map(|stage| stage.command)
         .chain(spec.inputs.iter().map(|(name, _)| name))
@@ -92,7 +92,7 @@ fn programs(spec: &JobSpec) -> Result<(), Refusal> {
         let name = path.strip_prefix("./").unwrap_or(path);
         spec.inputs.iter().any(|(input, _)| input == name)
     };
-    for stage in Stage::of(spec) {
+    for stage in JobStage::of(spec) {
         let command = Command { line: 1, words: stage.command.to_vec(), next: Next::Then };
         let program = stage.command.first().map(String::as_str).filter(|word| word.contains('/'));
         let missing = |path: &&str| {
@@ -217,7 +217,7 @@ fn place(spec: &JobSpec) -> Result<(), Refusal> {
             ));
         }
     }
-    let commands = Stage::of(spec).into_iter().flat_map(|stage| stage.command);
+    let commands = JobStage::of(spec).into_iter().flat_map(|stage| stage.command);
     if spec.data.is_none() && commands.into_iter().any(|word| word.contains("{data}")) {
         return Err(refuse(
             "the command contains `{data}`, but no data was given",
@@ -235,7 +235,7 @@ fn open_word(spec: &JobSpec) -> Option<&str> {
     if spec.site.is_slurm() {
         filled.extend(["{data}", "{trained}", "{each}"].map(str::to_owned));
     }
-    let mut words = Stage::of(spec).into_iter().flat_map(|stage| stage.command);
+    let mut words = JobStage::of(spec).into_iter().flat_map(|stage| stage.command);
     let is_open = |word: &&String| {
         word.contains(['$', '`', '"', '\\']) && filled.iter().any(|place| word.contains(place))
     };

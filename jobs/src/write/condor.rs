@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Data, Fetch, JobSpec, Runs, SHARDS, Site, Stage, dag, shell_command};
+use super::{Data, Fetch, JobSpec, JobStage, Runs, SHARDS, Site, dag, shell_command};
 use crate::units::request;
 
 /// For an image of unknown size.
@@ -10,8 +10,8 @@ const IMAGE_BYTES: u64 = 10 << 30;
 /// For logs, and what nobody thinks of.
 const SPARE_BYTES: u64 = 1 << 30;
 
-pub(super) fn submit_file(spec: &JobSpec, stage: &Stage<'_>) -> String {
-    let in_dag = Stage::in_dag(spec);
+pub(super) fn submit_file(spec: &JobSpec, stage: &JobStage<'_>) -> String {
+    let in_dag = JobStage::in_dag(spec);
     let mut text = format!(
         "# Written by `gular job new`; `gular job lint {}` checks it after a change.\n",
         super::job_file(spec)
@@ -119,7 +119,7 @@ pub(super) fn submit_file(spec: &JobSpec, stage: &Stage<'_>) -> String {
     text
 }
 
-fn site(spec: &JobSpec, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
+fn site(spec: &JobSpec, stage: &JobStage<'_>, line: &mut impl FnMut(&str, &str)) {
     match spec.site {
         Site::Ospool => {
             let length = if spec.hours > 20.0 { "\"Long\"" } else { "\"Medium\"" };
@@ -153,7 +153,7 @@ fn site(spec: &JobSpec, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
 }
 
 /// Image, inputs, data and what is written, with a tenth to spare.
-pub(super) fn disk(spec: &JobSpec, stage: &Stage<'_>) -> u64 {
+pub(super) fn disk(spec: &JobSpec, stage: &JobStage<'_>) -> u64 {
     let image = spec.image.as_ref().map_or(0, |image| image.bytes.unwrap_or(IMAGE_BYTES));
     let inputs: u64 = spec.inputs.iter().map(|(_, bytes)| *bytes).sum();
     let data = stage.data(spec).map_or(0, |data| match stage.runs {
@@ -178,7 +178,7 @@ pub(super) fn disk(spec: &JobSpec, stage: &Stage<'_>) -> u64 {
 }
 
 /// The command in the job's folder.
-pub(super) fn command(spec: &JobSpec, stage: &Stage<'_>) -> String {
+pub(super) fn command(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let data = match &spec.data {
         None => "",
         Some(data) if data.fetch == Fetch::Batch => ".",

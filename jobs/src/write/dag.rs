@@ -68,7 +68,7 @@ pub(super) fn graph(spec: &JobSpec) -> String {
 /// Refuses stages that cannot be.
 pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
     let stages = &spec.stages;
-    if !super::Stage::in_dag(spec) {
+    if !super::JobStage::in_dag(spec) {
         return Ok(());
     }
     if matches!(spec.name.as_str(), "evaluate" | "merge" | "select") {

@@ -114,7 +114,7 @@ impl JobSpec {
             text.starts_with(|c: char| c.is_ascii_alphabetic())
                 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         };
-        let words = Stage::of(self).into_iter().flat_map(|stage| stage.command);
+        let words = JobStage::of(self).into_iter().flat_map(|stage| stage.command);
         let places = words.flat_map(|word| word.split('{').skip(1));
         let names = places.filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
         let mut names: Vec<&str> = names.filter(is_name).filter(|n| !known.contains(n)).collect();
@@ -300,20 +300,20 @@ pub fn write(spec: &JobSpec) -> Result<Folder, Refusal> {
         files.push(Written { name: name.to_owned(), text, executable });
     };
     if slurm {
-        for stage in Stage::of(spec) {
+        for stage in JobStage::of(spec) {
             file(&format!("{}.sbatch", stage.name), slurm::script(spec, &stage), false);
         }
         if spec.stages.select.is_some() {
             file("select.sbatch", slurm::select(spec), false);
         }
-        if Stage::in_dag(spec) && !spec.shared {
+        if JobStage::in_dag(spec) && !spec.shared {
             file("submit.sh", slurm::submit(spec), true);
         }
     } else {
         if !spec.stages.is_empty() {
             file(&job_file(spec), dag::graph(spec), false);
         }
-        for stage in Stage::of(spec) {
+        for stage in JobStage::of(spec) {
             file(&format!("{}.sub", stage.name), condor::submit_file(spec, &stage), false);
             file(&stage.wrapper(), wrapper::script(spec, &stage), true);
         }
@@ -324,7 +324,7 @@ pub fn write(spec: &JobSpec) -> Result<Folder, Refusal> {
     if let Some(parameters) = &spec.parameters {
         // In a DAG the nodes' VARS have the shards.
         let shares = spec.data.as_ref().and_then(|data| data.shares.as_ref());
-        let shares = shares.filter(|_| !Stage::in_dag(spec));
+        let shares = shares.filter(|_| !JobStage::in_dag(spec));
         let row = |(i, row): (usize, &Vec<String>)| {
             let own = shares.and_then(|shares| shares.each.get(i)).into_iter().flatten();
             let words: Vec<&str> = row.iter().chain(own).map(String::as_str).collect();
@@ -351,7 +351,7 @@ fn job_file(spec: &JobSpec) -> String {
 }
 
 /// One submit file and its wrapper.
-struct Stage<'a> {
+struct JobStage<'a> {
     /// Of the submit file.
     name: &'a str,
     runs: Runs,
@@ -368,7 +368,7 @@ enum Runs {
     Merge,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> JobStage<'a> {
     /// All that HTCondor runs for a job.
     fn of(spec: &'a JobSpec) -> Vec<Self> {
         let jobs = Self { name: &spec.name, runs: Runs::Jobs, command: &spec.command };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, JobSpec, Stage, job_file, start};
+use super::{Fetch, JobSpec, JobStage, job_file, start};
 
 pub(super) fn page(spec: &JobSpec, notes: &[String]) -> String {
     let file = job_file(spec);
@@ -34,11 +34,11 @@ pub(super) fn page(spec: &JobSpec, notes: &[String]) -> String {
                 "\n## If a part fails\n\nThe merge then never starts (`DependencyNeverSatisfied` in `squeue`). When the other parts have ended, cancel it, and submit the failed part and the merge again. `PART` is the last number in the name of its log, `MERGE` the merge's job:\n\n```sh\nscancel MERGE\njob=$(sbatch --parsable --array=PART {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\n```\n\nSeveral parts: `--array=3,7`.\n"
             );
         }
-        if Stage::in_dag(spec) && !spec.shared {
+        if JobStage::in_dag(spec) && !spec.shared {
             stages_of_slurm(spec, &mut text);
         }
     } else {
-        if Stage::in_dag(spec) {
+        if JobStage::in_dag(spec) {
             stages(spec, jobs, &mut text);
         } else {
             let each = if jobs == 1 { "The job".to_owned() } else { format!("{jobs} jobs. Each") };

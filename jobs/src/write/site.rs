@@ -1,6 +1,6 @@
 //! What sites allow.
 
-use super::{Fetch, JobSpec, Refusal, Stage, condor, refuse, wheels};
+use super::{Fetch, JobSpec, JobStage, Refusal, condor, refuse, wheels};
 use crate::units::words;
 
 /// Where a job runs.
@@ -213,7 +213,7 @@ pub(super) fn notes(spec: &JobSpec) -> Vec<String> {
         ));
     }
     if !spec.site.is_slurm() {
-        for stage in Stage::of(spec) {
+        for stage in JobStage::of(spec) {
             let bytes = condor::disk(spec, &stage);
             if bytes > MOST_DISK_BYTES {
                 note(&format!(

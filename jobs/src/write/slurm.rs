@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{JobImage, JobSpec, Runs, Site, Stage, shell_command, wheels};
+use super::{JobImage, JobSpec, JobStage, Runs, Site, shell_command, wheels};
 use crate::disk::base_name;
 use crate::units::request;
 
 /// The batch script of a stage.
-pub(super) fn script(spec: &JobSpec, stage: &Stage<'_>) -> String {
+pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let mut text = options(spec, stage);
     let checkpoint = spec.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
     text.push_str("set -uo pipefail\n");
@@ -64,7 +64,7 @@ pub(super) fn script(spec: &JobSpec, stage: &Stage<'_>) -> String {
 }
 
 /// The lines that Slurm reads.
-fn options(spec: &JobSpec, stage: &Stage<'_>) -> String {
+fn options(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let jobs = stage.runs == Runs::Jobs;
     let mut text = String::from("#!/bin/bash\n");
     let mut option = |name: &str, value: &str| {
@@ -124,7 +124,7 @@ fn folder(spec: &JobSpec, runs: Runs) -> String {
     }
 }
 
-fn command(spec: &JobSpec, stage: &Stage<'_>) -> String {
+fn command(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let trained = format!("$submitted/{}/output", folder(spec, Runs::Jobs));
     let words = stage.words(spec, |i| format!("{{submitted}}/output/job{i}/output"));
     let local = spec.data.as_ref().and_then(|data| data.local.as_ref());
@@ -138,7 +138,7 @@ fn command(spec: &JobSpec, stage: &Stage<'_>) -> String {
 }
 
 /// Ends the job where what it needs was not made or fetched before.
-fn needed(spec: &JobSpec, stage: &Stage<'_>) -> String {
+fn needed(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let image = made_image(spec).map(|(path, _)| path);
     let data = stage.data(spec).filter(|data| data.local.is_none());
     let needed: Vec<String> = image.into_iter().chain(data.map(|_| "data".to_owned())).collect();
@@ -171,7 +171,7 @@ pub(super) fn made_image(spec: &JobSpec) -> Option<(String, String)> {
 }
 
 /// The step that runs the command, in the image where there is one, and its exit code.
-fn step(spec: &JobSpec, stage: &Stage<'_>) -> String {
+fn step(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let data = stage.data(spec);
     let reads = data.is_some() || !spec.inputs.is_empty() || !spec.stages.is_empty();
     let mut binds = if reads { " --bind \"$submitted\"".to_owned() } else { String::new() };

@@ -1,6 +1,6 @@
 //! The commands that start the jobs: in the page beside the files, and in what `gular` prints.
 
-use super::{JobSpec, Stage, job_file, slurm};
+use super::{JobSpec, JobStage, job_file, slurm};
 
 /// What the jobs on Slurm need, made or fetched by one command each.
 pub(super) fn once(spec: &JobSpec) -> Vec<String> {
@@ -16,7 +16,7 @@ pub(super) fn once(spec: &JobSpec) -> Vec<String> {
 pub(super) fn start(spec: &JobSpec) -> Vec<String> {
     let file = job_file(spec);
     let lint = |files: &str| format!("gular job lint {files}");
-    let in_dag = Stage::in_dag(spec);
+    let in_dag = JobStage::in_dag(spec);
     match (spec.site.is_slurm(), in_dag) {
         (true, true) if !spec.shared => vec![lint("*.sbatch"), "sh submit.sh".to_owned()],
         (true, true) => vec![

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, JobSpec, Runs, Stage, condor, dag, wheels};
+use super::{Fetch, JobSpec, JobStage, Runs, condor, dag, wheels};
 
-pub(super) fn script(spec: &JobSpec, stage: &Stage<'_>) -> String {
+pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let mut text = String::from(
         "#!/bin/bash\n# Started by HTCondor in the job's folder; after a checkpoint again in the same one, with all\n# that the run before left there.\nset -uo pipefail\n",
     );

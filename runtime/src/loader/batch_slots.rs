@@ -57,7 +57,7 @@ impl Ticket {
 /// How far a batch is. A thread that makes samples splits and joins its slot, and owns the slot
 /// meanwhile: other threads go on making samples, and whoever takes the batch has nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum Progress {
     Splitting,
     Rows,
     Joining,
@@ -68,7 +68,7 @@ enum Stage {
 struct Filling {
     run: u64,
     step: u64,
-    stage: Stage,
+    progress: Progress,
     slot: Slot,
     issued: usize,
     /// Rows that are back, and not with a thread that blends them.
@@ -79,7 +79,7 @@ struct Filling {
 impl Filling {
     /// Whether all its rows are back, and nobody has its slot.
     fn is_idle(&self) -> bool {
-        matches!(self.stage, Stage::Rows | Stage::Made) && self.done == self.issued
+        matches!(self.progress, Progress::Rows | Progress::Made) && self.done == self.issued
     }
 
     /// The rows that wait for no other than row `row` to be blended, taken out.
@@ -322,7 +322,8 @@ impl BatchSlots {
                 drop(state);
                 let filling = self.split(&under_way, step, slot);
                 state = self.lock();
-                let is_news = filling.as_ref().is_none_or(|filling| filling.stage == Stage::Made);
+                let is_news =
+                    filling.as_ref().is_none_or(|filling| filling.progress == Progress::Made);
                 match filling {
                     Some(filling) => state.replace(filling),
                     None => state.is_short = true,
@@ -387,14 +388,14 @@ impl BatchSlots {
             return;
         }
         if live {
-            filling.stage = Stage::Joining;
+            filling.progress = Progress::Joining;
             let mut slot = std::mem::take(&mut filling.slot);
             drop(state);
             slot.join();
             slot.count(of.span.total());
             state = self.lock();
             let Some(filling) = state.filling_of(run, step) else { return };
-            (filling.slot, filling.stage) = (slot, Stage::Made);
+            (filling.slot, filling.progress) = (slot, Progress::Made);
         }
         if state.is_live(run) {
             drop(state);
@@ -415,8 +416,8 @@ impl BatchSlots {
         let first = run.span.positions(step).0;
         let mixture = self.blender.get().map(|blender| blender.mixture(run.epoch, first));
         slot.blend(mixture.is_some());
-        let stage = if slot.ids.is_empty() { Stage::Made } else { Stage::Rows };
-        Some(Filling { run: under_way.number, step, stage, slot, issued: 0, done: 0, mixture })
+        let progress = if slot.ids.is_empty() { Progress::Made } else { Progress::Rows };
+        Some(Filling { run: under_way.number, step, progress, slot, issued: 0, done: 0, mixture })
     }
 
     /// Waits for the batch of `step`; `None` past the last step.
@@ -432,7 +433,8 @@ impl BatchSlots {
                 return Err(LoaderError::Memory { bytes: self.bytes }.into());
             }
             let Some(number) = state.number_of(step) else { return Ok(None) };
-            let made = |f: &Filling| f.run == number && f.step == step && f.stage == Stage::Made;
+            let made =
+                |f: &Filling| f.run == number && f.step == step && f.progress == Progress::Made;
             if let Some(at) = state.filling.iter().position(made)
                 && let Some(filling) = state.filling.remove(at)
             {
@@ -574,11 +576,11 @@ impl State {
         let both = [&mut self.current, &mut self.ahead].into_iter().flatten();
         let under_way = both.into_iter().find(|under_way| under_way.has_steps_left())?;
         let slot = self.free.pop()?;
-        let (run, step, stage) = (under_way.number, under_way.next_step, Stage::Splitting);
+        let (run, step, progress) = (under_way.number, under_way.next_step, Progress::Splitting);
         under_way.next_step += 1;
         let begun = under_way.clone();
         let (slot_away, mixture) = (Slot::default(), None);
-        let filling = Filling { run, step, stage, slot: slot_away, issued: 0, done: 0, mixture };
+        let filling = Filling { run, step, progress, slot: slot_away, issued: 0, done: 0, mixture };
         self.filling.push_back(filling);
         Some((begun, step, slot))
     }
@@ -607,7 +609,7 @@ impl State {
     /// Whether the batch of `step` is made, or will never be.
     fn has_answer(&self, step: u64) -> bool {
         let Some(number) = self.number_of(step) else { return true };
-        let made = |f: &Filling| f.run == number && f.step == step && f.stage == Stage::Made;
+        let made = |f: &Filling| f.run == number && f.step == step && f.progress == Progress::Made;
         self.broken || self.is_short || self.filling.iter().any(made)
     }
 

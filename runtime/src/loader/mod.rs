@@ -59,4 +59,4 @@ pub use pixels::stored_picture;
 pub use proof::Delivered;
 #[cfg(feature = "cuda")]
 pub(crate) use slot::pages;
-pub use stats::{Phase, Stage, Stats};
+pub use stats::{Bottleneck, Phase, Stats};

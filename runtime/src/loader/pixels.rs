@@ -49,44 +49,44 @@ pub(super) struct Kept<T> {
 
 /// The type of pixels of the size wanted, and with it where they are.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stage {
+pub(super) enum PixelType {
     U8,
     U16,
     F32,
 }
 
 impl PixelTools {
-    /// Writes what is at `stage`, rows of `width` pixels, mirrored where `flip`.
+    /// Writes the result, which has `pixel_type`: rows of `width` pixels, mirrored where `flip`.
     pub(super) fn write(
         &self,
-        stage: Stage,
+        pixel_type: PixelType,
         (width, channels): (usize, usize),
         flip: bool,
         writer: &Writer,
         out: &mut [u8],
     ) {
-        match stage {
-            Stage::U8 => writer.u8s(self.u8s.picture(width, channels), flip, out),
-            Stage::U16 => writer.u16s(self.u16s.picture(width, channels), flip, out),
-            Stage::F32 => writer.f32s(self.f32s.picture(width, channels), flip, out),
+        match pixel_type {
+            PixelType::U8 => writer.u8s(self.u8s.picture(width, channels), flip, out),
+            PixelType::U16 => writer.u16s(self.u16s.picture(width, channels), flip, out),
+            PixelType::F32 => writer.f32s(self.f32s.picture(width, channels), flip, out),
         }
     }
 
-    /// Surrounds what is at `stage`, which is kept of a picture, with the zeros of `place`.
-    pub(super) fn pad(&mut self, stage: Stage, place: &Placement, channels: usize) {
-        match stage {
-            Stage::U8 => self.u8s.pad(place, channels),
-            Stage::U16 => self.u16s.pad(place, channels),
-            Stage::F32 => self.f32s.pad(place, channels),
+    /// Surrounds the result, which has `pixel_type` and is a part of a picture, with `place`'s zeros.
+    pub(super) fn pad(&mut self, pixel_type: PixelType, place: &Placement, channels: usize) {
+        match pixel_type {
+            PixelType::U8 => self.u8s.pad(place, channels),
+            PixelType::U16 => self.u16s.pad(place, channels),
+            PixelType::F32 => self.f32s.pad(place, channels),
         }
     }
 
-    /// What is at `stage`, to be changed.
-    pub(super) fn pixels(&mut self, stage: Stage) -> augment::Pixels<'_> {
-        match stage {
-            Stage::U8 => augment::Pixels::U8(&mut self.u8s.made),
-            Stage::U16 => augment::Pixels::U16(&mut self.u16s.made),
-            Stage::F32 => augment::Pixels::F32(&mut self.f32s.made),
+    /// The result, which has `pixel_type`, to be changed.
+    pub(super) fn pixels(&mut self, pixel_type: PixelType) -> augment::Pixels<'_> {
+        match pixel_type {
+            PixelType::U8 => augment::Pixels::U8(&mut self.u8s.made),
+            PixelType::U16 => augment::Pixels::U16(&mut self.u16s.made),
+            PixelType::F32 => augment::Pixels::F32(&mut self.f32s.made),
         }
     }
 }
@@ -156,33 +156,33 @@ impl Pixels {
     }
 
     /// Brings a stored sample to the size wanted, as `place` says but not mirrored; to `tools`.
-    pub(super) fn stage(
+    pub(super) fn resize(
         &self,
         stored: &[u8],
         place: &Placement,
         depth: Depth,
         tools: &mut PixelTools,
-    ) -> Result<Stage, Error> {
+    ) -> Result<PixelType, Error> {
         let PixelTools { resizer, u8s, u16s, f32s } = tools;
-        let stage = match (self.dtype, self.made_as(depth)) {
+        let pixel_type = match (self.dtype, self.made_as(depth)) {
             (Dtype::U8, Some(Dtype::U8)) => {
                 let Kept { whole, made, .. } = u8s;
                 made.resize(place.len(self.channels), 0);
                 self.bytes(stored, place, false, resizer, whole, made)?;
-                Stage::U8
+                PixelType::U8
             }
             // The second byte of a little-endian pair is the high one.
             (_, Some(Dtype::U8)) => {
                 self.bring(stored, place, resizer, u8s, |[_, high]: [u8; 2]| high)?;
-                Stage::U8
+                PixelType::U8
             }
             (Dtype::U8, Some(Dtype::U16)) => {
                 self.bring(stored, place, resizer, u16s, |[v]: [u8; 1]| u16::from(v) * 257)?;
-                Stage::U16
+                PixelType::U16
             }
             (_, Some(Dtype::U16)) => {
                 self.bring(stored, place, resizer, u16s, u16::from_le_bytes)?;
-                Stage::U16
+                PixelType::U16
             }
             (dtype, _) => {
                 match dtype {
@@ -200,11 +200,11 @@ impl Pixels {
                     }),
                     _ => self.bring(stored, place, resizer, f32s, f32::from_le_bytes),
                 }?;
-                Stage::F32
+                PixelType::F32
             }
         };
-        tools.pad(stage, place, self.channels);
-        Ok(stage)
+        tools.pad(pixel_type, place, self.channels);
+        Ok(pixel_type)
     }
 
     /// Bytes of which a row is made without a step between, straight to that row; whether they
@@ -438,13 +438,13 @@ mod tests {
             assert_eq!(mask, *expected, "{place:?}");
             let mut tools = PixelTools::default();
             let pixels = Pixels { width: 4, height: 3, channels: 1, dtype: Dtype::U8 };
-            let stage = pixels.stage(&stored, &place, Depth::Stored, &mut tools).unwrap();
+            let pixel_type = pixels.resize(&stored, &place, Depth::Stored, &mut tools).unwrap();
             let how = super::super::Normalise::scaled();
             let layout = super::super::Layout::ChannelsLast;
             let stored = super::super::Numbers::Stored;
             let writer = Writer::new(stored, layout, vec![0], Dtype::U8, &how);
             let mut picture = [9; 12];
-            tools.write(stage, (4, 1), flip, &writer, &mut picture);
+            tools.write(pixel_type, (4, 1), flip, &writer, &mut picture);
             assert_eq!(picture, *expected, "{place:?}");
         };
         check(false, (0, 0), &[6, 7, 8, 0, 10, 11, 12, 0, 0, 0, 0, 0]);

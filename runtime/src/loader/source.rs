@@ -16,7 +16,7 @@ use super::batch_slots::Ticket;
 use super::columns::Column;
 use super::fields::{Fields, ImageField, OtherKind, RGB};
 use super::labels::{self, UNKNOWN};
-use super::pixels::{Kept, PixelTools, Pixels, Stage, copy, move_mask};
+use super::pixels::{Kept, PixelTools, PixelType, Pixels, copy, move_mask};
 use super::slot::Cell;
 use super::stats::{Meters, Phase};
 use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
@@ -291,9 +291,10 @@ impl Source {
         {
             let field = image.field;
             let value = Value { shard: &shard, id, field, entry: &entry, read: read(field) };
-            let (read, placed, stage) = self.image(image, value, &mut rng, tools, meters, cell)?;
+            let (read, placed, pixel_type) =
+                self.image(image, value, &mut rng, tools, meters, cell)?;
             bytes += read;
-            made = Some((image, cell, placed, stage));
+            made = Some((image, cell, placed, pixel_type));
         }
         let mut mask = None;
         for (other, cell) in self.fields.others.iter().zip(cells) {
@@ -327,14 +328,14 @@ impl Source {
             })?;
             bytes += read;
         }
-        if let Some((image, cell, (_, place), Some(stage))) = made {
+        if let Some((image, cell, (_, place), Some(pixel_type))) = made {
             let finish = || {
                 let (width, height) = place.size();
                 let (width, height) = (width as usize, height as usize);
                 let channels = image.pixels.map_or(RGB, |pixels| pixels.channels);
                 let mut flip = place.resize.flip;
                 if let Some(augment) = &self.augment {
-                    let pixels = tools.pixels.pixels(stage);
+                    let pixels = tools.pixels.pixels(pixel_type);
                     let (sample, key) = (ticket.sample, row.key.as_str());
                     let mask =
                         mask.map(|bytes| MaskView { pixel: bytes.len() / (width * height), bytes });
@@ -356,7 +357,7 @@ impl Source {
                     let done = augment.apply(&mut view, &mut rng);
                     done.map_err(|reason| Error::Option { option: "augment", reason })?;
                 }
-                tools.pixels.write(stage, (width, channels), flip, &image.writer, cell);
+                tools.pixels.write(pixel_type, (width, channels), flip, &image.writer, cell);
                 Ok::<_, Error>(())
             };
             meters.time(Phase::Decode, finish)?;
@@ -383,12 +384,13 @@ impl Source {
         tools: &mut Tools,
         meters: &Meters,
         cell: &mut [u8],
-    ) -> Result<(usize, Placed, Option<Stage>), Error> {
+    ) -> Result<(usize, Placed, Option<PixelType>), Error> {
         let Some(whole) = image.pixels else {
             let decode =
                 |stored: &[u8], tools: &mut Tools| self.picture(image, stored, rng, tools, cell);
-            let (bytes, (placed, stage)) = self.with_stored(value, None, tools, meters, decode)?;
-            return Ok((bytes, placed, stage));
+            let (bytes, (placed, pixel_type)) =
+                self.with_stored(value, None, tools, meters, decode)?;
+            return Ok((bytes, placed, pixel_type));
         };
         // Of pixels it is known which are needed before they are read.
         let size = (whole.width, whole.height);
@@ -401,16 +403,16 @@ impl Source {
             tools.note(since, part.len());
             return Ok((part.len(), placed, None));
         }
-        let bring = |part: &[u8], tools: &mut Tools| -> Result<Option<Stage>, Unmade> {
+        let bring = |part: &[u8], tools: &mut Tools| -> Result<Option<PixelType>, Unmade> {
             let tools = &mut tools.pixels;
             let writer = &image.writer;
             if self.augment.is_none() && pixels.straight(part, &place, tools, writer, cell)? {
                 return Ok(None);
             }
-            Ok(Some(pixels.stage(part, &place, self.depth, tools)?))
+            Ok(Some(pixels.resize(part, &place, self.depth, tools)?))
         };
-        let (bytes, stage) = self.with_stored(value, Some(part), tools, meters, bring)?;
-        Ok((bytes, placed, stage))
+        let (bytes, pixel_type) = self.with_stored(value, Some(part), tools, meters, bring)?;
+        Ok((bytes, placed, pixel_type))
     }
 
     /// Reads a value, unless it was read already, checks it, and does `job` with it, or with
@@ -459,7 +461,7 @@ impl Source {
         rng: &mut KeyedRng,
         tools: &mut Tools,
         cell: &mut [u8],
-    ) -> Result<(Placed, Option<Stage>), Unmade> {
+    ) -> Result<(Placed, Option<PixelType>), Unmade> {
         let header = read_header(stored, &self.limits)?;
         if header.bit_depth > 8 && self.depth == Depth::Stored {
             return Err(Unmade::U16);
@@ -477,15 +479,15 @@ impl Source {
         }
         // Mirrored while it is written.
         let resize = Resize { flip: false, ..place.resize };
-        let stage = if self.depth == Depth::U16 {
+        let pixel_type = if self.depth == Depth::U16 {
             decode(u16s, &place, |out| decoder.crop_resize_u16(stored, region, &resize, out))?;
-            Stage::U16
+            PixelType::U16
         } else {
             decode(u8s, &place, |out| decoder.crop_resize(stored, region, &resize, out))?;
-            Stage::U8
+            PixelType::U8
         };
-        tools.pixels.pad(stage, &place, RGB);
-        Ok(((size, place), Some(stage)))
+        tools.pixels.pad(pixel_type, &place, RGB);
+        Ok(((size, place), Some(pixel_type)))
     }
 
     /// Moves a mask as its image was.

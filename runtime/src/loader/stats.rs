@@ -38,7 +38,7 @@ impl Phase {
 
 /// What a training waits for: the slowest part of what makes a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum Bottleneck {
     /// The storage, or the network that the bytes come by.
     Reading,
     /// The digests of samples seen for the first time.
@@ -49,8 +49,8 @@ pub enum Stage {
     Training,
 }
 
-impl Stage {
-    /// The name of this stage, in a word or two.
+impl Bottleneck {
+    /// Its name, in a word or two.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -129,19 +129,19 @@ impl Stats {
     /// Returns what the training waits for most; `None` before enough was measured. For a part of
     /// the training, use it on [`Stats::since`].
     #[must_use]
-    pub fn waited_for(&self) -> Option<Stage> {
+    pub fn waited_for(&self) -> Option<Bottleneck> {
         let [read, check, decode, ..] = self.time;
         let waited = self.of(Phase::WaitForBatch);
         if self.batches == 0 {
             None
         } else if waited * 20 < self.elapsed {
-            Some(Stage::Training)
+            Some(Bottleneck::Training)
         } else if read > decode + check {
-            Some(Stage::Reading)
+            Some(Bottleneck::Reading)
         } else if check > decode {
-            Some(Stage::Checking)
+            Some(Bottleneck::Checking)
         } else {
-            Some(Stage::Decoding)
+            Some(Bottleneck::Decoding)
         }
     }
 
@@ -149,10 +149,10 @@ impl Stats {
     #[must_use]
     pub fn bottleneck(&self) -> Option<&'static str> {
         Some(match self.waited_for()? {
-            Stage::Training => "the training itself: batches are ready when it asks for them",
-            Stage::Reading => "reading: the storage is slower than the threads that read",
-            Stage::Checking => "checking digests: each sample is hashed when it is first read",
-            Stage::Decoding => "decoding images: more cores or smaller images would help",
+            Bottleneck::Training => "the training itself: batches are ready when it asks for them",
+            Bottleneck::Reading => "reading: the storage is slower than the threads that read",
+            Bottleneck::Checking => "checking digests: each sample is hashed when it is first read",
+            Bottleneck::Decoding => "decoding images: more cores or smaller images would help",
         })
     }
 
@@ -282,7 +282,7 @@ warning: 4 threads share 2 cores: use one thread per core";
         let first = Stats { time: [ms(9), ms(900), ms(1), ms(0), ms(800)], ..stats };
         assert!(first.bottleneck().is_some_and(|b| b.starts_with("checking")));
         let of = [&stats, &training, &disk, &first].map(Stats::waited_for);
-        use Stage::{Checking, Decoding, Reading, Training};
+        use Bottleneck::{Checking, Decoding, Reading, Training};
         assert_eq!(of, [Decoding, Training, Reading, Checking].map(Some));
         assert_eq!(Stats::default().waited_for(), None);
         assert_eq!(Stats::default().bottleneck(), None);

@@ -11,7 +11,7 @@ const FILES: [&str; 8] =
 
 /// Words that would name another type in each room, or mean something else in Gular: `PackReport`,
 /// `EntryKind` and `ByteOrder` are found once.
-const TYPES: [&str; 4] = ["Image", "Kind", "Order", "Report"];
+const TYPES: [&str; 5] = ["Image", "Kind", "Order", "Report", "Stage"];
 
 #[test]
 fn files_are_named_by_what_is_in_them() {

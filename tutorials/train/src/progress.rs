@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gular_runtime::{Phase, Stage, Stats};
+use gular_runtime::{Bottleneck, Phase, Stats};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(crate) struct Progress {
     shown: Instant,
     /// What the loader had done when the line was written last.
     before: Option<Stats>,
-    waited_for: Option<Stage>,
+    waited_for: Option<Bottleneck>,
 }
 
 impl Progress {
@@ -119,8 +119,8 @@ impl Progress {
             let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX);
             text += &format!(", {} left", time(left));
         }
-        if let Some(stage) = self.waited_for {
-            text += &format!(", waiting for {}", stage.name());
+        if let Some(bottleneck) = self.waited_for {
+            text += &format!(", waiting for {}", bottleneck.name());
         }
         text
     }
@@ -143,7 +143,7 @@ pub(crate) fn time(time: Duration) -> String {
 
 /// What the loader did and waited for.
 pub(crate) fn loader_json(stats: &Stats) -> Value {
-    let seconds = |stage| stats.of(stage).as_secs_f64();
+    let seconds = |phase| stats.of(phase).as_secs_f64();
     json!({
         "images": stats.images,
         "bytes": stats.bytes,

@@ -11,7 +11,7 @@ use super::stages::Done;
 /// The figures of one run of the demo.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    stages: Vec<Stage>,
+    stages: Vec<DemoStage>,
     samples: u64,
     bytes: u64,
     digest: String,
@@ -25,7 +25,7 @@ pub(crate) struct Summary {
 }
 
 #[derive(Debug)]
-struct Stage {
+struct DemoStage {
     name: &'static str,
     seconds: f64,
     /// Images that went through.
@@ -45,7 +45,7 @@ impl Summary {
         let weights = [text(&undisturbed.report, "weights")?, text(&resumed.report, "weights")?];
         let stage = |(name, done): &(&'static str, &Done)| {
             let images = if name.starts_with("train") { trained } else { samples };
-            Stage { name, seconds: done.seconds, images }
+            DemoStage { name, seconds: done.seconds, images }
         };
         Ok(Self {
             stages: stages.iter().map(stage).collect(),
@@ -80,7 +80,7 @@ impl Summary {
     }
 }
 
-impl Stage {
+impl DemoStage {
     fn rate(&self) -> f64 {
         self.images as f64 / self.seconds.max(1e-9)
     }
