@@ -8,9 +8,9 @@ mod buckets;
 mod compute;
 #[cfg(feature = "cuda")]
 mod device;
+mod device_number;
 mod feed;
 mod feed_options;
-mod fetch;
 mod foreign;
 mod lend;
 mod machine;
@@ -29,9 +29,9 @@ mod weights_file;
 pub use crate::{Layout, Numbers};
 pub use autocast::in_bf16;
 pub use compute::{Compute, Place};
+pub use device_number::Fetched;
 pub use feed::{Feed, FeedEpoch, TensorBatch};
 pub use feed_options::{Convert, FeedOptions, Pin, Slots};
-pub use fetch::Fetched;
 pub use machine::Machine;
 pub use optimiser::{AdamW, Optimiser, Sgd};
 #[cfg(feature = "cuda")]
