@@ -13,7 +13,6 @@
 
 #![forbid(unsafe_code)]
 
-mod base;
 mod copy;
 mod error;
 mod folder;
@@ -23,6 +22,7 @@ mod recognise;
 mod room;
 mod source;
 mod staged;
+mod target_folder;
 
 pub use error::Error;
 pub use room::{Limit, StageTo};

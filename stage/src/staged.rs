@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use gular_files::{Env, Lock};
 use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 
-use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, Stale, State};
 use super::mount;
 use super::recognise::{Found, cached_samples, client, look, remote};
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::Source;
+use super::target_folder::{Base, bases, no_base};
 use crate::Error;
 
 /// How long to wait for a copy that somebody makes before it is looked at again.
