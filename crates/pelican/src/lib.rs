@@ -16,8 +16,10 @@
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
 mod ask;
+mod checked_blocks;
 mod checksum;
 mod client;
+mod compare_remote;
 mod detour;
 mod director;
 mod discovery;
@@ -29,7 +31,6 @@ mod flight;
 pub mod fuzzing;
 mod http;
 mod identity;
-mod keep;
 mod last_good;
 mod listing;
 mod local;
@@ -44,25 +45,24 @@ mod redirect;
 mod retry;
 mod route;
 mod routes;
-mod same;
 mod servers;
 mod sources;
 mod stat;
-mod take;
 mod token;
+mod token_store;
 mod upload;
 mod url;
 
+pub use checked_blocks::{BLOCK_BYTES, Object, Sink};
 pub use client::{Client, ClientOptions, Tell};
+pub use compare_remote::{Same, Told};
 pub use error::{Attempt, Attempts, Error};
 pub use examine::{Copy, Examination, Probe, ProbeFault, Role, TokenFacts};
 pub use exchange::{Answered, Exchange, ExchangeFault, Trials};
 pub use gular_files::Env;
-pub use keep::usual_token_file;
 pub use listing::{Entry, Listing, Stat};
 pub use plain::{PlainRead, PlainSink};
-pub use same::{Same, Told};
-pub use take::{BLOCK_BYTES, Object, Sink};
 pub use token::{Action, Diagnosis, Token, TokenError};
+pub use token_store::usual_token_file;
 pub use upload::{Check, Compared, IfTaken, Upload, Uploaded};
 pub use url::{Scheme, Url, UrlError};

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::take::{Stop, Take};
+use crate::checked_blocks::{Stop, Take};
 use crate::{Attempts, Entry, Error, Stat, Url};
 
 /// Bytes read or written at a time.

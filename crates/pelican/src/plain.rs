@@ -13,12 +13,12 @@ use std::sync::atomic::AtomicBool;
 
 use hyper::Method;
 
+use crate::checked_blocks::{Stop, Take};
 use crate::checksum::{Algorithm, Checksum, Summer, WANT_DIGEST, digest_patience, parse_digest};
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
 use crate::http::{Request, Response, Server};
 use crate::route::{Verb, header};
-use crate::take::{Stop, Take};
 use crate::{Error, Scheme, Url, local};
 
 /// Receives the bytes of a plain object.

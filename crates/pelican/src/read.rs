@@ -22,6 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use gular_files::MAX_RENAMES;
 
+use crate::checked_blocks::{BLOCK_BYTES, Blocks, Object, Part, Sink, Stop, Take, Whole};
 use crate::client::{Client, Inner};
 use crate::director::parse_answer;
 use crate::http::{Fault, Request, Response, Server};
@@ -29,7 +30,6 @@ use crate::receive::{Broken, Wanted, per_second};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb, retry_after, said};
 use crate::sources::{Fared, Sources, Verdict};
-use crate::take::{BLOCK_BYTES, Blocks, Object, Part, Sink, Stop, Take, Whole};
 use crate::token::Action;
 use crate::{Error, Scheme, Token, Url, local};
 

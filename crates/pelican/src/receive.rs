@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use crate::checked_blocks::{BLOCK_BYTES, Stop, Take};
 use crate::client::Inner;
 use crate::http::{Fault, Response, Server};
-use crate::take::{BLOCK_BYTES, Stop, Take};
 
 /// The bytes that a request asks for.
 #[derive(Debug, Clone)]

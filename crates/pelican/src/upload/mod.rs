@@ -9,9 +9,9 @@
 //! what we may not read      PUT: it never overwrites   stored, not read back
 //! ```
 
+mod at_origin;
 mod file;
 mod put;
-mod there;
 
 use std::cell::Cell;
 use std::path::Path;
@@ -21,9 +21,9 @@ use std::time::Duration;
 use gular_files::MAX_RENAMES;
 use tokio::time::sleep;
 
+use self::at_origin::There;
 pub(crate) use self::file::Local;
 use self::put::Put;
-use self::there::There;
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
 use crate::local::{self, Likeness};
