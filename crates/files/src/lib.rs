@@ -11,11 +11,11 @@ mod error;
 mod free;
 mod lock;
 mod lock_file;
+mod lock_owner;
 mod memory;
 mod open_files;
 mod pool;
 mod size;
-mod who;
 mod whole;
 mod write_back;
 

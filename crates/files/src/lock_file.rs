@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 
 use crate::LockMode;
-use crate::who::Who;
+use crate::lock_owner::Who;
 
 /// More than the line that says who holds a lock ever has.
 const MAX_LINE_BYTES: u64 = 4096;
