@@ -15,7 +15,7 @@ use super::link::{Linked, link};
 use super::options::{DeriveOptions, Limit, Unlisted};
 use super::relabel::{NewLabels, Relabelled};
 use super::views::{self, NewLine};
-use super::{doubles, limit};
+use super::{equal_keys, limit};
 use crate::error::BadInput;
 use crate::out::{OutDir, finished_bundle};
 use crate::plan::check_fractions;
@@ -83,7 +83,7 @@ pub(super) fn derive_from(
         unknown.add(&unseen);
     }
     if joined.bundles().len() > 1 {
-        doubles::check(&joined, &all, &taken, options, cancel)?;
+        equal_keys::check(&joined, &all, &taken, options, cancel)?;
     }
     let relabelled = match new_labels {
         Some(labels) => labels.join(&joined, &all, &mut taken, options)?,

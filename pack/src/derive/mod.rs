@@ -9,22 +9,22 @@
 //!
 //! No shard is read or written. Format: `FORMAT.md`, "View".
 
-mod base;
 mod bases;
 mod bits;
 mod choose;
 mod derivation;
 mod derive_report;
-mod doubles;
+mod equal_keys;
 mod key_list;
 mod limit;
 mod link;
+mod new_version;
 mod options;
 mod relabel;
 mod views;
 
-pub use base::{BaseReport, pack_onto};
 pub use derivation::derive;
 pub use derive_report::{DeriveReport, DeriveSplit, NamedKeys};
 pub(crate) use key_list::KeyList;
+pub use new_version::{BaseReport, pack_onto};
 pub use options::{DeriveOptions, Limit, Unlisted};

@@ -9,8 +9,8 @@ mod find;
 mod groups;
 mod join;
 mod list;
-mod looks;
+mod look_alikes;
 
 pub use find::{Among, DuplicateOptions, find_duplicates};
 pub use groups::{DuplicateGroup, DuplicateSample, Duplicates};
-pub use looks::{LookOptions, LookPair, Looks, find_looks};
+pub use look_alikes::{LookOptions, LookPair, Looks, find_looks};

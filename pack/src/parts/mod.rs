@@ -11,12 +11,12 @@
 //! one part leaves out changes nothing in the others.
 
 mod file;
-mod gathered;
 mod merge;
 mod part;
+mod shard_results;
 
 pub use file::PART_NAME;
 pub(crate) use file::{PartFile, PartShard, Planned};
-pub(crate) use gathered::Gathered;
 pub use merge::{MergeOptions, MergeReport, merge};
 pub use part::Part;
+pub(crate) use shard_results::Gathered;

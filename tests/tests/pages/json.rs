@@ -33,7 +33,7 @@ const SAID: (&str, &str) = ("cli/src/any_folder.rs", "Said");
 /// Every command with a result, in the order of docs/cli.md.
 const RESULTS: &[(&str, Source)] = &[
     ("gular pack", Of(&[("pack/src/pack_report.rs", "PackReport"), WITH])),
-    ("gular pack --base", Of(&[("pack/src/derive/base.rs", "BaseReport"), WITH])),
+    ("gular pack --base", Of(&[("pack/src/derive/new_version.rs", "BaseReport"), WITH])),
     ("gular pack --merge", Of(&[("pack/src/parts/merge.rs", "MergeReport"), WITH])),
     (
         "gular inspect",
