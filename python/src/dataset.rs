@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::array::{Array, Column};
 use crate::error::raise;
-use crate::given;
+use crate::parse_options;
 use crate::process_local::ProcessLocal;
 use crate::wait::{Waits, opened};
 
@@ -51,7 +51,7 @@ impl Dataset {
     #[pyo3(signature = (settings, tell=None))]
     fn new(py: Python<'_>, settings: &str, tell: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let tell = tell.map(|tell| tell.clone().unbind());
-        let settings: Settings = given::parse(py, settings)?;
+        let settings: Settings = parse_options::parse(py, settings)?;
         let Settings { source, split, field, decode, cache, token_files } = settings;
         let bundle = opened(py, &Waits::default(), tell.as_ref(), move |watch| {
             let options = BundleOptions {

@@ -15,7 +15,7 @@ use pyo3::types::PyBytes;
 use serde::Deserialize;
 
 use crate::error::raise;
-use crate::given;
+use crate::parse_options;
 use crate::process_local::ProcessLocal;
 use crate::streams::{self, Stream};
 use crate::wait::{Waits, opened};
@@ -110,7 +110,7 @@ impl Drop for Held {
 impl Files {
     #[new]
     fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
-        let settings: Settings = given::parse(py, settings)?;
+        let settings: Settings = parse_options::parse(py, settings)?;
         let Settings { source, digest, cache, token_files } = settings;
         let open = OpenOptions { digest, ..OpenOptions::default() };
         let options = BundleOptions { open, cache, token_files, ..BundleOptions::default() };

@@ -5,15 +5,15 @@
 //! each has one name and one check.
 
 mod array;
-mod asked;
 mod augment;
 mod dataset;
 mod dlpack;
 mod error;
 mod files;
-mod given;
 mod loader;
+mod parse_options;
 mod process_local;
+mod selection;
 mod settings;
 mod streams;
 mod wait;

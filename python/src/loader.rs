@@ -12,10 +12,10 @@ use pyo3::types::PyDict;
 use serde_json::json;
 
 use crate::array::{Array, Part, parts};
-use crate::asked::{Asked, Keys};
 use crate::error::{named, raise, raise_in_training};
-use crate::given;
+use crate::parse_options;
 use crate::process_local::ProcessLocal;
+use crate::selection::{Asked, Keys};
 use crate::settings::Settings;
 use crate::streams;
 use crate::wait::{LOOK, Lines, Waits, opened};
@@ -45,7 +45,7 @@ impl Loader {
         select: Option<Py<PyAny>>,
         tell: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let settings: Settings = given::parse(py, settings)?;
+        let settings: Settings = parse_options::parse(py, settings)?;
         let permuted = settings.permuted();
         let select = select.map(Selected::new);
         let made = opened(py, &Waits::default(), tell.as_ref(), {
@@ -292,7 +292,7 @@ pub(crate) fn n_steps(
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<u64> {
     let tell = tell.map(|tell| tell.clone().unbind());
-    let settings: Settings = given::parse(py, settings)?;
+    let settings: Settings = parse_options::parse(py, settings)?;
     let select = select.map(Selected::new);
     let counted = opened(py, &Waits::default(), tell.as_ref(), {
         let select = select.clone();
@@ -325,7 +325,7 @@ pub(crate) fn mixed(py: Python<'_>, weights: Vec<u32>, seed: u64, step: u64) -> 
 fn parse_state(py: Python<'_>, text: &str) -> PyResult<LoaderState> {
     serde_json::from_str(text).map_err(|error| {
         let error = error.to_string();
-        let what = format!("this is not the state of a loader: {}", given::reason(&error));
+        let what = format!("this is not the state of a loader: {}", parse_options::reason(&error));
         let hint = "pass what `state_dict()` of a gular.DataLoader returned";
         named(py, "StateError", &what, Some(hint), None)
     })

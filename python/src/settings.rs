@@ -13,8 +13,8 @@ use gular_runtime::{
 };
 use serde::Deserialize;
 
-use crate::asked::{Asked, Keys};
 use crate::augment::{Change, augment};
+use crate::selection::{Asked, Keys};
 
 /// All options but the rank; absent ones are those of [`LoaderOptions::new`].
 #[derive(Debug, Deserialize)]
