@@ -184,7 +184,7 @@ impl Ahead {
     pub(super) fn need(&self, ticket: &Ticket, shard: ShardIdx) -> Result<InUse<'_>, Error> {
         let of = &*self.shared;
         let Some(brought) = of.shards.brought() else { return Ok(InUse { of, shard: None }) };
-        let at = (ticket.place().0, ticket.position);
+        let at = (ticket.place().run, ticket.position);
         let (mut state, mut waits) = (of.lock(), false);
         let answer = loop {
             let State { shards, walk, closed, .. } = &mut *state;
@@ -214,7 +214,7 @@ impl Ahead {
         let Some(brought) = self.shared.shards.brought() else { return };
         let mut state = self.shared.lock();
         let State { shards, walk, .. } = &mut *state;
-        if walk.made(ticket.place().0, ticket.position) {
+        if walk.made(ticket.place().run, ticket.position) {
             brought.plan(shards, walk);
             drop(state);
             self.shared.wake();
@@ -406,7 +406,7 @@ impl State {
     fn follow(&mut self, runs: Vec<(u64, Arc<Run>)>) {
         self.walk.follow(runs);
         let walk = &self.walk;
-        self.held.retain(|place, _| walk.has(place.0));
+        self.held.retain(|place, _| walk.has(place.run));
         self.bytes = self.held.values().map(Held::room).sum();
     }
 

@@ -16,6 +16,7 @@ use super::epoch_steps::{Run, Span};
 use super::slot::Memory;
 use super::slot::{Row, Slot, lens, reserve};
 use super::stats::{Meters, Phase};
+use super::walk::Place;
 use crate::augment::{Blended, Mixture};
 use crate::order::KeyedRng;
 use crate::{Error, StopFlag};
@@ -49,8 +50,8 @@ pub(super) struct Ticket {
 
 impl Ticket {
     /// Of which run it is, and its step and row there.
-    pub(super) fn place(&self) -> (u64, u64, usize) {
-        (self.run, self.step, self.row)
+    pub(super) fn place(&self) -> Place {
+        Place { run: self.run, step: self.step, row: self.row }
     }
 }
 

@@ -10,8 +10,16 @@ use gular_bundle::{Bundle, ShardIdx, Split};
 
 use super::epoch_steps::Run;
 
-/// The place of a sample: the number of its run, its step there, and its row in the step.
-pub(super) type Place = (u64, u64, usize);
+/// The place of a sample in what is delivered; places grow as the walk goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place {
+    /// The number of its run.
+    pub(super) run: u64,
+    /// Its step there.
+    pub(super) step: u64,
+    /// Its row in the step.
+    pub(super) row: usize,
+}
 
 /// What comes next of the epochs under way.
 #[derive(Debug, Default)]
@@ -51,12 +59,12 @@ impl Walk {
     /// The sample to be read next, and its place.
     pub(super) fn sample(&mut self) -> Option<(Place, u64)> {
         loop {
-            let (at, step, row) = self.next;
+            let Place { run: at, step, row } = self.next;
             let (number, run) = self.runs.iter().find(|(number, _)| *number >= at)?;
             if *number > at {
-                self.next = (*number, 0, 0);
+                self.next = Place { run: *number, step: 0, row: 0 };
             } else if step >= run.n_steps() {
-                self.next = (at + 1, 0, 0);
+                self.next = Place { run: at + 1, step: 0, row: 0 };
             } else {
                 if self.ids_of != Some((at, step)) {
                     self.ids.clear();
@@ -66,24 +74,24 @@ impl Walk {
                 if let Some(sample) = self.ids.get(row) {
                     return Some((self.next, *sample));
                 }
-                self.next = (at, step + 1, 0);
+                self.next = Place { run: at, step: step + 1, row: 0 };
             }
         }
     }
 
     /// Whether the sample at `place` is the next one.
     pub(super) fn is_next(&self, place: Place) -> bool {
-        self.next == place && self.has(place.0)
+        self.next == place && self.has(place.run)
     }
 
     /// The next sample is in hand.
     pub(super) fn step(&mut self) {
-        self.next.2 += 1;
+        self.next.row += 1;
     }
 
     /// Goes to behind `place`, if it is not there yet: whoever is overtaken has nothing to read.
     pub(super) fn pass(&mut self, place: Place) {
-        self.next = self.next.max((place.0, place.1, place.2 + 1));
+        self.next = self.next.max(Place { row: place.row + 1, ..place });
     }
 
     /// A sample of a run was made; whether that was the last of its window.
