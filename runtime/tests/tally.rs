@@ -1,7 +1,7 @@
 //! The proof that an epoch was delivered as its order says, whatever ranks and kills there were.
 
 use crate::fixtures::{Made, Recipe, make};
-use gular_runtime::order::{EpochOrder, LoaderState, OrderKind, OrderSpec, Tally, term};
+use gular_runtime::order::{EpochOrder, LoaderState, OrderKind, OrderSpec, Tally, Visit, term};
 use gular_runtime::{
     Delivered, Error, FieldIdx, Loader, LoaderError, LoaderOptions, Split, Transform,
 };
@@ -158,7 +158,8 @@ fn a_sample_left_out_doubled_or_swapped_is_found_and_named() {
             let id = made.bundle.locate(Split::Train, *sample).unwrap();
             let shard = made.bundle.shard(id.shard).unwrap();
             let digest = shard.digest(id.row, image).unwrap().unwrap();
-            tally.add(term(EPOCH, *position, *sample, &digest), *position, N);
+            let visit = Visit { epoch: EPOCH, position: *position, sample: *sample };
+            tally.add(term(visit, &digest), *position, N);
         }
         let state = LoaderState { epoch: EPOCH, consumed: N, tally: Some(tally), ..here.state() };
         match here.check_delivered(&state) {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
 
-use gular_runtime::order::{Tally, term};
+use gular_runtime::order::{Tally, Visit, term};
 use gular_runtime::{Backend, Digest, Numbers, Transform};
 use serde_json::json;
 
@@ -23,7 +23,8 @@ pub(crate) fn host(pictures: &Path, raw: &Path) -> Result<Host, Box<dyn Error>> 
         let watch = Watch::begin();
         let mut tally = Tally::default();
         for position in 0..SAMPLES {
-            tally.add(term(0, position, position, &digest), position, SAMPLES);
+            let visit = Visit { epoch: 0, position, sample: position };
+            tally.add(term(visit, &digest), position, SAMPLES);
         }
         black_box(&tally);
         let delivered = watch.cpu_seconds();

@@ -9,7 +9,7 @@ use gular_bundle::{Index, Shard, ShardIdx};
 
 use super::{Loader, LoaderError};
 use crate::Error;
-use crate::order::{Differs, EpochOrder, LoaderState, Tally, Wrong, term};
+use crate::order::{Differs, EpochOrder, LoaderState, Tally, Visit, Wrong, term};
 
 // Positions at a time, so that each shard is opened once for them: 16 bytes each.
 const CHUNK: u64 = 1 << 20;
@@ -118,7 +118,7 @@ impl Loader {
             let mut opened = None;
             for (nth, position) in due {
                 let sample = self.chosen.sample(nth);
-                if let Some(term) = self.term(&mut opened, epoch, position, sample)? {
+                if let Some(term) = self.term(&mut opened, Visit { epoch, position, sample })? {
                     tally.add(term, position, n_positions);
                 }
             }
@@ -171,14 +171,15 @@ impl Loader {
         let due = self.chosen.sample(nth);
         let key = self.source.name(due);
         let mut opened = None;
-        let expected = self.term(&mut opened, epoch, position, due)?.unwrap_or_default();
+        let expected =
+            self.term(&mut opened, Visit { epoch, position, sample: due })?.unwrap_or_default();
         let what = match Wrong::of(excess, expected) {
             Wrong::LeftOut => format!("sample `{key}` was left out"),
             Wrong::Twice => format!("sample `{key}` was delivered twice"),
             Wrong::Instead(term) => {
                 let mut found = None;
                 for sample in 0..self.source.bundle().n_samples(self.options.split) {
-                    if self.term(&mut opened, epoch, position, sample)? == Some(term) {
+                    if self.term(&mut opened, Visit { epoch, position, sample })? == Some(term) {
                         found = Some(format!("sample `{}`", self.source.name(sample)));
                         break;
                     }
@@ -190,16 +191,14 @@ impl Loader {
         Ok(format!("at position {position} of {n_positions} {what}{others}"))
     }
 
-    /// What `sample` adds at `position`; its shard stays in `opened`.
+    /// What `visit` adds; the sample's shard stays in `opened`.
     fn term(
         &self,
         opened: &mut Option<(ShardIdx, Digests)>,
-        epoch: u64,
-        position: u64,
-        sample: u64,
+        visit: Visit,
     ) -> Result<Option<u64>, Error> {
         let bundle = self.source.bundle();
-        let id = bundle.locate(self.options.split, sample)?;
+        let id = bundle.locate(self.options.split, visit.sample)?;
         if opened.as_ref().is_none_or(|(shard, _)| *shard != id.shard) {
             let digests = match bundle.source() {
                 None => Digests::Shard(bundle.shard(id.shard)?),
@@ -212,7 +211,7 @@ impl Loader {
             Digests::Shard(shard) => shard.digest(id.row, self.source.proof())?,
             Digests::Index(index) => index.digest(id.row, self.source.proof()),
         };
-        Ok(digest.map(|digest| term(epoch, position, sample, &digest)))
+        Ok(digest.map(|digest| term(visit, &digest)))
     }
 
     pub(super) fn order_of(&self, epoch: u64) -> EpochOrder {

@@ -22,7 +22,7 @@ use super::stats::{Meters, Phase};
 use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
 use crate::Error;
 use crate::augment::{Augment, MaskView, Placement, Transform, View};
-use crate::order::{KeyedRng, term};
+use crate::order::{KeyedRng, Visit, term};
 
 // A thread keeps what it read into; one huge sample must not hold memory for good.
 const KEPT_BYTES: usize = 16 << 20;
@@ -281,8 +281,9 @@ impl Source {
         let row = &mut ticket.out;
         let look = || shard.entry(id.row, self.fields.proof, &mut row.key);
         let entry = meters.time(Phase::Read, look)?;
-        let (epoch, at, sample) = (ticket.of.epoch, ticket.position, ticket.sample);
-        ticket.term = entry.digest().map(|digest| term(epoch, at, sample, &digest));
+        let (position, sample) = (ticket.position, ticket.sample);
+        let visit = Visit { epoch: ticket.of.epoch, position, sample };
+        ticket.term = entry.digest().map(|digest| term(visit, &digest));
         let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, ticket.draws);
         let (mut cells, mut bytes) = (row.cells.iter_mut(), 0);
         let mut made = None;

@@ -23,4 +23,4 @@ pub use keyed::{KeyedPermutation, KeyedRng, key, mix};
 pub use mt19937::Generator;
 pub use state::{DrawnBy, LoaderState, StateError};
 pub(crate) use tally::{Differs, Wrong};
-pub use tally::{Tally, term};
+pub use tally::{Tally, Visit, term};

@@ -45,10 +45,21 @@ pub(crate) enum Differs {
     Within(Range<u64>),
 }
 
-/// Computes what sample `sample` of the split, with digest `digest`, adds to a tally at `position`
-/// of `epoch`.
+/// One sample of an epoch. Its three numbers have names, so that none is taken for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visit {
+    /// The epoch, counted from 0.
+    pub epoch: u64,
+    /// The position in the epoch, counted from 0 over all ranks.
+    pub position: u64,
+    /// The sample's number in the split.
+    pub sample: u64,
+}
+
+/// Computes what `visit` adds to a tally when the sample has digest `digest`.
 #[must_use]
-pub fn term(epoch: u64, position: u64, sample: u64, digest: &Digest) -> u64 {
+pub fn term(visit: Visit, digest: &Digest) -> u64 {
+    let Visit { epoch, position, sample } = visit;
     // 64 bytes are one block of BLAKE3, so one round of its compression.
     let mut bytes = [0; 64];
     let parts = [*b"gularsum", epoch.to_le_bytes(), position.to_le_bytes(), sample.to_le_bytes()];
@@ -187,7 +198,7 @@ mod tests {
     fn tally(delivered: impl Iterator<Item = (u64, u64)>) -> Tally {
         let mut tally = Tally::default();
         for (position, sample) in delivered {
-            tally.add(term(3, position, sample, &digest(sample)), position, N);
+            tally.add(term(Visit { epoch: 3, position, sample }, &digest(sample)), position, N);
         }
         tally
     }
@@ -199,8 +210,10 @@ mod tests {
     /// The Python reader gives the same, as tests of the peers see.
     #[test]
     fn golden_values_stay() {
-        assert_eq!(term(0, 0, 0, &Digest::from_bytes([0; 32])), TERM);
-        assert_eq!(term(3, 1, 2, &digest(7)), OTHER_TERM);
+        let first = Visit { epoch: 0, position: 0, sample: 0 };
+        assert_eq!(term(first, &Digest::from_bytes([0; 32])), TERM);
+        let other = Visit { epoch: 3, position: 1, sample: 2 };
+        assert_eq!(term(other, &digest(7)), OTHER_TERM);
         let json = serde_json::to_string(&tally(whole().take(5))).unwrap();
         assert_eq!(json, FIVE);
         assert!(json.len() < 450, "{}", json.len());
@@ -241,7 +254,7 @@ mod tests {
         let expected = tally(whole());
         let good = |position: u64| {
             let sample = (position * 7 + 3) % N;
-            term(3, position, sample, &digest(sample))
+            term(Visit { epoch: 3, position, sample }, &digest(sample))
         };
         for wrong in [&[0][..], &[999], &[17, 18], &[0, 999], &[5, 300, 301, 800]] {
             // Left out.
