@@ -138,7 +138,7 @@ pub struct JobImage {
 pub struct Data {
     /// `URL#blake3=…`
     pub url: String,
-    /// Its digest, `blake3:…`.
+    /// Its digest, `blake3:…`: a text, since this room uses no other; it is only written.
     pub digest: String,
     /// URLs of manifest, shards and indexes; paths of files that the access point sends.
     pub files: Vec<String>,
