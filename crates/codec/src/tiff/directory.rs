@@ -60,7 +60,7 @@ struct Entry {
 
 impl Entry {
     /// Of a file with 32-bit places.
-    fn classic(order: Order, entry: [u8; 12]) -> Self {
+    fn classic(order: ByteOrder, entry: [u8; 12]) -> Self {
         let [tag, kind] = [&entry[..2], &entry[2..4]].map(|bytes| order.short(bytes));
         let [count, place] = [&entry[4..8], &entry[8..]].map(|bytes| order.number(bytes));
         let mut value = [0; 8];
@@ -69,7 +69,7 @@ impl Entry {
     }
 
     /// Of a BigTIFF.
-    fn big(order: Order, entry: [u8; 20]) -> Self {
+    fn big(order: ByteOrder, entry: [u8; 20]) -> Self {
         let [tag, kind] = [&entry[..2], &entry[2..4]].map(|bytes| order.short(bytes));
         let [count, place] = [&entry[4..12], &entry[12..]].map(|bytes| order.number(bytes));
         let mut value = [0; 8];
