@@ -532,7 +532,7 @@ fn what_is_wrong_is_named_and_leaves_nothing() {
     let to = case.at("pinned");
     let error = pull_image(&pinned, Arch::Amd64, &to, &pulling(&registry, &archives, &never));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("has the digest sha256:") && error.contains("expected"), "{error}");
+    assert!(error.contains("its digest is sha256:") && error.contains("expected"), "{error}");
 }
 
 #[test]
