@@ -35,14 +35,23 @@ if __name__ == "__main__":
             optimizer.step()
 """
 pathlib.Path("train.py").write_text(TRAIN)
-result = subprocess.run([GULAR, "job", "measure", "--json", "--", sys.executable, "train.py"], capture_output=True, text=True)
-report = json.loads(result.stdout.splitlines()[-1])["measured"]
+
+
+def agree(report):
+    return 0.9 < report["pss_bytes"] / report["cgroup_bytes"] < 1.1
+
+
+# On a busy machine the samples of PSS may miss a peak, which the cgroup never does.
+for _ in range(3):
+    result = subprocess.run([GULAR, "job", "measure", "--json", "--", sys.executable, "train.py"], capture_output=True, text=True)
+    report = json.loads(result.stdout.splitlines()[-1])["measured"]
+    if report["cgroup_bytes"] is None or agree(report):
+        break
 check("the program ends well", result.returncode == 0, result.stderr)
 check("four workers are seen", report["processes"] >= 5, report)
 check("batches are seen in shared memory", report["shared_bytes"] > 3 << 20, report)
 if report["cgroup_bytes"] is None:
     skip("pss and cgroup agree", "a cgroup", "run as root on a machine whose memory cgroup can be written to")
 else:
-    ratio = report["pss_bytes"] / report["cgroup_bytes"]
-    check("pss and cgroup agree within 10 %", 0.9 < ratio < 1.1, report)
+    check("pss and cgroup agree within 10 %", agree(report), report)
 finish()
