@@ -10,7 +10,7 @@ use crate::registry::Kept;
 use crate::store::Limits;
 use crate::{Error, Result};
 
-/// The options of [`lock`].
+/// The options of [`lock()`].
 #[derive(Debug, Clone)]
 pub struct LockOptions {
     /// The recipe; its lock is beside it.
@@ -27,7 +27,7 @@ pub struct LockOptions {
     pub dry_run: bool,
 }
 
-/// The result of [`lock`].
+/// The result of [`lock()`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Locked {
