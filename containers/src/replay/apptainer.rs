@@ -40,8 +40,8 @@ pub fn with_apptainer(sif: &Path, means: &Means<'_>) -> Result<Vec<Replay>> {
     Ok(vec![test, exec, script])
 }
 
-/// Starts a program as jobs are started, which are no root's: Apptainer refuses root without all
-/// capabilities, as in a container, so root gets a user namespace.
+/// Starts a program as a batch system would, which never runs jobs as root. Apptainer refuses root
+/// without all capabilities, as in a container, so root gets a user namespace.
 fn as_user(program: &Path) -> Command {
     // What is not there says so by itself.
     if !rustix::process::geteuid().is_root() || !program.is_file() {

@@ -148,7 +148,7 @@ fn call(lines: &[Code<'_>], at: usize, name: &str) -> String {
     text
 }
 
-/// A split that is drawn anew at each start: after a restart the program trains on samples that it tested on before.
+/// A split that is drawn again at each start: after a restart the program trains on samples that it tested on before.
 fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut FileFindings) {
     let seeded = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let kinds: [(&str, &[&str], &[&str], &str); 3] = [

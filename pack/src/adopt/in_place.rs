@@ -515,7 +515,7 @@ impl Adopt<'_> {
         }
         if !roles.fields.iter().any(|(f, _, _)| f.is_label()) {
             report.warnings.push(
-                "there are no labels; give the column that holds them, or `folder` to use the folders of the keys"
+                "there are no labels: name the column that has them, or say `folder` if the folders in the keys are the classes"
                     .into(),
             );
         }
