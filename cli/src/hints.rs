@@ -379,6 +379,7 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
         E::Io(error) if error.action == "create" => {
             "choose a folder for temporary bundles with `--scratch`"
         }
+        E::Io(error) if error.kind() == io::ErrorKind::NotFound => "check the path",
         E::Nothing { .. } => "give the folder of a bundle, or of images to try the envelopes with",
         E::Differs { .. } => {
             "check the bundle with `gular verify`; if it is intact, please report this as a bug"

@@ -17,6 +17,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
     }
     let hint = match error {
         Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => FULL,
+        Error::Io(error) if error.kind() == io::ErrorKind::NotFound => "check the path",
         Error::Write { source } if source.kind() == io::ErrorKind::StorageFull => FULL,
         error if error.is_passing() => AWAY,
         Error::Registry { reason, .. } if reason.contains("invalid peer certificate") => {
