@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
@@ -24,12 +25,15 @@ mod tally;
 pub mod venv;
 
 use self::servers::Server;
-use self::tally::{Tally, tally_of};
+use self::tally::{Tally, named, tally_of};
 use crate::cargo::{self, Set};
 use crate::image;
 use crate::process::{self, command};
 use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
+
+/// Many wait, for a server, a scheduler or a process that is to be killed.
+const FILES_AT_ONCE: usize = 2;
 
 /// Run the peer tests: PyTorch, TensorBoard, XRootD and others, and we, understand each other.
 ///
@@ -111,13 +115,10 @@ pub fn peers(
             true => Ok(Tally::default()),
             false => servers::run(workspace, ready, &servers),
         });
-        let mut total = Tally::default();
-        if let Some(surroundings) = &surroundings {
-            for file in &files {
-                eprintln!("peer {}", workspace.relative(file).display());
-                total.add(surroundings.run(file)?);
-            }
-        }
+        let mut total = match &surroundings {
+            Some(surroundings) => surroundings.run_all(workspace, &files)?,
+            None => Tally::default(),
+        };
         total.add(beside.join().map_err(|panic| std::panic::resume_unwind(panic))??);
         Ok(total)
     })?;
@@ -226,6 +227,27 @@ impl Surroundings {
         Ok(())
     }
 
+    /// Runs `files`, some at a time.
+    fn run_all(&self, workspace: &Workspace, files: &[PathBuf]) -> Result<Tally> {
+        let next = AtomicUsize::new(0);
+        let run_some = || -> Result<Tally> {
+            let mut total = Tally::default();
+            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                eprintln!("peer {}", workspace.relative(file).display());
+                total.add(self.run(file)?);
+            }
+            Ok(total)
+        };
+        thread::scope(|scope| {
+            let runs: Vec<_> = (0..FILES_AT_ONCE).map(|_| scope.spawn(run_some)).collect();
+            let mut total = Tally::default();
+            for run in runs {
+                total.add(run.join().map_err(|panic| std::panic::resume_unwind(panic))??);
+            }
+            Ok(total)
+        })
+    }
+
     /// Runs one file; its folder stays when it fails.
     fn run(&self, file: &Path) -> Result<Tally> {
         let work = self.work.join(file.file_stem().unwrap_or_default());
@@ -238,7 +260,8 @@ impl Surroundings {
         // Python's torch has its own libtorch, and ours has no `libtorch.so` it could load.
         peer.env_remove("LD_LIBRARY_PATH");
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let tally = tally_of(&mut peer, &name, str::to_owned)?;
+        let stem = name.trim_end_matches(".py");
+        let tally = tally_of(&mut peer, &name, |line| named(line, stem))?;
         if tally.failed.is_empty() {
             fs::remove_dir_all(&work)
                 .with_context(|| format!("cannot remove `{}`", work.display()))?;

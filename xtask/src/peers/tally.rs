@@ -63,6 +63,14 @@ impl Tally {
     }
 }
 
+/// A result's line with the name of its file, since files run at the same time; any other as it is.
+pub(super) fn named(line: &str, file: &str) -> String {
+    match line.split_once(' ') {
+        Some((result @ ("ok" | "fail" | "skip"), rest)) => format!("{result} {file}: {rest}"),
+        _ => line.to_owned(),
+    }
+}
+
 /// Runs `peer`; `translate` makes of each line it prints the one to show and count.
 pub(super) fn tally_of(
     peer: &mut Command,
@@ -139,6 +147,14 @@ mod tests {
             (&["a"], &["b: too short", "x.py: ended with exit status: 124"], &[]),
         );
         check("echo okay", (&[], &["x.py: reported nothing"], &[]));
+    }
+
+    #[test]
+    fn results_say_their_file_and_other_lines_stay() {
+        assert_eq!(named("ok a: b", "x"), "ok x: a: b");
+        assert_eq!(named("fail a: why", "x"), "fail x: a: why");
+        assert_eq!(named("okay then", "x"), "okay then");
+        assert_eq!(named("ok", "x"), "ok");
     }
 
     #[test]
