@@ -5,6 +5,7 @@
 //! images, is built in one of two sets, with the dev profile: demo, tests and peers share what
 //! they compile.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -150,11 +151,16 @@ impl Set {
     }
 }
 
-/// `cargo VERB …` in the workspace, able to find libtorch.
+/// `cargo VERB …` in the workspace, able to find libtorch. In CI a lock file that does not fit
+/// the manifests is an error; elsewhere cargo brings it up to date.
 #[must_use]
 pub fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
     let mut cargo = command(cargo_program());
     cargo.arg(verb).current_dir(&workspace.root);
+    let resolves = ["build", "clippy", "test"].contains(&verb);
+    if resolves && env::var_os("CI").is_some_and(|value| value == "true") {
+        cargo.arg("--locked");
+    }
     forget_own_package(&mut cargo);
     ready.apply(&mut cargo);
     if ready.lints {
@@ -167,7 +173,7 @@ pub fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
 /// would run again, and all that depends on them be compiled again, each time that cargo is
 /// called from here and then from a shell.
 pub(crate) fn forget_own_package(command: &mut Command) {
-    for (name, _) in std::env::vars_os() {
+    for (name, _) in env::vars_os() {
         let own = name.to_string_lossy();
         if own.starts_with("CARGO_PKG_") || own.starts_with("CARGO_MANIFEST_") {
             command.env_remove(&name);
