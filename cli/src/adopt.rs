@@ -15,11 +15,11 @@ use crate::{show, units};
 
 /// Make a bundle from existing dataset files, without copying them
 ///
-/// Takes WebDataset tars, Hugging Face Arrow and uncompressed Parquet, HDF5, safetensors,
-/// SquashFS images with stored blocks, uncompressed MosaicML MDS shards, FFCV betons: files or
+/// Takes WebDataset tars, Hugging Face Arrow and uncompressed Parquet, HDF5, safetensors, SquashFS
+/// images with uncompressed data blocks, uncompressed MosaicML MDS shards, FFCV betons: files or
 /// folders of one format. OUT gets the manifest, an index for each file, and links to the files,
-/// which must stay as they are. What cannot be read in place is refused, with advice on what to
-/// do instead. If interrupted, run the same command again.
+/// which must stay as they are. What cannot be read in place is refused, with advice on what to do
+/// instead. If interrupted, run the same command again.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular adopt birds-*.tar --out birds/")]
 pub(crate) struct AdoptArgs {
@@ -31,13 +31,13 @@ pub(crate) struct AdoptArgs {
     pub(crate) out: PathBuf,
     /// The column of images
     ///
-    /// [default: `image`, `jpg` and similar names, or the only column that can be]
+    /// [default: `image`, `jpg` and similar names, or the only column that can hold images]
     #[arg(long, value_name = "NAME")]
     pub(crate) image: Option<String>,
     /// The column of labels, or `folder`
     ///
-    /// A column of integers or class names; `folder` takes the folders of keys.
-    /// [default: `label`, `cls` and similar names; `folder` in SquashFS images]
+    /// A column of integers or class names; `folder` takes the class from the folder part of each
+    /// key. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,
     /// Samples without a label, or with -1: keep, refuse, drop, or a class number

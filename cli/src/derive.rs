@@ -16,10 +16,10 @@ use crate::stop::Stop;
 
 /// Make a new bundle from others: take a subset, change labels or splits, or merge
 ///
-/// The shards are not copied: OUT has links to them, a new manifest, and for each shard a few
-/// hundred bytes that say which samples count (FORMAT.md, "View"). No image is read. Published
-/// beside its base, only these small files are sent. All other commands take the result as any
-/// bundle; `gular convert` makes it stand alone.
+/// The shards are not copied: OUT has links to them, a new manifest, and for each shard a small
+/// file that says which samples count, one bit per sample (FORMAT.md, "View"). No image is read.
+/// Published beside its base, only these small files are sent. All other commands treat the result
+/// like any other bundle; `gular convert` makes a copy that needs no other bundle.
 ///
 /// The order is: --where, --keys and --remove choose samples, --labels gives them labels, --limit
 /// takes some of those, --fractions makes splits.

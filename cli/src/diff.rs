@@ -21,8 +21,8 @@ const LIST_BUFFER: usize = 1 << 16;
 /// Compare the samples of two bundles by key: added, removed, changed, relabelled, moved
 ///
 /// Reads manifests and indexes only, so it takes seconds for millions of samples. A sample is
-/// `changed` if a stored value other than its label differs, `relabelled` if its class does, by
-/// name, and `moved` if its split does. For a URL, manifest and indexes are fetched into the
+/// `changed` if a stored value other than its label differs, `relabelled` if the name of its class
+/// differs, and `moved` if its split differs. For a URL, manifest and indexes are fetched into the
 /// node's cache (GULAR_CACHE).
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular diff birds-v1/ birds-v2/ --list")]

@@ -23,13 +23,13 @@ use crate::{any_folder, hints, network, oci, show, units};
 /// DIR becomes a local bundle; it must be new, empty, or hold this bundle. If interrupted, even by
 /// kill -9, run the same command again: what is already there is checked and kept, and when all of
 /// it is there and the URL has a digest, no server is asked. An object that is not a bundle is
-/// stored in DIR under its own name; an incomplete one is kept if the URL has a digest. Without a
-/// digest it is compared with the checksum that its server reports; where there is none, the output
-/// says that it was not checked. An oci:// name is a bundle in a registry of container images, whose
-/// credentials are found as by `gular image pull`. With -r, each object below a collection is
-/// fetched in this way, to a file of the same name below DIR. Files that exist are compared and
-/// never overwritten; an object that fails is named, and the others are still fetched. Exit code 1:
-/// the bytes do not match their digest.
+/// stored in DIR under its own name; a partial download is kept and resumed if the URL has a
+/// digest. If the URL has none, the object is compared with the checksum that its server reports;
+/// if the server reports none, the output says that the object was not checked. An oci:// name is a
+/// bundle in a registry of container images, whose credentials are found as by `gular image pull`.
+/// With -r, each object below a collection is fetched in this way, to a file of the same name below
+/// DIR. Files that exist are compared and never overwritten; an object that fails is named, and the
+/// others are still fetched. Exit code 1: the bytes do not match their digest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again later
@@ -63,9 +63,9 @@ pub(crate) struct FetchArgs {
     /// Only the samples that fit, as in `class = cat and bytes > 5000`
     ///
     /// The condition is written as for `gular derive --where`, and DIR becomes a bundle as with
-    /// --keys. With --keys, a sample must be listed and fit. A condition on fields needs their
-    /// values: they are asked for first, and only of the samples for which the index does not
-    /// decide.
+    /// --keys. With --keys, a sample must be listed and fit. A condition on fields needs the
+    /// fields' values: these are fetched first, and only for samples that the index alone can
+    /// neither select nor exclude.
     #[arg(long = "where", value_name = "CONDITION", conflicts_with_all = ["recursive"])]
     pub(crate) filter: Option<String>,
     /// Read from the origin instead of from caches

@@ -22,8 +22,8 @@ pub(crate) struct MergeArgs {
     /// Name the folders that --part packed, in any order, then the new bundle's folder. It gets the
     /// bytes and the digest that one machine would have made. On one file system the parts' files
     /// are hard-linked; otherwise they are copied and checked against their digests. Missing and
-    /// repeated parts, and parts of another source or with other options, are errors. Options that
-    /// choose the content belong to the parts.
+    /// repeated parts, and parts of another source or with other options, are errors. Give options
+    /// that choose the content when you pack the parts, not here.
     #[arg(long, value_name = "PART", num_args = 2.., hide_short_help = true)]
     pub(crate) merge: Vec<PathBuf>,
     /// Only scan and plan: show counts, bytes and shards

@@ -15,7 +15,7 @@ use crate::{show, units};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct Access {
-    /// A file with a bearer token; of several, the first that fits is sent
+    /// A file with a bearer token; if repeated, the first that fits is sent
     ///
     /// Tokens that are found automatically (in BEARER_TOKEN, BEARER_TOKEN_FILE, and the other
     /// places that HTCondor and WLCG define) are sent only to a federation whose namespace trusts

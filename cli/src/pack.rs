@@ -60,10 +60,10 @@ pub(crate) struct PackArgs {
     /// --cache); it gives the same bundle as the folder would.
     ///
     /// Archives are packed without being unpacked, and give the same bundle as the folder would. If
-    /// all images are below one folder of the archive that is not a split or class, that folder is
-    /// packed; `--layout class` says that it is a class. A compressed tar is unpacked once, into a
-    /// temporary file in OUT (with --dry-run in TMPDIR). Archives inside a folder or an archive are
-    /// not opened.
+    /// a single folder of the archive contains all images, and that folder is neither a split nor a
+    /// class, its content is packed. With `--layout class` this folder counts as a class. A
+    /// compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in TMPDIR).
+    /// Archives inside a folder or an archive are not opened.
     #[arg(required_unless_present = "merge")]
     pub(crate) src: Option<PathBuf>,
     /// The new bundle's folder
@@ -82,12 +82,13 @@ pub(crate) struct PackArgs {
     /// With `none`, folders have no meaning and files may be anywhere. A table (.csv, .tsv, .jsonl
     /// or .parquet) has a row per image: a column of file names (`file_name`, `path`, `id`, …; see
     /// --key-column), one of labels, and further columns, which become fields (see --columns). A
-    /// name matches an image if it is the image's path below SRC, the end of that path, or a longer
-    /// path that ends with it; the extension may be left out. Several tables are read as one:
-    /// repeat the option. Labels in words become classes in sorted order; numbers are taken as they
-    /// are. A list of classes, in JSON or by --label-separator, becomes the field `labels`, u8 of
-    /// shape `[classes]`, with 1 for each class. Boxes: a COCO .json (instances) or a folder of
-    /// YOLO's .txt files becomes the fields `boxes` and `box_labels`, arrays with one row per box.
+    /// name matches an image if it equals the image's path below SRC, if that path ends with the
+    /// name, or if the name ends with that path; the extension may be left out. Several tables are
+    /// read as one: repeat the option. Labels in words become classes in sorted order; numbers are
+    /// taken as they are. A list of classes, in JSON or by --label-separator, becomes the field
+    /// `labels`, u8 of shape `[classes]`: 1 for each class of the image, 0 for all others. Boxes: a
+    /// COCO .json (instances) or a folder of YOLO's .txt files becomes the fields `boxes` and
+    /// `box_labels`, arrays with one row per box.
     #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels)]
     pub(crate) labels: Vec<LabelsArg>,
     /// Labels from file names, by a regular expression: `^(cat|dog)`
@@ -103,8 +104,8 @@ pub(crate) struct PackArgs {
     pub(crate) key_column: Option<String>,
     /// The table's column of labels, or `none`
     ///
-    /// [default: one with a name such as label, class or category, or the only one beside the
-    /// file names; of a table of pixels without names the first]
+    /// [default: one with a name such as label, class or category, or the only one beside the file
+    /// names; in a table of pixels without column names, the first column]
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) label_column: Option<String>,
     /// The table's column of splits: train, val (valid, validation) or test
@@ -115,8 +116,9 @@ pub(crate) struct PackArgs {
     pub(crate) label_separator: Option<String>,
     /// Which further columns of the table become fields: `all`, `none`, or names
     ///
-    /// Integers become i64, other numbers f64 (a missing one is NaN), booleans u8, text text/plain,
-    /// lists of numbers of one length i64 or f64. `all` reports those that it had to leave out.
+    /// Their types: i64 for integers; f64 for other numbers (NaN if one is missing); u8 for
+    /// booleans; text/plain for text; i64 or f64 for lists of numbers, all of equal length. `all`
+    /// reports the columns that it had to leave out.
     #[arg(
         long,
         value_name = "NAMES",
@@ -146,11 +148,11 @@ pub(crate) struct PackArgs {
     ///
     /// `arrays`: TIFF and GeoTIFF, .npy files, and .npz files of one array, all of one type and
     /// shape, which become the field `image`. `bytes`: files of any kind, byte for byte, which
-    /// become the field `data`. `pixels`: the rows of a CSV, each an image of numbers from 0 to 255,
-    /// row by row, the channels of a pixel together; one column is the label (see --label-column),
-    /// all others are pixels. They become the field `image`, u8 `[height, width, channels]`: a
-    /// square of one channel or three, or --size columns and rows. [default: images; pixels if SRC
-    /// is a .csv or .tsv file]
+    /// become the field `data`. `pixels`: a CSV in which each line is an image: a label (see
+    /// --label-column), and in all other columns its pixel values, 0 to 255, row by row, with the
+    /// channels of a pixel next to each other. The images become the field `image`, u8 `[height,
+    /// width, channels]`, with one or three channels; they are squares unless --size gives their
+    /// width and height. [default: images; pixels if SRC is a .csv or .tsv file]
     #[arg(
         long = "as",
         value_enum,
@@ -162,7 +164,8 @@ pub(crate) struct PackArgs {
     /// Cut TIFF scenes into tiles of N x N pixels; implies `--as arrays`
     ///
     /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
-    /// split. The last tiles of a row and of a column end with the scene.
+    /// split. The last tile of a row or column is moved back so that it ends at the scene's edge;
+    /// it overlaps its neighbour more.
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) tile: Option<u32>,
     /// Pixels that neighbouring tiles share
@@ -250,19 +253,21 @@ pub(crate) struct PackArgs {
     pub(crate) memory: u64,
     /// Pack only part I of N, such as `3/8`, so that N machines can share the work
     ///
-    /// Every part gets the same SRC and options, and an OUT of its own. A part has whole shards
-    /// of the same plan, so what one of them leaves out changes nothing in the others; --merge
-    /// then makes the bundle that one machine would have made, byte for byte. Parts are numbered
-    /// from 1, as the tasks of a Slurm array can be; with HTCondor's $(Process), add 1.
+    /// Every part gets the same SRC and options, and an OUT of its own. All parts make the same
+    /// plan, and each packs whole shards of it, so a bad image that one part leaves out changes
+    /// nothing in the other parts; --merge then makes the bundle that one machine would have made,
+    /// byte for byte. Parts are numbered from 1, as the tasks of a Slurm array can be; with
+    /// HTCondor's $(Process), add 1.
     #[arg(long, value_name = "I/N", value_parser = Part::parse, conflicts_with_all = ["base", "duplicates_out"], hide_short_help = true)]
     pub(crate) part: Option<Part>,
     /// Make a new version of this bundle: pack only what is new or changed
     ///
     /// Unchanged images stay in the shards of BASE, and OUT gets links to those. Images that SRC no
     /// longer has are left out, and new classes are added after the old ones. When OUT is published
-    /// beside BASE, only new shards are sent. All of SRC is read to compare. Pixels and re-encoded
-    /// images are compared by the digests that --source-digests stores, and need the payload and
-    /// size of BASE. A table of labels, with `--columns none`, also relabels unchanged images.
+    /// beside BASE, only new shards are sent. All of SRC is read to compare. With --payload raw or
+    /// reencoded, and with --as arrays, images are compared by the digests that --source-digests
+    /// stored in BASE; give the same payload, size and quality as for BASE. A table of labels, with
+    /// `--columns none`, also relabels unchanged images.
     #[arg(long, value_name = "BASE", hide_short_help = true)]
     pub(crate) base: Option<PathBuf>,
     /// Store the digest of each source file, so that the bundle can be a --base

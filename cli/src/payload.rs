@@ -26,8 +26,8 @@ pub(crate) struct PayloadArgs {
     channels: Option<u8>,
     /// Raw: the type of a pixel's numbers [default: the type in the images]
     ///
-    /// From 16 bits to 8 keeps the high byte, from 8 to 16 multiplies by 257. The default is read
-    /// from the headers of PNG images.
+    /// Converting 16 bits to 8 keeps the high byte; converting 8 to 16 multiplies by 257. The
+    /// default is read from the headers of PNG images.
     #[arg(long, value_enum, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<DtypeArg>,
     /// Reencoded: resize larger images to this long side [default: none]
@@ -44,9 +44,9 @@ pub(crate) struct PayloadArgs {
 pub(crate) enum PayloadArg {
     /// The file, byte for byte
     Encoded,
-    /// JPEG of --quality, no larger than --max-side; upright, alpha dropped
+    /// JPEG of --quality, no larger than --max-side; rotated by EXIF, no alpha
     Reencoded,
-    /// Pixels of --size, `[height, width, channels]`; upright, alpha dropped
+    /// Pixels of --size, `[height, width, channels]`; rotated by EXIF, no alpha
     Raw,
 }
 

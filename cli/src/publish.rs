@@ -45,11 +45,11 @@ pub(crate) struct PublishArgs {
     pub(crate) from: PathBuf,
     /// Where to: NAME/VERSION for a bundle, the object's name for a file
     ///
-    /// A .sif goes to NAME-HASH.sif below a URL that ends in `/`, with the digests of its blocks
-    /// beside it, and the line that names it in a submit file of HTCondor is printed. A bundle may
-    /// go to a registry of container images, as oci://HOST/REPOSITORY:VERSION: files that the
-    /// repository has are not sent, a version is never given to another bundle, and credentials are
-    /// found as by `gular image push`.
+    /// If the URL ends in `/`, a .sif is stored below it as NAME-HASH.sif, with the digests of its
+    /// blocks beside it, and the line that names it in an HTCondor submit file is printed. A bundle
+    /// may go to a registry of container images, as oci://HOST/REPOSITORY:VERSION: files that the
+    /// repository has are not sent, an existing version is never replaced by a different bundle,
+    /// and credentials are found as by `gular image push`.
     pub(crate) url: String,
     /// Publish each file of a folder as it is, under its own name
     #[arg(long, short)]

@@ -48,14 +48,15 @@ pub(crate) struct StageArgs {
     /// `auto`: /dev/shm if the copy takes less than half of what is available, otherwise scratch.
     /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp.
     ///
-    /// [default: auto; with --mount a bundle of this machine stays where it is]
+    /// [default: auto; with --mount, a local bundle is not copied]
     #[arg(long, value_name = "WHERE", value_parser = stage_to)]
     pub(crate) to: Option<StageTo>,
     /// Mount the shards of a `squashfs` bundle as folders of plain files
     ///
-    /// COMMAND finds the files of a split of one shard in `{}/train`, those of any shard in
-    /// `{}/files/SHARD`; `{}` itself opens as the bundle. As root the kernel mounts, for others
-    /// squashfuse does. Without --to nothing is copied; with it, and of a URL, the copy is mounted.
+    /// If a split has only one shard, its files are in `{}/train` (or val, test); the files of
+    /// every shard are in `{}/files/SHARD`. `{}` itself can be opened as the bundle. Root uses the
+    /// kernel's own mount, other users squashfuse. A local bundle is mounted where it is; with
+    /// --to, and always for a URL, a copy is made and mounted.
     #[arg(long, conflicts_with_all = ["unpack", "keep"])]
     pub(crate) mount: bool,
     /// Copy a bundle's samples as plain files

@@ -40,7 +40,8 @@ pub(crate) struct BenchArgs {
     /// Start from a named set of options: `jsc-1.1`
     ///
     /// `jsc-1.1` is exercise 1.1 of JSC's course on data loading, which compares file formats by
-    /// whole epochs: fixed length or not, mapped or not, shuffled or not, cold and warm.
+    /// whole epochs: samples of equal or different length, read through a memory map or not,
+    /// shuffled or not, cold and warm.
     #[arg(long, value_name = "NAME", value_parser = ["jsc-1.1"], group = "start", hide_short_help = true)]
     pub(crate) preset: Option<String>,
     /// A minute or less: shuffled, warm, all threads, 100 MB

@@ -21,8 +21,8 @@ use crate::stop::Stop;
 ///
 /// Fetches what image.lock names (made first if it is missing), builds the program with cargo,
 /// assembles the image, checks that it will run (see `gular image check`), and writes
-/// NAME-HASH.sif. The name has a hash of the content because Pelican's caches key on names. What
-/// exists already is used again: if only the program changed, a build takes seconds.
+/// NAME-HASH.sif. The name has a hash of the content because Pelican's caches know a file only by
+/// its name. What exists already is used again: if only the program changed, a build takes seconds.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image build image.toml --format sif,oci --out images/")]
 pub(super) struct BuildArgs {

@@ -22,11 +22,11 @@ use crate::stop::Stop;
 /// Check whether an image will run where it should
 ///
 /// Looks for libraries that are missing or too old, GPUs without code in the CUDA libraries,
-/// drivers that are too old, what Apptainer and HTCondor expect inside, secrets and names that
-/// caches would mix up; with --replay also whether HTCondor's own lines for testing and starting a
-/// job work. The GPUs and the version of Apptainer are those of the recipe inside, unless options
-/// override them. Takes a .sif, an OCI layout or an OCI archive from any tool. Exit code 1: the
-/// image would fail.
+/// drivers that are too old, missing files that Apptainer and HTCondor expect, secrets, and a file
+/// name under which caches could keep an older image. With --replay it also tries the commands by
+/// which HTCondor tests an image and starts a job in it. The GPUs and the version of Apptainer are
+/// those of the recipe inside, unless options override them. Takes a .sif, an OCI layout or an OCI
+/// archive from any tool. Exit code 1: the image would fail.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image check train-0123456789abcdef.sif --gpus 8.0,9.0")]
 pub(super) struct CheckArgs {

@@ -19,10 +19,10 @@ use crate::stop::Stop;
 
 /// Resolve the packages of an image and write them to image.lock
 ///
-/// Resolves Debian packages (the archive's signature is checked), the wheels of torch
-/// with NVIDIA's libraries, and Python packages; writes names, versions, lengths, SHA-256 and URLs. Nothing large
-/// is fetched unless --vendor asks for it. If the image that the recipe begins with has another
-/// digest than in the lock before, both digests are shown.
+/// Resolves Debian packages (the archive's signature is checked), the wheels of torch with NVIDIA's
+/// libraries, and Python packages; writes names, versions, lengths, SHA-256 and URLs. Nothing large
+/// is fetched unless --vendor asks for it. If the digest of the recipe's base image differs from
+/// the one in the previous lock, both are shown.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image lock image.toml --vendor vendor/")]
 pub(super) struct LockArgs {

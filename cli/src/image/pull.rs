@@ -43,7 +43,8 @@ pub(super) struct PullArgs {
     pub(super) to: Option<PathBuf>,
     /// Which platform's image to take: linux/amd64 or linux/arm64 [default: linux/amd64]
     ///
-    /// Of an index of several images one is fetched. An image of another processor is refused.
+    /// If FROM has images for several platforms, only one is fetched. An image for another CPU is
+    /// refused.
     #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]
     pub(super) platform: Option<Platform>,
     /// Ranges fetched at a time [default: 4]

@@ -46,7 +46,7 @@ pub(super) struct PushArgs {
     pub(super) mount_from: Option<String>,
     /// Which platform's image to send: linux/amd64 or linux/arm64 [default: linux/amd64]
     ///
-    /// Of an index of several images one is sent.
+    /// If FROM has images for several platforms, only one is sent.
     #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]
     pub(super) platform: Option<Platform>,
     /// Send NVIDIA's libraries to a registry on another machine, under NVIDIA's terms

@@ -10,9 +10,12 @@ use crate::show;
 
 /// Expand Slurm's node list without scontrol
 ///
-/// In a container, for the place where ranks meet:
-/// MASTER_ADDR=$(gular job hosts --first "$SLURM_JOB_NODELIST"). JSC's names of the InfiniBand
-/// network have an `i` at their end: `--suffix i`.
+/// For containers, which have no scontrol. This sets the address of rank 0:
+///
+/// MASTER_ADDR=$(gular job hosts --first "$SLURM_JOB_NODELIST")
+///
+/// At JSC, a node's name in the InfiniBand network is its name with an `i` at the end: add
+/// `--suffix i`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular job hosts 'jwb[0021-0023,0045]'")]
 pub(super) struct HostsArgs {

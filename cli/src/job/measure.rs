@@ -16,10 +16,9 @@ use crate::{show, units};
 
 /// Run a command and suggest what its job should request
 ///
-/// The most memory at one moment, of the command and all that it starts, with shared memory
-/// counted once; memory of GPUs where there is nvidia-smi; disk of the files that it made or
-/// changed; its time.
-/// Run something short that is like the whole: two epochs, a hundred items.
+/// Measures the peak memory of the command and of all that it starts (shared memory counted once),
+/// the memory of GPUs if there is nvidia-smi, the size of the files that it made or changed, and
+/// its time. Run something short that is like the whole: two epochs, a hundred items.
 ///
 /// Memory is summed by the kernel in a cgroup where this user may make one, else from /proc; what
 /// the kernel can drop, such as cached files, is not in it. The exit code is the command's.

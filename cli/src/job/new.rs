@@ -18,14 +18,14 @@ use crate::units;
 
 /// Write a job's folder: submit file or batch script, wrapper, README
 ///
-/// DIR is made, with all that the batch system reads: nothing is submitted. Behind `--` is the
-/// command: `{data}` is where the data is, `{NAME}` a parameter of `--sweep`. Files of this folder
-/// that the command names are copied and travel with the job. Everything that the program writes
-/// to `output/` comes back.
+/// DIR is made, with all that the batch system reads; nothing is submitted. The command follows
+/// `--`: in it, `{data}` is where the data is, `{NAME}` a parameter of `--sweep`. Files in the
+/// current folder that the command names are copied and travel with the job. Everything that the
+/// program writes to `output/` comes back.
 ///
 /// With `--data`, HTCondor brings manifest, shards and indexes, and the program finds them in its
-/// own folder, `.`; where they are more than a job's disk, the job fetches them. On Slurm they
-/// are fetched once, before.
+/// own folder, `.`; if they are many or large (see `--fetch`), the job fetches them itself. On
+/// Slurm you fetch them once, before the job starts.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -38,7 +38,8 @@ pub(super) struct NewArgs {
     command: Vec<String>,
     /// ospool, chtc, jsc, slurm or generic (HTCondor) [default: generic]
     ///
-    /// Of the others, chtc is CHTC in Madison, jsc a machine in Jülich, slurm any with Slurm.
+    /// `ospool`: the OSPool. `chtc`: CHTC in Madison. `jsc`: a machine in Jülich, with Slurm.
+    /// `slurm`: any other machine with Slurm. `generic`: any other HTCondor pool.
     #[arg(long, value_enum, default_value_t = SiteArg::Generic, hide_default_value = true, hide_possible_values = true)]
     site: SiteArg,
     /// The container image: osdf:///….sif, docker://…, or a file
@@ -56,14 +57,18 @@ pub(super) struct NewArgs {
     /// The bundle: URL#blake3=…, as `gular publish` prints it, or a folder
     #[arg(long, value_name = "URL")]
     data: Option<String>,
-    /// Who fetches the data: `batch` (HTCondor) or `job` [default: job if large or on Slurm]
+    /// HTCondor: who fetches the data, `batch` or `job` [default: batch; job if large]
+    ///
+    /// Large: one job needs more than 2000 files, or more than 200 GiB of data and `--disk` together.
+    /// On Slurm you fetch the data yourself, before the job starts.
     #[arg(long, value_enum, value_name = "WHO", requires = "data", hide_short_help = true)]
     fetch: Option<FetchArg>,
-    /// The --sweep parameter that is the part's number, from 1; a job gets only its part's shards
+    /// The --sweep parameter that numbers the parts of the data, from 1: a job gets only its part
     ///
-    /// For `gular-train predict --part {part}/8` and the like: part 3 of 8 is the third eighth of
-    /// each split in stored order, give or take a batch (`--batch-size` of the command, or 32).
-    /// HTCondor brings each job the indexes of all shards and its own shards.
+    /// For `gular-train predict --part {part}/8` and the like. HTCondor brings each job the indexes
+    /// of all shards, but only the shards of its part: for part 3 of 8, those of the third eighth
+    /// of each split in stored order, and of up to one batch more on each side (`--batch-size` of
+    /// the command, or 32).
     #[arg(
         long,
         value_name = "NAME",
@@ -74,8 +79,8 @@ pub(super) struct NewArgs {
     shards_by: Option<String>,
     /// Another file or folder that travels with the job; may be repeated
     ///
-    /// A Python wheel is unpacked in the job, for its programs to import. Modules beside a Python
-    /// program that it imports travel without being named.
+    /// A Python wheel is unpacked in the job, where programs can import it. If a Python program
+    /// imports modules from its own folder, these travel too, without being named.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     input: Vec<PathBuf>,
     /// Say that your program saves to DIR and exits with 85 when told to stop

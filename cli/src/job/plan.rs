@@ -11,8 +11,8 @@ use crate::{show, units};
 
 /// Cut a large computation into jobs
 ///
-/// From the number of items and what one item needs: items per job, jobs, hours of GPUs and
-/// cores, bytes in and out, and whether many independent jobs are the right way at all.
+/// Computes from the number of items and what one item needs: items per job, jobs, hours of GPUs
+/// and cores, bytes in and out, and whether many independent jobs are the right way at all.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
