@@ -433,7 +433,7 @@ fn shells_and_man_know_every_verb() {
 #[test]
 fn the_reference_page_is_up_to_date() {
     let mut page = String::from(
-        "# Command line\n\nWhat `gular --help` and each verb's `--help` print. Every verb also has `--json` and `--quiet`, which are described once, under `gular`. `GULAR_BLESS=1 cargo xtask test -- --test cli reference` writes this page again.\n",
+        "# Command line\n\nWhat `gular --help` and each verb's `--help` print. Every verb also has `--json` and `--quiet`, which are described once, under `gular`. Two commands are hidden: `gular completions` and `gular man` write shell completions and manual pages ([install.md](install.md)). `GULAR_BLESS=1 cargo xtask test -- --test cli reference` writes this page again.\n",
     );
     add_help(&mut page, &[]);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/cli.md");
