@@ -120,7 +120,7 @@ fn fault(fault: &Fault) -> Finding {
             let folders = searched.join(" ");
             let message = format!("it needs `{library}`, which none of {folders} has");
             Finding::error("missing-library", by, message)
-                .hint("name the Debian package that has it in `base.packages`, beside `default` (packages.debian.org finds it), or the file in `app.files`")
+                .hint("add the Debian package that contains this library to `base.packages`, beside `default` (packages.debian.org finds it), or add the file to `app.files`")
         }
         Fault::Version { library, version, by, newest } => {
             let rule = if library == "libc.so.6" { "glibc" } else { "symbol-version" };

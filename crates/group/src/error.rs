@@ -71,7 +71,7 @@ pub enum Error {
         reason: String,
     },
     /// Some ranks never came.
-    #[error("these ranks of {world_size} did not reach rank 0 within {waited:?}: {ranks}")]
+    #[error("of {world_size} ranks, these did not reach rank 0 within {waited:?}: {ranks}")]
     Missing {
         /// Which ones, folded: `3, 7-15`.
         ranks: String,

@@ -57,7 +57,7 @@ impl Bottleneck {
             Self::Reading => "reading",
             Self::Checking => "checking digests",
             Self::Decoding => "decoding",
-            Self::Training => "the network",
+            Self::Training => "the model",
         }
     }
 }
@@ -150,7 +150,7 @@ impl Stats {
     pub fn bottleneck(&self) -> Option<&'static str> {
         Some(match self.waited_for()? {
             Bottleneck::Training => "the training itself: batches are ready when it asks for them",
-            Bottleneck::Reading => "reading: the storage is slower than the threads that read",
+            Bottleneck::Reading => "reading: the training waits for the storage",
             Bottleneck::Checking => "checking digests: each sample is hashed when it is first read",
             Bottleneck::Decoding => "decoding images: more cores or smaller images would help",
         })

@@ -122,7 +122,7 @@ fn a_log_says_how_far_it_is_and_what_is_waited_for() {
         let place = format!("epoch {}/3, step {}/6, loss ", i / 6 + 1, i % 6 + 1);
         assert!(line.starts_with(&place) && line.contains(" images/s, "), "{line}");
         assert_eq!(line.contains(" s left"), i < 17, "{line}");
-        let stages = ["reading", "checking digests", "decoding", "the network"];
+        let stages = ["reading", "checking digests", "decoding", "the model"];
         assert!(stages.iter().any(|s| line.ends_with(&format!("waiting for {s}"))), "{line}");
     }
     // A run that goes on counts from where it does.

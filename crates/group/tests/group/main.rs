@@ -154,7 +154,7 @@ fn a_stop_lets_others_come_and_ends_what_they_never_come_to() {
 fn ranks_that_never_come_are_named() {
     let job = Job { rendezvous_ms: 4000, ..job("meet", 4) };
     let ranks = [job.rank(1).start(), job.rank(0).start()];
-    assert_eq!(one_end(&ranks), "these ranks of 4 did not reach rank 0 within 4s: 2-3");
+    assert_eq!(one_end(&ranks), "of 4 ranks, these did not reach rank 0 within 4s: 2-3");
 }
 
 #[test]
