@@ -124,8 +124,8 @@ pub enum Inputs {
 pub struct TileOptions {
     /// Columns and rows of a tile.
     pub size: u32,
-    /// Columns and rows that neighbours share; more at the right and at the bottom, where tiles
-    /// end with the scene.
+    /// Columns and rows that neighbours share; more at the right and at the bottom, where the last
+    /// tile is moved back so that it ends at the scene's edge.
     pub overlap: u32,
     /// Tiles are left out when a smaller part of their pixels has a value in any band.
     pub min_valid: f64,

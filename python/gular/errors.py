@@ -54,7 +54,7 @@ class RankError(Error, ValueError):
 
 
 class EmptyBatchWarning(UserWarning):
-    """The last batch of each epoch of a training is empty on some ranks."""
+    """The last batch of each epoch of a training run is empty on some ranks."""
 
 
 class ForkError(Error, RuntimeError):

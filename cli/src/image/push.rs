@@ -166,7 +166,7 @@ fn words(pushed: &Pushed, seconds: f64) -> String {
         }
     }
     if *resumed > 0 {
-        parts.push(format!("{} from a run before", show::size(*resumed)));
+        parts.push(format!("{} from an earlier run", show::size(*resumed)));
     }
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     let pace = show::pace(*sent, seconds);

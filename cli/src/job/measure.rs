@@ -20,8 +20,9 @@ use crate::{show, units};
 /// the memory of GPUs if there is nvidia-smi, the size of the files that it made or changed, and
 /// its time. Run something short that is like the whole: two epochs, a hundred items.
 ///
-/// Memory is summed by the kernel in a cgroup where this user may make one, else from /proc; what
-/// the kernel can drop, such as cached files, is not in it. The exit code is the command's.
+/// The kernel sums the memory in a cgroup if this user may make one; otherwise it is read from
+/// /proc. Memory that the kernel can drop, such as cached files, is not counted. The exit code is
+/// the command's.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

@@ -231,7 +231,7 @@ fn text(report: &OciReport) -> String {
     }
     if report.bytes_resumed > 0 {
         let resumed = show::size(report.bytes_resumed);
-        text.push_str(&format!("{resumed} more had been sent by a run before\n"));
+        text.push_str(&format!("{resumed} more had been sent by an earlier run\n"));
     }
     text.push_str(&format!("{}\n", report.url));
     text

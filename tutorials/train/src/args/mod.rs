@@ -77,7 +77,7 @@ impl DataArgs {
 // Where it computes, and with whom.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
-    /// Threads that compute; part of what makes a training reproducible
+    /// Threads that compute; part of what makes a training run reproducible
     #[arg(long, default_value = "1", value_name = "N")]
     pub(crate) torch_threads: NonZeroUsize,
     /// Where to compute: `auto` takes a GPU if there is one that works, `cuda` insists on
