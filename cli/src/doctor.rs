@@ -102,7 +102,9 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
     if !quiet {
         let verdict = match (checkup.is_well(), checkup.is_readable()) {
             (true, _) => "every server answers; `gular verify` compares the bytes",
-            (false, true) => "it can be read, but something is wrong: see the lines above that begin with `do:`",
+            (false, true) => {
+                "it can be read, but something is wrong: see the lines above that begin with `do:`"
+            }
             (false, false) => "it cannot be read",
         };
         let _ = writeln!(text, "{}: {verdict}", checkup.asked);

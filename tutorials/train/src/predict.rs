@@ -23,9 +23,9 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
     let scorer = Scorer::new(&args.score, args.split.into_iter().collect())?;
     scorer.or_tell(|| {
         let (bundle, n_classes) = (&scorer.bundle, scorer.n_classes);
-        let names = scorer
-            .classes(args.other_classes)
-            .map_err(|error| anyhow!("{error}; to predict the classes of the weights anyway, give `--other-classes`"))?;
+        let names = scorer.classes(args.other_classes).map_err(|error| {
+            anyhow!("{error}; to predict the classes of the weights anyway, give `--other-classes`")
+        })?;
         // Of classes that are not the bundle's, labels would say nothing.
         let labels = bundle.manifest().has_labels()
             && names.as_ref().is_some_and(|names| *names == bundle.manifest().classes);
