@@ -333,7 +333,7 @@ impl Words<'_> {
         let (low, high) = (rates.clone().min_by(f64::total_cmp)?, rates.max_by(f64::total_cmp)?);
         (low >= SAME * SAME * high && low < high).then(|| {
             format!(
-                "A training would not notice: batches come at {} to {} samples/s from all of them, plain files among them where they were measured, because decoding takes the time.",
+                "A training run would not notice: batches come at {} to {} samples/s from all of them, plain files among them where they were measured, because decoding takes the time.",
                 grouped(low),
                 grouped(high)
             )
@@ -557,8 +557,8 @@ mod tests {
                 row(RowReader::Files, Payload::Encoded, RowKind::Load, plain),
             ]
         };
-        assert!(advice(&rows(9.0)).text.join("\n").contains("A training would not notice"));
-        assert!(!advice(&rows(5.0)).text.join("\n").contains("A training would not notice"));
+        assert!(advice(&rows(9.0)).text.join("\n").contains("A training run would not notice"));
+        assert!(!advice(&rows(5.0)).text.join("\n").contains("A training run would not notice"));
     }
 
     #[test]
