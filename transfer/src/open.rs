@@ -27,6 +27,8 @@ pub struct BundleOptions {
     pub tell: TellWaiting,
     /// For a URL, a file with the token to use, before all that the environment names.
     pub token_files: Vec<PathBuf>,
+    /// The most bytes per second from servers, all threads together.
+    pub limit_rate: Option<u64>,
 }
 
 /// An open bundle, and how it was fetched.
@@ -65,7 +67,9 @@ pub fn open_bundle(
     let token_files = options.token_files.clone();
     let cache = Cache::at(options.cache.as_deref(), env);
     let route_folder = Some(cache.route_folder());
-    let client = ClientOptions { token_files, route_folder, ..ClientOptions::new(env.clone()) };
+    let limit_rate = options.limit_rate;
+    let own = ClientOptions::new(env.clone());
+    let client = ClientOptions { token_files, route_folder, limit_rate, ..own };
     let client = Client::new(client)?;
     let mut fetch = FetchOptions {
         splits: options.splits.clone(),
