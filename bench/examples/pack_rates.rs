@@ -68,7 +68,7 @@ fn packed(source: &Path, work: &Path, plan: PlanOptions, jobs: usize) -> Result<
 }
 
 fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn median(values: &[f64]) -> f64 {
