@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use gular_containers::UnixTime;
 use gular_containers::blocks::BlockCache;
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::{Arch, Contents, Squash, write_image};
@@ -28,7 +29,7 @@ use gular_containers::singularity::{Description, describe};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const RECIPE: &str = "[image]\nname = \"folder\"\n";
-const TIME: u32 = 1_700_000_000;
+const TIME: UnixTime = UnixTime(1_700_000_000);
 const MOST_CACHED: u64 = 20 << 30;
 
 fn main() -> Result<()> {

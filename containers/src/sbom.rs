@@ -15,8 +15,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::rfc3339;
-use crate::{Error, OciDigest, Package, Result, Sha256};
+use crate::{Error, OciDigest, Package, Result, Sha256, UnixTime};
 
 /// What is in an image.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +23,7 @@ pub struct Sbom<'a> {
     /// The image's name.
     pub name: &'a str,
     /// Seconds since 1970.
-    pub time: u64,
+    pub time: UnixTime,
     /// Who made it: `gular-0.1.0`.
     pub tool: &'a str,
     /// Debian packages.
@@ -321,7 +320,7 @@ impl Document {
             "SPDXID": "SPDXRef-DOCUMENT",
             "name": of.name,
             "creationInfo": {
-                "created": rfc3339::format(of.time),
+                "created": of.time.rfc3339(),
                 "creators": [format!("Tool: {}", of.tool)],
             },
             "packages": self.packages,

@@ -13,7 +13,7 @@ use crate::recipe::{Recipe, Target};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
 use crate::sif::{Arch, ObjectKind, Sif, Squash};
 use crate::store::{Limits, Store};
-use crate::{Error, ImageDigest, OciDigest, Result};
+use crate::{Error, ImageDigest, OciDigest, Result, UnixTime};
 
 /// Longest script, list of labels or of contents that is read.
 const MAX_TEXT: u64 = 16 << 20;
@@ -32,8 +32,8 @@ pub struct StoredImage {
     pub bytes: u64,
     /// The digest that identifies the image.
     pub digest: Option<ImageDigest>,
-    /// Seconds since 1970.
-    pub created: Option<i64>,
+    /// When it was made.
+    pub created: Option<UnixTime>,
     /// All its files.
     pub tree: Rootfs,
     /// What it starts by itself.

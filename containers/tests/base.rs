@@ -17,7 +17,7 @@ use gular_containers::registry::{Pushing, Reference, Registries, Registry, push_
 use gular_containers::rootfs::{Node, What};
 use gular_containers::sif::Arch;
 use gular_containers::store::{Limits, Store};
-use gular_containers::{Error, OciDigest, StoredImage};
+use gular_containers::{Error, OciDigest, StoredImage, UnixTime};
 use gular_files::Env;
 use tar::EntryType::Regular;
 
@@ -98,8 +98,11 @@ impl Case {
     }
 
     fn options(&self, cache: &str, out: &str) -> BuildOptions<'static> {
-        let mut options =
-            BuildOptions::new(&self.at("image.toml"), Cache::new(&self.at(cache)), Sources::new(0));
+        let mut options = BuildOptions::new(
+            &self.at("image.toml"),
+            Cache::new(&self.at(cache)),
+            Sources::new(UnixTime::default()),
+        );
         options.out = self.at(out);
         options.formats = vec![Format::Oci, Format::Sif];
         // It has no C library.
@@ -114,7 +117,7 @@ impl Case {
     fn lock(&self, vendor: Option<PathBuf>) -> Result<Locked, Error> {
         let options = LockOptions {
             recipe: self.at("image.toml"),
-            sources: Sources::new(0),
+            sources: Sources::new(UnixTime::default()),
             vendor,
             cache: Cache::new(&self.at("cache-lock")),
             offline: false,

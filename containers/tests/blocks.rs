@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use gular_containers::Error;
 use gular_containers::blocks::BlockCache;
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::{Arch, Contents, Squash, Written, write_image};
+use gular_containers::{Error, UnixTime};
 use tempfile::TempDir;
 
 /// Room for what these tests keep.
@@ -106,7 +106,7 @@ impl Build<'_> {
     fn contents(&self) -> Contents<'_> {
         Contents {
             arch: Arch::Amd64,
-            time: 1_700_000_000,
+            time: UnixTime(1_700_000_000),
             recipe: "",
             metadata: "{}",
             sbom: None,

@@ -11,7 +11,7 @@ use gular_containers::oci::Layout;
 use gular_containers::registry::{nvidia_of_image, nvidia_of_sif};
 use gular_containers::sif::Arch;
 use gular_containers::store::Limits;
-use gular_containers::{Error, StoredImage};
+use gular_containers::{Error, StoredImage, UnixTime};
 use serde_json::{Value, json};
 use tar::EntryType;
 
@@ -126,7 +126,7 @@ fn a_docker_archive_becomes_a_sif_that_starts_what_it_did() {
     assert_eq!(name, format!("tool-{}.sif", &output.digest.hex()[..16]));
     let store = Cache::new(&place.at("cache")).store();
     let image = StoredImage::open(&output.path, &store, &Limits::default()).unwrap();
-    assert_eq!(image.created, Some(1_783_764_997));
+    assert_eq!(image.created, Some(UnixTime(1_783_764_997)));
     assert_eq!((&*image.env["PATH"], &*image.env["A"]), ("/bin", "b=c"));
     assert_eq!(image.labels["l"], "m");
     let digest = converted.source.to_string();

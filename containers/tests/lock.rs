@@ -10,12 +10,12 @@ use crate::support::{Shelf, sha256};
 use gular_containers::fetch::{Archives, Told};
 use gular_containers::lock::{ImageLock, Sources, resolve, vendor};
 use gular_containers::recipe::Recipe;
-use gular_containers::{Error, Package};
+use gular_containers::{Error, Package, UnixTime};
 use zip::CompressionMethod;
 use zip::write::SimpleFileOptions;
 
 /// 2026-07-13.
-const NOW: u64 = 1_783_900_800;
+const NOW: UnixTime = UnixTime(1_783_900_800);
 const DEBIAN: &str = "https://deb.debian.org/debian";
 const SECURITY: &str = "https://deb.debian.org/debian-security";
 const INDEX: &str = "https://pypi.org/simple";
@@ -73,7 +73,7 @@ fn the_newest_of_three_suites_is_locked_with_addresses_that_stay() {
     let shown: Vec<_> =
         found.debs.iter().map(|deb| format!("{} {}", deb.name, deb.version)).collect();
     assert_eq!(shown, ["base-files 12.4+deb12u1", "bash 5.2.15-2", "libc6 2.36-9+deb12u9"]);
-    assert_eq!(found.time, 1_783_815_161, "of the security suite, the newest");
+    assert_eq!(found.time, UnixTime(1_783_815_161), "of the security suite, the newest");
     let pool = "pool/updates/main/g/glibc/libc6_2.36-9+deb12u9_amd64.deb";
     assert_eq!(
         found.debs[2].urls,
@@ -157,7 +157,7 @@ fn lists_of_another_suite_or_time_are_refused() {
         ),
         "{error}"
     );
-    let (error, hint) = refused(|_, sources| sources.now = 1_784_419_961);
+    let (error, hint) = refused(|_, sources| sources.now = UnixTime(1_784_419_961));
     assert!(
         error.contains("it is out of date: it was valid until Sun, 19 Jul 2026 00:12:41 GMT"),
         "{error}"

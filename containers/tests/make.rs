@@ -9,11 +9,11 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{Shelf, sha256};
-use gular_containers::Error;
 use gular_containers::lock::Sources;
 use gular_containers::make::{
     BuildOptions, Built, Cache, Format, LockOptions, Note, Relocked, Step, Watch, build, lock,
 };
+use gular_containers::{Error, UnixTime};
 
 const INDEX: &str = "https://pypi.org/simple";
 const WHEEL: &str = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl";
@@ -67,7 +67,8 @@ impl Case {
 
     fn options(&self) -> BuildOptions<'static> {
         let cache = Cache::new(&self.at("cache"));
-        let mut options = BuildOptions::new(&self.at("image.toml"), cache, Sources::new(0));
+        let mut options =
+            BuildOptions::new(&self.at("image.toml"), cache, Sources::new(UnixTime::default()));
         options.out = self.at("out");
         options
     }
@@ -220,7 +221,7 @@ fn a_lock_says_what_changed_and_is_written_once() {
     let case = Case::new();
     let options = LockOptions {
         recipe: case.at("image.toml"),
-        sources: Sources::new(0),
+        sources: Sources::new(UnixTime::default()),
         vendor: Some(case.at("vendor")),
         cache: Cache::new(&case.at("cache")),
         offline: false,

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use gular_containers::oci::{Compressor, Config, LayerCache, write_archive, write_layout};
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::Arch;
-use gular_containers::{Error, OciDigest};
+use gular_containers::{Error, OciDigest, UnixTime};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -41,7 +41,7 @@ fn write(
     let config = Config {
         tag: "v1",
         arch: Arch::Amd64,
-        time: 1_700_000_000,
+        time: UnixTime(1_700_000_000),
         command: &["/opt/app".to_owned()],
         env: &env,
         labels: &BTreeMap::new(),
@@ -91,7 +91,7 @@ fn documents_keep_their_bytes_whatever_the_order_of_labels() {
     let config = Config {
         tag: "v1",
         arch: Arch::Arm64,
-        time: 1_700_000_000,
+        time: UnixTime(1_700_000_000),
         command: &[],
         env: &BTreeMap::from([("B".to_owned(), "=".to_owned()), ("A".to_owned(), "1".to_owned())]),
         labels: &names.map(|name| (name.to_owned(), "\"".to_owned())).into(),
@@ -246,7 +246,7 @@ fn cached(to: &Path, dir: &Path, limit: u64, cancel: &AtomicBool) -> Result<Vec<
     let config = Config {
         tag: "v1",
         arch: Arch::Amd64,
-        time: 1,
+        time: UnixTime(1),
         command: &[],
         env: &BTreeMap::new(),
         labels: &BTreeMap::new(),

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::Error;
 use gular_containers::oci::{Compressor, Config, Layout, Parts, write_archive, write_layout};
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::Arch;
 use gular_containers::store::{Limits, Store};
+use gular_containers::{Error, UnixTime};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
@@ -160,7 +160,7 @@ fn what_we_write_comes_back_layer_by_layer() {
         let config = Config {
             tag: "v1",
             arch: Arch::Amd64,
-            time: 1_700_000_000,
+            time: UnixTime(1_700_000_000),
             command: &["/opt/app/bin/train".to_owned()],
             env: &env,
             labels: &env,

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gular_containers::Error;
 use gular_containers::debian::Keyring;
+use gular_containers::{Error, UnixTime};
 
 /// 2026-07-02 12:00.
-const NOW: u64 = 1_782_993_600;
+const NOW: i64 = 1_782_993_600;
 const TEXT: &str =
     "Origin: Test\r\nSuite: test\r\n- dashed\r\n\r\n-----BEGIN PGP SIGNATURE-----\r\nlast";
 
@@ -21,14 +21,14 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(data(name)).unwrap()
 }
 
-fn verify(keys: &[u8], document: &[u8], now: u64) -> Result<String, Error> {
+fn verify(keys: &[u8], document: &[u8], now: i64) -> Result<String, Error> {
     let mut keyring = Keyring::default();
     keyring.add(keys, "keys")?;
-    keyring.verify(document, now, "document")
+    keyring.verify(document, UnixTime(now), "document")
 }
 
 /// `Err` with a part of what is said.
-fn check(keys: &str, document: &str, now: u64, expected: Result<(), &str>) {
+fn check(keys: &str, document: &str, now: i64, expected: Result<(), &str>) {
     let found = verify(&read(keys), &read(document), now);
     match expected {
         Ok(()) => assert_eq!(found.unwrap(), TEXT, "{document} by {keys}"),

@@ -12,7 +12,7 @@ use gular_containers::make::{BuildOptions, Built, Cache, Format, build};
 use gular_containers::recipe::Recipe;
 use gular_containers::rootfs::{RootPath, Source, What};
 use gular_containers::store::{Limits, Store};
-use gular_containers::{Error, OciDigest, Package, StoredImage};
+use gular_containers::{Error, OciDigest, Package, StoredImage, UnixTime};
 use zip::write::SimpleFileOptions;
 
 /// Members of a wheel: name, bytes.
@@ -150,7 +150,7 @@ impl Case {
         });
         let read = Recipe::parse(&recipe, "image.toml").unwrap();
         let mut lock = ImageLock {
-            time: 1_783_764_997,
+            time: UnixTime(1_783_764_997),
             recipe: recipe_digest(&read),
             platform: read.image.platform,
             debian: None,
@@ -172,8 +172,11 @@ impl Case {
 
     fn build(&self, out: &str, cache: &str, formats: &[Format]) -> Result<Built, Error> {
         let at = |name: &str| self.dir.path().join(name);
-        let mut options =
-            BuildOptions::new(&at("image.toml"), Cache::new(&at(cache)), Sources::new(0));
+        let mut options = BuildOptions::new(
+            &at("image.toml"),
+            Cache::new(&at(cache)),
+            Sources::new(UnixTime::default()),
+        );
         options.out = at(out);
         options.formats = formats.to_vec();
         // It has no shell.

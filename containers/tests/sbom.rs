@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gular_containers::sbom::{Crate, Program, Sbom, crates, spdx};
-use gular_containers::{Package, Sha256};
+use gular_containers::{Package, Sha256, UnixTime};
 use serde_json::Value;
 
 const LOCK: &str = r#"
@@ -78,7 +78,7 @@ fn wheel(name: &str, license: Option<&str>) -> Package {
     }
 }
 
-fn document(time: u64) -> Value {
+fn document(time: i64) -> Value {
     let debs = [
         deb("libstdc++6", "12.2.0-14+deb12u1"),
         deb("libstdc--6", "12.2.0-14-deb12u1"),
@@ -96,7 +96,7 @@ fn document(time: u64) -> Value {
     let crates = crates(LOCK, Some("train")).unwrap();
     let sbom = Sbom {
         name: "train",
-        time,
+        time: UnixTime(time),
         tool: "gular-0.1.0",
         debs: &debs,
         wheels: &wheels.iter().collect::<Vec<_>>(),

@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use backhand::{FilesystemReader, InnerNode};
-use gular_containers::Error;
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::{
     Arch, Contents, ObjectKind, Settings, Sif, Squash, Writer, write_image,
 };
 use gular_containers::singularity::{Description, describe};
+use gular_containers::{Error, UnixTime};
 
 const ROOT: [u8; 5000] = [7; 5000];
 
 fn write(path: &Path, head: &[u8]) {
-    let settings = Settings { arch: Arch::Amd64, time: 1_700_000_000 };
+    let settings = Settings { arch: Arch::Amd64, time: UnixTime(1_700_000_000) };
     let mut writer = Writer::new(File::create(path).unwrap(), settings).unwrap();
     writer.add(ObjectKind::Deffile, "deffile", b"bootstrap: scratch\n").unwrap();
     writer.add(ObjectKind::Json, "oci-config.json", b"{}").unwrap();
@@ -36,7 +36,7 @@ fn objects_come_back() {
     let path = dir.path().join("a.sif");
     write(&path, b"head");
     let sif = Sif::open(&path).unwrap();
-    assert_eq!((sif.arch, sif.created), (Some(Arch::Amd64), 1_700_000_000));
+    assert_eq!((sif.arch, sif.created), (Some(Arch::Amd64), UnixTime(1_700_000_000)));
     let [deffile, json, root] = &sif.descriptors[..] else { panic!("{:?}", sif.descriptors) };
     assert_eq!((deffile.kind, deffile.name.as_str()), (ObjectKind::Deffile, "deffile"));
     assert_eq!(sif.bytes(deffile).unwrap(), b"bootstrap: scratch\n");
@@ -62,7 +62,7 @@ fn the_same_objects_give_the_same_file_and_others_another_uuid() {
 #[test]
 fn too_much_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = Settings { arch: Arch::Arm64, time: 0 };
+    let settings = Settings { arch: Arch::Arm64, time: UnixTime(0) };
     let mut writer =
         Writer::new(File::create(dir.path().join("a.sif")).unwrap(), settings).unwrap();
     assert!(writer.add(ObjectKind::Json, &"n".repeat(128), b"").is_err());
@@ -121,7 +121,7 @@ fn image(to: &Path, squash: Squash, threads: usize) -> Result<(), Error> {
     let metadata = describe(&mut tree, &description).unwrap();
     let contents = Contents {
         arch: Arch::Amd64,
-        time: 1_700_000_000,
+        time: UnixTime(1_700_000_000),
         recipe: "[image]\n",
         metadata: &metadata,
         sbom: Some("{}"),

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::Error;
 use gular_containers::registry::nvidia_of_sif;
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::{
@@ -16,6 +15,7 @@ use gular_containers::sif::{
 };
 use gular_containers::singularity::{Description, describe};
 use gular_containers::store::{Limits, Store};
+use gular_containers::{Error, UnixTime};
 use gular_squashfs::write::{self as squashfs, Compression, Meta, Node, Options, Tree, Zeros};
 
 fn path(text: &str) -> RootPath {
@@ -48,7 +48,7 @@ fn write(to: &Path, squash: Squash) -> Rootfs {
     let (tree, metadata) = tree();
     let contents = Contents {
         arch: Arch::Amd64,
-        time: 1_700_000_000,
+        time: UnixTime(1_700_000_000),
         recipe: "[image]\n",
         metadata: &metadata,
         sbom: None,
@@ -101,7 +101,7 @@ fn what_was_written_comes_back_and_is_unpacked_once() {
 
 /// A SIF around any SquashFS.
 fn around(to: &Path, image: &[u8]) -> Sif {
-    let settings = Settings { arch: Arch::Amd64, time: 0 };
+    let settings = Settings { arch: Arch::Amd64, time: UnixTime(0) };
     let mut writer = Writer::new(File::create(to).unwrap(), settings).unwrap();
     writer.start(ObjectKind::RootPartition(Arch::Amd64), "root").unwrap();
     writer.write_all(image).unwrap();

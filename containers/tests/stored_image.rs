@@ -5,13 +5,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::StoredImage;
 use gular_containers::check::{About, CheckReport, Form, Severity, check};
 use gular_containers::recipe::{Runtime, Target};
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::{Arch, Contents, Squash, write_image};
 use gular_containers::singularity::{Description, describe};
 use gular_containers::store::{Limits, Store};
+use gular_containers::{StoredImage, UnixTime};
 
 fn path(text: &str) -> RootPath {
     RootPath::new(text).unwrap()
@@ -43,7 +43,7 @@ impl Case {
         let metadata = describe(&mut tree, &of).unwrap();
         let contents = Contents {
             arch: Arch::Amd64,
-            time: 1_700_000_000,
+            time: UnixTime(1_700_000_000),
             recipe,
             metadata: &metadata,
             sbom: None,

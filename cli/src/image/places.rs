@@ -1,7 +1,7 @@
 //! Where packages come from, and where things are kept.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use clap::Args;
 use gular_containers::lock::Sources;
@@ -117,14 +117,13 @@ impl PlaceArgs {
 impl SourceArgs {
     /// Who is asked, now.
     pub(super) fn sources(&self) -> Sources {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Sources {
             debian: self.mirror.clone(),
             debian_security: self.security.clone(),
             keyrings: self.keyring.clone(),
             index: self.index.clone(),
             uv: on_path("uv"),
-            now,
+            now: SystemTime::now().into(),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::sbom::{Sbom, spdx};
 use crate::sif::{Arch, Contents};
 use crate::singularity::{self, Description, ENVIRONMENT, is_variable};
 use crate::store::{LeftOut, Limits};
-use crate::{OciDigest, Result, rfc3339};
+use crate::{OciDigest, Result, UnixTime};
 
 /// Longest definition file that is kept.
 const MAX_RECIPE: u64 = 1 << 20;
@@ -110,7 +110,7 @@ pub fn convert(options: &Conversion, watch: &dyn Watch) -> Result<Converted> {
 /// What goes into the SIF beside the files.
 struct Inside {
     arch: Arch,
-    time: u64,
+    time: UnixTime,
     recipe: String,
     metadata: String,
     sbom: String,
@@ -119,7 +119,7 @@ struct Inside {
 impl Inside {
     /// Describes the image in its own tree.
     fn of(options: &Conversion, image: &OciImage, tree: &mut Rootfs) -> Result<Self> {
-        let time = image.created.as_deref().and_then(rfc3339::parse).unwrap_or(0);
+        let time = image.created.as_deref().and_then(UnixTime::parse_rfc3339).unwrap_or_default();
         let recipe = match text(tree, ".singularity.d/Singularity", MAX_RECIPE)? {
             Some(recipe) => recipe,
             None => options.definition(image.digest),
@@ -192,7 +192,7 @@ fn write(
     let told = |done: u64| watch.progress(Step::Write, done, total);
     let contents = Contents {
         arch: inside.arch,
-        time: u32::try_from(inside.time).unwrap_or(u32::MAX),
+        time: inside.time,
         recipe: &inside.recipe,
         metadata: &inside.metadata,
         sbom: Some(&inside.sbom),

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::release::shown;
 use crate::openpgp::{Cleartext, Signer, signatures, signers};
-use crate::{Error, Result};
+use crate::{Error, Result, UnixTime};
 
 /// Debian's own keys, `keys/README.md`.
 const DEBIAN: [(&str, &str); 6] = [
@@ -67,13 +67,12 @@ impl Keyring {
     }
 
     /// Returns the signed text, if one of these keys signed it and none of their signatures is bad.
-    /// What stands around the signed text is not in it. `now` is seconds since 1970, `url` names
-    /// the document in errors.
+    /// What stands around the signed text is not in it. `url` names the document in errors.
     ///
     /// # Errors
     /// [`Error::Release`] for a text that is not whole, or a bad signature;
     /// [`Error::Untrusted`] without one that counts.
-    pub fn verify(&self, document: &[u8], now: u64, url: &str) -> Result<String> {
+    pub fn verify(&self, document: &[u8], now: UnixTime, url: &str) -> Result<String> {
         let refuse = |reason: String, hint: &str| {
             let hint = Some(hint.to_owned());
             Err(Error::Release { url: url.to_owned(), reason, hint })
@@ -99,7 +98,7 @@ impl Keyring {
             let copies = self.signers.iter().filter(|signer| signer.made(signature));
             let checked = copies.map(|signer| (signer, signer.check(signature, &text)));
             let (sound, bad): (Vec<_>, Vec<_>) = checked.partition(|(_, checked)| checked.is_ok());
-            let last = |signer: &&Signer| signer.expires.unwrap_or(u64::MAX);
+            let last = |signer: &&Signer| signer.expires.unwrap_or(UnixTime(i64::MAX));
             let Some(signer) = sound.into_iter().map(|(signer, _)| signer).max_by_key(last) else {
                 if let Some((Signer { name, .. }, Err(reason))) = bad.into_iter().next() {
                     return refuse(format!("the signature of {name} is bad: {reason}"), again);
@@ -155,8 +154,8 @@ mod tests {
         let document = include_bytes!("../../tests/data/openpgp/subkey.asc");
         let mut keyring = Keyring::default();
         keyring.add(keys, "old").unwrap();
-        keyring.signers.iter_mut().for_each(|signer| signer.expires = Some(1));
-        let now = 1_782_993_600;
+        keyring.signers.iter_mut().for_each(|signer| signer.expires = Some(UnixTime(1)));
+        let now = UnixTime(1_782_993_600);
         let error = keyring.verify(document, now, "document").unwrap_err();
         assert!(error.to_string().contains("no longer valid"), "{error}");
         keyring.add(keys, "prolonged").unwrap();

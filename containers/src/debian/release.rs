@@ -7,14 +7,14 @@
 //! ```
 
 use std::io::Read;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use liblzma::read::XzDecoder;
 use liblzma::stream::Stream;
 
 use super::{Archive, Keyring, paragraphs};
 use crate::fetch::{Fault, Transport};
-use crate::{Error, Result, Sha256};
+use crate::{Error, Result, Sha256, UnixTime};
 
 /// Debian's largest is 220 KB.
 const MAX_RELEASE: u64 = 8 << 20;
@@ -36,8 +36,8 @@ pub struct Release {
     pub root: String,
     /// `Debian`, for Debian's own archive.
     pub origin: Option<String>,
-    /// When it was made, seconds since 1970.
-    pub date: u64,
+    /// When it was made.
+    pub date: UnixTime,
     /// Whether files are there under their digests too.
     by_hash: bool,
     suite: String,
@@ -47,8 +47,7 @@ pub struct Release {
 
 impl Release {
     /// Fetches `InRelease` of a suite of the archive at `root`, and checks who signed
-    /// it, whether it is what was asked for, and whether it is still valid at `now`
-    /// (seconds since 1970).
+    /// it, whether it is what was asked for, and whether it is still valid at `now`.
     ///
     /// # Errors
     /// [`Error::Release`], [`Error::Fetch`].
@@ -56,7 +55,7 @@ impl Release {
         root: &str,
         suite: &str,
         keyring: &Keyring,
-        now: u64,
+        now: UnixTime,
         transport: &dyn Transport,
     ) -> Result<Self> {
         let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b);
@@ -180,15 +179,15 @@ fn unpack(compressed: &[u8], url: &str) -> Result<String> {
     Ok(text)
 }
 
-/// A date of the first paragraph, in seconds since 1970.
-fn field_date(text: &str, field: &str, url: &str) -> Result<Option<u64>> {
+/// A date of the first paragraph.
+fn field_date(text: &str, field: &str, url: &str) -> Result<Option<UnixTime>> {
     let fields = paragraphs(text).next().unwrap_or_default();
     let Some(value) = fields.get(field) else { return Ok(None) };
     // `Sat, 11 Jul 2026 10:16:37 UTC`: HTTP's form, but for the zone's name.
     let date = value.strip_suffix("UTC").map(|rest| format!("{rest}GMT"));
     let date = httpdate::parse_http_date(date.as_deref().unwrap_or(value)).ok();
-    match date.and_then(|date| date.duration_since(UNIX_EPOCH).ok()) {
-        Some(since) => Ok(Some(since.as_secs())),
+    match date {
+        Some(date) => Ok(Some(date.into())),
         None => {
             let reason = format!("`{field}: {value}` is not a date");
             Err(Error::Release { url: url.to_owned(), reason, hint: None })
@@ -197,9 +196,8 @@ fn field_date(text: &str, field: &str, url: &str) -> Result<Option<u64>> {
 }
 
 /// A time as Release files write it.
-pub(super) fn shown(seconds: u64) -> String {
-    let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
-    time.map_or_else(|| seconds.to_string(), httpdate::fmt_http_date)
+pub(super) fn shown(time: UnixTime) -> String {
+    system_time(time).map_or_else(|| time.0.to_string(), httpdate::fmt_http_date)
 }
 
 /// From the date of the newest Release file the name under which snapshot.debian.org
@@ -211,8 +209,8 @@ pub(super) fn shown(seconds: u64) -> String {
 /// day after a newer version took its place. So a day after the date (with no Release
 /// file asked for being older than the lock) some copy has it, and none of those in
 /// question lacks it.
-pub(crate) fn snapshot(date: u64) -> Option<String> {
-    let time = UNIX_EPOCH.checked_add(Duration::from_secs(date.checked_add(24 * 3600)?))?;
+pub(crate) fn snapshot(date: UnixTime) -> Option<String> {
+    let time = system_time(UnixTime(date.0.checked_add(24 * 3600)?))?;
     // `Sun, 12 Jul 2026 10:16:37 GMT`
     let text = httpdate::fmt_http_date(time);
     let mut parts = text.split([' ', ':']).skip(1);
@@ -222,6 +220,11 @@ pub(crate) fn snapshot(date: u64) -> Option<String> {
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = months.iter().position(|name| *name == month)? + 1;
     Some(format!("{year}{month:02}{day}T{hour}{minute}{second}Z"))
+}
+
+/// `None` before 1970.
+fn system_time(time: UnixTime) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(time.0).ok()?))
 }
 
 fn nearest(suite: &str) -> Option<String> {

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::recipe::{OciBase, Platform, Recipe};
-use crate::{Error, OciDigest, Package, Result, Sha256, python};
+use crate::{Error, OciDigest, Package, Result, Sha256, UnixTime, python};
 
 /// The contents of `image.lock`, which say what an image is made of: from `image.lock`, or just
 /// found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageLock {
-    /// Seconds since 1970: the time of every file in the image, and of the image.
-    pub time: u64,
+    /// The time of every file in the image, and of the image.
+    pub time: UnixTime,
     /// Digest of what the recipe said that this depends on: [`recipe_digest`].
     pub recipe: OciDigest,
     /// What it was resolved for.

@@ -3,22 +3,20 @@
 use std::path::Path;
 
 use super::document::Oci;
-use crate::Result;
 use crate::fetch::Transport;
 use crate::oci::Layout;
 use crate::recipe::OciBase;
 use crate::registry;
-use crate::rfc3339;
 use crate::sif::Arch;
+use crate::{Result, UnixTime};
 
-/// The image of a recipe in `dir`, and when its configuration says that it was made, in
-/// seconds since 1970.
+/// The image of a recipe in `dir`, and when its configuration says that it was made.
 pub(super) fn digest(
     dir: &Path,
     base: &OciBase,
     arch: Arch,
     transport: &dyn Transport,
-) -> Result<(Oci, Option<u64>)> {
+) -> Result<(Oci, Option<UnixTime>)> {
     let (digest, created) = match base {
         OciBase::Path(path) => {
             let image = Layout::open(&dir.join(path))?.image(None, arch)?;
@@ -26,7 +24,7 @@ pub(super) fn digest(
         }
         OciBase::Registry(reference) => registry::look_up(reference, arch, transport)?,
     };
-    let created = created.as_deref().and_then(rfc3339::parse);
+    let created = created.as_deref().and_then(UnixTime::parse_rfc3339);
     Ok((Oci { path: base.clone(), digest }, created))
 }
 
@@ -65,7 +63,7 @@ mod tests {
         }
     }
 
-    fn digest_of(dir: &Path, path: &str, arch: Arch) -> Result<(Oci, Option<u64>)> {
+    fn digest_of(dir: &Path, path: &str, arch: Arch) -> Result<(Oci, Option<UnixTime>)> {
         digest(dir, &OciBase::Path(path.into()), arch, &Nowhere)
     }
 
@@ -120,7 +118,7 @@ mod tests {
                 found,
                 Oci { path: OciBase::Path(path.into()), digest: amd.parse().unwrap() }
             );
-            assert_eq!(created, Some(1_783_764_997));
+            assert_eq!(created, Some(UnixTime(1_783_764_997)));
             let (found, created) = digest_of(dir.path(), path, Arch::Arm64).unwrap();
             assert_eq!((found.digest.to_string(), created), (arm.clone(), None));
         }

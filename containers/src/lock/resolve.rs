@@ -10,7 +10,7 @@ use crate::fetch::Transport;
 use crate::python::{self, DEBIAN_PACKAGE, Interpreter};
 use crate::recipe::Recipe;
 use crate::wheel;
-use crate::{Error, Package, Result, package};
+use crate::{Error, Package, Result, UnixTime, package};
 
 /// The release taken when a recipe names none: glibc 2.36, which is enough for the
 /// libraries that `--nv` brings from a host, and old enough to be well known.
@@ -35,13 +35,13 @@ pub struct Sources {
     pub index: String,
     /// The program `uv`, which finds versions where requirements have none.
     pub uv: Option<PathBuf>,
-    /// Seconds since 1970 now: a Release file that is no longer valid is refused.
-    pub now: u64,
+    /// The time now: a Release file that is no longer valid is refused.
+    pub now: UnixTime,
 }
 
 impl Sources {
     /// The public package sources.
-    pub fn new(now: u64) -> Self {
+    pub fn new(now: UnixTime) -> Self {
         Self {
             debian: "https://deb.debian.org/debian".to_owned(),
             debian_security: "https://deb.debian.org/debian-security".to_owned(),
@@ -69,7 +69,7 @@ pub fn resolve(
 ) -> Result<ImageLock> {
     let platform = recipe.image.platform;
     let mut lock = ImageLock {
-        time: 0,
+        time: UnixTime::default(),
         recipe: recipe_digest(recipe),
         platform,
         debian: None,
@@ -81,7 +81,7 @@ pub fn resolve(
     if let Some(base) = &recipe.base.oci {
         progress(&base.to_string());
         let (oci, created) = oci::digest(dir, base, platform.0, transport)?;
-        lock.time = created.unwrap_or(0);
+        lock.time = created.unwrap_or_default();
         lock.oci = Some(oci);
     } else if !recipe.base.scratch {
         debian_base(recipe, sources, transport, progress, &mut lock)?;
@@ -166,7 +166,7 @@ fn debian_base(
         wanted.push(DEBIAN_PACKAGE.to_owned());
     }
     let packages = debian::resolve(&archive, &wanted)?;
-    let newest = releases.iter().map(|release| release.date).max().unwrap_or(0);
+    let newest = releases.iter().map(|release| release.date).max().unwrap_or_default();
     let snapshot = snapshot(newest).unwrap_or_default();
     let official = releases.iter().all(|release| release.origin.as_deref() == Some(DEBIAN));
     let snapshot = if official { snapshot } else { String::new() };

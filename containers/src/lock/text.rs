@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::document::{Debian, ImageLock, LockedPython, Oci};
 use crate::package::file_name;
 use crate::recipe::Platform;
-use crate::{Error, OciDigest, Package, Result};
+use crate::{Error, OciDigest, Package, Result, UnixTime};
 
 /// Of the format.
 const VERSION: u32 = 1;
@@ -96,8 +96,12 @@ impl ImageLock {
         let platform = Platform::parse(&read.platform);
         let platform =
             platform.map_err(|reason| wrong(text.find("platform").unwrap_or(0), reason))?;
+        let time = i64::try_from(read.time).map_err(|_| {
+            let reason = format!("time {} is not a time", read.time);
+            wrong(text.find("time").unwrap_or(0), reason)
+        })?;
         let mut lock = Self {
-            time: read.time,
+            time: UnixTime(time),
             recipe: read.recipe,
             platform,
             debian: read.debian,
@@ -119,7 +123,7 @@ impl ImageLock {
         sorted.sort();
         let text = Text {
             version: VERSION,
-            time: self.time,
+            time: self.time.clamped_to_u64(),
             recipe: self.recipe,
             platform: self.platform.to_string(),
             debian: self.debian.clone(),
@@ -142,9 +146,6 @@ impl ImageLock {
 
     /// Where to look, and what is wrong there.
     fn sound(&self) -> std::result::Result<(), (String, String)> {
-        if i64::try_from(self.time).is_err() {
-            return Err(("time".to_owned(), format!("time {} is not a time", self.time)));
-        }
         let mut names = BTreeSet::new();
         let mut files = BTreeSet::new();
         let debs = self.debs.iter().map(|deb| ("deb", deb));
@@ -214,7 +215,7 @@ mod tests {
             license: None,
         };
         ImageLock {
-            time: 1_783_764_997,
+            time: UnixTime(1_783_764_997),
             recipe: sha256.into(),
             platform: Platform::default(),
             debian: Some(Debian {

@@ -14,7 +14,7 @@ use crate::sbom::{self, Sbom};
 use crate::sif::Arch;
 use crate::singularity::{self, Description};
 use crate::wheel::Metadata;
-use crate::{Package, Result, Sha256, python};
+use crate::{Package, Result, Sha256, UnixTime, python};
 
 /// An image: its files, and what is said about them.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub struct AssembledImage {
     pub name: String,
     /// Processor of its programs.
     pub arch: Arch,
-    /// Time of everything in it, seconds since 1970.
-    pub time: u64,
+    /// Time of everything in it.
+    pub time: UnixTime,
     /// All files.
     pub tree: Rootfs,
     /// The image that it is built on.

@@ -13,6 +13,7 @@
 //! ```
 //! use std::sync::atomic::AtomicBool;
 //!
+//! use gular_containers::UnixTime;
 //! use gular_containers::fetch::{Fault, Stream, Transport};
 //! use gular_containers::lock::Sources;
 //! use gular_containers::make::{Cache, BuildOptions, build};
@@ -50,7 +51,7 @@
 //!     "[image]\nname = \"data\"\n[base]\nscratch = true\n[app.files]\n\"srv/hello\" = \"hello\"\n",
 //! )?;
 //! let cache = Cache::new(&dir.join("cache"));
-//! let mut options = BuildOptions::new(&recipe, cache, Sources::new(0));
+//! let mut options = BuildOptions::new(&recipe, cache, Sources::new(UnixTime::default()));
 //! options.out = dir.join("out");
 //! let built = build(&options, &Nowhere, &AtomicBool::new(false))?;
 //! assert!(built.outputs[0].path.is_file());

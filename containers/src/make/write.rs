@@ -115,7 +115,7 @@ impl AssembledImage {
     fn write_sif(&self, with: &Writing<'_>) -> Result<Output> {
         let contents = Contents {
             arch: self.arch,
-            time: u32::try_from(self.time).unwrap_or(u32::MAX),
+            time: self.time,
             recipe: &self.recipe,
             metadata: &self.metadata,
             sbom: Some(&self.sbom),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layer::{Compressor, Packed};
 use crate::rootfs::{Node, RootPath, identify};
-use crate::{Result, Sha256};
+use crate::{Result, Sha256, UnixTime};
 
 /// Changes when a layer's bytes would, of the same files.
 const PACKER: u32 = 1;
@@ -125,10 +125,10 @@ impl LayerCache {
 pub(super) fn key(
     nodes: &[(&RootPath, &Node)],
     compressor: Compressor,
-    time: u64,
+    time: UnixTime,
 ) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(format!("{PACKER} {compressor:?} {time}\n").as_bytes());
+    hasher.update(format!("{PACKER} {compressor:?} {}\n", time.0).as_bytes());
     identify(&mut hasher, nodes.iter().copied())?;
     Ok(hasher.finalize().to_hex().to_string())
 }

@@ -12,7 +12,7 @@ use tar::{EntryType, Header};
 
 use super::gzip::Gzip;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
-use crate::{Error, Result, Sha256};
+use crate::{Error, Result, Sha256, UnixTime};
 
 /// How layers are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn write(
     nodes: &[(&RootPath, &Node)],
     compressor: Compressor,
     threads: NonZeroUsize,
-    time: u64,
+    time: UnixTime,
     watch: Watch<'_>,
     sink: &mut dyn Write,
 ) -> Result<Packed> {
@@ -118,7 +118,7 @@ pub(super) fn nodes(tree: &Rootfs, layer: Layer) -> Vec<(&RootPath, &Node)> {
 
 fn archive(
     nodes: &[(&RootPath, &Node)],
-    time: u64,
+    time: UnixTime,
     watch: Watch<'_>,
     sink: &mut dyn Write,
 ) -> Result<()> {
@@ -143,7 +143,7 @@ fn entry<W: Write>(
     tar: &mut tar::Builder<W>,
     path: &RootPath,
     node: &Node,
-    time: u64,
+    time: UnixTime,
     watch: &mut Watch<'_>,
 ) -> Result<()> {
     if watch.cancel.load(Ordering::Relaxed) {
@@ -164,7 +164,7 @@ fn entry<W: Write>(
     header.set_mode(node.mode.into());
     header.set_uid(0);
     header.set_gid(0);
-    header.set_mtime(time);
+    header.set_mtime(time.clamped_to_u64());
     header.set_size(size);
     // What does not fit into the header's fields goes before it, as POSIX says.
     let mut pax: Vec<(&str, &[u8])> = Vec::new();

@@ -18,10 +18,9 @@ use tempfile::{NamedTempFile, TempDir};
 use super::base::BaseImage;
 use super::cache::{self, LayerCache};
 use super::layer::{self, Compressor, Packed, Watch};
-use crate::rfc3339;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs};
 use crate::sif::Arch;
-use crate::{Error, OciDigest, Result, Sha256};
+use crate::{Error, OciDigest, Result, Sha256, UnixTime};
 
 /// An annotation: which part of the image a layer is.
 const LAYER: &str = "org.gular.layer";
@@ -34,8 +33,8 @@ pub struct Config<'a> {
     pub tag: &'a str,
     /// Processor of its programs.
     pub arch: Arch,
-    /// Time of its making, seconds since 1970.
-    pub time: u64,
+    /// Time of its making.
+    pub time: UnixTime,
     /// What it starts: a program's path inside, and its arguments.
     pub command: &'a [String],
     /// Environment variables.
@@ -199,7 +198,7 @@ fn pack(
 
 /// The image's configuration, as `config.md` describes it.
 fn configuration(config: &Config<'_>, layers: &[Made]) -> ImageConfiguration {
-    let created = rfc3339::format(config.time);
+    let created = config.time.rfc3339();
     let history = layers.iter().map(|(layer, ..)| {
         let mut step = History::default();
         step.set_created(Some(created.clone()));
@@ -268,7 +267,7 @@ fn keep(temp: NamedTempFile, path: &Path) -> Result<()> {
 }
 
 /// The files of a layout in one order, with one owner and time.
-fn archive(dir: &Path, time: u64, sink: &File) -> io::Result<()> {
+fn archive(dir: &Path, time: UnixTime, sink: &File) -> io::Result<()> {
     let mut paths: Vec<PathBuf> = vec!["oci-layout".into(), "index.json".into()];
     let blobs = fs::read_dir(dir.join("blobs/sha256"))?;
     let mut names = blobs.map(|blob| Ok(blob?.file_name())).collect::<io::Result<Vec<_>>>()?;
@@ -281,7 +280,7 @@ fn archive(dir: &Path, time: u64, sink: &File) -> io::Result<()> {
         header.set_path(&path)?;
         header.set_size(file.metadata()?.len());
         header.set_mode(0o644);
-        header.set_mtime(time);
+        header.set_mtime(time.clamped_to_u64());
         header.set_cksum();
         tar.append(&header, file)?;
     }

@@ -12,14 +12,15 @@ use super::bytes::hex;
 use super::key::{PublicKey, Refused};
 use super::packet::{self, packets};
 use super::signature::{Signature, SignatureKind, end};
+use crate::UnixTime;
 
 /// A key that may sign.
 #[derive(Debug, Clone)]
 pub(crate) struct Signer {
     /// Whose it is, as the key says, and the fingerprint.
     pub(crate) name: String,
-    /// Seconds since 1970.
-    pub(crate) expires: Option<u64>,
+    /// When it is no longer valid.
+    pub(crate) expires: Option<UnixTime>,
     key: PublicKey,
 }
 
@@ -163,7 +164,7 @@ fn newest<'a>(signatures: impl Iterator<Item = &'a Signature<'a>>) -> Option<&'a
     signatures.max_by_key(|one| one.created)
 }
 
-fn earliest<const N: usize>(ends: [Option<u64>; N]) -> Option<u64> {
+fn earliest<const N: usize>(ends: [Option<UnixTime>; N]) -> Option<UnixTime> {
     ends.into_iter().flatten().min()
 }
 

@@ -10,6 +10,7 @@
 use super::Malformed;
 use super::bytes::{Bytes, hex};
 use super::packet::{MARKER, PADDING, SIGNATURE, packets, two_octets};
+use crate::UnixTime;
 
 /// Debian's documents have two or three. Each costs a pass over the text.
 const MAX_SIGNATURES: usize = 32;
@@ -89,8 +90,8 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// Seconds since 1970 at which it ends, if it does.
-    pub(crate) fn expires(&self) -> Option<u64> {
+    /// When it ends, if it does.
+    pub(crate) fn expires(&self) -> Option<UnixTime> {
         end(self.created?, self.expires_after)
     }
 
@@ -126,8 +127,8 @@ impl<'a> Signature<'a> {
 }
 
 /// `after` seconds later; 0 is never (sections 5.2.3.13 and 5.2.3.18).
-pub(super) fn end(from: u32, after: Option<u32>) -> Option<u64> {
-    after.filter(|after| *after > 0).map(|after| u64::from(from) + u64::from(after))
+pub(super) fn end(from: u32, after: Option<u32>) -> Option<UnixTime> {
+    after.filter(|after| *after > 0).map(|after| UnixTime(i64::from(from) + i64::from(after)))
 }
 
 fn read(body: &[u8]) -> Option<Signature<'_>> {
@@ -218,7 +219,7 @@ mod tests {
             assert_eq!(read.understood, understood, "{hashed:?}");
             assert_eq!(read.numbers, [0, 1, 1]);
             if read.created.is_some() {
-                assert_eq!((read.created, read.expires()), (Some(9), Some(10)));
+                assert_eq!((read.created, read.expires()), (Some(9), Some(UnixTime(10))));
             }
         }
     }

@@ -331,7 +331,7 @@ mod tests {
             }
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join("requirements.txt"), requirements).unwrap();
-            let mut sources = Sources::new(0);
+            let mut sources = Sources::new(crate::UnixTime::default());
             sources.index = "https://base.example".to_owned();
             let python = Python {
                 lock: None,

@@ -1,6 +1,7 @@
 //! Where what lies in a SIF.
 
 use super::{Arch, ObjectKind};
+use crate::UnixTime;
 
 pub(super) const HEADER_BYTES: usize = 128;
 pub(super) const DESCRIPTOR_BYTES: usize = 585;
@@ -31,8 +32,8 @@ const SPDX_JSON: u32 = 4;
 pub(super) struct Header {
     pub(super) arch: [u8; 3],
     pub(super) uuid: [u8; 16],
-    pub(super) created: i64,
-    pub(super) modified: i64,
+    pub(super) created: UnixTime,
+    pub(super) modified: UnixTime,
     pub(super) free: u64,
     pub(super) capacity: u64,
     pub(super) data_start: u64,
@@ -49,8 +50,8 @@ impl Header {
         bytes[48..64].copy_from_slice(&self.uuid);
         let descriptor_bytes = self.capacity * DESCRIPTOR_BYTES as u64;
         let numbers = [
-            self.created as u64,
-            self.modified as u64,
+            self.created.0 as u64,
+            self.modified.0 as u64,
             self.free,
             self.capacity,
             DESCRIPTORS_START,
@@ -74,7 +75,7 @@ pub(super) struct Entry {
     pub(super) bytes: u64,
     /// With the padding before it.
     pub(super) padded: u64,
-    pub(super) time: i64,
+    pub(super) time: UnixTime,
     pub(super) name: String,
 }
 
@@ -92,8 +93,8 @@ impl Entry {
         {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        bytes[41..49].copy_from_slice(&self.time.to_le_bytes());
-        bytes[49..57].copy_from_slice(&self.time.to_le_bytes());
+        bytes[41..49].copy_from_slice(&self.time.0.to_le_bytes());
+        bytes[49..57].copy_from_slice(&self.time.0.to_le_bytes());
         // 57..73: owner and group, root's.
         for (place, byte) in bytes[73..].iter_mut().zip(self.name.bytes().take(MAX_NAME)) {
             *place = byte;

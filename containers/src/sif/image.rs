@@ -10,7 +10,7 @@ use super::squash::{Squashed, Watch, settings, squash};
 use super::{Arch, ObjectKind, Settings, Writer};
 use crate::blocks::{BlockCache, EarlierBlocks};
 use crate::rootfs::{Rootfs, identify};
-use crate::{Error, Result};
+use crate::{Error, Result, UnixTime};
 
 /// How the root file system is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +26,9 @@ pub enum Squash {
 pub struct Contents<'a> {
     /// Processor of its programs.
     pub arch: Arch,
-    /// Time of its making and of all files inside, seconds since 1970.
-    pub time: u32,
+    /// Time of its making and of all files inside, which SquashFS has in 32 bits:
+    /// [`UnixTime::clamped_to_u32`].
+    pub time: UnixTime,
     /// The recipe's text.
     pub recipe: &'a str,
     /// What `apptainer inspect` reads: see [`describe`](crate::singularity::describe).
@@ -99,7 +100,7 @@ fn fill(
     watch: &Watch<'_>,
 ) -> Result<(File, Squashed)> {
     let failed = |source: io::Error| Error::Write { source };
-    let settings = Settings { arch: contents.arch, time: contents.time.into() };
+    let settings = Settings { arch: contents.arch, time: contents.time.clamped_to_u32().into() };
     let mut sif = Writer::new(file, settings).map_err(failed)?;
     sif.add(ObjectKind::Deffile, "deffile", contents.recipe.as_bytes()).map_err(failed)?;
     let metadata = contents.metadata.as_bytes();
@@ -123,7 +124,9 @@ const PACKER: u32 = 1;
 /// fifth of the time of an image whose blocks are all there already.
 fn identity(tree: &Rootfs, contents: &Contents<'_>) -> Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(format!("{PACKER} {} {}\n", settings(contents), contents.time).as_bytes());
+    hasher.update(
+        format!("{PACKER} {} {}\n", settings(contents), contents.time.clamped_to_u32()).as_bytes(),
+    );
     identify(&mut hasher, tree.iter())?;
     Ok(*hasher.finalize().as_bytes())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::{self, DESCRIPTOR_BYTES, HEADER_BYTES, MAGIC, VERSION};
 use super::{Arch, ObjectKind};
-use crate::{Error, Result};
+use crate::{Error, Result, UnixTime};
 
 /// Descriptors read at most; the Sylabs library writes 48.
 const MAX_DESCRIPTORS: u64 = 4096;
@@ -23,7 +23,7 @@ pub struct Sif {
     /// The file's identity.
     pub uuid: [u8; 16],
     /// Seconds since 1970.
-    pub created: i64,
+    pub created: UnixTime,
     /// The objects, in the order of their descriptors.
     pub descriptors: Vec<Descriptor>,
 }
@@ -91,7 +91,7 @@ impl Sif {
         let arch = header[45..48].try_into().ok().and_then(Arch::from_code);
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&header[48..64]);
-        let created = number(64) as i64;
+        let created = UnixTime(number(64) as i64);
         Ok(Self { file, path: path.to_owned(), arch, uuid, created, descriptors })
     }
 

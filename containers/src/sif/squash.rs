@@ -72,7 +72,8 @@ pub(super) fn squash(
         let reason = "the image has no root folder".to_owned();
         Error::Conflict { path: "/".to_owned(), reason }
     })?;
-    let meta = |node: &Node| Meta { mode: node.mode, uid: 0, gid: 0, mtime: contents.time };
+    let mtime = contents.time.clamped_to_u32();
+    let meta = |node: &Node| Meta { mode: node.mode, uid: 0, gid: 0, mtime };
     let root_wrong = wrong(&RootPath::ROOT, watch);
     let writer = squashfs::Writer::new(sink, options).map_err(&root_wrong)?;
     let keeps = contents.blocks.is_some();
@@ -120,7 +121,7 @@ fn options(contents: &Contents<'_>) -> Options {
     options.probe = true;
     options.block_size = BLOCK_BYTES;
     options.fragments = Fragments::SmallFiles;
-    options.mtime = contents.time;
+    options.mtime = contents.time.clamped_to_u32();
     options.threads = contents.threads;
     options
 }

@@ -7,14 +7,15 @@ use super::format::{
     CAPACITY, DESCRIPTOR_BYTES, DESCRIPTORS_START, Entry, Header, MAX_NAME, PARTITION_ALIGN,
 };
 use super::{Arch, ObjectKind};
+use crate::UnixTime;
 
 /// The settings in the header of a SIF.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Processor of the programs inside.
     pub arch: Arch,
-    /// Time of its making, seconds since 1970.
-    pub time: i64,
+    /// Time of its making.
+    pub time: UnixTime,
 }
 
 /// Writes one file: [`add`](Self::add) for small objects; [`start`](Self::start),

@@ -18,6 +18,7 @@ use gular_bundle::{
     npy_header, rebuild_index, survey,
 };
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
+use gular_containers::UnixTime;
 use gular_containers::debian::{Archive, relations};
 use gular_containers::lock::ImageLock;
 use gular_containers::recipe::Recipe;
@@ -286,7 +287,7 @@ fn sif() -> Result<Vec<u8>> {
     let image = fs::read(squashfs.ok_or("no golden SquashFS shard")?)?;
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("a.sif");
-    let settings = Settings { arch: Arch::Amd64, time: 1_700_000_000 };
+    let settings = Settings { arch: Arch::Amd64, time: UnixTime(1_700_000_000) };
     let mut writer = Writer::new(fs::File::create(&path)?, settings)?;
     writer.add(ObjectKind::Deffile, "deffile", b"bootstrap: scratch\n")?;
     writer.start(ObjectKind::RootPartition(Arch::Amd64), "root")?;
