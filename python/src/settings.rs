@@ -286,7 +286,7 @@ impl Settings {
             order: OrderSpec { kind, seed: self.seed, drop_last: self.drop_last },
             threads: if self.workers == 0 { available_cores(env) } else { self.workers },
             slots: self.slots,
-            read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
+            read_ahead_bytes: self.read_ahead.unwrap_or(base.read_ahead_bytes),
             transform: self.transform.map_or(base.transform, Shape::transform),
             augment: augment(self.augment)?,
             blend: match (self.mixup, self.cutmix) {

@@ -293,7 +293,7 @@ fn of_pixels_that_were_checked_only_the_rows_in_use_are_read() {
                     numbers,
                     layout,
                     // What is read ahead is read whole.
-                    read_ahead: 0,
+                    read_ahead_bytes: 0,
                     across_epochs: false,
                     ..options()
                 };

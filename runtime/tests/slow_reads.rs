@@ -94,7 +94,7 @@ fn child() {
     let options = LoaderOptions {
         transform: Transform::Resize { width: side, height: side },
         threads: 2,
-        read_ahead,
+        read_ahead_bytes: read_ahead,
         ..LoaderOptions::new(Split::Train)
     };
     let mut loader = Loader::new(bundle, options).unwrap();
@@ -104,5 +104,5 @@ fn child() {
         bytes.extend_from_slice(batch.unwrap().images());
     }
     let elapsed = since.elapsed().as_millis();
-    println!("loaded: {elapsed} {} {}", loader.stats().read_ahead, Digest::of(&bytes));
+    println!("loaded: {elapsed} {} {}", loader.stats().n_read_ahead, Digest::of(&bytes));
 }

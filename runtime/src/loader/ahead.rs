@@ -3,7 +3,7 @@
 //! ```text
 //!  walk ─▶ next sample ─▶ room? ─▶ readers: each reads one, all at once
 //!                                     │ │ │
-//!                          bytes in memory, at most `read_ahead` ─▶ the thread that decodes it
+//!                      bytes in memory, at most `read_ahead_bytes` ─▶ the thread that decodes it
 //!
 //!  walk ─▶ next shards ─▶ room? ─▶ fetchers: each brings one ─▶ the disk   (shards.rs)
 //! ```

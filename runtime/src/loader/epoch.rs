@@ -525,7 +525,7 @@ fn start(
     let row_bytes = source.row_bytes(options)?;
     let ring = BatchSlots::new(options.slots, options.batch_size, &row_bytes, waiting)?;
     let shards = Shards::new(source.bundle(), options.split, options.order.kind)?;
-    ring.read_ahead(Ahead::new(Arc::clone(source), options.read_ahead, shards)?);
+    ring.read_ahead(Ahead::new(Arc::clone(source), options.read_ahead_bytes, shards)?);
     blender.into_iter().for_each(|blender| ring.blend(blender));
     let ring = Arc::new(ring);
     let pool = Pool::start(threads, &ring, source, meters)?;

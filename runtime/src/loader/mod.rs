@@ -16,7 +16,7 @@
 //! decoded: what is not resized is copied. All threads work on the same batch until its samples are handed out, so the
 //! first batch takes one batch's work divided by the threads. Memory is
 //! [`LoaderOptions::slots`] batches, what each thread's decoder holds, and at most
-//! [`LoaderOptions::read_ahead`] bytes of samples that come next.
+//! [`LoaderOptions::read_ahead_bytes`] bytes of samples that come next.
 
 mod ahead;
 mod batch;

@@ -30,7 +30,7 @@ pub struct LoaderOptions {
     pub slots: usize,
     /// Bytes of samples, as they are stored, that may be read before a thread needs them. Other
     /// threads do so when reads are seen to wait, as on a cold disk or a network; 0 never does.
-    pub read_ahead: u64,
+    pub read_ahead_bytes: u64,
     /// What is done to each picture.
     pub transform: Transform,
     /// What is done then, by a function of your own. No state of a loader knows it: a training run
@@ -132,7 +132,7 @@ impl LoaderOptions {
             threads: 0,
             slots: 4,
             // Over a hundred photographs, or two batches of them.
-            read_ahead: 16 << 20,
+            read_ahead_bytes: 16 << 20,
             transform: match split {
                 Split::Train => Transform::train(224),
                 Split::Val | Split::Test => Transform::eval(224),

@@ -71,7 +71,7 @@ pub struct Stats {
     /// Samples made, those prefetched and thrown away included.
     pub samples: u64,
     /// Of these, samples that were read before a thread that decodes needed them.
-    pub read_ahead: u64,
+    pub n_read_ahead: u64,
     /// Bytes read from shards.
     pub bytes: u64,
     /// Batches handed out.
@@ -108,7 +108,7 @@ impl Stats {
         Self {
             time,
             samples: self.samples.saturating_sub(earlier.samples),
-            read_ahead: self.read_ahead.saturating_sub(earlier.read_ahead),
+            n_read_ahead: self.n_read_ahead.saturating_sub(earlier.n_read_ahead),
             bytes: self.bytes.saturating_sub(earlier.bytes),
             batches: self.batches.saturating_sub(earlier.batches),
             images: self.images.saturating_sub(earlier.images),
@@ -182,8 +182,8 @@ impl fmt::Display for Stats {
             self.bytes as f64 / 1e6 / self.elapsed.as_secs_f64().max(1e-9),
             self.threads,
         )?;
-        if self.read_ahead > 0 {
-            write!(f, "\n{} samples were read ahead", self.read_ahead)?;
+        if self.n_read_ahead > 0 {
+            write!(f, "\n{} samples were read ahead", self.n_read_ahead)?;
         }
         if self.skipped > 0 {
             write!(f, "\n{} samples could not be decoded", self.skipped)?;
@@ -203,7 +203,7 @@ impl fmt::Display for Stats {
 pub(super) struct Meters {
     time: [AtomicU64; 5],
     samples: AtomicU64,
-    read_ahead: AtomicU64,
+    n_read_ahead: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -227,7 +227,7 @@ impl Meters {
     }
 
     pub(super) fn count_ahead(&self, was_read_ahead: bool) {
-        self.read_ahead.fetch_add(u64::from(was_read_ahead), Ordering::Relaxed);
+        self.n_read_ahead.fetch_add(u64::from(was_read_ahead), Ordering::Relaxed);
     }
 
     /// Adds what the threads counted to `stats`.
@@ -236,7 +236,7 @@ impl Meters {
             *time = Duration::from_nanos(nanos.load(Ordering::Relaxed));
         }
         stats.samples = self.samples.load(Ordering::Relaxed);
-        stats.read_ahead = self.read_ahead.load(Ordering::Relaxed);
+        stats.n_read_ahead = self.n_read_ahead.load(Ordering::Relaxed);
         stats.bytes = self.bytes.load(Ordering::Relaxed);
     }
 }
@@ -251,7 +251,7 @@ mod tests {
         let stats = Stats {
             time: [ms(10), ms(20), ms(1500), ms(0), ms(800)],
             samples: 1000,
-            read_ahead: 600,
+            n_read_ahead: 600,
             bytes: 50_000_000,
             batches: 10,
             images: 990,
