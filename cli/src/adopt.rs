@@ -80,7 +80,7 @@ pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
         unknown: args.unknown_labels,
         about: args.about.read()?,
         jobs: args.jobs.count(),
-        memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
+        memory_bytes: usize::try_from(args.memory).unwrap_or(usize::MAX),
         dry_run: args.dry_run,
     };
     let result = with_bar("adopt", output, |progress| {

@@ -45,8 +45,8 @@ pub(crate) fn run(args: &DiffArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let (from, to) = (open(&args.from, args, &stop)?, open(&args.to, args, &stop)?);
     let temp_dir = std::env::temp_dir();
-    let memory = usize::try_from(args.memory).unwrap_or(usize::MAX);
-    let options = DiffOptions { temp_dir: &temp_dir, memory };
+    let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
+    let options = DiffOptions { temp_dir: &temp_dir, memory_bytes };
     let (mut lines, mut unshown) = (String::new(), None);
     let mut each = |key: &str, difference: &Difference| {
         if args.list && unshown.is_none() {

@@ -486,7 +486,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         },
         leave_out: Vec::new(),
         about: args.about.read()?,
-        memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
+        memory_bytes: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
     let temp_dir = std::env::temp_dir();
     let (jobs, dry_run, part) = (args.jobs.count(), args.merge.dry_run, args.part);

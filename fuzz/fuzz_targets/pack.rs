@@ -13,7 +13,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((choice, rest)) = bytes.split_first() else { return };
     let dir = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| dir.path().join(name);
-    let plain = PlanOptions { memory: 1 << 20, ..PlanOptions::default() };
+    let plain = PlanOptions { memory_bytes: 1 << 20, ..PlanOptions::default() };
     let (source, plan) = match choice % 8 {
         // Arrays of an archive are looked into when the plan is made.
         0 | 1 => {

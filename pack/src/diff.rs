@@ -92,7 +92,7 @@ pub struct DiffOptions<'a> {
     /// What memory does not hold is sorted here.
     pub temp_dir: &'a Path,
     /// Bytes of memory for sorting.
-    pub memory: usize,
+    pub memory_bytes: usize,
 }
 
 impl DiffReport {
@@ -157,7 +157,7 @@ pub fn diff(
     report.same = same_lines.map(|entry| entry.samples).sum();
 
     let io = |e| Error::io("sort in", options.temp_dir, e);
-    let mut sorter = Sorter::new(options.temp_dir, options.memory);
+    let mut sorter = Sorter::new(options.temp_dir, options.memory_bytes);
     let common = common_fields(from, to);
     for (side, (bundle, left)) in sides.iter().zip(&left).enumerate() {
         let fields: Vec<FieldIdx> = common.iter().map(|pair| pair[side]).collect();

@@ -51,7 +51,7 @@ pub struct PlanOptions {
     /// Files that list keys, one per line, which are not packed.
     pub leave_out: Vec<PathBuf>,
     /// Bytes of memory for sorting; what does not fit is sorted on disk.
-    pub memory: usize,
+    pub memory_bytes: usize,
 }
 
 impl PlanOptions {
@@ -89,7 +89,7 @@ impl Default for PlanOptions {
             archive: ArchiveLimits::default(),
             about: About::default(),
             leave_out: Vec::new(),
-            memory: 256 << 20,
+            memory_bytes: 256 << 20,
         }
     }
 }

@@ -426,7 +426,7 @@ fn adopting_stops_within_a_file() {
             cancel.store(true, Ordering::Relaxed);
         }
     };
-    let options = AdoptOptions { jobs: 1, memory: 1 << 20, ..AdoptOptions::default() };
+    let options = AdoptOptions { jobs: 1, memory_bytes: 1 << 20, ..AdoptOptions::default() };
     let error = adopt(&[file], &dir.path().join("out"), &options, &progress, &cancel).unwrap_err();
     assert!(matches!(error, Error::Unfinished { total: 1, .. }), "{error}");
     assert_eq!(blocks.load(Ordering::Relaxed), 1);

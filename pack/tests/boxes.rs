@@ -249,7 +249,7 @@ fn a_comparison_names_fields_whose_classes_have_another_order() {
     let again = tempfile::tempdir().unwrap();
     let other = boxed(again.path(), "a", "dog\ncat\n");
     let open = |dir: &Path| Bundle::open(dir, OpenOptions::default()).unwrap();
-    let options = DiffOptions { temp_dir: dir.path(), memory: 1 << 20 };
+    let options = DiffOptions { temp_dir: dir.path(), memory_bytes: 1 << 20 };
     let diff = |to: &Path| {
         let none = AtomicBool::new(false);
         diff(&open(&a), &open(to), options, &mut |_, _| Ok(()), &|_| {}, &none).unwrap()

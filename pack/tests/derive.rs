@@ -359,10 +359,14 @@ fn options_that_make_no_sense_are_refused_before_anything_is_read() {
     assert!(matches!(error, Error::Inside { .. }), "{error}");
 }
 
-fn compared(from: &Path, to: &Path, memory: usize) -> (DiffReport, Vec<(String, Difference)>) {
+fn compared(
+    from: &Path,
+    to: &Path,
+    memory_bytes: usize,
+) -> (DiffReport, Vec<(String, Difference)>) {
     let open = |dir: &Path| Bundle::open(dir, OpenOptions::default()).unwrap();
     let temp_dir = std::env::temp_dir();
-    let options = DiffOptions { temp_dir: &temp_dir, memory };
+    let options = DiffOptions { temp_dir: &temp_dir, memory_bytes };
     let mut all = Vec::new();
     let mut each = |key: &str, difference: &Difference| {
         all.push((key.to_owned(), difference.clone()));
@@ -392,8 +396,8 @@ fn a_comparison_names_each_key_that_differs_and_how() {
     let options = DeriveOptions { labels, ..plain() };
     derived(&[&case.at("next")], &case.at("last"), &options).unwrap();
     // In much memory, and in so little that all is sorted on disk.
-    for memory in [64 << 20, 4096] {
-        let (report, all) = compared(&case.at("base"), &case.at("last"), memory);
+    for memory_bytes in [64 << 20, 4096] {
+        let (report, all) = compared(&case.at("base"), &case.at("last"), memory_bytes);
         let (_, class, _) = &before[keys[20]];
         let split = before[keys[20]].0;
         let mut expected = vec![

@@ -41,8 +41,8 @@ fn planted_duplicates_are_all_found_and_leaks_named_first() {
     let out = dir.path().join("bundle");
     run(source.path(), &out, PlanOptions::default(), 2).unwrap();
     let list = dir.path().join("list.csv");
-    for memory in [1 << 20, 100] {
-        let options = DuplicateOptions { memory, list: Some(list.clone()) };
+    for memory_bytes in [1 << 20, 100] {
+        let options = DuplicateOptions { memory_bytes, list: Some(list.clone()) };
         let found = found(&[&out], &options);
         assert_eq!((found.compared, found.pictures, found.samples), (45, 3, 7));
         assert_eq!(found.across_splits(), 2);
@@ -116,7 +116,7 @@ fn copies_that_were_encoded_again_and_smaller_ones_are_candidates() {
         pixels: true,
         near: true,
         jobs: 2,
-        memory: 1 << 20,
+        memory_bytes: 1 << 20,
         temp_dir: dir.path().to_owned(),
     };
     let look = |other: Option<&Among<'_>>| {
@@ -164,7 +164,7 @@ fn files_that_are_not_known_to_be_pictures_are_not_looked_at() {
         pixels: true,
         near: true,
         jobs: 1,
-        memory: 1 << 20,
+        memory_bytes: 1 << 20,
         temp_dir: dir.path().to_owned(),
     };
     let error = gular_pack::find_looks(&among, None, &options, &|_| {}, &AtomicBool::new(false));

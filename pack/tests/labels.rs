@@ -448,9 +448,10 @@ fn a_table_gives_the_same_bytes_for_any_jobs_and_memory() {
     let path = source.path().join("t.csv");
     fs::write(&path, text).unwrap();
     let packed: Vec<_> = [(1, 1 << 20), (4, 256 << 20)]
-        .map(|(jobs, memory)| {
+        .map(|(jobs, memory_bytes)| {
             let out = tempfile::tempdir().unwrap();
-            let plan = PlanOptions { memory, shard_bytes: 1 << 20, ..by_table(table(&[&path])) };
+            let plan =
+                PlanOptions { memory_bytes, shard_bytes: 1 << 20, ..by_table(table(&[&path])) };
             run(source.path(), out.path(), plan, jobs).unwrap();
             files(out.path())
         })

@@ -113,7 +113,7 @@ fn unusable_sources_are_refused() {
         ..default()
     };
     check(&|d| put(d, "x.jpg", &jpeg(1)), flat, "a list of classes");
-    let memory = PlanOptions { memory: 1000, ..default() };
+    let memory = PlanOptions { memory_bytes: 1000, ..default() };
     check(&|d| put(d, "a/x.jpg", &jpeg(1)), memory, "the memory to use is 1000 bytes");
     let shards = PlanOptions { shard_bytes: 1000, ..default() };
     check(&|d| put(d, "a/x.jpg", &jpeg(1)), shards, "the shard size is 1000 bytes");

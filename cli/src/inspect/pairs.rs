@@ -39,7 +39,7 @@ pub(super) fn find(
         pixels: wanted.pixels,
         near: wanted.near,
         jobs: Jobs::default().count(),
-        memory: 256 << 20,
+        memory_bytes: 256 << 20,
         temp_dir: std::env::temp_dir(),
     };
     let found = with_bar("decode", output, |progress| {

@@ -44,7 +44,7 @@ pub struct AdoptOptions {
     /// Worker threads.
     pub jobs: usize,
     /// Bytes of memory to compare keys in; more are sorted on disk.
-    pub memory: usize,
+    pub memory_bytes: usize,
     /// Only say what would be found.
     pub dry_run: bool,
 }
@@ -429,7 +429,7 @@ impl Adopt<'_> {
     fn check_keys(&self, column: &str) -> Result<Result<(), String>, Error> {
         let temp = tempfile::tempdir().map_err(|e| Error::io("create a folder in", ".", e))?;
         let io = |e| Error::io("sort in", temp.path(), e);
-        let mut sorter = Sorter::new(temp.path(), self.options.memory.max(1 << 20));
+        let mut sorter = Sorter::new(temp.path(), self.options.memory_bytes.max(1 << 20));
         for source in self.sources {
             self.check_cancel()?;
             let (_, survey) = self.open(source)?;

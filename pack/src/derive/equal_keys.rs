@@ -19,7 +19,7 @@ pub(super) fn check(
     cancel: &AtomicBool,
 ) -> Result<(), Error> {
     let io = |e| Error::io("sort in", &options.temp_dir, e);
-    let mut sorter = Sorter::new(&options.temp_dir, options.memory);
+    let mut sorter = Sorter::new(&options.temp_dir, options.memory_bytes);
     for (line, bits) in lines.iter().zip(taken) {
         let index = bases.index(*line)?;
         for row in bits.rows() {

@@ -444,7 +444,7 @@ impl Compared {
         (temp, kept): (&Path, &Path),
         cancel: &AtomicBool,
     ) -> Result<Self, Error> {
-        let mut sorter = Sorter::new(temp, options.plan.memory);
+        let mut sorter = Sorter::new(temp, options.plan.memory_bytes);
         let sorting = |e| Error::io("sort in", temp, e);
         let mut of_base = 0_u64;
         for shard in ShardIdx::first(bundle.manifest().shards.len()) {

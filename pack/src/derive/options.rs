@@ -31,10 +31,10 @@ pub struct DeriveOptions {
     pub jobs: usize,
     /// Only say what would be done.
     pub dry_run: bool,
-    /// Where tables and keys are sorted that do not fit in `memory`.
+    /// Where tables and keys are sorted that do not fit in `memory_bytes`.
     pub temp_dir: PathBuf,
     /// Bytes of memory for sorting.
-    pub memory: usize,
+    pub memory_bytes: usize,
 }
 
 /// How many samples are taken.
@@ -74,7 +74,7 @@ impl DeriveOptions {
             jobs: 1,
             dry_run: false,
             temp_dir,
-            memory: 256 << 20,
+            memory_bytes: 256 << 20,
         }
     }
 }

@@ -97,7 +97,7 @@ impl NewLabels {
         taken: &mut Taken,
         options: &DeriveOptions,
     ) -> Result<Relabelled, Error> {
-        let mut join = Join::new(&options.temp_dir, options.memory);
+        let mut join = Join::new(&options.temp_dir, options.memory_bytes);
         for (number, (line, bits)) in lines.iter().zip(taken.iter()).enumerate() {
             let index = bases.index(*line)?;
             for row in bits.rows() {

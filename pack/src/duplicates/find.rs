@@ -23,14 +23,14 @@ pub struct Among<'a> {
 #[derive(Debug, Clone)]
 pub struct DuplicateOptions {
     /// Bytes of memory for digests, 24 each; of more samples the indexes are read again.
-    pub memory: usize,
+    pub memory_bytes: usize,
     /// A file for all of them, as CSV; an earlier one is replaced.
     pub list: Option<PathBuf>,
 }
 
 impl Default for DuplicateOptions {
     fn default() -> Self {
-        Self { memory: 256 << 20, list: None }
+        Self { memory_bytes: 256 << 20, list: None }
     }
 }
 
@@ -57,7 +57,7 @@ pub fn find_duplicates(
         }
         Ok(())
     };
-    equal(found.compared, options.memory, &mut samples, &mut |entries| {
+    equal(found.compared, options.memory_bytes, &mut samples, &mut |entries| {
         let in_both = entries.iter().any(|e| e.place.bundle() == 0)
             && entries.iter().any(|e| e.place.bundle() == 1);
         if other.is_some() && !in_both {

@@ -41,15 +41,15 @@ pub(super) type Samples<'a> = dyn FnMut(&mut dyn FnMut(&[u8; 32], Place)) -> Res
 
 /// Hands to `each` the places that have one digest, two or more, each list in order.
 ///
-/// At most `memory` bytes of entries are held: of more samples, `samples` is asked again for
+/// At most `memory_bytes` of entries are held: of more samples, `samples` is asked again for
 /// each range of digests.
 pub(super) fn equal(
     n_samples: u64,
-    memory: usize,
+    memory_bytes: usize,
     samples: &mut Samples<'_>,
     each: &mut dyn FnMut(&[Entry]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let room = (memory / size_of::<Entry>()).max(1) as u64;
+    let room = (memory_bytes / size_of::<Entry>()).max(1) as u64;
     // Digests are spread evenly: a range holds hardly more than its share.
     let passes = n_samples.div_ceil(room).max(1);
     let share = usize::try_from(n_samples / passes).unwrap_or(0);

@@ -40,7 +40,7 @@ pub struct LookOptions {
     /// Worker threads.
     pub jobs: usize,
     /// Bytes of memory for sorting.
-    pub memory: usize,
+    pub memory_bytes: usize,
     /// Where to sort what memory does not hold.
     pub temp_dir: PathBuf,
 }
@@ -100,7 +100,7 @@ pub fn find_looks(
         }
     }
     progress(Progress::Planned(total, total));
-    let sorter = || Mutex::new(Sorter::new(&options.temp_dir, options.memory / 2));
+    let sorter = || Mutex::new(Sorter::new(&options.temp_dir, options.memory_bytes / 2));
     let (by_pixels, by_quarter) = (sorter(), sorter());
     let (compared, undecodable) = (AtomicU64::new(0), AtomicU64::new(0));
     let io = |e| Error::io("sort in", &options.temp_dir, e);

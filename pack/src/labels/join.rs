@@ -56,9 +56,9 @@ pub(crate) struct Said {
 }
 
 impl Join {
-    /// Sorts in folder `dir` what does not fit in `memory` bytes.
-    pub(crate) fn new(dir: &Path, memory: usize) -> Self {
-        Self { dir: dir.to_owned(), sorter: Sorter::new(dir, memory), images: 0, rows: 0 }
+    /// Sorts in folder `dir` what does not fit in `memory_bytes`.
+    pub(crate) fn new(dir: &Path, memory_bytes: usize) -> Self {
+        Self { dir: dir.to_owned(), sorter: Sorter::new(dir, memory_bytes), images: 0, rows: 0 }
     }
 
     pub(crate) fn image(&mut self, key: &str, bytes: u64) -> Result<(), Error> {

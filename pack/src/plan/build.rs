@@ -56,7 +56,7 @@ impl PlanBuilder {
     pub fn new(dir: &Path, options: &PlanOptions) -> Result<Self, Error> {
         check_options(options)?;
         // The second sort begins while the first is read: each has half.
-        let by_name = Sorter::new(dir, options.memory / 2);
+        let by_name = Sorter::new(dir, options.memory_bytes / 2);
         let depths = Depths::default();
         let options = options.clone();
         let (beside, scenes, dir) = (Beside::default(), BTreeMap::new(), dir.to_owned());
@@ -66,7 +66,7 @@ impl PlanBuilder {
 
     /// Takes labels, splits and values from a table.
     pub(crate) fn join(&mut self, table: Table, folders: Vec<String>) {
-        let join = Join::new(&self.dir, self.options.memory / 2);
+        let join = Join::new(&self.dir, self.options.memory_bytes / 2);
         self.table = Some(Joining { table, folders, join });
     }
 
@@ -162,7 +162,7 @@ impl PlanBuilder {
             })?;
         }
         check_boxes(&from_table.fields, &recipe)?;
-        let mut by_order = Sorter::new(&dir, options.memory / 2);
+        let mut by_order = Sorter::new(&dir, options.memory_bytes / 2);
         let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
         let (mut fatal, mut skipped) = (BadInputs::default(), Vec::new());

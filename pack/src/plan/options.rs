@@ -56,10 +56,10 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
         let text = "splits can come from a column or from fractions, not from both";
         return Err(Error::Option(text.to_owned()));
     }
-    if options.memory < LEAST_MEMORY {
+    if options.memory_bytes < LEAST_MEMORY {
         return Err(Error::Option(format!(
             "the memory to use is {} bytes, expected at least 1 MiB",
-            options.memory
+            options.memory_bytes
         )));
     }
     check_fractions(&options.fractions)
