@@ -157,7 +157,7 @@ impl Words<'_> {
     /// Whether all of the data stays in memory; only states that were measured.
     fn cache(&self, payload: Payload) -> (CacheState, String) {
         let whole = self.whole(payload).unwrap_or(0.0);
-        let memory = self.machine.memory_available as f64;
+        let memory = self.machine.available_memory_bytes as f64;
         let (wanted, fits) = if whole < memory {
             (CacheState::Warm, "fits in")
         } else {
@@ -442,8 +442,8 @@ mod tests {
         let machine = Machine {
             cpu: String::new(),
             cores: 2,
-            memory: 1 << 30,
-            memory_available: 1 << 30,
+            memory_bytes: 1 << 30,
+            available_memory_bytes: 1 << 30,
             kernel: String::new(),
             scratch: String::new(),
             jpeg: String::new(),

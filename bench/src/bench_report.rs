@@ -63,9 +63,11 @@ pub struct Machine {
     /// Cores this process may use.
     pub cores: usize,
     /// Bytes of memory.
-    pub memory: u64,
+    #[serde(rename = "memory")]
+    pub memory_bytes: u64,
     /// Bytes of memory that were available before the measurement.
-    pub memory_available: u64,
+    #[serde(rename = "memory_available")]
+    pub available_memory_bytes: u64,
     /// The kernel's version.
     pub kernel: String,
     /// The folder of the files that were read.

@@ -153,8 +153,8 @@ fn how(out: &mut String, report: &BenchReport) {
             "{}, {} cores, {} of memory ({} free), Linux {}; files in {}.",
             machine.cpu,
             machine.cores,
-            size(machine.memory as f64),
-            size(machine.memory_available as f64),
+            size(machine.memory_bytes as f64),
+            size(machine.available_memory_bytes as f64),
             machine.kernel,
             machine.scratch
         ),

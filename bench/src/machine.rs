@@ -15,8 +15,8 @@ pub(crate) fn machine(scratch: &Path, cores: usize, library: Option<&Hdf5>) -> M
     Machine {
         cpu: cpu.unwrap_or("unknown").trim_start_matches(['\t', ' ', ':']).to_owned(),
         cores,
-        memory: kilobytes(&memory, "MemTotal:"),
-        memory_available: kilobytes(&memory, "MemAvailable:"),
+        memory_bytes: kilobytes(&memory, "MemTotal:"),
+        available_memory_bytes: kilobytes(&memory, "MemAvailable:"),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         scratch: scratch.display().to_string(),
         jpeg: gular_codec::jpeg_backend().to_string(),

@@ -97,7 +97,7 @@ pub struct BenchOptions {
     /// Samples a batch.
     pub batch_size: usize,
     /// Source bytes used; of more images a part is taken that is spread over all.
-    pub limit: u64,
+    pub limit_bytes: u64,
     /// Threads that make bundles.
     pub jobs: usize,
     /// The preset's name, for the report.
@@ -124,7 +124,7 @@ impl BenchOptions {
             whole_epochs: false,
             size: 224,
             batch_size: 64,
-            limit: 1_000_000_000,
+            limit_bytes: 1_000_000_000,
             jobs: cores.max(1),
             preset: None,
         }
@@ -139,7 +139,7 @@ impl BenchOptions {
             threads: vec![cores.max(1)],
             caches: vec![CacheState::Warm],
             seconds: 0.2,
-            limit: 100_000_000,
+            limit_bytes: 100_000_000,
             preset: Some("quick"),
             ..Self::new(cores)
         }
@@ -172,7 +172,7 @@ impl BenchOptions {
         Self {
             payloads: vec![PayloadOptions::Encoded, Self::raw(new.size)],
             whole_epochs: true,
-            limit: 200_000_000,
+            limit_bytes: 200_000_000,
             preset: Some("jsc-1.1"),
             ..new
         }

@@ -43,11 +43,14 @@ pub struct Estimate {
     /// The files of the folder, with their bytes.
     pub files: Vec<(String, u64)>,
     /// All bytes.
-    pub needed: u64,
+    #[serde(rename = "needed")]
+    pub needed_bytes: u64,
     /// Free bytes there.
-    pub free: u64,
+    #[serde(rename = "free")]
+    pub free_bytes: u64,
     /// Bytes of memory that can be had; files beyond cannot stay in the page cache.
-    pub memory_available: u64,
+    #[serde(rename = "memory_available")]
+    pub available_memory_bytes: u64,
     /// Rows that are measured.
     pub rows: usize,
     /// About how long it takes.
@@ -75,7 +78,7 @@ pub fn estimate(
     cancel: &AtomicBool,
 ) -> Result<Estimate, Error> {
     check(options)?;
-    let (input, data) = input::look(source, options.limit, cancel)?;
+    let (input, data) = input::look(source, options.limit_bytes, cancel)?;
     estimated(&input, data, scratch, options)
 }
 
@@ -111,21 +114,22 @@ fn estimated(
             files: planned.files,
         });
     }
-    let free = gular_files::free(scratch)?.bytes;
-    let needed = files.iter().map(|(_, bytes)| bytes).sum();
+    let free_bytes = gular_files::free(scratch)?.bytes;
+    let needed_bytes = files.iter().map(|(_, bytes)| bytes).sum();
     let rows = rows(options, &available).len();
     // Files are written at some 300 MB/s, proved several times at 1 GB/s; an epoch
     // of a small set ends before its time.
     let shots = (rows * options.rounds) as f64;
     let longest = if options.whole_epochs { data.bytes as f64 / 5e8 } else { options.seconds };
-    let seconds = needed as f64 / 3e8 + rows as f64 * data.bytes as f64 / 1e10 + shots * longest;
+    let seconds =
+        needed_bytes as f64 / 3e8 + rows as f64 * data.bytes as f64 / 1e10 + shots * longest;
     Ok(Estimate {
         data,
         scratch: scratch.display().to_string(),
         files,
-        needed,
-        free,
-        memory_available: memory_available(),
+        needed_bytes,
+        free_bytes,
+        available_memory_bytes: memory_available(),
         rows,
         seconds,
     })
@@ -171,11 +175,15 @@ pub fn bench(
     cancel: &AtomicBool,
 ) -> Result<BenchReport, Error> {
     check(options)?;
-    let (input, data) = input::look(source, options.limit, cancel)?;
+    let (input, data) = input::look(source, options.limit_bytes, cancel)?;
     let estimate = estimated(&input, data.clone(), scratch, options)?;
-    if estimate.free < estimate.needed {
+    if estimate.free_bytes < estimate.needed_bytes {
         let path = scratch.display().to_string();
-        return Err(Error::NoSpace { path, free: estimate.free, needed: estimate.needed });
+        return Err(Error::NoSpace {
+            path,
+            free: estimate.free_bytes,
+            needed: estimate.needed_bytes,
+        });
     }
     let folder = tempfile::Builder::new()
         .prefix("gular-bench-")
@@ -183,7 +191,8 @@ pub fn bench(
         .map_err(|e| Error::io("create a folder in", scratch, e))?;
     let library = Hdf5::find();
     let machine = machine(scratch, options.jobs, library.as_deref());
-    let told = |what: &str, bytes| progress(Progress::Preparing(what, bytes, estimate.needed));
+    let told =
+        |what: &str, bytes| progress(Progress::Preparing(what, bytes, estimate.needed_bytes));
     let work = Work { source, scratch: folder.path(), options, progress: &told, cancel };
     let prepared = work.prepare(&input)?;
     let mut data = data;
@@ -538,14 +547,14 @@ mod tests {
                         progress: &|_, _| {},
                         cancel: &never,
                     };
-                    let (input, _) = input::look(&source, options.limit, &never).unwrap();
+                    let (input, _) = input::look(&source, options.limit_bytes, &never).unwrap();
                     let prepared = work.prepare(&input).unwrap();
                     let envelopes = &prepared.sets[0].available().envelopes;
                     assert_eq!(envelopes, &[Envelope::Tar, Envelope::Hdf5]);
                     let names: BTreeSet<String> = plan.files.iter().map(|f| f.0.clone()).collect();
                     let (found, bytes) = written(scratch.path());
                     assert_eq!(names, found, "{source:?} {payloads:?} {baselines}");
-                    assert!(names.contains("encoded, shards") && bytes <= plan.needed);
+                    assert!(names.contains("encoded, shards") && bytes <= plan.needed_bytes);
                 }
             }
         }

@@ -79,7 +79,7 @@ fn open(place: &str, args: &DiffArgs, stop: &Stop) -> Result<Bundle, Failure> {
     let options = BundleOptions {
         streamed: true,
         token_files: args.access.token.clone(),
-        limit_rate: args.access.limit_rate,
+        max_bytes_per_second: args.access.limit_rate,
         ..BundleOptions::default()
     };
     let env = gular_pelican::Env::process();

@@ -119,7 +119,7 @@ fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
         namespace: args.namespace.clone(),
         public_read: args.public_read,
         latency: args.latency.unwrap_or_default(),
-        rate: args.rate,
+        max_bytes_per_second: args.rate,
         cold: args.cold,
         ..Options::new(&args.dir)
     };

@@ -51,7 +51,7 @@ pub(crate) fn options(access: &Access) -> ClientOptions {
     let cache = Cache::at(None, &options.env);
     options.route_folder = Some(cache.route_folder());
     options.tell = Tell::new(|text| show::message("note", text));
-    options.limit_rate = access.limit_rate;
+    options.max_bytes_per_second = access.limit_rate;
     options
 }
 

@@ -480,8 +480,8 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         },
         max_pixels: args.max_pixels,
         archive: ArchiveLimits {
-            total: args.max_unpacked,
-            member: args.max_member,
+            total_bytes: args.max_unpacked,
+            member_bytes: args.max_member,
             ratio: args.max_ratio,
         },
         leave_out: Vec::new(),

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         keep: args.keep,
         jobs: args.jobs.count(),
         token_files: args.access.token.clone(),
-        limit_rate: args.access.limit_rate,
+        max_bytes_per_second: args.access.limit_rate,
         direct: args.direct,
         ..StageOptions::default()
     };
@@ -202,7 +202,7 @@ fn text(report: &StageReport) -> String {
         }
     };
     if let Some(limit) = report.limit.as_ref().filter(|_| !report.mounted) {
-        let (needed, left) = (show::size(report.needed), show::size(limit.available));
+        let (needed, left) = (show::size(report.needed_bytes), show::size(limit.available_bytes));
         text.push_str(&format!("\n{needed} had to be free; {} leaves {left}", limit.name));
     }
     if report.removed > 0 {
@@ -212,7 +212,7 @@ fn text(report: &StageReport) -> String {
         };
         text.push_str(&match report.dry_run {
             true => {
-                let freed = show::size(report.freed);
+                let freed = show::size(report.freed_bytes);
                 format!("\n{copies} that killed runs left, {freed}, would be removed first")
             }
             false => format!("\nremoved {copies} that killed runs left"),

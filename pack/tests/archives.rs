@@ -310,12 +310,12 @@ fn archives_that_expand_too_far_are_refused_before_anything_is_packed() {
     check(
         "x.tar.gz",
         &bomb,
-        ArchiveLimits { ratio: 5000, total: 1 << 20, ..limits },
+        ArchiveLimits { ratio: 5000, total_bytes: 1 << 20, ..limits },
         ArchiveLimit::Total,
     );
     let plain = zip_with("a/x.jpg", &jpeg(3), &|_, _| {});
-    check("x.zip", &plain, ArchiveLimits { member: 10, ..limits }, ArchiveLimit::Member);
-    check("x.zip", &plain, ArchiveLimits { total: 10, ..limits }, ArchiveLimit::Total);
+    check("x.zip", &plain, ArchiveLimits { member_bytes: 10, ..limits }, ArchiveLimit::Member);
+    check("x.zip", &plain, ArchiveLimits { total_bytes: 10, ..limits }, ArchiveLimit::Total);
     let long = |bytes: &mut [u8], at: usize| {
         bytes[at + 10] = 8;
         bytes[at + 24..at + 28].copy_from_slice(&(1_u32 << 29).to_le_bytes());

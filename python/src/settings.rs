@@ -209,7 +209,7 @@ impl Settings {
             splits: vec![self.split],
             open: OpenOptions { check, backend, digest: self.digest, ..OpenOptions::default() },
             cache: self.cache.clone(),
-            cache_limit,
+            cache_limit_bytes: cache_limit,
             token_files: self.token_files.clone(),
             ..BundleOptions::default()
         })

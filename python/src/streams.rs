@@ -51,7 +51,7 @@ pub(crate) fn shared(source: &str, options: &BundleOptions) -> Result<Option<Str
     let mut open = lock();
     open.retain(|one| one.bundle.strong_count() > 0);
     let Some(found) = open.iter().find(|one| one.place == place) else { return Ok(None) };
-    if options.cache_limit.is_some_and(|limit| found.limit != Some(limit)) {
+    if options.cache_limit_bytes.is_some_and(|limit| found.limit != Some(limit)) {
         let limit = found.limit.map_or("none".to_owned(), |limit| Size(limit).to_string());
         let reason = format!(
             "another loader of this bundle set the limit {limit}, and both share the cache"
@@ -76,7 +76,7 @@ pub(crate) fn open(
     env: &Env,
     watch: Watch<'_>,
 ) -> Result<Stream, Error> {
-    let (place, limit) = (Place::new(source, &options), options.cache_limit);
+    let (place, limit) = (Place::new(source, &options), options.cache_limit_bytes);
     let Stream { bundle, waits } = alone(source, options, env, watch)?;
     let mut all = lock();
     // Another thread may have been faster.

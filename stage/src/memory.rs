@@ -29,7 +29,11 @@ fn available(root: &Path) -> Option<Limit> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     let available = kib.saturating_mul(1024);
-    Some(Limit { name: "MemAvailable in /proc/meminfo".into(), available, memory: true })
+    Some(Limit {
+        name: "MemAvailable in /proc/meminfo".into(),
+        available_bytes: available,
+        memory: true,
+    })
 }
 
 /// The memory cgroup of this process, of one version.
@@ -101,7 +105,7 @@ impl Version {
         let shown = dir.join(file);
         let shown = shown.strip_prefix(root).unwrap_or(&shown).display().to_string();
         let name = format!("the memory limit in /{shown}");
-        Some(Limit { name, available: limit.saturating_sub(used), memory: true })
+        Some(Limit { name, available_bytes: limit.saturating_sub(used), memory: true })
     }
 }
 
@@ -121,7 +125,7 @@ mod tests {
 
     fn found(files: &[(&str, &str)]) -> Vec<(String, u64)> {
         let dir = root(files);
-        limits(dir.path()).into_iter().map(|limit| (limit.name, limit.available)).collect()
+        limits(dir.path()).into_iter().map(|limit| (limit.name, limit.available_bytes)).collect()
     }
 
     #[test]

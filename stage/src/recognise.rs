@@ -105,7 +105,7 @@ pub(super) fn remote(
 pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
     let options = ClientOptions {
         token_files: options.token_files.clone(),
-        limit_rate: options.limit_rate,
+        max_bytes_per_second: options.max_bytes_per_second,
         route_folder: Some(Cache::at(None, env).route_folder()),
         ..ClientOptions::new(env.clone())
     };

@@ -22,7 +22,8 @@ pub struct Limit {
     /// The name of the limit in messages.
     pub name: String,
     /// Bytes that the limit still allows.
-    pub available: u64,
+    #[serde(rename = "available")]
+    pub available_bytes: u64,
     /// Whether the limit is one of memory, not of a disk.
     pub memory: bool,
 }
@@ -86,7 +87,7 @@ impl Room {
         let kind = u64::try_from(rustix::fs::statfs(dir).map_err(refused)?.f_type).unwrap_or(0);
         let in_memory = matches!(kind, TMPFS | RAMFS);
         let name = format!("the free space of `{}`", dir.display());
-        let limit = |available| Limit { name, available, memory: false };
+        let limit = |available_bytes| Limit { name, available_bytes, memory: false };
         // A tmpfs without a size has no limit of its own.
         let sized = (free.bytes < u64::MAX).then_some(free.bytes);
         let mut limits: Vec<Limit> = sized.map(limit).into_iter().collect();
@@ -101,7 +102,7 @@ impl Room {
     /// The same when what others left is removed first.
     pub(super) fn without(mut self, left: Taken) -> Self {
         for limit in &mut self.limits {
-            limit.available = limit.available.saturating_add(left.bytes);
+            limit.available_bytes = limit.available_bytes.saturating_add(left.bytes);
         }
         self.inodes = self.inodes.map(|free| free.saturating_add(left.inodes));
         self
@@ -109,13 +110,13 @@ impl Room {
 
     /// The limit that allows least.
     pub(super) fn tightest(&self) -> Option<&Limit> {
-        self.limits.iter().min_by_key(|limit| limit.available)
+        self.limits.iter().min_by_key(|limit| limit.available_bytes)
     }
 
     /// Whether less than half of what there is would be taken, `reserved` bytes
     /// being promised to others already.
     pub(super) fn is_ample(&self, need: Need, reserved: u64) -> bool {
-        let half = |limit: &Limit| limit.available.saturating_sub(reserved) / 2;
+        let half = |limit: &Limit| limit.available_bytes.saturating_sub(reserved) / 2;
         self.tightest().is_none_or(|limit| need.with_margin() <= half(limit))
             && self.check(need, reserved).is_ok()
     }
@@ -125,7 +126,7 @@ impl Room {
         let dir = self.dir.display().to_string();
         let needed = need.with_margin();
         if let Some(limit) = self.tightest() {
-            let available = limit.available.saturating_sub(reserved);
+            let available = limit.available_bytes.saturating_sub(reserved);
             if available < needed {
                 let (limit, memory) = (limit.name.clone(), self.in_memory);
                 return Err(Error::NoRoom { dir, needed, available, limit, memory });
@@ -175,8 +176,11 @@ mod tests {
     use super::*;
 
     fn room(available: u64) -> Room {
-        let limit =
-            |name: &str, available| Limit { name: name.to_owned(), available, memory: true };
+        let limit = |name: &str, available_bytes| Limit {
+            name: name.to_owned(),
+            available_bytes,
+            memory: true,
+        };
         let limits = vec![limit("wide", 1 << 60), limit("narrow", available)];
         let (inodes, file_bytes) = (Some(10), Some(1 << 30));
         Room { dir: "/d".into(), limits, inodes, file_bytes, in_memory: true }

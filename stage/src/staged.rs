@@ -36,7 +36,7 @@ pub struct StageOptions {
     /// For a URL, a file with the token to use, before all that the environment names.
     pub token_files: Vec<PathBuf>,
     /// Of a URL: the most bytes per second to read.
-    pub limit_rate: Option<u64>,
+    pub max_bytes_per_second: Option<u64>,
     /// For a URL, read from the origin instead of from caches.
     pub direct: bool,
     /// The folder below which `dev`, `proc` and `sys` lie: `/`, but for tests.
@@ -53,7 +53,7 @@ impl Default for StageOptions {
             keep: false,
             jobs: 4,
             token_files: Vec::new(),
-            limit_rate: None,
+            max_bytes_per_second: None,
             direct: false,
             root: "/".into(),
         }
@@ -79,7 +79,8 @@ pub struct StageReport {
     /// Their bytes.
     pub bytes: u64,
     /// Bytes that must be free: the copy, and the reserve beside it.
-    pub needed: u64,
+    #[serde(rename = "needed")]
+    pub needed_bytes: u64,
     /// The limit that leaves the least room, if it was measured.
     pub limit: Option<Limit>,
     /// Whether the copy is in memory.
@@ -89,7 +90,8 @@ pub struct StageReport {
     /// Copies of killed runs that were removed first, or would be.
     pub removed: u64,
     /// Bytes that removing them would free, when nothing was written.
-    pub freed: u64,
+    #[serde(rename = "freed")]
+    pub freed_bytes: u64,
     /// Whether shards are mounted there, and not copied.
     pub mounted: bool,
     /// Whether nothing was written.
@@ -194,8 +196,8 @@ pub fn plan(
             let room = Room::of(&base.path, &options.root)?.without(stale.taken);
             if Base::takes(i + 1 == bases.len(), &room, need, reserved)? {
                 let report = report(&base.folder.whole(&name), need, Some(&room));
-                let (removed, freed) = (stale.copies, stale.taken.bytes);
-                return Ok(StageReport { removed, freed, ..report });
+                let (removed, freed_bytes) = (stale.copies, stale.taken.bytes);
+                return Ok(StageReport { removed, freed_bytes, ..report });
             }
         }
         Err(no_base(Path::new(""), "there is no folder".into()))
@@ -244,12 +246,12 @@ fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
         path: path.display().to_string(),
         files: need.files,
         bytes: need.content,
-        needed: need.with_margin(),
+        needed_bytes: need.with_margin(),
         limit: room.and_then(Room::tightest).cloned(),
         in_memory: room.is_some_and(|room| room.in_memory),
         shared: false,
         removed: 0,
-        freed: 0,
+        freed_bytes: 0,
         mounted: false,
         dry_run: false,
         seconds: 0.0,

@@ -84,8 +84,9 @@ impl Site {
         open(&self.url(), &self.cache(), self.federation.ca_file(), options)
     }
 
-    fn streamed(&self, cache_limit: Option<u64>) -> Arc<Bundle> {
-        let options = BundleOptions { streamed: true, cache_limit, ..BundleOptions::default() };
+    fn streamed(&self, cache_limit_bytes: Option<u64>) -> Arc<Bundle> {
+        let options =
+            BundleOptions { streamed: true, cache_limit_bytes, ..BundleOptions::default() };
         Arc::new(self.open(options).unwrap())
     }
 
@@ -295,7 +296,7 @@ fn what_fits_is_fetched_once_and_the_next_epoch_is_made_ahead() {
         assert_eq!(fetches, [1.0; N_SHARDS], "{cache_limit:?}");
         // Another process finds all of it.
         let options =
-            BundleOptions { cache_limit: Some(site.limit(10)), ..BundleOptions::default() };
+            BundleOptions { cache_limit_bytes: Some(site.limit(10)), ..BundleOptions::default() };
         let whole = site.open(options).unwrap();
         assert!(whole.source().is_none());
         whole.check_lengths().unwrap();
@@ -395,7 +396,8 @@ fn child() {
     let Some(url) = env::var_os("GULAR_TEST_URL") else { return };
     let path = |name: &str| PathBuf::from(env::var_os(name).unwrap());
     let limit = env::var("GULAR_TEST_LIMIT").unwrap().parse().ok();
-    let options = BundleOptions { streamed: true, cache_limit: limit, ..BundleOptions::default() };
+    let options =
+        BundleOptions { streamed: true, cache_limit_bytes: limit, ..BundleOptions::default() };
     let (cache, ca) = (path("GULAR_TEST_CACHE"), path("GULAR_TEST_CA"));
     let bundle = open(url.to_str().unwrap(), &cache, &ca, options).unwrap();
     let mut loader = Loader::new(Arc::new(bundle), loader_options(windows(2))).unwrap();
@@ -435,7 +437,7 @@ fn a_cache_that_is_too_small_is_an_error_at_the_start() {
     drop(loader);
     // As a whole, too.
     let whole = |limit| {
-        let options = BundleOptions { cache_limit: Some(limit), ..BundleOptions::default() };
+        let options = BundleOptions { cache_limit_bytes: Some(limit), ..BundleOptions::default() };
         site.open(options).map(drop)
     };
     let error = whole(site.limit(9)).unwrap_err();

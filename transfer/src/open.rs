@@ -18,7 +18,7 @@ pub struct BundleOptions {
     /// The node's folder of fetched bundles; see [`Cache::at`].
     pub cache: Option<PathBuf>,
     /// The bytes that the bundle may take there; without, what the file system has.
-    pub cache_limit: Option<u64>,
+    pub cache_limit_bytes: Option<u64>,
     /// Fetch shards when they are needed and remove them when others need the room: a training
     /// starts before all are here, and the cache may be smaller than the bundle. Order `window`
     /// needs a few shards at a time; other orders need room for the whole split.
@@ -28,7 +28,7 @@ pub struct BundleOptions {
     /// For a URL, a file with the token to use, before all that the environment names.
     pub token_files: Vec<PathBuf>,
     /// The most bytes per second from servers, all threads together.
-    pub limit_rate: Option<u64>,
+    pub max_bytes_per_second: Option<u64>,
 }
 
 /// An open bundle, and how it was fetched.
@@ -67,9 +67,9 @@ pub fn open_bundle(
     let token_files = options.token_files.clone();
     let cache = Cache::at(options.cache.as_deref(), env);
     let route_folder = Some(cache.route_folder());
-    let limit_rate = options.limit_rate;
+    let max_bytes_per_second = options.max_bytes_per_second;
     let own = ClientOptions::new(env.clone());
-    let client = ClientOptions { token_files, route_folder, limit_rate, ..own };
+    let client = ClientOptions { token_files, route_folder, max_bytes_per_second, ..own };
     let client = Client::new(client)?;
     let mut fetch = FetchOptions {
         splits: options.splits.clone(),
@@ -83,7 +83,7 @@ pub fn open_bundle(
         if fetch.splits.iter().any(has) {
             fetch.splits.retain(has);
         }
-        let (splits, limit) = (&fetch.splits, options.cache_limit);
+        let (splits, limit) = (&fetch.splits, options.cache_limit_bytes);
         let (dir, shards) =
             cache.stream(client, remote, splits, limit, options.tell.clone(), watch)?;
         let open = OpenOptions { digest: Some(shards.remote().digest()), ..options.open.clone() };
@@ -91,7 +91,7 @@ pub fn open_bundle(
         return Ok(Opened { bundle, fetched: None });
     }
     loop {
-        let limit = options.cache_limit;
+        let limit = options.cache_limit_bytes;
         match cache.open_within(&client, &url, &fetch, &options.open, limit, watch) {
             // Only its manifest was read yet.
             Err(Error::NoSplit { split, .. }) if fetch.splits.len() > 1 => {

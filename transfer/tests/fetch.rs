@@ -142,7 +142,8 @@ fn a_shard_that_is_listed_twice_is_fetched_and_counted_once() {
     assert_eq!((found.n_samples(Split::Train), found.n_samples(Split::Val)), (1, 1));
 
     let cache = Some(published.dir.path().join("cache"));
-    let options = BundleOptions { cache, cache_limit: Some(bytes), ..BundleOptions::default() };
+    let options =
+        BundleOptions { cache, cache_limit_bytes: Some(bytes), ..BundleOptions::default() };
     let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
     open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
 }

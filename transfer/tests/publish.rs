@@ -60,10 +60,10 @@ impl Target {
     }
 
     /// Another client of the federation, which sends no more bytes per second than this.
-    fn client_with(&self, limit_rate: Option<u64>) -> Client {
+    fn client_with(&self, max_bytes_per_second: Option<u64>) -> Client {
         let federation = self.federation.as_ref().unwrap();
         let options = options_for(federation, &self.dir.path().join("token"));
-        Client::new(ClientOptions { limit_rate, ..options }).unwrap()
+        Client::new(ClientOptions { max_bytes_per_second, ..options }).unwrap()
     }
 
     /// A bundle of three train shards, the second of several blocks.
@@ -242,10 +242,10 @@ fn a_publish_of_which_nothing_was_taken_and_nothing_can_be_read_is_an_error() {
 /// A listing of a large collection costs the origin more than all the looks at one name.
 #[test]
 fn a_collection_is_listed_once_however_long_the_publish_takes() {
-    let asked = |limit_rate: Option<u64>| {
+    let asked = |max_bytes_per_second: Option<u64>| {
         let target = Target::federation();
         let sound = target.bundle();
-        let client = target.client_with(limit_rate);
+        let client = target.client_with(max_bytes_per_second);
         let federation = target.federation.as_ref().unwrap();
         let (cancel, begun) = (AtomicBool::new(false), Instant::now());
         let watch = Watch::silent(&cancel);

@@ -228,7 +228,7 @@ fn options(args: &BenchArgs) -> BenchOptions {
         (_, _, true) => BenchOptions::full(jobs),
         _ => BenchOptions::new(jobs),
     };
-    options.limit = args.limit.unwrap_or(options.limit);
+    options.limit_bytes = args.limit.unwrap_or(options.limit_bytes);
     options.jobs = jobs;
     rows(&mut options, &args.rows);
     options
@@ -298,14 +298,14 @@ fn about(plan: &Estimate) -> String {
         data.samples,
         show::count(data.of_samples, "sample"),
         show::size(data.bytes),
-        show::size(plan.needed),
+        show::size(plan.needed_bytes),
         plan.scratch,
-        show::size(plan.free),
+        show::size(plan.free_bytes),
         show::count(plan.rows as u64, "row"),
         time(plan.seconds),
     );
-    if plan.needed > plan.memory_available {
-        let memory = show::size(plan.memory_available);
+    if plan.needed_bytes > plan.available_memory_bytes {
+        let memory = show::size(plan.available_memory_bytes);
         text.push_str(&format!(
             "; {memory} of memory cannot hold all of it, so warm rows are filled again each time"
         ));

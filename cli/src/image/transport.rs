@@ -26,7 +26,7 @@ impl<'a> Web<'a> {
     pub(crate) fn limited(stop: &'a Stop, limit_rate: Option<u64>) -> Result<Self, Failure> {
         let env = Env::process();
         let mut options = ClientOptions::new(env.clone());
-        options.limit_rate = limit_rate;
+        options.max_bytes_per_second = limit_rate;
         // Packages are public, and their archives are no business of a token for storage.
         options.find_tokens = false;
         let client = Client::new(options)?;

@@ -39,14 +39,14 @@ impl Cache {
         Store::new(&self.dir.join("store-2"))
     }
 
-    /// The cache of SIF blocks, of at most `limit` bytes.
-    pub fn blocks(&self, limit: u64) -> BlockCache {
-        BlockCache::new(&self.dir.join("blocks"), limit)
+    /// The cache of SIF blocks, of at most `limit_bytes`.
+    pub fn blocks(&self, limit_bytes: u64) -> BlockCache {
+        BlockCache::new(&self.dir.join("blocks"), limit_bytes)
     }
 
-    /// The cache of OCI layers, of at most `limit` bytes.
-    pub fn layers(&self, limit: u64) -> LayerCache {
-        LayerCache::new(&self.dir.join("layers"), limit)
+    /// The cache of OCI layers, of at most `limit_bytes`.
+    pub fn layers(&self, limit_bytes: u64) -> LayerCache {
+        LayerCache::new(&self.dir.join("layers"), limit_bytes)
     }
 
     /// The folder from which uploads to registries resume after a kill.

@@ -27,7 +27,7 @@ const PACKER: u32 = 1;
 pub struct LayerCache {
     dir: PathBuf,
     /// Bytes that all may take; the ones used longest ago go first.
-    limit: u64,
+    limit_bytes: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,10 +38,10 @@ struct Entry {
 }
 
 impl LayerCache {
-    /// Makes a cache of at most `limit` bytes in this folder, which is created when something is
+    /// Makes a cache of at most `limit_bytes` in this folder, which is created when something is
     /// stored in it.
-    pub fn new(dir: &Path, limit: u64) -> Self {
-        Self { dir: dir.to_owned(), limit }
+    pub fn new(dir: &Path, limit_bytes: u64) -> Self {
+        Self { dir: dir.to_owned(), limit_bytes }
     }
 
     /// Puts the layer of this key at `to`, which must not be there.
@@ -70,7 +70,7 @@ impl LayerCache {
     }
 
     fn try_keep(&self, key: &str, packed: &Packed, from: &Path) -> io::Result<()> {
-        if packed.bytes > self.limit {
+        if packed.bytes > self.limit_bytes {
             return Ok(());
         }
         fs::create_dir_all(&self.dir)?;
@@ -106,7 +106,7 @@ impl LayerCache {
         }
         entries.sort();
         for (_, len, about, blob) in entries {
-            if total <= self.limit {
+            if total <= self.limit_bytes {
                 break;
             }
             let _ = fs::remove_file(about);

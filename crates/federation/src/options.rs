@@ -32,7 +32,7 @@ pub struct Options {
     pub latency: Duration,
     /// The most bytes per second that clients send and are sent, by all connections to its own
     /// servers together. The own cache fetches from the own origin without a limit.
-    pub rate: Option<u64>,
+    pub max_bytes_per_second: Option<u64>,
     /// Whether the own cache forgets the copies of earlier runs: only where a federation was
     /// served in `dir` before.
     pub cold: bool,
@@ -52,7 +52,7 @@ impl Options {
             issuer: None,
             require_token: false,
             latency: Duration::ZERO,
-            rate: None,
+            max_bytes_per_second: None,
             cold: false,
         }
     }

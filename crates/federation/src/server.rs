@@ -78,7 +78,7 @@ impl Federation {
         let tls = authority::acceptor(&folder)?;
         let runtime = runtime()?;
         let counters = Arc::new(Counters::default());
-        let line = Arc::new(Line::new(options.latency, options.rate));
+        let line = Arc::new(Line::new(options.latency, options.max_bytes_per_second));
 
         let front = Listener::bind(&runtime, options.port)?;
         let discovery = front.url.clone();

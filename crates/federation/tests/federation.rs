@@ -611,7 +611,7 @@ fn a_long_and_narrow_way_takes_its_time() {
     let site = Site::start(|options| {
         options.public_read = true;
         options.latency = Duration::from_millis(40);
-        options.rate = Some(4 << 20);
+        options.max_bytes_per_second = Some(4 << 20);
     });
     let (data, token) = (vec![7; 256 << 10], site.token(&[], &["/"], &[]));
     let takes = |least: u64, answer: &dyn Fn() -> Answer| {

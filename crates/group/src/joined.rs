@@ -44,7 +44,7 @@ pub struct GroupOptions {
     /// ranks with [`Error::Stopped`].
     pub stop_grace: Duration,
     /// Longest [`Group::broadcast`] that is accepted from rank 0, in bytes.
-    pub broadcast_limit: u64,
+    pub broadcast_limit_bytes: u64,
 }
 
 impl Default for GroupOptions {
@@ -58,7 +58,7 @@ impl Default for GroupOptions {
             interface: None,
             stop: None,
             stop_grace: Duration::from_secs(10),
-            broadcast_limit: 1 << 30,
+            broadcast_limit_bytes: 1 << 30,
         }
     }
 }
@@ -70,7 +70,7 @@ impl Default for GroupOptions {
 /// then on. Dropped without [`Group::finish`] it ends the training on all ranks.
 pub struct Group {
     place: Seat,
-    broadcast_limit: u64,
+    broadcast_limit_bytes: u64,
     operation_timeout: Duration,
     stop: Option<Arc<AtomicBool>>,
     stop_grace: Duration,
@@ -188,9 +188,9 @@ impl Group {
     }
 
     fn of(place: Seat, options: &GroupOptions, live: Live) -> Self {
-        let GroupOptions { broadcast_limit, operation_timeout, stop_grace, .. } = *options;
+        let GroupOptions { broadcast_limit_bytes, operation_timeout, stop_grace, .. } = *options;
         let stop = options.stop.clone();
-        Self { place, broadcast_limit, operation_timeout, stop, stop_grace, live }
+        Self { place, broadcast_limit_bytes, operation_timeout, stop, stop_grace, live }
     }
 
     /// This rank, from 0.
@@ -221,13 +221,13 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::TooLong`] for more than a rank's
-    /// [`broadcast_limit`](GroupOptions::broadcast_limit), else what ended the training.
+    /// [`broadcast_limit_bytes`](GroupOptions::broadcast_limit_bytes), else what ended the training.
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let operation = operation(OperationKind::Broadcast, (0, "bytes"), 0);
         if self.place.rank == 0 {
             return self.send(operation, bytes);
         }
-        self.relay(operation, Target::Grow(bytes, self.broadcast_limit))
+        self.relay(operation, Target::Grow(bytes, self.broadcast_limit_bytes))
     }
 
     /// Gives rank 0's `bytes` to all, in place: the length is the same on all ranks.

@@ -49,9 +49,9 @@ pub struct ClientOptions {
     /// A cache is slow when it sends fewer bytes per second than this, divided by the
     /// number of bodies that are being received, over half of `stall_timeout`. It is left
     /// when another cache was measured to be twice as fast, never for an origin.
-    pub min_rate: u64,
+    pub min_bytes_per_second: u64,
     /// The most bytes per second to read and write, by all threads together.
-    pub limit_rate: Option<u64>,
+    pub max_bytes_per_second: Option<u64>,
     /// How long a partial object at the origin must stand still before it counts
     /// as left by a cut upload and not as being written by somebody else.
     pub settle: Duration,
@@ -103,8 +103,8 @@ impl ClientOptions {
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(60),
             patience: Duration::from_secs(180),
-            min_rate: 100 << 10,
-            limit_rate: None,
+            min_bytes_per_second: 100 << 10,
+            max_bytes_per_second: None,
             settle: Duration::from_secs(10),
             route_folder: None,
             tell: Tell::default(),
@@ -186,7 +186,7 @@ impl Client {
             begun: SystemTime::now(),
             waited: Mutex::default(),
             servers: Servers::default(),
-            pace: Pace::new(options.limit_rate),
+            pace: Pace::new(options.max_bytes_per_second),
             runtime: Some(runtime),
             options,
         })))

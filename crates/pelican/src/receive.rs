@@ -64,7 +64,7 @@ impl Inner {
             if span.0 >= self.options.stall_timeout / 2 {
                 let rate = per_second(span.1, span.0);
                 self.servers.measured(server, rate);
-                if leave && rate < self.pace.share(self.options.min_rate) {
+                if leave && rate < self.pace.share(self.options.min_bytes_per_second) {
                     return Err(Broken::Slow { rate, after: span.0 });
                 }
                 span = (Duration::ZERO, 0);

@@ -5,9 +5,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveLimits {
     /// Bytes of all members together.
-    pub total: u64,
+    pub total_bytes: u64,
     /// Bytes of one member.
-    pub member: u64,
+    pub member_bytes: u64,
     /// How many times its size in the archive a member, or the archive itself, may take.
     pub ratio: u64,
 }
@@ -16,16 +16,16 @@ impl Default for ArchiveLimits {
     /// 1 TiB, 1 GiB, 200 times. Photographs in archives expand 1.0 times, PNG of a single colour
     /// some 50 times; deflate ends at 1032 times.
     fn default() -> Self {
-        Self { total: 1 << 40, member: 1 << 30, ratio: 200 }
+        Self { total_bytes: 1 << 40, member_bytes: 1 << 30, ratio: 200 }
     }
 }
 
 /// One of the limits of [`ArchiveLimits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveLimit {
-    /// [`ArchiveLimits::total`].
+    /// [`ArchiveLimits::total_bytes`].
     Total,
-    /// [`ArchiveLimits::member`].
+    /// [`ArchiveLimits::member_bytes`].
     Member,
     /// [`ArchiveLimits::ratio`].
     Ratio,

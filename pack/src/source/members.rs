@@ -69,7 +69,7 @@ impl<'a, P> Gather<'a, P> {
             Found::Folder => {}
             Found::Refused(reason) => self.refuse(shown, reason.to_owned()),
             Found::File { packed, unpacked } => {
-                let limit = if unpacked > self.limits.member {
+                let limit = if unpacked > self.limits.member_bytes {
                     Some((ArchiveLimit::Member, format!("{unpacked} bytes")))
                 } else if self.limits.expands_too_far(packed, unpacked) {
                     Some((ArchiveLimit::Ratio, format!("{unpacked} bytes from {packed}")))
@@ -80,8 +80,8 @@ impl<'a, P> Gather<'a, P> {
                     return Err(self.over(limit, format!("its file `{shown}` unpacks to {found}")));
                 }
                 self.total = self.total.saturating_add(unpacked);
-                if self.total > self.limits.total {
-                    let text = format!("its files unpack to more than {}", self.limits.total);
+                if self.total > self.limits.total_bytes {
+                    let text = format!("its files unpack to more than {}", self.limits.total_bytes);
                     return Err(self.over(ArchiveLimit::Total, format!("{text} bytes")));
                 }
                 self.places.push((hash(&name), place));

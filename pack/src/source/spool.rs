@@ -33,7 +33,7 @@ pub(super) fn unpack(
         }
         if total >= look {
             let free = gular_files::free(dir)?.bytes;
-            let to_come = to_come(total, most.min(limits.total));
+            let to_come = to_come(total, most.min(limits.total_bytes));
             if free < to_come {
                 let needed = total.saturating_add(to_come);
                 return Err(Error::NoSpace { path: dir.display().to_string(), needed, free });
@@ -50,8 +50,8 @@ pub(super) fn unpack(
             }
         };
         total = total.saturating_add(n as u64);
-        let over = if total > limits.total {
-            Some((ArchiveLimit::Total, limits.total))
+        let over = if total > limits.total_bytes {
+            Some((ArchiveLimit::Total, limits.total_bytes))
         } else if total > most {
             Some((ArchiveLimit::Ratio, most))
         } else {

@@ -21,7 +21,7 @@ pub struct Gpu {
     /// Compute capability (major, minor).
     pub capability: (i32, i32),
     /// Its memory, in bytes.
-    pub memory: u64,
+    pub memory_bytes: u64,
     /// The newest CUDA the driver serves (major, minor).
     pub driver: (i32, i32),
     context: Arc<CudaContext>,
@@ -58,7 +58,7 @@ impl Gpu {
             index,
             name: context.name().map_err(of)?,
             capability: context.compute_capability().map_err(of)?,
-            memory: context.total_mem().map_err(of)? as u64,
+            memory_bytes: context.total_mem().map_err(of)? as u64,
             driver,
             context,
         };
@@ -127,8 +127,8 @@ impl Gpu {
 
 impl fmt::Display for Gpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { index, name, capability: (major, minor), memory, driver, .. } = self;
-        let gib = *memory as f64 / f64::from(1 << 30);
+        let Self { index, name, capability: (major, minor), memory_bytes, driver, .. } = self;
+        let gib = *memory_bytes as f64 / f64::from(1 << 30);
         write!(
             f,
             "GPU {index} ({name}, {gib:.0} GiB, compute capability {major}.{minor}, \

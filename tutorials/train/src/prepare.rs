@@ -40,7 +40,7 @@ pub(crate) fn open(
         splits,
         open: OpenOptions { digest: args.digest, ..OpenOptions::default() },
         cache: args.cache.clone(),
-        cache_limit: training.and_then(|training| training.cache_limit),
+        cache_limit_bytes: training.and_then(|training| training.cache_limit),
         streamed: training.is_some_and(TrainArgs::is_streamed),
         tell: TellWaiting::new(waiting_for),
         ..BundleOptions::default()

@@ -23,7 +23,7 @@ pub(crate) fn run(line: &str) {
         rendezvous_timeout: time(),
         operation_timeout: time(),
         lost_after: time(),
-        broadcast_limit: 300_000,
+        broadcast_limit_bytes: 300_000,
         ..GroupOptions::default()
     };
     let stop = Arc::new(AtomicBool::new(false));

@@ -265,7 +265,7 @@ pub(crate) fn client_told(env: &[(&str, &str)]) -> (Client, Arc<Mutex<Vec<String
 /// The same, which reads no more bytes per second than this.
 pub(crate) fn client_limited(rate: u64) -> Client {
     let mut options = options(&[]);
-    options.limit_rate = Some(rate);
+    options.max_bytes_per_second = Some(rate);
     Client::new(options).unwrap()
 }
 
