@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
-    ArchiveLimits, BaseReport, Check, Classes, FieldColumns, FieldFiles, Inputs, LabelColumn,
+    ArchiveLimits, BaseReport, CheckImages, Classes, FieldColumns, FieldFiles, Inputs, LabelColumn,
     Labels, Layout, NamePattern, OnBadInput, PackOptions, PackOrder, PackReport, Part,
     PayloadOptions, PlanOptions, Progress, TableOptions, TileOptions, Unlabelled,
 };
@@ -469,10 +469,10 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         fields: further_fields(args),
         source_digests: args.source_digests,
         check: match args.check_images {
-            _ if args.strict => Check::Strict,
-            CheckArg::Header => Check::Header,
-            CheckArg::Full => Check::Full,
-            CheckArg::None => Check::None,
+            _ if args.strict => CheckImages::Strict,
+            CheckArg::Header => CheckImages::Header,
+            CheckArg::Full => CheckImages::Full,
+            CheckArg::None => CheckImages::None,
         },
         on_error: match args.on_error {
             OnErrorArg::Fail => OnBadInput::Fail,

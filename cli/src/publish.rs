@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use gular_bundle::Digest;
 use gular_containers::make::name_by_content;
-use gular_pelican::{Check, Client, Url};
+use gular_pelican::{Client, CompareBy, Url};
 use gular_transfer::{
     DEFAULT_MAX_OBJECTS, Doubtful, FolderOptions, PublishOptions, PublishReport, SoundBundle,
     publish, publish_file, publish_file_with_blocks, publish_folder,
@@ -69,14 +69,14 @@ pub(crate) struct PublishArgs {
     /// the same, but objects without a digest are read back, which doubles the traffic for origins
     /// that report none. Not for oci://: a registry itself compares each blob with its digest.
     #[arg(long, value_name = "WHAT", value_parser = units::check)]
-    check: Option<Check>,
+    check: Option<CompareBy>,
     #[command(flatten)]
     pub(crate) network: Network,
 }
 
 impl PublishArgs {
-    fn check(&self) -> Check {
-        self.check.unwrap_or(Check::Bytes)
+    fn check(&self) -> CompareBy {
+        self.check.unwrap_or(CompareBy::Bytes)
     }
 
     /// Whether the command line says how to check.
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     if args.recursive {
         return recursive(args, &client, &url, output, &stop);
     }
-    let options = PublishOptions { jobs, dry_run, check: args.check() };
+    let options = PublishOptions { jobs, dry_run, compare_by: args.check() };
     let sound = match args.from.is_dir() {
         true => {
             Some(SoundBundle::prove(&args.from, |dir| prove(dir, Mode::Full, jobs, output, &stop))?)
@@ -200,7 +200,7 @@ fn recursive(
         dry_run: args.dry_run,
         max_objects: args.max_objects,
         alone: false,
-        check: args.check(),
+        compare_by: args.check(),
     };
     let published = watched("publish", output, stop, |watch, bar| {
         let doubts = |doubtful: Doubtful| {

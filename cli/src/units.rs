@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gular_bundle::{Envelope, Split};
 use gular_files::Size;
-use gular_pelican::Check;
+use gular_pelican::CompareBy;
 
 /// A size with its unit, of one byte at least.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
@@ -124,11 +124,11 @@ pub(crate) fn span(span: Duration) -> String {
     }
 }
 
-pub(crate) fn check(text: &str) -> Result<Check, String> {
+pub(crate) fn check(text: &str) -> Result<CompareBy, String> {
     match text {
-        "size" => Ok(Check::Size),
-        "digest" => Ok(Check::Digest),
-        "bytes" => Ok(Check::Bytes),
+        "size" => Ok(CompareBy::Size),
+        "digest" => Ok(CompareBy::Digest),
+        "bytes" => Ok(CompareBy::Bytes),
         _ => Err(format!("`{text}` is not a way to compare; expected `size`, `digest` or `bytes`")),
     }
 }

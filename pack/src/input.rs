@@ -15,7 +15,7 @@ use crate::plan::{Plan, Record};
 use crate::scan::media_type_of;
 use crate::scenes::{self, Scenes, Wanted, Window};
 use crate::source::Source;
-use crate::{Check, Inputs, PlanOptions, TileOptions};
+use crate::{CheckImages, Inputs, PlanOptions, TileOptions};
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
 pub(crate) const MOST_BYTES: u64 = (1 << 31) - 1;
@@ -23,7 +23,7 @@ pub(crate) const MOST_BYTES: u64 = (1 << 31) - 1;
 /// Reads and checks inputs; one per thread.
 pub(crate) struct InputReader<'a> {
     plan: &'a Plan,
-    check: Check,
+    check: CheckImages,
     inputs: Inputs,
     source_digests: bool,
     limits: Limits,
@@ -125,7 +125,7 @@ impl<'a> InputReader<'a> {
 
     /// What is wrong with an input that can be packed all the same.
     fn check(&mut self, record: &Record, bytes: &[u8]) -> Result<Option<String>, Fault> {
-        if self.check == Check::None || self.inputs != Inputs::Images {
+        if self.check == CheckImages::None || self.inputs != Inputs::Images {
             return Ok(None);
         }
         let format = Format::sniff(bytes);
@@ -141,11 +141,11 @@ impl<'a> InputReader<'a> {
         let header = read_header(bytes, &self.limits)?;
         debug_assert_eq!(Some(header.format), format);
         match self.check {
-            Check::None | Check::Header => {}
-            Check::Full => drop(self.decoder.check(bytes)?),
-            Check::Strict => drop(self.decoder.validate(bytes)?),
+            CheckImages::None | CheckImages::Header => {}
+            CheckImages::Full => drop(self.decoder.check(bytes)?),
+            CheckImages::Strict => drop(self.decoder.validate(bytes)?),
         }
-        Ok(self.decoder.flaw().filter(|_| self.check == Check::Full).map(ToString::to_string))
+        Ok(self.decoder.flaw().filter(|_| self.check == CheckImages::Full).map(ToString::to_string))
     }
 }
 

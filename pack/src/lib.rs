@@ -55,7 +55,7 @@ pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};
 pub use options::{
-    Check, Classes, FieldFiles, Inputs, Labels, Layout, OnBadInput, PackOrder, PlanOptions,
+    CheckImages, Classes, FieldFiles, Inputs, Labels, Layout, OnBadInput, PackOrder, PlanOptions,
     TileOptions, Unlabelled,
 };
 pub use out::{SKIPPED_NAME, STATE_DIR};

@@ -39,7 +39,7 @@ pub struct PlanOptions {
     /// version of the bundle is compared with.
     pub source_digests: bool,
     /// How thoroughly inputs are checked.
-    pub check: Check,
+    pub check: CheckImages,
     /// What to do with inputs that cannot be packed.
     pub on_error: OnBadInput,
     /// Larger images are refused when they are looked at.
@@ -83,7 +83,7 @@ impl Default for PlanOptions {
             tile: None,
             fields: Vec::new(),
             source_digests: false,
-            check: Check::Header,
+            check: CheckImages::Header,
             on_error: OnBadInput::Fail,
             max_pixels: gular_codec::Limits::default().max_pixels,
             archive: ArchiveLimits::default(),
@@ -188,7 +188,7 @@ pub enum PackOrder {
 
 /// How closely inputs are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
+pub enum CheckImages {
     /// Magic bytes and header.
     Header,
     /// Every pixel is decoded; what Pillow and torchvision tolerate is counted.
@@ -217,7 +217,7 @@ impl PackOrder {
     }
 }
 
-impl Check {
+impl CheckImages {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Header => "header",

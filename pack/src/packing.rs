@@ -21,7 +21,7 @@ use crate::payload::Recipe;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::shard_workers::ShardWorkers;
 use crate::source::{PixelTable, Source};
-use crate::{Check, Error, Inputs, Labels, OnBadInput, Part, PlanOptions, scan};
+use crate::{CheckImages, Error, Inputs, Labels, OnBadInput, Part, PlanOptions, scan};
 
 /// Options of a run that do not change a byte of the bundle.
 #[derive(Debug, Clone)]
@@ -363,8 +363,8 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
     // To make pixels of an image is to decode it.
     let decodes = plan.recipe != Recipe::Encoded;
     let check = match options.plan.check {
-        _ if options.plan.inputs != Inputs::Images => Check::None,
-        Check::Header | Check::None if decodes => Check::Full,
+        _ if options.plan.inputs != Inputs::Images => CheckImages::None,
+        CheckImages::Header | CheckImages::None if decodes => CheckImages::Full,
         check => check,
     };
     PackReport {

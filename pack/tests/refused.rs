@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{images, jpeg, options, png, put, run};
 use gular_bundle::Split;
-use gular_pack::{Check, Classes, Error, Labels, OnBadInput, PlanOptions, Progress, pack};
+use gular_pack::{CheckImages, Classes, Error, Labels, OnBadInput, PlanOptions, Progress, pack};
 
 #[test]
 fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
@@ -19,7 +19,7 @@ fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
     put(source.path(), "train/cat/png.jpg", &png(3));
     put(source.path(), "train/cat/cut.jpg", &good[..good.len() / 2]);
     let plan = |check| PlanOptions { check, on_error: OnBadInput::Skip, ..PlanOptions::default() };
-    let report = run(source.path(), out.path(), plan(Check::Full), 2).unwrap();
+    let report = run(source.path(), out.path(), plan(CheckImages::Full), 2).unwrap();
     assert_eq!((report.samples, report.skipped), (60, 4));
     let listed = fs::read_to_string(out.path().join("skipped.jsonl")).unwrap();
     for (name, word) in
@@ -29,7 +29,7 @@ fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
         assert!(line.contains(word), "{line}");
     }
     assert_eq!(listed.lines().count(), 4);
-    let fail = PlanOptions { check: Check::Full, ..PlanOptions::default() };
+    let fail = PlanOptions { check: CheckImages::Full, ..PlanOptions::default() };
     let other = tempfile::tempdir().unwrap();
     let into = other.path().join("new");
     assert!(matches!(run(source.path(), &into, fail, 1), Err(Error::BadInputs(..))));

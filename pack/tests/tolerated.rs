@@ -1,7 +1,9 @@
 //! Images that are not as they should be and that other readers decode.
 
 use crate::support::{files, jpeg, png, put, run};
-use gular_pack::{Check, OnBadInput, PayloadOptions, PlanOptions, RawOptions, ReencodeOptions};
+use gular_pack::{
+    CheckImages, OnBadInput, PayloadOptions, PlanOptions, RawOptions, ReencodeOptions,
+};
 
 /// A JPEG with stray bytes before its tables.
 fn with_junk(i: u32) -> Vec<u8> {
@@ -26,10 +28,10 @@ fn source() -> tempfile::TempDir {
 fn they_are_packed_counted_and_named() {
     let source = source();
     let plans = [
-        (PayloadOptions::Encoded, Check::Full),
-        (PayloadOptions::Reencoded(ReencodeOptions::default()), Check::Header),
-        (PayloadOptions::Reencoded(ReencodeOptions::default()), Check::Full),
-        (PayloadOptions::Raw(RawOptions::new(8, 8)), Check::None),
+        (PayloadOptions::Encoded, CheckImages::Full),
+        (PayloadOptions::Reencoded(ReencodeOptions::default()), CheckImages::Header),
+        (PayloadOptions::Reencoded(ReencodeOptions::default()), CheckImages::Full),
+        (PayloadOptions::Raw(RawOptions::new(8, 8)), CheckImages::None),
     ];
     for (payload, check) in plans {
         let out = tempfile::tempdir().unwrap();
@@ -45,7 +47,7 @@ fn they_are_packed_counted_and_named() {
 #[test]
 fn a_strict_run_refuses_them_or_leaves_them_out() {
     let (source, out) = (source(), tempfile::tempdir().unwrap());
-    let strict = || PlanOptions { check: Check::Strict, ..PlanOptions::default() };
+    let strict = || PlanOptions { check: CheckImages::Strict, ..PlanOptions::default() };
     let error = run(source.path(), out.path(), strict(), 1).unwrap_err().to_string();
     assert_eq!(error, format!("`{NAME}`: {REASON}"));
     let skip = PlanOptions { on_error: OnBadInput::Skip, ..strict() };
@@ -57,7 +59,7 @@ fn a_strict_run_refuses_them_or_leaves_them_out() {
 #[test]
 fn they_change_nothing_but_the_report() {
     let (source, a, b) = (source(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let plan = || PlanOptions { check: Check::Full, ..PlanOptions::default() };
+    let plan = || PlanOptions { check: CheckImages::Full, ..PlanOptions::default() };
     run(source.path(), a.path(), plan(), 1).unwrap();
     run(source.path(), b.path(), plan(), 3).unwrap();
     assert!(files(a.path()) == files(b.path()));

@@ -12,7 +12,7 @@ use crate::fixtures::BLOCK;
 use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions};
 use gular_federation::{Caches, Federation, Options, Origin, TokenRequest, mint};
 use gular_files::TEMP_PREFIX;
-use gular_pelican::{Check, Client, ClientOptions, Env, Error as Pelican, Url};
+use gular_pelican::{Client, ClientOptions, CompareBy, Env, Error as Pelican, Url};
 use gular_transfer::{
     BundleUrl, Checked, Error, FetchOptions, PublishOptions, PublishReport, RemoteBundle,
     SoundBundle, Watch, fetch, fetch_object, fetch_object_by_blocks, publish, publish_file,
@@ -263,7 +263,7 @@ fn a_collection_is_listed_once_however_long_the_publish_takes() {
 fn objects_may_be_compared_by_length_alone() {
     let target = Target::federation();
     let sound = target.bundle();
-    let options = PublishOptions { check: Check::Size, ..PublishOptions::default() };
+    let options = PublishOptions { compare_by: CompareBy::Size, ..PublishOptions::default() };
     let report = target.publish_with(&sound, &options).unwrap();
     assert_eq!((report.uploaded, report.by_length, report.not_read_back), (9, 9, 0));
     let report = target.publish(&sound).unwrap();

@@ -64,5 +64,5 @@ pub use listing::{Entry, Listing, Stat};
 pub use plain::{PlainRead, PlainSink};
 pub use token::{Action, Diagnosis, Token, TokenError};
 pub use token_store::usual_token_file;
-pub use upload::{Check, Compared, IfTaken, Upload, Uploaded};
+pub use upload::{CompareBy, Compared, IfTaken, Upload, Uploaded};
 pub use url::{Scheme, Url, UrlError};

@@ -35,15 +35,15 @@ pub struct FolderOptions {
     /// is dropped.
     pub alone: bool,
     /// When publishing: how what the origin has is compared with what is here.
-    pub check: gular_pelican::Check,
+    pub compare_by: gular_pelican::CompareBy,
 }
 
 impl Default for FolderOptions {
     /// Four objects at a time, a million at most, every byte compared.
     fn default() -> Self {
-        let check = gular_pelican::Check::Bytes;
+        let compare_by = gular_pelican::CompareBy::Bytes;
         let max_objects = DEFAULT_MAX_OBJECTS;
-        Self { jobs: 4, dry_run: false, max_objects, alone: false, check }
+        Self { jobs: 4, dry_run: false, max_objects, alone: false, compare_by }
     }
 }
 

@@ -61,8 +61,8 @@ pub fn publish_folder(
             let no_name = || Error::ObjectName { name: file.name.clone() };
             let (from, to) = (dir.join(&file.name), url.join(&file.name).ok_or_else(no_name)?);
             // People and programs read these names, so none takes another's place.
-            let (if_taken, absent, check) = (IfTaken::Refuse, lacks(file), options.check);
-            let upload = Upload { from: &from, to: &to, if_taken, absent, check };
+            let (if_taken, absent, compare_by) = (IfTaken::Refuse, lacks(file), options.compare_by);
+            let upload = Upload { from: &from, to: &to, if_taken, absent, compare_by };
             let uploaded = client.upload(&upload, options.dry_run, &|n| moved.by(n), stop)?;
             report.lock().unwrap_or_else(PoisonError::into_inner).add(&to, uploaded);
             Ok(())

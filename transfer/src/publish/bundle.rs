@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use gular_bundle::MANIFEST_NAME;
 use gular_files::parallel;
-use gular_pelican::{Check, Client, Error as Pelican, IfTaken, Upload, Uploaded, Url};
+use gular_pelican::{Client, CompareBy, Error as Pelican, IfTaken, Upload, Uploaded, Url};
 
 use super::listing::Listing;
 use super::publish_report::PublishReport;
@@ -24,13 +24,13 @@ pub struct PublishOptions {
     /// Only say what would be sent.
     pub dry_run: bool,
     /// How what the origin has is compared with what is here.
-    pub check: Check,
+    pub compare_by: CompareBy,
 }
 
 impl Default for PublishOptions {
     /// Four objects at a time, every byte compared.
     fn default() -> Self {
-        Self { jobs: 4, dry_run: false, check: Check::Bytes }
+        Self { jobs: 4, dry_run: false, compare_by: CompareBy::Bytes }
     }
 }
 
@@ -179,8 +179,8 @@ struct Sender<'a> {
 impl Sender<'_> {
     fn check_version(&self, manifest: &[Item; 1]) -> Result<(), Error> {
         let [Item { from, to, .. }] = manifest;
-        let (if_taken, check) = (IfTaken::RenameIfCut, self.options.check);
-        let upload = Upload { from, to, if_taken, absent: false, check };
+        let (if_taken, compare_by) = (IfTaken::RenameIfCut, self.options.compare_by);
+        let upload = Upload { from, to, if_taken, absent: false, compare_by };
         self.client.upload(&upload, true, &|_| (), self.watch.cancel)?;
         Ok(())
     }
@@ -201,8 +201,8 @@ impl Sender<'_> {
                 return Ok(());
             }
             let absent = there.is_some_and(|there| there.lacks(item.to.name()));
-            let check = self.options.check;
-            let upload = Upload { from: &item.from, to: &item.to, if_taken, absent, check };
+            let compare_by = self.options.compare_by;
+            let upload = Upload { from: &item.from, to: &item.to, if_taken, absent, compare_by };
             let dry_run = self.options.dry_run;
             match self.client.upload(&upload, dry_run, &|n| self.moved.by(n), stop) {
                 Ok(uploaded) => {

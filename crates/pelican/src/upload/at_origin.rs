@@ -12,7 +12,7 @@ use hyper::Method;
 use hyper::header::CONTENT_LENGTH;
 use tokio::time::sleep;
 
-use super::{Check, Compared, Job};
+use super::{CompareBy, Compared, Job};
 use crate::checksum::{WANT_DIGEST, digest_patience, parse_digest};
 use crate::client::Inner;
 use crate::error::Attempts;
@@ -74,13 +74,13 @@ impl Inner {
         place: &Place,
         stored: bool,
     ) -> Result<Passing<There>, Error> {
-        if !(stored && job.check != Check::Size) {
+        if !(stored && job.compare_by != CompareBy::Size) {
             match self.look(job, route, place).await? {
                 Ok(There::Other { len, .. }) if len == Some(job.local.len) => {}
                 other => return Ok(other),
             }
         }
-        if job.check == Check::Size {
+        if job.compare_by == CompareBy::Size {
             return Ok(Ok(There::Same(Compared::Length)));
         }
         let mut asked = Request::new(Method::HEAD, &place.server, place.target.as_str())
@@ -116,7 +116,9 @@ impl Inner {
             Some(theirs) if job.local.checksum(theirs, job.cancel)? == *theirs => {
                 return Ok(Ok(There::Same(Compared::Bytes)));
             }
-            None if job.check == Check::Digest => return Ok(Ok(There::Same(Compared::Length))),
+            None if job.compare_by == CompareBy::Digest => {
+                return Ok(Ok(There::Same(Compared::Length)));
+            }
             _ => {}
         }
         // XRootD keeps digests by the second of the last change: of two publishers'

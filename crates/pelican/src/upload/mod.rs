@@ -46,7 +46,7 @@ pub enum IfTaken {
 
 /// How the origin's object is compared with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Check {
+pub enum CompareBy {
     /// By length.
     Size,
     /// By the digest that the origin tells; where it tells none, by length.
@@ -83,7 +83,7 @@ pub struct Upload<'a> {
     /// What another publisher began meanwhile is found when the two are compared.
     pub absent: bool,
     /// How the two are compared.
-    pub check: Check,
+    pub compare_by: CompareBy,
 }
 
 /// The result of an [`Upload`].
@@ -132,7 +132,7 @@ impl Client {
                     url: &url,
                     local: &local,
                     if_taken: upload.if_taken,
-                    check: upload.check,
+                    compare_by: upload.compare_by,
                     absent: upload.absent && renamed == 0,
                     dry_run,
                     progress,
@@ -259,7 +259,7 @@ struct Job<'a> {
     url: &'a Url,
     local: &'a Local<'a>,
     if_taken: IfTaken,
-    check: Check,
+    compare_by: CompareBy,
     absent: bool,
     dry_run: bool,
     progress: &'a dyn Fn(i64),

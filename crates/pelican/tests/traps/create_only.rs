@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use gular_pelican::{Check, Client, Compared, Error, IfTaken, Upload};
+use gular_pelican::{Client, CompareBy, Compared, Error, IfTaken, Upload};
 
 use crate::server::{Head, Server, Talk, options};
 use crate::tokens::{Federation, ISSUER, has_token, token_with};
@@ -204,7 +204,7 @@ fn a_token_that_ended_meanwhile_is_waited_for_in_its_file() {
             to: &url,
             if_taken: IfTaken::Refuse,
             absent: false,
-            check: Check::Bytes,
+            compare_by: CompareBy::Bytes,
         };
         let done = client.upload(&upload, false, &|_| (), &AtomicBool::new(false)).unwrap();
         assert!(!done.identical);

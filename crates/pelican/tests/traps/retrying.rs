@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gular_pelican::{Check, Client, Error, IfTaken, Upload, Url};
+use gular_pelican::{Client, CompareBy, Error, IfTaken, Upload, Url};
 
 use crate::server::{Server, Talk, client, client_with, options, patient_client};
 
@@ -172,7 +172,7 @@ fn an_upload_is_tried_again_and_told_with_trials_and_time() {
             to: url,
             if_taken: IfTaken::Refuse,
             absent: true,
-            check: Check::Bytes,
+            compare_by: CompareBy::Bytes,
         };
         client().upload(&to, false, &|_| {}, &AtomicBool::new(false))
     };

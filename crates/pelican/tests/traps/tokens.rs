@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gular_pelican::{Check, Client, Error, IfTaken, Upload, Url};
+use gular_pelican::{Client, CompareBy, Error, IfTaken, Upload, Url};
 
 use crate::server::{Head, Server, Talk, client_named, client_told, client_with};
 
@@ -121,7 +121,7 @@ fn do_all(client: &Client, url: &Url) -> Vec<String> {
         to: url,
         if_taken: IfTaken::Refuse,
         absent: true,
-        check: Check::Bytes,
+        compare_by: CompareBy::Bytes,
     };
     [
         read(client, url).map(drop),

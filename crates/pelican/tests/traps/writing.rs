@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gular_pelican::{Check, Client, Error, IfTaken, Upload, Uploaded, Url};
+use gular_pelican::{Client, CompareBy, Error, IfTaken, Upload, Uploaded, Url};
 use tempfile::TempDir;
 
 use crate::federation::{Federation as Named, answer, nobody};
@@ -56,7 +56,8 @@ impl File {
         to: &Url,
         if_taken: IfTaken,
     ) -> Result<Uploaded, Error> {
-        let upload = Upload { from: &self.path, to, if_taken, absent: false, check: Check::Bytes };
+        let upload =
+            Upload { from: &self.path, to, if_taken, absent: false, compare_by: CompareBy::Bytes };
         client.upload(&upload, false, &|_| (), &AtomicBool::new(false))
     }
 }
@@ -313,7 +314,7 @@ fn an_upload_to_a_silent_server_ends_in_time() {
             to: &url,
             if_taken: IfTaken::Refuse,
             absent: false,
-            check: Check::Bytes,
+            compare_by: CompareBy::Bytes,
         };
         client().upload(&upload, false, &|_| (), &cancel).unwrap_err()
     });
