@@ -22,7 +22,7 @@ use std::thread;
 
 use gular_containers::UnixTime;
 use gular_containers::blocks::BlockCache;
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::{Arch, Contents, Squash, write_image};
 use gular_containers::singularity::{Description, describe};
 
@@ -131,8 +131,8 @@ fn add_dir(tree: &mut Rootfs, dir: &Path, at: &RootPath, known: &Known) -> Resul
     Ok(())
 }
 
-fn file(path: &Path, known: &Known) -> Result<Source> {
+fn file(path: &Path, known: &Known) -> Result<FileBytes> {
     let bytes = fs::metadata(path)?.len();
     let blake3 = known.get(path).map(blake3::Hash::from_hex).transpose()?.map(Into::into);
-    Ok(Source::File { path: path.to_owned(), bytes, blake3 })
+    Ok(FileBytes::File { path: path.to_owned(), bytes, blake3 })
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::Result;
-use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use crate::sif::Arch;
 
 /// The description of an image.
@@ -110,7 +110,7 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
         add("runscript", 0o755, &run)?;
     } else {
         // Nothing could read a script: programs themselves stand there.
-        let success = What::File(Source::Bytes(Arc::from(success(of.arch))));
+        let success = What::File(FileBytes::Bytes(Arc::from(success(of.arch))));
         tree.add(Layer::App, &RootPath::new(&format!("{DIR}/test"))?, 0o755, success)?;
         if let Some(program) = of.command.iter().chain(of.arguments).next() {
             let link = What::Symlink(program.clone());
@@ -281,7 +281,7 @@ mod tests {
 
     fn text(tree: &Rootfs, path: &str) -> String {
         match &tree.follow(&RootPath::new(path).unwrap()).unwrap().1.what {
-            What::File(Source::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            What::File(FileBytes::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
             other => panic!("{path}: {other:?}"),
         }
     }

@@ -293,7 +293,7 @@ fn unquoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rootfs::Source;
+    use crate::rootfs::FileBytes;
 
     #[test]
     fn one_layer_of_zstd_needs_what_zstd_needs() {
@@ -316,7 +316,7 @@ mod tests {
             tree.add(Layer::Base, &at, 0o755, what).unwrap();
             runscript(&tree).unwrap().map(|path| path.to_string())
         };
-        let text = |text: &str| script(What::File(Source::Bytes(text.as_bytes().into())));
+        let text = |text: &str| script(What::File(FileBytes::Bytes(text.as_bytes().into())));
         let link = |target: &str| script(What::Symlink(target.to_owned()));
         for (found, expected) in [
             (text("#!/bin/sh\nexec /bin/../bin/bash \"$@\"\n"), Some("/bin/bash")),

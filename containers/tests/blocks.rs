@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use gular_containers::blocks::BlockCache;
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::{Arch, Contents, Squash, Written, write_image};
 use gular_containers::{Error, UnixTime};
 use tempfile::TempDir;
@@ -117,8 +117,8 @@ impl Build<'_> {
     }
 }
 
-fn source(file: &Path, blake3: Option<[u8; 32]>) -> Source {
-    Source::File { path: file.to_owned(), bytes: fs::metadata(file).unwrap().len(), blake3 }
+fn source(file: &Path, blake3: Option<[u8; 32]>) -> FileBytes {
+    FileBytes::File { path: file.to_owned(), bytes: fs::metadata(file).unwrap().len(), blake3 }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use gular_containers::check::{About, CheckReport, Finding, Form, Runs, Severity,
 use gular_containers::elf::Facts;
 use gular_containers::oci::Compressor;
 use gular_containers::recipe::{Runtime, Target};
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::{Arch, Squash};
 use gular_containers::singularity::{Description, describe};
 
@@ -122,13 +122,13 @@ impl TestImage {
         bytes.extend([0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0]);
         bytes.extend((entries.len() as u64).to_le_bytes());
         bytes.extend(entries);
-        let what = What::File(Source::Bytes(Arc::from(bytes)));
+        let what = What::File(FileBytes::Bytes(Arc::from(bytes)));
         self.add(&format!("{LIB}/{name}"), 0o755, what);
     }
 }
 
 fn add_file(tree: &mut Rootfs, layer: Layer, at: &str, file: &Path) {
-    let source = Source::of(file).unwrap();
+    let source = FileBytes::of(file).unwrap();
     tree.add(layer, &path(at), 0o755, What::File(source)).unwrap();
 }
 
@@ -214,12 +214,12 @@ fn libraries_that_are_missing_too_old_or_for_another_processor() {
 
     let mut image = TestImage::sound();
     let other = if image.arch == Arch::Amd64 { Arch::Arm64 } else { Arch::Amd64 };
-    let what = What::File(Source::Bytes(Arc::from(elf(other))));
+    let what = What::File(FileBytes::Bytes(Arc::from(elf(other))));
     image.add("opt/app/lib/liba.so", 0o755, what);
     fires(&image, &[(Error, "processor", "/opt/app/lib/liba.so")]);
 
     let mut image = TestImage::sound();
-    let what = What::File(Source::Bytes(Arc::from(&b"\x7fELF\x02\x01\x01 and no more"[..])));
+    let what = What::File(FileBytes::Bytes(Arc::from(&b"\x7fELF\x02\x01\x01 and no more"[..])));
     image.add("opt/app/lib/liba.so", 0o755, what);
     fires(&image, &[(Error, "elf", "/opt/app/lib/liba.so")]);
 }
@@ -230,7 +230,7 @@ fn patched(from: &str, to: &str) -> What {
     let from = [from.as_bytes(), b"\0"].concat();
     let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
     bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
-    What::File(Source::Bytes(Arc::from(bytes)))
+    What::File(FileBytes::Bytes(Arc::from(bytes)))
 }
 
 #[test]
@@ -289,7 +289,11 @@ fn libraries_of_python_packages_may_come_from_one_another() {
     );
     assert!(found[1].message.ends_with("; programs that use it fail"), "{found:?}");
     let arch = image.arch;
-    image.add(&at("torch/lib/libother.so.1"), 0o755, What::File(Source::Bytes(elf(arch).into())));
+    image.add(
+        &at("torch/lib/libother.so.1"),
+        0o755,
+        What::File(FileBytes::Bytes(elf(arch).into())),
+    );
     fires(&image, &[]);
     // What is opened later may be in another package too.
     for name in [
@@ -302,9 +306,9 @@ fn libraries_of_python_packages_may_come_from_one_another() {
         "ops",
     ] {
         let name = at(&format!("nvidia/cudnn/lib/libcudnn_{name}.so.9"));
-        image.add(&name, 0o755, What::File(Source::Bytes(elf(arch).into())));
+        image.add(&name, 0o755, What::File(FileBytes::Bytes(elf(arch).into())));
     }
-    image.add(&at("mine/libcudnn.so.9"), 0o755, What::File(Source::Bytes(elf(arch).into())));
+    image.add(&at("mine/libcudnn.so.9"), 0o755, What::File(FileBytes::Bytes(elf(arch).into())));
     fires(&image, &[]);
 }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::convert::{Conversion, Converted, Source, convert};
+use gular_containers::convert::{Conversion, Converted, LocalImage, convert};
 use gular_containers::make::{Cache, Compression};
 use gular_containers::oci::Layout;
 use gular_containers::registry::{nvidia_of_image, nvidia_of_sif};
@@ -74,7 +74,7 @@ impl Place {
 
     fn options(&self, from: &str) -> Conversion {
         Conversion {
-            from: Source::parse(from).unwrap(),
+            from: LocalImage::parse(from).unwrap(),
             pulled: None,
             out: self.at("out"),
             file_name: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gular_containers::Error;
 use gular_containers::elf::{Closure, Facts, Fault, closure};
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 
 fn this_program() -> PathBuf {
     fs::read_link("/proc/self/exe").unwrap()
@@ -26,7 +26,7 @@ fn path(text: &str) -> RootPath {
 
 fn add(tree: &mut Rootfs, at: &str, file: &Path) {
     let bytes = fs::metadata(file).unwrap().len();
-    let source = Source::File { path: file.to_owned(), bytes, blake3: None };
+    let source = FileBytes::File { path: file.to_owned(), bytes, blake3: None };
     tree.add(Layer::App, &path(at), 0o755, What::File(source)).unwrap();
 }
 
@@ -126,14 +126,14 @@ fn a_library_too_old_is_said() {
     // A version that no libc has: `GLIBC_2` of the needs becomes `GLIBC_9`.
     let program = fs::read(this_program()).unwrap();
     let mut bytes = program.clone();
-    let needed = Facts::read(&Source::Bytes(Arc::from(program))).unwrap().unwrap();
+    let needed = Facts::read(&FileBytes::Bytes(Arc::from(program))).unwrap().unwrap();
     let (_, version) = needed.versions_needed.iter().find(|(l, _)| l == "libc.so.6").unwrap();
     let at = bytes
         .windows(version.len() + 1)
         .position(|w| w.strip_suffix(b"\0") == Some(version.as_bytes()));
     bytes[at.unwrap() + "GLIBC_".len()] = b'9';
     let mut tree = image("usr/lib");
-    let source = Source::Bytes(Arc::from(bytes));
+    let source = FileBytes::Bytes(Arc::from(bytes));
     tree.add(Layer::App, &path("app/test"), 0o755, What::File(source)).unwrap();
     let faults = find(&tree, &[]).faults;
     let old = faults.iter().find_map(|fault| match fault {
@@ -147,17 +147,17 @@ fn a_library_too_old_is_said() {
 
 #[test]
 fn damage_never_panics_and_other_files_are_none() {
-    assert_eq!(Facts::read(&Source::Bytes(Arc::from(*b"#!/bin/sh\n"))).unwrap(), None);
+    assert_eq!(Facts::read(&FileBytes::Bytes(Arc::from(*b"#!/bin/sh\n"))).unwrap(), None);
     let libgcc = mapped().into_iter().find(|p| p.ends_with("libgcc_s.so.1")).unwrap();
     let whole = fs::read(libgcc).unwrap();
     for cut in (64..whole.len()).step_by(whole.len() / 60) {
-        let _ = Facts::read(&Source::Bytes(Arc::from(&whole[..cut])));
+        let _ = Facts::read(&FileBytes::Bytes(Arc::from(&whole[..cut])));
     }
     for at in (5..4096).chain(whole.len() - 2000..whole.len()) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0xff;
-        let _ = Facts::read(&Source::Bytes(Arc::from(bytes)));
+        let _ = Facts::read(&FileBytes::Bytes(Arc::from(bytes)));
     }
-    let cut = Facts::read(&Source::Bytes(Arc::from(&whole[..64])));
+    let cut = Facts::read(&FileBytes::Bytes(Arc::from(&whole[..64])));
     assert!(matches!(cut, Err(Error::Elf { .. })), "{cut:?}");
 }

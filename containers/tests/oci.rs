@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::oci::{Compressor, Config, LayerCache, write_archive, write_layout};
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::Arch;
 use gular_containers::{Error, OciDigest, UnixTime};
 use serde_json::Value;
@@ -178,7 +178,7 @@ fn every_descriptor_holds_and_every_file_is_there() {
                 seen.remove(path.as_str()).unwrap_or_else(|| panic!("{path} is missing"));
             assert_eq!(mode, u32::from(node.mode), "{path}");
             match &node.what {
-                What::File(Source::Bytes(expected)) => assert!(bytes == expected[..], "{path}"),
+                What::File(FileBytes::Bytes(expected)) => assert!(bytes == expected[..], "{path}"),
                 What::Symlink(target) => assert_eq!(link.as_ref(), Some(target)),
                 What::Hardlink(first) => assert_eq!(link.unwrap(), first.as_str()),
                 What::Dir => {}
@@ -225,7 +225,7 @@ fn what_is_there_stays_and_what_fails_leaves_nothing() {
     let to = dir.path().join("other");
     let failed = write(&to, Compressor::Gzip, 1, |tree, config, to| {
         let mut tree = tree.clone();
-        let source = Source::File { path: short.clone(), bytes: 10, blake3: None };
+        let source = FileBytes::File { path: short.clone(), bytes: 10, blake3: None };
         tree.add(Layer::App, &path("short"), 0o644, What::File(source)).unwrap();
         write_layout(&tree, config, to)
     });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::oci::{Compressor, Config, Layout, Parts, write_archive, write_layout};
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::Arch;
 use gular_containers::store::{Limits, Store};
 use gular_containers::{Error, UnixTime};
@@ -129,8 +129,8 @@ const DOCKER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
 fn shown(tree: &Rootfs) -> Vec<String> {
     let show = |what: &What| match what {
         What::Dir => "dir".to_owned(),
-        What::File(Source::File { path, .. }) => fs::read_to_string(path).unwrap(),
-        What::File(Source::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+        What::File(FileBytes::File { path, .. }) => fs::read_to_string(path).unwrap(),
+        What::File(FileBytes::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
         What::Symlink(target) => format!("-> {target}"),
         What::Hardlink(first) => format!("= {first}"),
     };
@@ -142,7 +142,7 @@ use EntryType::{Block, Directory, Fifo, GNUSparse, Link, Regular, Symlink, XHead
 #[test]
 fn what_we_write_comes_back_layer_by_layer() {
     let mut tree = Rootfs::default();
-    let file = |text: &str| What::File(Source::Bytes(Arc::from(text.as_bytes())));
+    let file = |text: &str| What::File(FileBytes::Bytes(Arc::from(text.as_bytes())));
     let nodes = [
         (Layer::Base, "bin", 0o777, What::Symlink("usr/bin".to_owned())),
         (Layer::Base, "usr/bin/sh", 0o755, file("sh")),

@@ -10,7 +10,7 @@ use gular_containers::check::Severity;
 use gular_containers::lock::{ImageLock, LockedPython, Sources, recipe_digest};
 use gular_containers::make::{BuildOptions, Built, Cache, Format, build};
 use gular_containers::recipe::Recipe;
-use gular_containers::rootfs::{RootPath, Source, What};
+use gular_containers::rootfs::{FileBytes, RootPath, What};
 use gular_containers::store::{Limits, Store};
 use gular_containers::{Error, OciDigest, Package, StoredImage, UnixTime};
 use zip::write::SimpleFileOptions;
@@ -198,8 +198,8 @@ impl Case {
 fn bytes(image: &StoredImage, path: &str) -> Vec<u8> {
     let Some(node) = image.tree.get(&RootPath::new(path).unwrap()) else { panic!("no {path}") };
     match &node.what {
-        What::File(Source::File { path, .. }) => fs::read(path).unwrap(),
-        What::File(Source::Bytes(bytes)) => bytes.to_vec(),
+        What::File(FileBytes::File { path, .. }) => fs::read(path).unwrap(),
+        What::File(FileBytes::Bytes(bytes)) => bytes.to_vec(),
         What::Symlink(target) => target.clone().into_bytes(),
         other => panic!("{path}: {other:?}"),
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use gular_containers::Error;
 use gular_containers::elf::Facts;
 use gular_containers::replay::{Means, Outcome, Replay, in_namespace, with_apptainer};
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::Arch;
 use gular_containers::singularity::{Description, describe};
 
@@ -30,7 +30,7 @@ fn loaded(program: &Path) -> BTreeSet<PathBuf> {
 
 fn add(tree: &mut Rootfs, at: &str, file: &Path) {
     let file = file.canonicalize().unwrap();
-    tree.add(Layer::App, &path(at), 0o755, What::File(Source::of(&file).unwrap())).unwrap();
+    tree.add(Layer::App, &path(at), 0o755, What::File(FileBytes::of(&file).unwrap())).unwrap();
 }
 
 /// This machine's shells and this test, with their libraries where they are here.
@@ -135,7 +135,7 @@ fn nothing_of_the_store_can_be_written_to() {
     let data = dir.path().join("data");
     fs::write(&data, "mine").unwrap();
     let mut tree = image();
-    tree.add(Layer::App, &path("data"), 0o666, What::File(Source::of(&data).unwrap())).unwrap();
+    tree.add(Layer::App, &path("data"), 0o666, What::File(FileBytes::of(&data).unwrap())).unwrap();
     let text = "#!/bin/sh\necho theirs >/data\n";
     tree.add_text(Layer::App, &path(".singularity.d/test"), 0o755, text).unwrap();
     let cancel = AtomicBool::new(false);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use backhand::{FilesystemReader, InnerNode};
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::{
     Arch, Contents, ObjectKind, Settings, Sif, Squash, Writer, write_image,
 };
@@ -105,7 +105,7 @@ fn image(to: &Path, squash: Squash, threads: usize) -> Result<(), Error> {
     let mut tree = Rootfs::default();
     let path = |text: &str| RootPath::new(text).unwrap();
     let program: Vec<u8> = (0..1_000_000_u32).flat_map(|i| (i / 3).to_le_bytes()).collect();
-    let program = What::File(Source::Bytes(Arc::from(program)));
+    let program = What::File(FileBytes::Bytes(Arc::from(program)));
     tree.add(Layer::App, &path("opt/app/bin/train"), 0o755, program).unwrap();
     tree.add(Layer::App, &path("twin"), 0o755, What::Hardlink(path("opt/app/bin/train"))).unwrap();
     let none = BTreeMap::new();

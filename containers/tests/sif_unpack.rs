@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::registry::nvidia_of_sif;
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::{
     Arch, Contents, ObjectKind, Settings, Sif, Squash, Writer, write_image,
 };
@@ -25,7 +25,7 @@ fn path(text: &str) -> RootPath {
 fn tree() -> (Rootfs, String) {
     let mut tree = Rootfs::default();
     let program: Vec<u8> = (0..500_000_u32).flat_map(|i| (i / 3).to_le_bytes()).collect();
-    let file = |bytes: &[u8]| What::File(Source::Bytes(Arc::from(bytes)));
+    let file = |bytes: &[u8]| What::File(FileBytes::Bytes(Arc::from(bytes)));
     tree.add(Layer::App, &path("opt/app/bin/train"), 0o755, file(&program)).unwrap();
     tree.add(Layer::App, &path("a-twin"), 0o755, What::Hardlink(path("opt/app/bin/train")))
         .unwrap();
@@ -64,8 +64,8 @@ fn write(to: &Path, squash: Squash) -> Rootfs {
 /// of a file's names is the first one is not kept.
 fn shown(tree: &Rootfs) -> Vec<(String, u16, Vec<u8>)> {
     let bytes = |path: &RootPath| match &tree.follow(path).map(|(_, node)| &node.what) {
-        Some(What::File(Source::Bytes(bytes))) => bytes.to_vec(),
-        Some(What::File(Source::File { path, bytes, .. })) => {
+        Some(What::File(FileBytes::Bytes(bytes))) => bytes.to_vec(),
+        Some(What::File(FileBytes::File { path, bytes, .. })) => {
             let read = fs::read(path).unwrap();
             assert_eq!(read.len() as u64, *bytes);
             read

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use gular_containers::Error;
-use gular_containers::rootfs::{Layer, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, Rootfs, What};
 use gular_containers::store::{Limits, Listing, Store, unpack_deb, unpack_tar};
 use tar::EntryType;
 
@@ -20,8 +20,8 @@ fn unpack(store: &Path, digest: &str, tar: &[u8], whiteouts: bool) -> Result<Lis
 fn shown(tree: &Rootfs) -> Vec<String> {
     let show = |what: &What| match what {
         What::Dir => "dir".to_owned(),
-        What::File(Source::File { path, .. }) => fs::read_to_string(path).unwrap(),
-        What::File(Source::Bytes(_)) => "here".to_owned(),
+        What::File(FileBytes::File { path, .. }) => fs::read_to_string(path).unwrap(),
+        What::File(FileBytes::Bytes(_)) => "here".to_owned(),
         What::Symlink(target) => format!("-> {target}"),
         What::Hardlink(first) => format!("= {first}"),
     };

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use gular_containers::check::{About, CheckReport, Form, Severity, check};
 use gular_containers::recipe::{Runtime, Target};
-use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::{Arch, Contents, Squash, write_image};
 use gular_containers::singularity::{Description, describe};
 use gular_containers::store::{Limits, Store};
@@ -18,7 +18,7 @@ fn path(text: &str) -> RootPath {
 }
 
 fn file(text: &str) -> What {
-    What::File(Source::Bytes(Arc::from(text.as_bytes())))
+    What::File(FileBytes::Bytes(Arc::from(text.as_bytes())))
 }
 
 /// A SIF that was opened, the tree it was written from, and the folder of its files.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gular_containers::elf::Facts;
 use gular_containers::python::unpack_whole;
-use gular_containers::rootfs::{Layer, Rootfs, Source};
+use gular_containers::rootfs::{Layer, Rootfs, FileBytes};
 use gular_containers::sif::Sif;
 use gular_containers::store::{Limits, Store, unpack_deb, unpack_tar};
 use gular_containers::wheel::unpack_wheel;
@@ -17,7 +17,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let (store, file) = (Store::new(&dir.path().join("store")), dir.path().join("file"));
     if first % 5 == 0 {
-        let _ = Facts::read(&Source::Bytes(Arc::from(rest)));
+        let _ = Facts::read(&FileBytes::Bytes(Arc::from(rest)));
         return;
     }
     fs::write(&file, rest).expect("a file");

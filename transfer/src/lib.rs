@@ -13,6 +13,7 @@
 
 mod artifact;
 mod blocks;
+mod bundle_files;
 mod cache;
 mod checkup;
 mod data_folder;
@@ -24,7 +25,6 @@ mod prestage;
 mod publish;
 mod published;
 mod remote;
-mod source;
 mod sparse;
 mod url;
 mod watch;
@@ -36,6 +36,7 @@ pub use cache::{Cache, scratch};
 pub use checkup::{Checkup, examine};
 pub use error::Error;
 // What functions here take: who fetches or stages needs no other part of the client.
+pub use bundle_files::{Blocks, BundleFiles, ManifestFile};
 pub use fetch::{
     Checked, FetchOptions, FetchReport, FolderLock, SampleOptions, SampleReport, TellWaiting,
     Trust, fetch, fetch_from, fetch_object, fetch_object_by_blocks, fetch_samples, object_here,
@@ -52,7 +53,6 @@ pub use publish::{
 };
 pub use published::{Published, Stored};
 pub use remote::{Remote, RemoteBundle, has_splits};
-pub use source::{Blocks, ManifestFile, Source};
 pub use sparse::{GiveValue, Sparse, SparseReport, read_samples};
 pub use url::BundleUrl;
 pub use watch::{Progress, Waiting, Watch};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gular_bundle::{DATA_DIR, Digest, FileEntry, MANIFEST_NAME};
 use gular_transfer::{
-    Blocks, Error, FetchOptions, FetchReport, ManifestFile, SoundBundle, Source, Watch,
+    Blocks, BundleFiles, Error, FetchOptions, FetchReport, ManifestFile, SoundBundle, Watch,
     artifact_files, artifact_title, fetch_from,
 };
 use tempfile::TempDir;
@@ -47,7 +47,7 @@ impl Lent {
     }
 }
 
-impl Source for Lent {
+impl BundleFiles for Lent {
     fn name(&self) -> String {
         "lent".to_owned()
     }

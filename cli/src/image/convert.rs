@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_containers::Error;
-use gular_containers::convert::{Conversion, Converted, Source, convert};
+use gular_containers::convert::{Conversion, Converted, LocalImage, convert};
 use gular_containers::recipe::Platform;
 use gular_containers::registry::{Pulling, Reference, Registry, pull_image};
 use gular_containers::store::LeftOut;
@@ -61,7 +61,7 @@ pub(super) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> 
     let bars = Bars::new(output, &stop);
     let converted = match args.from.strip_prefix("docker://") {
         None => {
-            let from = Source::parse(&args.from).map_err(|error| Failure::new(error, None))?;
+            let from = LocalImage::parse(&args.from).map_err(|error| Failure::new(error, None))?;
             convert(&options(args, from, None)?, &bars)
         }
         Some(_) => pulled(args, &bars, &stop)?,
@@ -108,14 +108,14 @@ fn pulled(
         pull_image(&reference, args.platform.0, &path, &with)
     });
     let pulled = pulled.map_err(|error| ended(error, stop))?;
-    let from = Source { path, tag: None };
+    let from = LocalImage { path, tag: None };
     let options = options(args, from, Some(reference.pinned(pulled.top)))?;
     Ok(convert(&options, bars))
 }
 
 fn options(
     args: &ConvertArgs,
-    from: Source,
+    from: LocalImage,
     pulled: Option<Reference>,
 ) -> Result<Conversion, Failure> {
     let (out, file_name) = match &args.to {

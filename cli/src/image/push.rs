@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::Args;
-use gular_containers::convert::Source;
+use gular_containers::convert::LocalImage;
 use gular_containers::oci::Layout;
 use gular_containers::recipe::Platform;
 use gular_containers::registry::{
@@ -86,7 +86,7 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
     let env = Env::process();
     let source = match sif {
         Some(_) => None,
-        None => Some(Source::parse(&args.from).map_err(|error| Failure::new(error, None))?),
+        None => Some(LocalImage::parse(&args.from).map_err(|error| Failure::new(error, None))?),
     };
     let pushed = (|| {
         let layout = source.as_ref().map(|source| Layout::open(&source.path)).transpose()?;

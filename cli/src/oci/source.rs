@@ -10,7 +10,7 @@ use gular_containers::registry::{
     Artifact, ArtifactBlob, Registry, read_artifact, read_blob, stream_blob,
 };
 use gular_pelican::Sink;
-use gular_transfer::{ARTIFACT_TYPE, Blocks, Error, ManifestFile, Source, artifact_title};
+use gular_transfer::{ARTIFACT_TYPE, Blocks, BundleFiles, Error, ManifestFile, artifact_title};
 
 use super::name::Name;
 use crate::exit::Failure;
@@ -83,7 +83,7 @@ impl<'a> OfRegistry<'a> {
     }
 }
 
-impl Source for OfRegistry<'_> {
+impl BundleFiles for OfRegistry<'_> {
     fn name(&self) -> String {
         format!("oci://{}#blake3={}", self.artifact.pinned, self.manifest.digest().hex())
     }

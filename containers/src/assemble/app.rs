@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::{BIN, Parts};
-use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
 /// Deepest folder taken along.
@@ -24,7 +24,7 @@ pub(super) fn add(tree: &mut Rootfs, parts: &Parts<'_>) -> Result<Option<RootPat
 fn add_program(tree: &mut Rootfs, program: &Path) -> Result<RootPath> {
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or("program");
     let path = RootPath::new(&format!("{BIN}/{name}"))?;
-    tree.add(Layer::App, &path, 0o755, What::File(Source::of(program)?))?;
+    tree.add(Layer::App, &path, 0o755, What::File(FileBytes::of(program)?))?;
     Ok(path)
 }
 
@@ -41,7 +41,7 @@ fn add_here(tree: &mut Rootfs, inside: &RootPath, here: &Path, depth: usize) -> 
         }
         let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
         remove_byte_code(tree, inside);
-        return tree.add(Layer::App, inside, mode, What::File(Source::of(here)?));
+        return tree.add(Layer::App, inside, mode, What::File(FileBytes::of(here)?));
     }
     if depth == MAX_DEPTH {
         let reason = format!(

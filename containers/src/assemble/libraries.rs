@@ -8,7 +8,7 @@ use super::{LIB, Parts};
 use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{self, Closure, Facts, Fault};
 use crate::python::installed_path;
-use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use crate::store::MemberKind;
 use crate::{Error, Package, Result};
 
@@ -140,7 +140,7 @@ fn of_folder(dir: &Path, candidates: &mut BTreeMap<String, Candidate>) -> Result
         let torch = ["libtorch", "libc10", "libcaffe2", "libgomp"];
         let of_torch = torch.iter().any(|prefix| name.starts_with(prefix));
         let layer = if of_torch { Layer::Libtorch } else { Layer::Cuda };
-        let what = What::File(Source::of(&path)?);
+        let what = What::File(FileBytes::of(&path)?);
         candidates.insert(name.to_owned(), Candidate { what, layer, wheel: None });
     }
     Ok(())
@@ -229,7 +229,7 @@ fn bring(
             let place = folders.iter().map(|folder| Path::new(folder).join(library));
             let Some(path) = place.into_iter().find(|path| path.is_file()) else { continue };
             let inside = RootPath::new(&format!("{LIB}/{library}"))?;
-            tree.add(Layer::App, &inside, 0o755, What::File(Source::of(&path)?))?;
+            tree.add(Layer::App, &inside, 0o755, What::File(FileBytes::of(&path)?))?;
             brought.insert(library.clone(), path);
             found = true;
         }

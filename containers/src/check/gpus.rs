@@ -10,7 +10,7 @@ use super::inventory::{Elf, Inventory};
 use super::sites::{GPUS, Gpu};
 use crate::cuda::{Architectures, Capability};
 use crate::recipe::Target;
-use crate::rootfs::Source;
+use crate::rootfs::FileBytes;
 use crate::{Error, Result};
 
 /// Libraries whose absence of code stops only what few programs do: sparsity of
@@ -238,8 +238,8 @@ fn list(capabilities: &[Capability]) -> String {
 
 fn architectures(elf: &Elf<'_>) -> Result<Architectures> {
     match elf.source {
-        Source::File { path, .. } => Architectures::read(path),
-        Source::Bytes(bytes) => {
+        FileBytes::File { path, .. } => Architectures::read(path),
+        FileBytes::Bytes(bytes) => {
             let failed = |source| Error::Read { path: elf.path.to_string(), source };
             let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
             file.write_all(bytes).map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use super::{About, Finding};
 use crate::elf::Facts;
-use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
 /// The image, and what its ELF files say.
@@ -17,7 +17,7 @@ pub(super) struct Inventory<'a> {
 pub(super) struct Elf<'a> {
     pub(super) path: &'a RootPath,
     pub(super) node: &'a Node,
-    pub(super) source: &'a Source,
+    pub(super) source: &'a FileBytes,
     pub(super) facts: Facts,
 }
 

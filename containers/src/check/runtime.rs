@@ -8,7 +8,7 @@ use super::inventory::Inventory;
 use super::{Finding, Severity};
 use crate::oci::Compressor;
 use crate::recipe::{Runtime, Target};
-use crate::rootfs::{Node, RootPath, Source, What};
+use crate::rootfs::{FileBytes, Node, RootPath, What};
 use crate::sif::Squash;
 use crate::{Error, Result};
 
@@ -116,11 +116,11 @@ fn runnable(
 }
 
 /// The program that a script names in its first line.
-fn shebang(source: &Source) -> Result<Option<String>> {
+fn shebang(source: &FileBytes) -> Result<Option<String>> {
     let mut line = Vec::new();
     match source {
-        Source::Bytes(bytes) => line.extend(bytes.iter().take(MAX_SHEBANG as usize)),
-        Source::File { path, .. } => {
+        FileBytes::Bytes(bytes) => line.extend(bytes.iter().take(MAX_SHEBANG as usize)),
+        FileBytes::File { path, .. } => {
             let file = File::open(path).map_err(Error::io("open", path))?;
             file.take(MAX_SHEBANG).read_to_end(&mut line).map_err(Error::io("read", path))?;
         }

@@ -2,7 +2,7 @@
 //! places, and nothing in it is taken back.
 
 use super::{About, Finding};
-use crate::rootfs::{Layer, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, Rootfs, What};
 
 /// Beginnings of tokens, what they are, and how many characters of a token follow at least.
 const TOKENS: [(&str, &str, usize); 17] = [
@@ -100,9 +100,9 @@ fn holds_key(what: &What) -> bool {
         return false;
     }
     let bytes = match source {
-        Source::Bytes(bytes) => bytes.to_vec(),
+        FileBytes::Bytes(bytes) => bytes.to_vec(),
         // What cannot be read is said when it is packed.
-        Source::File { path, .. } => std::fs::read(path).unwrap_or_default(),
+        FileBytes::File { path, .. } => std::fs::read(path).unwrap_or_default(),
     };
     let begins = memchr::memmem::find(&bytes, b"-----BEGIN ");
     begins.is_some() && memchr::memmem::find(&bytes, b"PRIVATE KEY-----").is_some()

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::Source;
-use super::source::image_name;
+use super::LocalImage;
+use super::local_image::image_name;
 use crate::make::{Cache, Compression, Named, Output, Step, Watch, Writing, write_sif};
 use crate::oci::{Layout, OciImage, Parts};
 use crate::registry::Reference;
@@ -25,7 +25,7 @@ const MAX_RECIPE: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Conversion {
     /// The image.
-    pub from: Source,
+    pub from: LocalImage,
     /// What it was pulled from, with its digest, when that was a registry.
     pub pulled: Option<Reference>,
     /// The folder for the SIF.

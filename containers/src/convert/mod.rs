@@ -10,7 +10,7 @@
 //! not kept; [`Converted::left_out`] names them.
 
 mod conversion;
-mod source;
+mod local_image;
 
 pub use self::conversion::{Conversion, Converted, convert};
-pub use self::source::{NotASource, Source};
+pub use self::local_image::{LocalImage, NotALocalImage};

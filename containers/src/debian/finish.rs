@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::paragraphs;
-use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use crate::store::{Filling, Limits, deb_control};
 use crate::{Error, Result};
 
@@ -160,19 +160,19 @@ fn certificates(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     if all.is_empty() {
         return Ok(());
     }
-    tree.add(layer, &bundle, 0o644, What::File(Source::Bytes(Arc::from(all))))
+    tree.add(layer, &bundle, 0o644, What::File(FileBytes::Bytes(Arc::from(all))))
 }
 
 /// Appends a file's bytes.
-fn read(source: &Source, path: &RootPath, to: &mut Vec<u8>) -> Result<()> {
+fn read(source: &FileBytes, path: &RootPath, to: &mut Vec<u8>) -> Result<()> {
     if source.len() + to.len() as u64 > MAX_BYTES {
         let (path, found) = (path.to_string(), source.len() + to.len() as u64);
         let what = "bytes of certificates";
         return Err(Error::Limit { path, what, found, limit: MAX_BYTES });
     }
     match source {
-        Source::Bytes(bytes) => to.extend_from_slice(bytes),
-        Source::File { path: file, bytes, .. } => {
+        FileBytes::Bytes(bytes) => to.extend_from_slice(bytes),
+        FileBytes::File { path: file, bytes, .. } => {
             let before = to.len();
             let opened = File::open(file).map_err(Error::io("open", file))?;
             opened.take(*bytes).read_to_end(to).map_err(Error::io("read", file))?;
@@ -205,7 +205,9 @@ mod tests {
 
     fn text(tree: &Rootfs, name: &str) -> String {
         match tree.follow(&path(name).unwrap()).map(|(_, node)| &node.what) {
-            Some(What::File(Source::Bytes(bytes))) => String::from_utf8_lossy(bytes).into_owned(),
+            Some(What::File(FileBytes::Bytes(bytes))) => {
+                String::from_utf8_lossy(bytes).into_owned()
+            }
             other => format!("{other:?}"),
         }
     }

@@ -8,7 +8,7 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, read};
 
-use crate::rootfs::Source;
+use crate::rootfs::FileBytes;
 use crate::{Error, Result};
 
 /// Longest name or version read; more than one is an attack.
@@ -41,10 +41,10 @@ impl Facts {
     ///
     /// # Errors
     /// [`Error::Elf`] for a damaged one, [`Error::Io`].
-    pub fn read(source: &Source) -> Result<Option<Self>> {
+    pub fn read(source: &FileBytes) -> Result<Option<Self>> {
         match source {
-            Source::Bytes(bytes) => parse(&**bytes, "a file"),
-            Source::File { path, .. } => Self::open(path),
+            FileBytes::Bytes(bytes) => parse(&**bytes, "a file"),
+            FileBytes::File { path, .. } => Self::open(path),
         }
     }
 

@@ -11,7 +11,7 @@ use sha2::Digest as _;
 use tar::{EntryType, Header};
 
 use super::gzip::Gzip;
-use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
 use crate::{Error, Result, Sha256, UnixTime};
 
 /// How layers are compressed.
@@ -186,8 +186,8 @@ fn entry<W: Write>(
     }
     header.set_cksum();
     match &node.what {
-        What::File(Source::Bytes(bytes)) => tar.append(&header, &**bytes).map_err(write_error),
-        What::File(Source::File { path, bytes, blake3 }) => {
+        What::File(FileBytes::Bytes(bytes)) => tar.append(&header, &**bytes).map_err(write_error),
+        What::File(FileBytes::File { path, bytes, blake3 }) => {
             let file = File::open(path).map_err(Error::io("open", path))?;
             let hasher = blake3.map(|_| blake3::Hasher::new());
             let mut exact =

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use super::install::installed_path;
 use super::unpack::SITE;
 use crate::elf::closure;
-use crate::rootfs::{RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, RootPath, Rootfs, What};
 use crate::store::{Limits, Listing, MemberKind, Store};
 use crate::{Error, Package, Result, Sha256};
 
@@ -80,7 +80,7 @@ impl Unit {
             let Some(inside) = inside(&entry.path).filter(|path| path.ends_with(".py")) else {
                 continue;
             };
-            if let What::File(Source::File { path, .. }) = files.what(entry)? {
+            if let What::File(FileBytes::File { path, .. }) = files.what(entry)? {
                 sources.push((path, inside));
             }
         }
@@ -217,11 +217,11 @@ impl<'a> Python<'a> {
         let (folder, last) = name.rsplit_once('/').unwrap_or(("", name));
         let to = self.folder(folder)?.join(last);
         match source {
-            Source::Bytes(bytes) => fs::write(&to, bytes).map_err(Error::io("write", &to))?,
-            Source::File { path: from, .. } if folder.is_empty() => {
+            FileBytes::Bytes(bytes) => fs::write(&to, bytes).map_err(Error::io("write", &to))?,
+            FileBytes::File { path: from, .. } if folder.is_empty() => {
                 fs::copy(from, &to).map_err(Error::io("copy", from))?;
             }
-            Source::File { path: from, .. } => {
+            FileBytes::File { path: from, .. } => {
                 let from = std::path::absolute(from).map_err(Error::io("find", from))?;
                 return symlink(&from, &to).map_err(Error::io("create", &to));
             }

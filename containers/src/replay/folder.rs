@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use crate::python::site_of;
-use crate::rootfs::{Node, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Node, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
 /// Fills the empty folder `dir`. Libraries and data are hard links where that is
@@ -40,10 +40,10 @@ pub(super) fn fill(tree: &Rootfs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn file(path: &RootPath, node: &Node, source: &Source, place: &Path) -> Result<()> {
+fn file(path: &RootPath, node: &Node, source: &FileBytes, place: &Path) -> Result<()> {
     match source {
-        Source::Bytes(bytes) => fs::write(place, bytes).map_err(Error::io("write", place))?,
-        Source::File { path: from, .. } => {
+        FileBytes::Bytes(bytes) => fs::write(place, bytes).map_err(Error::io("write", place))?,
+        FileBytes::File { path: from, .. } => {
             let name = path.name();
             let is_library = name.contains(".so") && !name.starts_with("ld");
             let is_started = node.mode & 0o111 != 0 && !is_library;

@@ -1,7 +1,7 @@
 //! What a part of a tree is, as a digest: equal trees give equal bytes when they
 //! are packed in the same way.
 
-use super::{Node, RootPath, Source, What};
+use super::{FileBytes, Node, RootPath, What};
 use crate::Result;
 use crate::digest::blake3_of;
 
@@ -24,10 +24,10 @@ pub(crate) fn identify<'a>(
     Ok(())
 }
 
-fn contents(source: &Source) -> Result<blake3::Hash> {
+fn contents(source: &FileBytes) -> Result<blake3::Hash> {
     match source {
-        Source::Bytes(bytes) => Ok(blake3::hash(bytes)),
-        Source::File { blake3: Some(digest), .. } => Ok((*digest).into()),
-        Source::File { path, .. } => blake3_of(path),
+        FileBytes::Bytes(bytes) => Ok(blake3::hash(bytes)),
+        FileBytes::File { blake3: Some(digest), .. } => Ok((*digest).into()),
+        FileBytes::File { path, .. } => blake3_of(path),
     }
 }

@@ -7,4 +7,4 @@ mod tree;
 
 pub(crate) use self::identity::identify;
 pub use self::path::RootPath;
-pub use self::tree::{Layer, Node, Rootfs, Source, What};
+pub use self::tree::{FileBytes, Layer, Node, Rootfs, What};

@@ -44,7 +44,7 @@ impl Layer {
 
 /// Where a file's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum FileBytes {
     /// Here.
     Bytes(Arc<[u8]>),
     /// In a file of this machine, this long when it was looked at.
@@ -58,7 +58,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl FileBytes {
     /// A file of this machine, as it is now.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ pub enum What {
     /// A directory.
     Dir,
     /// A file.
-    File(Source),
+    File(FileBytes),
     /// A symbolic link with this target.
     Symlink(String),
     /// Another name of the file at this path.
@@ -171,7 +171,7 @@ impl Rootfs {
     /// # Errors
     /// As [`add`](Self::add).
     pub fn add_text(&mut self, layer: Layer, path: &RootPath, mode: u16, text: &str) -> Result<()> {
-        let source = Source::Bytes(Arc::from(text.as_bytes()));
+        let source = FileBytes::Bytes(Arc::from(text.as_bytes()));
         self.add(layer, path, mode, What::File(source))
     }
 
@@ -455,7 +455,7 @@ mod tests {
         // Another file takes the first name.
         tree.add_text(Layer::App, &path("a/1"), 0o644, "new").unwrap();
         let bytes = |tree: &Rootfs, at: &str| match &tree.follow(&path(at)).unwrap().1.what {
-            What::File(Source::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            What::File(FileBytes::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
             other => panic!("{other:?}"),
         };
         assert_eq!(

@@ -15,7 +15,7 @@ use gular_squashfs::write::{
 use super::image::{Contents, Squash};
 use super::write::Writer;
 use crate::blocks::{EarlierBlocks, Found, Placed, RUN_BLOCKS, key};
-use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
 /// What `mksquashfs` takes: larger blocks are smaller in all, and cost a reader of
@@ -185,15 +185,15 @@ impl Shared {
 }
 
 impl Files<'_> {
-    fn add(&mut self, path: &RootPath, source: &Source) -> Result<FileData> {
+    fn add(&mut self, path: &RootPath, source: &FileBytes) -> Result<FileData> {
         self.watch.check()?;
         match source {
-            Source::Bytes(bytes) => {
+            FileBytes::Bytes(bytes) => {
                 let data = self.data(&mut &**bytes).map_err(wrong(path, self.watch))?;
                 self.watch.advance(bytes.len() as u64);
                 Ok(data)
             }
-            Source::File { path: source, bytes, blake3 } => {
+            FileBytes::File { path: source, bytes, blake3 } => {
                 let mut file = File::open(source).map_err(Error::io("open", source))?;
                 let changed = |found| Error::Changed {
                     path: source.display().to_string(),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use gular_squashfs::read::{self as squashfs, EntryKind, Source, Walk};
+use gular_squashfs::read::{self as squashfs, EntryKind, ReadBytes, Walk};
 
 use super::{Descriptor, Sif};
 use crate::rootfs::{Layer, RootPath, Rootfs};
@@ -182,7 +182,7 @@ impl Part<'_> {
     }
 }
 
-impl Source for Part<'_> {
+impl ReadBytes for Part<'_> {
     fn len_bytes(&self) -> u64 {
         self.bytes
     }

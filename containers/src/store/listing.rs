@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::archive::Limits;
-use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
 const LISTING: &str = "listing.json";
@@ -355,7 +355,7 @@ impl Listing {
     pub fn what(&self, entry: &Entry) -> Result<What> {
         match &entry.kind {
             MemberKind::Dir => Ok(What::Dir),
-            MemberKind::File(number, bytes, blake3) => Ok(What::File(Source::File {
+            MemberKind::File(number, bytes, blake3) => Ok(What::File(FileBytes::File {
                 path: self.dir.join(number.to_string()),
                 bytes: *bytes,
                 blake3: blake3::Hash::from_hex(blake3).ok().map(Into::into),

@@ -16,9 +16,9 @@ use gular_pelican::Client;
 use super::disk::{FolderLock, Partial, check_space};
 use super::fetch_report::{Checked, FetchReport};
 use super::folder::Held;
+use crate::bundle_files::OfFederation;
 use crate::remote::{by_file, files_of};
-use crate::source::OfFederation;
-use crate::{Error, RemoteBundle, Source, Watch};
+use crate::{BundleFiles, Error, RemoteBundle, Watch};
 
 /// Options of [`fetch`]: what is fetched, and how.
 #[derive(Debug, Clone)]
@@ -68,12 +68,12 @@ pub fn fetch(
     fetch_from(&OfFederation { client, remote }, dir, options, watch)
 }
 
-/// Fetches like [`fetch`], from any [`Source`](crate::Source).
+/// Fetches like [`fetch`], from any [`BundleFiles`](crate::BundleFiles).
 ///
 /// # Errors
 /// As [`fetch`], with those of the source in place of the client's.
 pub fn fetch_from(
-    source: &dyn Source,
+    source: &dyn BundleFiles,
     dir: &Path,
     options: &FetchOptions,
     watch: Watch<'_>,
@@ -168,7 +168,7 @@ fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
 
 /// One shard with its index and view.
 pub(super) struct Job<'a> {
-    pub(super) source: &'a dyn Source,
+    pub(super) source: &'a dyn BundleFiles,
     pub(super) data: &'a Path,
     pub(super) trust: Trust,
     pub(super) advance: &'a (dyn Fn(u64, bool) + Sync),

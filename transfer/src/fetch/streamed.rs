@@ -35,7 +35,7 @@ use gular_pelican::Client;
 use super::bundle::{Job, has_len};
 use super::disk::{FolderLock, Partial, check_space};
 use super::folder::Held;
-use crate::source::OfFederation;
+use crate::bundle_files::OfFederation;
 use crate::{Error, RemoteBundle, Sparse, Trust, Watch, read_samples};
 
 /// How long to wait before room, or a shard that another process brings, is looked for again.

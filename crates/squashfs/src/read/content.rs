@@ -4,7 +4,7 @@ use super::Error;
 use super::error::damaged;
 use super::inode::File;
 use super::metadata::{Metadata, Place};
-use super::source::{Source, u32_at, u64_at};
+use super::read_bytes::{ReadBytes, u32_at, u64_at};
 use super::superblock::Superblock;
 use crate::format::{BLOCK_HOLE, BLOCK_STORED, METADATA_BLOCK, NONE};
 
@@ -31,7 +31,7 @@ const FRAGMENTS_A_BLOCK: u32 = 512;
 const _: () = assert!(FRAGMENT_BYTES * FRAGMENTS_A_BLOCK as u64 == METADATA_BLOCK as u64);
 
 impl Content {
-    pub(super) fn of<S: Source + ?Sized>(
+    pub(super) fn of<S: ReadBytes + ?Sized>(
         file: &File,
         metadata: &mut Metadata<'_, S>,
         superblock: &Superblock,
@@ -88,7 +88,7 @@ impl Content {
 }
 
 /// First byte and word of a fragment block.
-pub(super) fn fragment<S: Source + ?Sized>(
+pub(super) fn fragment<S: ReadBytes + ?Sized>(
     number: u32,
     metadata: &mut Metadata<'_, S>,
     superblock: &Superblock,

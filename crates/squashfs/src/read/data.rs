@@ -7,9 +7,9 @@ use super::content::fragment;
 use super::error::damaged;
 use super::inode::File;
 use super::metadata::Metadata;
-use super::source::u32_at;
+use super::read_bytes::u32_at;
 use super::superblock::Superblock;
-use super::{Error, Source};
+use super::{Error, ReadBytes};
 use crate::format::{BLOCK_HOLE, NONE};
 
 /// Fragments kept: small files of a folder lie in the same ones. 8 MiB at most.
@@ -25,7 +25,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Writes a file's bytes to `sink`.
-    pub(super) fn copy<S: Source + ?Sized>(
+    pub(super) fn copy<S: ReadBytes + ?Sized>(
         &mut self,
         file: &File,
         metadata: &mut Metadata<'_, S>,
@@ -65,7 +65,7 @@ impl Blocks {
         sink.write_all(bytes).map_err(Error::Write)
     }
 
-    fn fragment<S: Source + ?Sized>(
+    fn fragment<S: ReadBytes + ?Sized>(
         &mut self,
         start: u64,
         word: u32,

@@ -3,7 +3,7 @@
 use super::Error;
 use super::error::damaged;
 use super::metadata::{Metadata, Place};
-use super::source::{Source, u16_at, u32_at, u64_at};
+use super::read_bytes::{ReadBytes, u16_at, u32_at, u64_at};
 use crate::format::{EXTENDED, kind};
 
 /// An inode's permission bits, and what it is.
@@ -54,7 +54,7 @@ pub(super) struct File {
 
 impl Inode {
     /// Reads the inode at `place`, which a listing calls a `plain`.
-    pub(super) fn read<S: Source + ?Sized>(
+    pub(super) fn read<S: ReadBytes + ?Sized>(
         metadata: &mut Metadata<'_, S>,
         mut place: Place,
         plain: u16,

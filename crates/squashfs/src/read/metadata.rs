@@ -8,7 +8,7 @@ use liblzma::stream as xz;
 
 use super::Error;
 use super::error::damaged;
-use super::source::{Source, u16_at, u64_at};
+use super::read_bytes::{ReadBytes, u16_at, u64_at};
 use super::superblock::Superblock;
 #[cfg(feature = "xz")]
 use crate::format::COMPRESSOR_XZ;
@@ -61,7 +61,7 @@ enum Codec {
     Unknown(String),
 }
 
-impl<'a, S: Source + ?Sized> Metadata<'a, S> {
+impl<'a, S: ReadBytes + ?Sized> Metadata<'a, S> {
     pub(super) fn new(source: &'a S, superblock: &Superblock) -> Result<Self, Error> {
         let codec = match superblock.compressor {
             COMPRESSOR_GZIP => Codec::Gzip(Decompress::new(true)),

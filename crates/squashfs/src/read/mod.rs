@@ -28,11 +28,11 @@ mod data;
 mod error;
 mod inode;
 mod metadata;
-mod source;
+mod read_bytes;
 mod superblock;
 mod walk;
 
 pub use self::content::Content;
 pub use self::error::Error;
-pub use self::source::Source;
+pub use self::read_bytes::ReadBytes;
 pub use self::walk::{Entry, EntryKind, Walk};

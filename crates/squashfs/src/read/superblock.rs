@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::error::damaged;
-use super::source::{Source, u16_at, u32_at, u64_at};
+use super::read_bytes::{ReadBytes, u16_at, u32_at, u64_at};
 use crate::format::{COMPRESSORS, MAGIC, SUPERBLOCK_BYTES, VERSION_MAJOR, VERSION_MINOR};
 
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub(super) struct Superblock {
 }
 
 impl Superblock {
-    pub(super) fn read<S: Source + ?Sized>(source: &S) -> Result<Self, Error> {
+    pub(super) fn read<S: ReadBytes + ?Sized>(source: &S) -> Result<Self, Error> {
         if source.len_bytes() < SUPERBLOCK_BYTES as u64 {
             return Err(Error::NotSquashfs);
         }

@@ -8,9 +8,9 @@ use super::data::Blocks;
 use super::error::damaged;
 use super::inode::{Folder, Inode, What};
 use super::metadata::{Metadata, Place};
-use super::source::{u16_at, u32_at};
+use super::read_bytes::{u16_at, u32_at};
 use super::superblock::Superblock;
-use super::{Error, Source};
+use super::{Error, ReadBytes};
 use crate::format::kind;
 
 /// Longest path: that of Linux (`PATH_MAX`, with its final zero byte).
@@ -99,7 +99,7 @@ impl<S: ?Sized> std::fmt::Debug for Walk<'_, S> {
     }
 }
 
-impl<'a, S: Source + ?Sized> Walk<'a, S> {
+impl<'a, S: ReadBytes + ?Sized> Walk<'a, S> {
     /// Begins at the root of the image in `source`.
     ///
     /// # Errors
@@ -245,7 +245,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
 
 impl Listing {
     /// Appends the next name to `path`; block, offset and plain type of its inode.
-    fn next<S: Source + ?Sized>(
+    fn next<S: ReadBytes + ?Sized>(
         &mut self,
         metadata: &mut Metadata<'_, S>,
         path: &mut Vec<u8>,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-use gular_squashfs::read::{self as image, Content, EntryKind, Source, Walk};
+use gular_squashfs::read::{self as image, Content, EntryKind, ReadBytes, Walk};
 
 use crate::envelope::foreign::arrays;
 use crate::envelope::foreign::squashfs::list::{List, is_list};
@@ -26,7 +26,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     }
 }
 
-impl Source for ReadAt {
+impl ReadBytes for ReadAt {
     fn len_bytes(&self) -> u64 {
         Self::len_bytes(self)
     }

@@ -9,7 +9,7 @@ use gular_pelican::{Client, Sink};
 use crate::{Error, RemoteBundle, WrongCopy, has_splits, wrong_copies};
 
 /// A place that has the files of one bundle, whose manifest was read before.
-pub trait Source: Sync {
+pub trait BundleFiles: Sync {
     /// What names the bundle in reports, its digest included.
     fn name(&self) -> String;
 
@@ -25,7 +25,7 @@ pub trait Source: Sync {
     /// Blocks `from_block` to the end of a shard, each accepted, in order; [`Blocks`] cuts them.
     ///
     /// # Errors
-    /// As [`Source::read`].
+    /// As [`BundleFiles::read`].
     fn stream(
         &self,
         file: &FileEntry,
@@ -95,7 +95,7 @@ pub(crate) struct OfFederation<'a> {
     pub(crate) remote: &'a RemoteBundle,
 }
 
-impl Source for OfFederation<'_> {
+impl BundleFiles for OfFederation<'_> {
     fn name(&self) -> String {
         self.remote.url().to_string()
     }

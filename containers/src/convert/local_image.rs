@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// An image on this machine: a layout, or an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct LocalImage {
     /// The folder or file.
     pub path: PathBuf,
     /// Which image of it, when it has several.
@@ -15,21 +15,21 @@ pub struct Source {
 /// A text that does not name an image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not the name of an image: {reason}")]
-pub struct NotASource {
+pub struct NotALocalImage {
     text: String,
     reason: &'static str,
 }
 
 const KINDS: [&str; 3] = ["oci", "oci-archive", "docker-archive"];
 
-impl Source {
+impl LocalImage {
     /// `oci:DIR[:TAG]`, `oci-archive:FILE[:TAG]`, `docker-archive:FILE[:NAME:TAG]`, or a
     /// path alone. Where the path itself has colons, the longest that is there is taken.
     ///
     /// # Errors
     /// For a transport that is not one of these.
-    pub fn parse(text: &str) -> Result<Self, NotASource> {
-        let wrong = |reason| NotASource { text: text.to_owned(), reason };
+    pub fn parse(text: &str) -> Result<Self, NotALocalImage> {
+        let wrong = |reason| NotALocalImage { text: text.to_owned(), reason };
         let rest = match text.split_once(':') {
             Some((kind, rest)) if KINDS.contains(&kind) => rest,
             Some((_, rest)) if rest.starts_with("//") => {
@@ -86,7 +86,7 @@ pub(crate) fn image_name(text: &str) -> String {
     if name.is_empty() { "image".to_owned() } else { name.to_owned() }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for LocalImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         match &self.tag {
@@ -114,11 +114,11 @@ mod tests {
             ("oci:none:v1".to_owned(), "none".to_owned(), Some("v1")),
             ("none".to_owned(), "none".to_owned(), None),
         ] {
-            let expected = Source { path: path.into(), tag: tag.map(str::to_owned) };
-            assert_eq!(Source::parse(&text), Ok(expected), "{text}");
+            let expected = LocalImage { path: path.into(), tag: tag.map(str::to_owned) };
+            assert_eq!(LocalImage::parse(&text), Ok(expected), "{text}");
         }
         for bad in ["oci:", "", "ftp://x", "docker-daemon://x"] {
-            assert!(Source::parse(bad).is_err(), "{bad}");
+            assert!(LocalImage::parse(bad).is_err(), "{bad}");
         }
     }
 
@@ -131,7 +131,7 @@ mod tests {
             ("..", "image"),
             ("layout-oci/", "layout"),
         ] {
-            let source = Source { path: path.into(), tag: None };
+            let source = LocalImage { path: path.into(), tag: None };
             assert_eq!(source.name(), name, "{path}");
         }
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 /// Bytes of known length that are read by position.
-pub trait Source {
+pub trait ReadBytes {
     /// How many there are.
     fn len_bytes(&self) -> u64;
 
@@ -14,7 +14,7 @@ pub trait Source {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 }
 
-impl Source for [u8] {
+impl ReadBytes for [u8] {
     fn len_bytes(&self) -> u64 {
         self.len() as u64
     }
