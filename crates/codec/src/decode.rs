@@ -1,3 +1,5 @@
+//! Files to pixels: the whole picture or a region of it, upright.
+
 use crate::{
     Error, Filter, Fit, Format, Header, JpegBackend, Limits, Orientation, Picture, Rect, Resize,
     Resizer, Scaling, Start, fit,

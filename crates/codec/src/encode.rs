@@ -1,3 +1,5 @@
+//! Pixels to JPEG.
+
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
 use crate::{

@@ -1,3 +1,5 @@
+//! What can be wrong with an image.
+
 use crate::{Format, Rect, Start};
 
 /// Why an image could not be read, resized or written.

@@ -1,3 +1,5 @@
+//! The file formats, told apart by their first bytes.
+
 use std::fmt;
 
 /// A file format this crate reads.

@@ -1,3 +1,5 @@
+//! What a file says about its picture before any pixel is decoded.
+
 use crate::{Error, Format, Limits, Orientation, Start, jpeg, png, webp};
 
 /// What a file says about its picture, read before any pixel is decoded.

@@ -1,3 +1,5 @@
+//! What an untrusted image may cost.
+
 use crate::Error;
 
 /// Limits for an untrusted image; checked with its header, before any allocation.

@@ -1,3 +1,5 @@
+//! Which way is up: the orientation of EXIF, and how pixels are turned.
+
 use crate::{
     Rect,
     picture::{CHANNELS, View},

@@ -1,3 +1,5 @@
+//! Decoded pixels with their width and height.
+
 use std::fmt;
 
 use crate::Error;

@@ -1,3 +1,5 @@
+//! Pictures in another size.
+
 use fast_image_resize::{
     FilterType, ResizeAlg, ResizeOptions,
     images::{TypedCroppedImage, TypedImage, TypedImageRef},

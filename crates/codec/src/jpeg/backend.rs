@@ -1,3 +1,5 @@
+//! Which of two libraries decodes JPEG.
+
 use crate::{Error, Rect, jpeg::Frame};
 
 /// The library that decodes JPEG.

@@ -1,3 +1,5 @@
+//! Where the bytes of a TIFF come from.
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
