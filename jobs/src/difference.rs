@@ -78,16 +78,16 @@ fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(LineKind, &'a str)> {
         steps.extend(old_mid.iter().map(|line| (LineKind::Gone, *line)));
         steps.extend(new_mid.iter().map(|line| (LineKind::New, *line)));
     } else {
-        // common[i][j]: common lines of old_mid[i..] and new_mid[j..].
+        // At (i, j): common lines of old_mid[i..] and new_mid[j..].
         let mut common = vec![0_u32; width * (old_mid.len() + 1)];
+        let at = |common: &[u32], (i, j)| common.get(i * width + j).copied().unwrap_or_default();
         for (i, a) in old_mid.iter().enumerate().rev() {
             for (j, b) in new_mid.iter().enumerate().rev() {
-                let (down, right, both) = (
-                    common[(i + 1) * width + j],
-                    common[i * width + j + 1],
-                    common[(i + 1) * width + j + 1],
-                );
-                common[i * width + j] = if a == b { both + 1 } else { down.max(right) };
+                let [down, right, both] =
+                    [(i + 1, j), (i, j + 1), (i + 1, j + 1)].map(|place| at(&common, place));
+                if let Some(cell) = common.get_mut(i * width + j) {
+                    *cell = if a == b { both + 1 } else { down.max(right) };
+                }
             }
         }
         let (mut i, mut j) = (0, 0);
@@ -97,7 +97,7 @@ fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(LineKind, &'a str)> {
                     steps.push((LineKind::Same, *a));
                     (i, j) = (i + 1, j + 1);
                 }
-                (Some(a), Some(_)) if common[(i + 1) * width + j] >= common[i * width + j + 1] => {
+                (Some(a), Some(_)) if at(&common, (i + 1, j)) >= at(&common, (i, j + 1)) => {
                     steps.push((LineKind::Gone, *a));
                     i += 1;
                 }

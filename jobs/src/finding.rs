@@ -81,7 +81,6 @@ impl FileFindings {
         line: usize,
         [what, why, fix]: [&str; 3],
     ) -> &mut Finding {
-        let at = self.findings.len();
         self.findings.push(Finding {
             rule,
             severity,
@@ -92,7 +91,7 @@ impl FileFindings {
             fix: fix.to_owned(),
             edit: None,
         });
-        &mut self.findings[at]
+        self.findings.last_mut().expect("one was just pushed")
     }
 }
 

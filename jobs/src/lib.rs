@@ -5,6 +5,8 @@
 //! are read through [`Disk`]. What each trap does: `docs/jobs.md`.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
 mod dag;
 mod difference;
