@@ -204,7 +204,7 @@ fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut Plan) {
         let needed = words(largest);
         not(
             format!(
-                "one item with its model needs {needed} of disk, more than the limit for a job: raise the limit with `--disk`, or make the items smaller"
+                "one item with its model needs {needed} of disk, more than the limit for a job: allow a job more disk, or make the items smaller"
             ),
             &mut notes,
         );
