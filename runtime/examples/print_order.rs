@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let spec = OrderSpec { kind, seed: seed.parse()?, drop_last: false };
     let order = EpochOrder::new(&spec, &sizes, epoch.parse()?, world);
     let samples: Vec<String> =
-        order.rank_samples(0, order.n_positions(), rank, world).map(|s| s.to_string()).collect();
+        order.rank_samples(0..order.n_positions(), rank, world).map(|s| s.to_string()).collect();
     println!("[{}]", samples.join(","));
     Ok(())
 }

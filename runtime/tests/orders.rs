@@ -19,7 +19,7 @@ fn run(
     while position < end && steps.is_none_or(|s| done < s) {
         let to = (position + batch * world).min(end);
         for rank in 0..world {
-            let of_rank: Vec<u64> = order.rank_samples(position, to, rank, world).collect();
+            let of_rank: Vec<u64> = order.rank_samples(position..to, rank, world).collect();
             assert!(of_rank.len() as u64 <= batch);
             taken.extend(of_rank);
         }
@@ -82,7 +82,7 @@ proptest! {
             let mut ours = Vec::new();
             let mut position = 0;
             while position < order.n_positions() {
-                ours.extend(order.rank_samples(position, position + batch * world, rank, world));
+                ours.extend(order.rank_samples(position..position + batch * world, rank, world));
                 position += batch * world;
             }
             prop_assert_eq!(&ours, &expected);

@@ -516,7 +516,7 @@ mod tests {
             let chosen = Arc::default();
             let run = Run { order: order(), chosen, epoch: 3, span, rank: 1, world_size: 2 };
             self.ring.start(run);
-            order().rank_samples(0, N, 1, 2).collect()
+            order().rank_samples(0..N, 1, 2).collect()
         }
 
         /// As it is taken.

@@ -53,7 +53,7 @@ impl Run {
     /// This rank's samples of `step`, as numbers of the split.
     pub(super) fn samples(&self, step: u64) -> impl Iterator<Item = u64> {
         let (from, to) = self.span.positions(step);
-        let samples = self.order.rank_samples(from, to, self.rank, self.world_size);
+        let samples = self.order.rank_samples(from..to, self.rank, self.world_size);
         samples.map(|n| self.chosen.sample(n))
     }
 }

@@ -185,18 +185,17 @@ impl EpochOrder {
         }))
     }
 
-    /// Returns the samples that rank `rank` takes from positions `from..to`; a step must start at
-    /// `from`.
+    /// Returns the samples that rank `rank` takes from `positions`, whose start must be that of a
+    /// step.
     pub fn rank_samples(
         &self,
-        from: u64,
-        to: u64,
+        positions: Range<u64>,
         rank: u64,
         world_size: u64,
     ) -> impl Iterator<Item = u64> + '_ {
-        let first = from.saturating_add(rank);
+        let first = positions.start.saturating_add(rank);
         let step = usize::try_from(world_size.max(1)).unwrap_or(usize::MAX);
-        (first..to.min(self.n_positions)).step_by(step).filter_map(|p| self.sample_at(p))
+        (first..positions.end.min(self.n_positions)).step_by(step).filter_map(|p| self.sample_at(p))
     }
 }
 
