@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::EarlierBlocks;
 use super::earlier_blocks::read_list;
-use super::files::{Files, Placed, find_digests, hex};
+use super::files::{Files, Placed, blake3_hex, find_digests};
 use crate::{Error, Result};
 
 /// An image goes when a newer one has this part of its blocks, in percent: a
@@ -69,7 +69,7 @@ impl BlockCache {
         }
         let list = Files { files };
         let text = serde_json::to_vec(&list).unwrap_or_default();
-        let folder = self.dir.join(hex(&text));
+        let folder = self.dir.join(blake3_hex(&text));
         fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
         let part = TempDir::with_prefix_in(PART, &self.dir);
         let part = part.map_err(Error::io("create", &self.dir))?;

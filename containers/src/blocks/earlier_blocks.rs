@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::files::{Files, Placed, hex};
+use super::files::{Files, Placed, blake3_hex};
 
 /// Bytes of a list that are read at most: 64 MiB tell of images of a terabyte.
 const MAX_LIST: u64 = 64 << 20;
@@ -87,7 +87,7 @@ impl Found<'_> {
         self.image.used.store(true, Ordering::Relaxed);
         let mut bytes = vec![0; len];
         let read = self.image.file.read_exact_at(&mut bytes, at);
-        let sound = read.is_ok() && self.placed.digests.get(number) == Some(&hex(&bytes));
+        let sound = read.is_ok() && self.placed.digests.get(number) == Some(&blake3_hex(&bytes));
         if !sound {
             self.image.damaged.store(true, Ordering::Relaxed);
         }
@@ -101,6 +101,6 @@ pub(super) fn read_list(folder: &Path) -> Option<Files> {
     let mut bytes = Vec::new();
     file.take(MAX_LIST + 1).read_to_end(&mut bytes).ok()?;
     let named = folder.file_name()?.to_str()?;
-    let sound = bytes.len() as u64 <= MAX_LIST && named == hex(&bytes);
+    let sound = bytes.len() as u64 <= MAX_LIST && named == blake3_hex(&bytes);
     sound.then(|| serde_json::from_slice(&bytes).ok()).flatten()
 }

@@ -48,7 +48,7 @@ pub(crate) fn key(content: &[u8; 32], settings: &str) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn blake3_hex(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
@@ -93,7 +93,7 @@ pub(super) fn find_digests(
     let read = |&(number, (at, len)): &(usize, (u64, usize)), _: &AtomicBool| -> io::Result<()> {
         let mut bytes = vec![0; len];
         image.read_exact_at(&mut bytes, at)?;
-        let digest = hex(&bytes);
+        let digest = blake3_hex(&bytes);
         if let Some(of) = digests.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
             *of = digest;
         }
