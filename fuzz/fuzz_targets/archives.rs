@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gular_containers::elf::Facts;
 use gular_containers::python::unpack_whole;
-use gular_containers::rootfs::{Layer, Rootfs, FileBytes};
+use gular_containers::rootfs::{FileBytes, Layer, Rootfs};
 use gular_containers::sif::Sif;
 use gular_containers::store::{Limits, Store, unpack_deb, unpack_tar};
 use gular_containers::wheel::unpack_wheel;
