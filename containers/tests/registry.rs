@@ -331,6 +331,7 @@ impl Case {
         let case = Self { dir: tempfile::tempdir().unwrap(), shop: Shop::with(faults) };
         // Two chunks and a half, and a little one.
         layout(&case.at("mine"), &[10 * MIB + 7, 10]);
+        fs::write(case.at("auth.json"), r#"{"auths": {"r.io": {"auth": "dTpw"}}}"#).unwrap();
         case
     }
 
@@ -341,7 +342,6 @@ impl Case {
     /// Knows `u:p` for the registry.
     fn env(&self) -> Env {
         let file = self.at("auth.json");
-        fs::write(&file, r#"{"auths": {"r.io": {"auth": "dTpw"}}}"#).unwrap();
         Env::from_pairs(&[("REGISTRY_AUTH_FILE", file.to_str().unwrap())])
     }
 
