@@ -1,11 +1,12 @@
 //! All tests that need no outside tool.
 
 use std::env;
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::num::NonZero;
 use std::ops::AddAssign;
 use std::process::{Command, Stdio};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::mpsc;
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The whole of it, on a machine that is set up.
 ///
 /// # Errors
-/// When a test failed or could not be built; after all others have run.
+/// When tests could not be built, or when one failed, after all others have run.
 pub(crate) fn test(
     workspace: &Workspace,
     ready: &Ready,
@@ -66,47 +67,64 @@ pub(crate) fn test(
     // The program first: those of its tests that live in other packages are offered no path to it.
     let [gular] = cargo::build(workspace, ready, Set::Plain, [&cargo::GULAR])?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let mut total = Counts::default();
-    let mut broken = Vec::new();
     // Without libjpeg-turbo the first set has the codecs as they are in the third.
     let sets: Vec<Set> =
         sets.iter().copied().filter(|set| *set != Set::Codec || ready.turbo).collect();
-    // The scope waits for the compilation beside the tests when one of them cannot be run, too.
-    thread::scope(|scope| -> Result<()> {
-        let mut beside: Option<ScopedJoinHandle<'_, ()>> = None;
-        for (n, set) in sets.iter().enumerate() {
-            if let Some(built) = beside.take() {
-                let _ = built.join();
-            }
-            let mut command = tests(workspace, ready, *set);
-            command.args(["--no-fail-fast", "--"]).args(options.rest);
-            if options.long {
-                command.env("GULAR_LONG_TESTS", "1");
-            }
-            command.env("GULAR_BIN", &gular);
-            // Many tests wait, for a server that is slow on purpose or for a lock.
-            if env::var_os(TEST_THREADS).is_none() {
-                command.env(TEST_THREADS, (4 * cores).to_string());
-            }
-            let next = sets.get(n + 1).map(|next| {
-                let mut build = tests(workspace, ready, *next);
-                build.args(["--no-run", "--quiet"]);
-                build
-            });
-            let compile_next = || beside = next.map(|build| scope.spawn(|| compile_beside(build)));
-            let (counts, success) = counted(&mut command, compile_next)?;
-            total += counts;
-            if !success {
-                broken.push(process::line(&command));
-            }
+    let run = |set: Set| {
+        let mut command = tests(workspace, ready, set);
+        command.args(["--no-fail-fast", "--"]).args(options.rest);
+        if options.long {
+            command.env("GULAR_LONG_TESTS", "1");
         }
-        Ok(())
+        command.env("GULAR_BIN", &gular);
+        // Many tests wait, for a server that is slow on purpose or for a lock.
+        if env::var_os(TEST_THREADS).is_none() {
+            command.env(TEST_THREADS, (4 * cores).to_string());
+        }
+        command
+    };
+    let Some((first, others)) = sets.split_first() else { return Ok(()) };
+    let ended = thread::scope(|scope| -> Result<Vec<Ended>> {
+        // Lines of the other sets, which run beside the first and are shown when it has ended.
+        let (say, said) = mpsc::channel();
+        let mut beside = None;
+        let first = counted(run(*first), Stderr::Shown, &mut |line| {
+            println!("{line}");
+            // A test program's: cargo has compiled the set, and lets others compile.
+            beside.get_or_insert_with(|| {
+                let say = say.clone();
+                scope.spawn(move || -> Result<Vec<Ended>> {
+                    let ended = others.iter().map(|set| {
+                        compile_beside(tests(workspace, ready, *set));
+                        counted(run(*set), Stderr::Said, &mut |line| {
+                            let _ = say.send(line.to_owned());
+                        })
+                    });
+                    ended.collect()
+                })
+            });
+        })?;
+        drop(say);
+        said.into_iter().for_each(|line| println!("{line}"));
+        let others = beside.map(|run| run.join().map_err(|panic| std::panic::resume_unwind(panic)));
+        Ok([vec![first], others.transpose()?.transpose()?.unwrap_or_default()].concat())
     })?;
+    let mut total = Counts::default();
+    ended.iter().for_each(|ended| total += ended.counts);
     println!("\n{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
+    let broken: Vec<String> = ended.into_iter().filter_map(|ended| ended.failed).collect();
     if !broken.is_empty() {
         bail!("not all tests passed; the failing runs were\n  {}", broken.join("\n  "));
     }
     Ok(())
+}
+
+/// What became of a `cargo test`.
+#[derive(Debug, Clone)]
+struct Ended {
+    counts: Counts,
+    /// What it was, if it failed.
+    failed: Option<String>,
 }
 
 fn tests(workspace: &Workspace, ready: &Ready, set: Set) -> Command {
@@ -115,35 +133,48 @@ fn tests(workspace: &Workspace, ready: &Ready, set: Set) -> Command {
     command
 }
 
-/// Compiles the tests of the next set while those of this one run, many of which wait; gives way
-/// to them. What fails to compile is said again when its turn has come.
+/// Compiles tests while those of another set run, many of which wait; gives way to them. What
+/// fails to compile is said again when they are to be run.
 fn compile_beside(mut build: Command) {
-    // On Linux a thread has a priority of its own, which the programs that it starts take over.
-    let _ = rustix::process::nice(10);
-    let _ = process::run(&mut build);
+    build.args(["--no-run", "--quiet"]);
+    let compile = move || {
+        // On Linux a thread has a priority of its own, which the programs that it starts take over.
+        let _ = rustix::process::nice(10);
+        build.stderr(Stdio::null());
+        let _ = process::run(&mut build);
+    };
+    let _ = thread::spawn(compile).join();
 }
 
-/// Runs a `cargo test`, passing its lines on while adding up its results. `compiled` is called
-/// once it has compiled all, since cargo lets nobody else compile before.
-fn counted(command: &mut Command, compiled: impl FnOnce()) -> Result<(Counts, bool)> {
-    let mut child =
-        command.stdout(Stdio::piped()).spawn().with_context(|| process::cannot_start(command))?;
-    let mut counts = Counts::default();
-    let mut compiled = Some(compiled);
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = line
-                .with_context(|| format!("cannot read what `{}` prints", process::line(command)))?;
-            // The first line is a test program's.
-            if let Some(compiled) = compiled.take() {
-                compiled();
-            }
-            let line = String::from_utf8_lossy(&line);
-            println!("{line}");
-            counts += Counts::of_line(&line).unwrap_or_default();
-        }
+/// Runs a `cargo test`, passing its lines on while adding up its results. `say` gets what it prints to stderr, too, where that does not go to the terminal.
+fn counted(mut command: Command, stderr: Stderr, say: &mut dyn FnMut(&str)) -> Result<Ended> {
+    let shown = process::line(&command);
+    let (lines, pipe) = io::pipe().context("cannot make a pipe")?;
+    if stderr == Stderr::Said {
+        command.stderr(pipe.try_clone().context("cannot make a pipe")?);
     }
-    Ok((counts, child.wait()?.success()))
+    let mut child =
+        command.stdout(pipe).spawn().with_context(|| process::cannot_start(&command))?;
+    // The lines end when nobody can write any more, and the command has the pipe, too.
+    drop(command);
+    let mut counts = Counts::default();
+    for line in BufReader::new(lines).split(b'\n') {
+        let line = line.with_context(|| format!("cannot read what `{shown}` prints"))?;
+        let line = String::from_utf8_lossy(&line);
+        say(&line);
+        counts += Counts::of_line(&line).unwrap_or_default();
+    }
+    let failed = !child.wait()?.success();
+    Ok(Ended { counts, failed: failed.then_some(shown) })
+}
+
+/// Where the errors of a `cargo test` go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stderr {
+    /// To the terminal, with the progress of compiling.
+    Shown,
+    /// Among its lines.
+    Said,
 }
 
 impl Counts {
