@@ -135,7 +135,10 @@ impl BlockTree {
         buffer: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], Error> {
         let range = self.range(block);
-        buffer.resize(BLOCK_BYTES, 0);
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        if buffer.len() < len.min(BLOCK_BYTES) {
+            buffer.resize(len.min(BLOCK_BYTES), 0);
+        }
         let piece = room_for(buffer, &range);
         file.read_at(range.start, piece)?;
         Ok(piece)
