@@ -197,7 +197,7 @@ fn a_sink_that_fails_is_said_and_very_long_holes_cost_nothing() {
 #[test]
 fn damage_is_said_or_changes_bytes_and_never_panics() {
     let files: Vec<_> = files().into_iter().filter(|(_, b)| b.len() < 9000).take(60).collect();
-    for options in options() {
+    let damage = |options: Options| {
         let good = image(options.clone(), &files);
         let mut refused = 0;
         for at in (96..good.len()).step_by(37) {
@@ -209,5 +209,10 @@ fn damage_is_said_or_changes_bytes_and_never_panics() {
             refused += usize::from(contents(&good[..len]).is_err());
         }
         assert!(refused > 10, "{refused} {options:?}");
-    }
+    };
+    std::thread::scope(|scope| {
+        for options in options() {
+            scope.spawn(|| damage(options));
+        }
+    });
 }
