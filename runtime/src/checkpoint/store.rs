@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gular_bundle::{Digest, StreamDigest};
 use gular_files::{Lock, LockMode, TEMP_PREFIX, sync_folder};
@@ -27,6 +28,10 @@ const MAX_POINTER_BYTES: u64 = 64;
 
 // A record takes some 150 bytes a file; this is thousands of files.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
+
+/// How long a lock may outlive the training run that held it: a run that is killed takes a moment
+/// to end, and a process that is being started has its parent's locks until its program begins.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// The checkpoints of one training on one bundle.
 ///
@@ -96,7 +101,9 @@ impl Checkpoints {
         let folder = File::open(dir).map_err(|e| Error::io("open the folder", dir, e))?;
         // The folder itself, so that no file of a lock is left in it; only where its file
         // system locks no folders is there one, and not under a name that a save clears away.
-        let lock = Lock::try_on(folder, &dir.join(".gular-lock"), LockMode::Exclusive)?;
+        let path = dir.join(".gular-lock");
+        let mut briefly = |waited: Duration| waited < ENDING;
+        let lock = Lock::wait_on(&folder, &path, LockMode::Exclusive, &mut briefly)?;
         let in_use = || CheckpointError::InUse { dir: dir.display().to_string() };
         let lock = lock.ok_or_else(in_use)?;
         // That nothing can be written shows now, and not after the first epoch.
