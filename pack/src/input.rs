@@ -15,6 +15,7 @@ use crate::plan::{Plan, Record};
 use crate::scan::media_type_of;
 use crate::scenes::{self, Scenes, Wanted, Window};
 use crate::source::Source;
+use crate::spares::Spares;
 use crate::{CheckImages, Inputs, PlanOptions, TileOptions};
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
@@ -35,12 +36,17 @@ pub(crate) struct InputReader<'a> {
 }
 
 impl<'a> InputReader<'a> {
-    /// Of samples of `plan`; `statistics` says whether pixels are summed.
-    pub(crate) fn new(plan: &'a Plan, options: &PlanOptions, statistics: bool) -> Self {
+    /// Of samples of `plan`, in memory of `spares`; `statistics` says whether pixels are summed.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        options: &PlanOptions,
+        spares: &'a Spares,
+        statistics: bool,
+    ) -> Self {
         let PlanOptions { check, inputs, max_pixels, tile, source_digests, .. } = *options;
         let limits = Limits { max_pixels };
         let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
-        let maker = Maker { recipe: &plan.recipe, statistics };
+        let maker = Maker { recipe: &plan.recipe, spares, statistics };
         let files = ReadFiles::new(&plan.files);
         let scenes = Scenes::new(max_pixels);
         Self { plan, check, inputs, source_digests, limits, decoder, maker, files, tile, scenes }

@@ -37,6 +37,7 @@ mod scenes;
 mod shard_workers;
 mod sort;
 mod source;
+mod spares;
 mod sums;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};

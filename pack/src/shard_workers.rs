@@ -24,6 +24,7 @@ use crate::payload::{Recipe, Value};
 use crate::plan::{Plan, PlanShard, Record};
 use crate::read_ahead::{Item, ReadAhead};
 use crate::source::Source;
+use crate::spares::Spares;
 use crate::sums::Sums;
 use crate::{Error, OnBadInput};
 
@@ -100,14 +101,16 @@ impl ShardWorkers<'_> {
         let Some(shard) = self.plan.shards.get(number) else { return Ok(None) };
         let statistics = shard.split == Split::Train;
         let feed = ReadAhead::new(self.plan.records(shard)?, ahead);
+        let spares = Spares::new(self.plan.recipe.picture_bytes());
         std::thread::scope(|scope| {
             for _ in 0..readers {
                 scope.spawn(|| {
-                    let mut reader = InputReader::new(self.plan, &self.options.plan, statistics);
+                    let mut reader =
+                        InputReader::new(self.plan, &self.options.plan, &spares, statistics);
                     feed.read_all(&mut |record| reader.read(self.source, record));
                 });
             }
-            let packed = self.write(shard, &mut || feed.next(), stop);
+            let packed = self.write(shard, &mut || feed.next(), &spares, stop);
             feed.stop();
             packed
         })
@@ -117,6 +120,7 @@ impl ShardWorkers<'_> {
         &self,
         shard: &PlanShard,
         next: &mut dyn FnMut() -> Option<Item>,
+        spares: &Spares,
         stop: &AtomicBool,
     ) -> Result<Option<Packed>, Error> {
         let spec = ShardSpec {
@@ -146,6 +150,7 @@ impl ShardWorkers<'_> {
                     if let Some(of_value) = &value.sums {
                         sums.get_or_insert_with(Sums::default).add(of_value);
                     }
+                    spares.put(value.bytes);
                 }
                 // The shard is lost, but one run names all its bad inputs.
                 Ok(_) => {}

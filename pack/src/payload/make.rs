@@ -9,6 +9,7 @@ use gular_codec::{Decoder, Error, JpegEncoder, Picture, Resize, resize};
 use super::{Depth, Recipe};
 use crate::array;
 use crate::error::{Fault, Remedy};
+use crate::spares::Spares;
 use crate::sums::Sums;
 
 /// What goes into a shard.
@@ -43,9 +44,11 @@ impl Value {
 }
 
 /// Makes values as a recipe says.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Maker<'a> {
     pub(crate) recipe: &'a Recipe,
+    /// Memory for pixels `[height, width, 3]`.
+    pub(crate) spares: &'a Spares,
     /// Whether pixels are summed.
     pub(crate) statistics: bool,
 }
@@ -91,11 +94,10 @@ impl Maker<'_> {
             }
             Recipe::Raw { width, height, fit, channels, depth, .. } => {
                 let size = (width, height);
-                let pixels = width as usize * height as usize;
                 let n = usize::from(channels);
                 match depth {
                     Depth::U8 => {
-                        let mut bytes = vec![0; pixels * 3];
+                        let mut bytes = self.spares.take();
                         let header = decoder.fit(&file, size, fit, &mut bytes)?;
                         if n == 1 {
                             check_grey(header.channels)?;
@@ -105,6 +107,7 @@ impl Maker<'_> {
                         Ok(Value { sums, flaw: flaw(decoder), ..Value::of(bytes) })
                     }
                     Depth::U16 => {
+                        let pixels = width as usize * height as usize;
                         let mut rgb = vec![[0; 3]; pixels];
                         let header = decoder.fit_u16(&file, size, fit, &mut rgb)?;
                         let mut values = rgb.into_flattened();
@@ -189,7 +192,7 @@ mod tests {
         let (bands, geo) = (Vec::new(), false);
         let (nodata, tile, decoder) = (None, None, None);
         let recipe = Recipe::Arrays { dtype: Dtype::U8, shape, bands, nodata, geo, tile, decoder };
-        let maker = Maker { recipe: &recipe, statistics: true };
+        let maker = Maker { recipe: &recipe, spares: &Spares::new(0), statistics: true };
         // Channel 0 is 1 everywhere, channel 1 is 2, channel 2 is 3.
         let planar: Vec<u8> = (1..=3).flat_map(|value| [value; 72]).collect();
         let file = [gular_bundle::npy_header(Dtype::U8, &[3, 8, 9]), planar].concat();

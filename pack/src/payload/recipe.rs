@@ -192,6 +192,16 @@ impl Recipe {
         }
     }
 
+    /// Bytes of a picture `[height, width, 3]` of 8 bits, where values are made of such; or 0.
+    pub(crate) fn picture_bytes(&self) -> usize {
+        match *self {
+            Self::Raw { width, height, depth: Depth::U8, .. } => {
+                width as usize * height as usize * 3
+            }
+            _ => 0,
+        }
+    }
+
     /// Adds to the manifest's `made`.
     pub(crate) fn note(&self, made: &mut BTreeMap<String, MadeValue>) {
         let mut text = |name: &str, value: &str| {
