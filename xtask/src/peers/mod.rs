@@ -33,7 +33,7 @@ use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
 
 /// Many wait, for a server, a scheduler or a process that is to be killed.
-const FILES_AT_ONCE: usize = 2;
+const FILES_AT_ONCE: usize = 3;
 
 /// Run the peer tests: PyTorch, TensorBoard, XRootD and others, and we, understand each other.
 ///
