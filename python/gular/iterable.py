@@ -105,7 +105,7 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
             options = {"workers": 1, **options}
         with warnings.catch_warnings():
             if workers > 1:
-                # That a worker may have an empty batch is nothing to a training.
+                # That a worker may have an empty batch is nothing to a training run.
                 warnings.simplefilter("ignore", EmptyBatchWarning)
             return DataLoader(
                 source, split, batch_size, rank=rank * workers + worker, world_size=world_size * workers, **options

@@ -1,4 +1,4 @@
-//! Writes metrics as a training does that is killed after step 30 and goes on
+//! Writes metrics as a training run does that is killed after step 30 and goes on
 //! from its checkpoint of step 20: `write_metrics DIR`.
 
 use std::env;

@@ -93,7 +93,7 @@ impl RankError {
     }
 }
 
-/// The rank of this process among the processes of a training.
+/// The rank of this process among the processes of a training run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ranks {
     /// Which process, from 0.

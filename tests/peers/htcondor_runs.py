@@ -37,7 +37,7 @@ def member(folder, job, name):
 
 
 def trained(name, url, digest, pool):
-    """A sweep of two trainings, their evaluations and the choice, in a pool."""
+    """A sweep of two training runs, their evaluations and the choice, in a pool."""
     shutil.copy(os.environ["GULAR_TRAIN_BIN"], "gular-train")
     train = ["./gular-train", "train", "{data}", "--digest", digest, "--seed", "{seed}", "--checkpoint-dir", "output", "--epochs", "200",
              "--size", "24", "--batch-size", "8", "--device", "cpu", "--torch-threads", "1", "--jobs", "1", "--checkpoint-every", "20"]
@@ -75,10 +75,10 @@ def killed_at_random(url, digest):
     calm, _ = trained("calm", url, digest, lambda folder: condor.Pool(folder))
     harmed, pool = trained("harmed", url, digest, lambda folder: condor.Pool(folder, SEED, n_harms=4, harm_seconds=(0, 0.3), harm_grown="output/step-*"))
     said = " ".join(what for _, what in pool.events)
-    check("trainings were stopped and killed", "85 after SIGTERM" in said and "SIGKILL" in said, f"seed {SEED}: {pool.events}")
+    check("training runs were stopped and killed", "85 after SIGTERM" in said and "SIGKILL" in said, f"seed {SEED}: {pool.events}")
     for job in ("job0", "job1"):
         same = member(calm, job, "weights.safetensors") == member(harmed, job, "weights.safetensors")
-        check(f"{job} has the bits of a training that nobody stopped", same, f"seed {SEED}: {pool.events}")
+        check(f"{job} has the bits of a training run that nobody stopped", same, f"seed {SEED}: {pool.events}")
     for name in ("selected.csv", "evaluate0.json"):
         texts = [(folder / "results" / name).read_text() for folder in (calm, harmed)]
         if name.endswith("json"):
@@ -132,7 +132,7 @@ def a_failed_node_is_rescued():
 
 
 def the_choice():
-    """select.py ranks what evaluations said; a training that diverged comes last."""
+    """select.py ranks what evaluations said; a training run that diverged comes last."""
     for metric, best, order in (("max:score", 2, ["job2", "job0", "job3", "job1"]), ("min:score", 0, ["job0", "job3", "job2", "job1"])):
         name = metric.replace(":", "-")
         folder = new(name, "--sweep", "n=1..4", "--evaluate", "sh step.sh {trained}", "--select", metric, command=["sh", "step.sh", "{n}"])

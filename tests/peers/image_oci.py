@@ -98,7 +98,7 @@ def train(bundle, out, steps=3):
 
 
 def trained(name, out):
-    """Whether a training left a checkpoint."""
+    """Whether a training run left a checkpoint."""
     checkpoints = list(pathlib.Path(out).glob("checkpoints/*"))
     check(f"{name}: it trained", checkpoints, "there is no checkpoint")
 

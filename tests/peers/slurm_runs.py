@@ -1,4 +1,4 @@
-"""A real Slurm runs what `gular job new` writes: arrays, ranks, checkpoints with a requeue, trainings."""
+"""A real Slurm runs what `gular job new` writes: arrays, ranks, checkpoints with a requeue, training runs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The shell blocks of tutorials/earth run as they are: two trainings, and maps as rasterio reads them."""
+"""The shell blocks of tutorials/earth run as they are: two training runs, and maps as rasterio reads them."""
 
 import os
 import pathlib
@@ -70,7 +70,7 @@ for name in ("map.tif", "map-python.tif"):
         colours = np.unique(np.asarray(picture).reshape(-1, 3), axis=0)
         check(f"the picture of {name} has a colour per class", picture.size == truth.shape[::-1] and len(colours) == N_CLASSES + 1, colours)
 means = [float(mean) for mean in re.findall(r"val IoU: .*, mean ([0-9.]+)", said)]
-check("both trainings say how good they are", len(means) == 2 and min(means) > LEAST_IOU, said)
+check("both training runs say how good they are", len(means) == 2 and min(means) > LEAST_IOU, said)
 
 run(sys.executable, "earth.py", "predict", "weights.safetensors", "new/d.tif", "swapped.tif", env=surroundings)
 same = (of_map("swapped.tif") == of_map("map.tif")).mean()

@@ -55,7 +55,7 @@ bars(folder / "requests.svg", 6)
 folder, said = lesson("eviction")
 check("evicted or not, the weights are the same", "the same weights, bit for bit" in said, said)
 lines = [line.get("points") for line in drawn(folder / "loss.svg", "polyline")]
-check("both trainings have the same curves", len(lines) == 4 and lines[0] == lines[1] and lines[2] == lines[3], lines)
+check("both training runs have the same curves", len(lines) == 4 and lines[0] == lines[1] and lines[2] == lines[3], lines)
 
 folder, said = lesson("which-envelope", ROUNDS="1")
 missing = re.findall(r"(\w+): not installed", said)

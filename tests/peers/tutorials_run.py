@@ -53,7 +53,7 @@ def on_condor():
         os.environ["BEARER_TOKEN_FILE"] = str(HERE / said["token"])
         os.environ["BEARER_TOKEN"] = pathlib.Path(said["token"]).read_text().strip()
         folder = lesson("htcondor", ORIGIN=f"{said['url']}/one", GULAR_HARMS="1")
-        check("a training on HTCondor leaves its weights", (folder / "pets/output/weights.safetensors").exists())
+        check("a training run on HTCondor leaves its weights", (folder / "pets/output/weights.safetensors").exists())
         recipe = [TUTORIALS / "train" / name for name in ("image.toml", "image.lock")]
         folder = lesson("ensemble", *recipe, ORIGIN=f"{said['url']}/many", TRAINER=os.environ["GULAR_IMAGE_PROGRAM"])
         submitted = (folder / "sweep/sweep.sub").read_text()

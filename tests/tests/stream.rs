@@ -303,7 +303,7 @@ fn what_fits_is_fetched_once_and_the_next_epoch_is_made_ahead() {
     }
 }
 
-/// As a training does that validates after its first step.
+/// As a training run does that validates after its first step.
 #[test]
 fn a_loader_that_nobody_asks_gives_room_to_another() {
     let site = Site::start();

@@ -342,7 +342,7 @@ impl Error {
                 "raise the cache's limit, or use the order `window`, which needs only some of the shards at a time",
             ),
             Self::CacheInUse { .. } => Some(
-                "raise the cache's limit, or use another cache: trainings that read in different orders need different shards",
+                "raise the cache's limit, or use another cache: training runs that read in different orders need different shards",
             ),
             Self::NoSpace { .. } => Some(
                 "free some space, use another folder, or fetch only some splits; files already fetched are kept",

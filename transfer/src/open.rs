@@ -19,7 +19,7 @@ pub struct BundleOptions {
     pub cache: Option<PathBuf>,
     /// The bytes that the bundle may take there; without, what the file system has.
     pub cache_limit_bytes: Option<u64>,
-    /// Fetch shards when they are needed and remove them when others need the room: a training
+    /// Fetch shards when they are needed and remove them when others need the room: a training run
     /// starts before all are here, and the cache may be smaller than the bundle. Order `window`
     /// needs a few shards at a time; other orders need room for the whole split.
     pub streamed: bool,

@@ -1,4 +1,4 @@
-"""Pictures of what a training or a measurement left. Needs Python and nothing else.
+"""Pictures of what a training run or a measurement left. Needs Python and nothing else.
 
     python pictures.py curves loss.svg run1/metrics.jsonl run2/metrics.jsonl    # loss by step, accuracy by epoch
     python pictures.py confusion matrix.svg matrix.csv                          # of `gular-train eval --confusion`

@@ -205,7 +205,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the error ended a training, and is not a mistake in how the group was
+    /// Returns whether the error ended a training run, and is not a mistake in how the group was
     /// called.
     #[must_use]
     pub fn is_end(&self) -> bool {

@@ -15,7 +15,7 @@
 //! only they know. All-reduce, broadcast and barrier go around the ring.
 //!
 //! The control connection carries a sign of life both ways. Rank 0 alone decides
-//! what ended a training, so that every rank gives the same error. Only the loss of
+//! what ended a training run, so that every rank gives the same error. Only the loss of
 //! rank 0 itself is decided by each of the others.
 //!
 //! Nothing is encrypted: it is for the inner network of a cluster or one machine.

@@ -21,7 +21,7 @@ pub(super) const ANSWER_BYTES: usize = 12;
 
 /// Longest payload, but for [`Message::About`].
 pub(super) const MAX_PAYLOAD: usize = 64 << 10;
-/// Longest description of a training: names and shapes of 10⁵ variables.
+/// Longest description of a training run: names and shapes of 10⁵ variables.
 pub(super) const MAX_ABOUT: usize = 8 << 20;
 /// A reason is for people to read.
 const MAX_TEXT: usize = 16 << 10;

@@ -34,7 +34,7 @@ pub(crate) fn run_images(bundles: &[String], base: FeedOptions) -> Result<(), Fa
     each(bundles, base, "images_per_second", |gpu, bundle| images(gpu, bundle, base))
 }
 
-/// Prints how many steps a second a training on each bundle does, as JSON on stdout.
+/// Prints how many steps a second a training run on each bundle does, as JSON on stdout.
 pub(crate) fn run_steps(bundles: &[String], base: FeedOptions) -> Result<(), Failure> {
     each(bundles, base, "steps", |gpu, bundle| steps(gpu, bundle, base))
 }

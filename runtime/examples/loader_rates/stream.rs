@@ -1,4 +1,4 @@
-//! From a URL to the first step of a training, and how long the shards of its first window take
+//! From a URL to the first step of a training run, and how long the shards of its first window take
 //! alone. The federation is a process of this machine; every turn begins with an empty cache.
 
 use std::error::Error;

@@ -260,8 +260,8 @@ mod tests {
         assert!((0.4..0.6).contains(&moments(1e-6).0));
     }
 
-    /// Computed by a Python program of the same formulas. Whoever changes these breaks trainings
-    /// that are to be resumed.
+    /// Computed by a Python program of the same formulas. Whoever changes these breaks training
+    /// runs that are to be resumed.
     #[test]
     fn golden_draws_stay() {
         let check = |blend: Blend, step, rect: Option<Rect>, expected: f64| {

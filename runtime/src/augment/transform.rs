@@ -441,7 +441,7 @@ mod tests {
     }
 
     /// Computed by a Python program of the same formulas. Whoever changes these
-    /// breaks trainings that are to be resumed.
+    /// breaks training runs that are to be resumed.
     #[test]
     fn golden_placements_stay() {
         let place = |sample| Transform::train(64).place(400, 300, &mut rng(sample));

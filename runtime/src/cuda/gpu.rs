@@ -104,7 +104,7 @@ impl Gpu {
     }
 
     /// One kernel, so that a GPU which this libtorch has no code for is found here and not
-    /// in the midst of a training.
+    /// in the midst of a training run.
     fn compute(&self) -> Result<(), CudaError> {
         let one = || {
             let one = Tensor::f_ones([1], (Kind::Float, self.device()))?;

@@ -15,7 +15,7 @@ pub(super) const LOOKED_THROUGH: usize = 256;
 
 /// What to do about samples whose class is unknown.
 ///
-/// Such a label is not a class. Used as one, it ends a training on the CPU, and on a GPU it
+/// Such a label is not a class. Used as one, it ends a training run on the CPU, and on a GPU it
 /// makes every later call fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownLabels {

@@ -104,7 +104,7 @@ pub enum OnBadSample {
     Skip,
     /// The sample of the next position that can be decoded comes instead of it, cropped and
     /// mirrored in another way than there, and the batch counts it: so that all batches have the
-    /// same size. For trainings. `FORMAT.md`, "Orders".
+    /// same size. For training runs. `FORMAT.md`, "Orders".
     Replace,
 }
 

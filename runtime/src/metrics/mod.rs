@@ -1,4 +1,4 @@
-//! Metrics of a training: JSON Lines for everything, event files for TensorBoard.
+//! Metrics of a training run: JSON Lines for everything, event files for TensorBoard.
 //!
 //! ```text
 //! DIR/metrics.jsonl                                 one object a line, one course of training

@@ -144,7 +144,7 @@ mod tests {
     const KINDS: [OrderKind; 3] =
         [OrderKind::Torch { shuffle: true }, OrderKind::Elastic, OrderKind::Window { shards: 8 }];
 
-    /// Checkpoints hold this text. Whoever changes it breaks trainings that are to be resumed.
+    /// Checkpoints hold this text. Whoever changes it breaks training runs that are to be resumed.
     #[test]
     fn golden_states_read_back() {
         let bundle = Digest::of(b"bundle");

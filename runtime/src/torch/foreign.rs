@@ -102,8 +102,8 @@ pub(super) fn tensor_over(
     let owner = Box::into_raw(Box::new(Arc::clone(batch)));
     // SAFETY: `fits` saw that all numbers are in `bytes`, the batch's memory, which `owner` keeps
     // until `give_back` is called. It is written again only then, by a thread that was given it
-    // since; a training that writes to the tensor writes to what nobody else reads, as the batch
-    // is lent to nobody else.
+    // since; a training run that writes to the tensor writes to what nobody else reads, as the
+    // batch is lent to nobody else.
     let tensor = unsafe {
         gular_lend(
             bytes.as_ptr().cast_mut().cast(),

@@ -52,7 +52,7 @@ pub fn set_step_rng(seed: u64, step: u64, rank: u64) {
 
 /// Sets the threads libtorch uses inside one operation on the CPU.
 ///
-/// Sums are split by threads, so the number is part of what makes a training
+/// Sums are split by threads, so the number is part of what makes a training run
 /// reproducible. More threads than idle cores are very slow: libgomp's wait in
 /// busy loops for the one that lost its core to the loader.
 pub fn set_threads(n: usize) {

@@ -8,7 +8,7 @@ use gular_runtime::{Bottleneck, Phase, Stats};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-/// As `eprintln`, but a training does not end because nobody reads its log, or because
+/// As `eprintln`, but a training run does not end because nobody reads its log, or because
 /// there is no room for it.
 macro_rules! say {
     ($($what:tt)*) => {{

@@ -131,7 +131,7 @@ impl<'a> Scorer<'a> {
         Ok(of_weights.filter(fits).or(Some(of_bundle).filter(fits)).cloned())
     }
 
-    /// As in the training, if the weights say so; else as a training on this bundle would.
+    /// As in the training, if the weights say so; else as a training run on this bundle would.
     fn normalise(&self) -> Normalise {
         // Images with other channels than the weights are for are refused, and that is said then.
         let channels = prepare::channels(&self.bundle);

@@ -37,7 +37,7 @@ impl Feeds<'_> {
         };
         let fold = args.fold.map(|(number, of)| {
             let held_out = split != Split::Train;
-            // Always the same division, so that trainings of other seeds may be compared.
+            // Always the same division, so that training runs of other seeds may be compared.
             Fold { of, number, held_out, seed: 0 }
         });
         // A fold to validate on is one of the training split.

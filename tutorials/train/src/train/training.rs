@@ -50,7 +50,7 @@ pub(super) struct Training<'a> {
     pub(super) is_best: bool,
 }
 
-/// What a training leaves behind.
+/// What a training run leaves behind.
 pub(super) struct Files {
     pub(super) saver: Saver,
     pub(super) metrics: Option<Metrics>,
