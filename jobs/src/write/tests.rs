@@ -1,3 +1,5 @@
+//! Of the submit files, scripts and their advice, for each site.
+
 use super::*;
 use crate::disk::tests::Files;
 use crate::lint::lint;
