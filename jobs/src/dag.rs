@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::{Disk, below, folder_of};
 use crate::finding::{Edit, FileFindings, Finding};
-use crate::lines::joined;
+use crate::lines::{Line, joined};
 use programs::programs;
 
 /// Files that include each other end somewhere: so deep, and so many in all.
@@ -119,6 +119,7 @@ pub(crate) fn check(
     findings
 }
 
+/// Reads `text`, the file `file`, into `dag`; files that it includes are read where they stand.
 fn read(
     file: &str,
     text: &str,
@@ -127,10 +128,11 @@ fn read(
     findings: &mut Vec<Finding>,
     depth: usize,
 ) {
-    let mut report = FileFindings::new(file);
-    let raw: Vec<&str> = text.lines().collect();
-    let lines = joined(text);
-    let mut lines = lines.iter();
+    let report = FileFindings::new(file);
+    let mut reader = Reader { file, disk, dag, findings, depth, report };
+    let physical: Vec<&str> = text.lines().collect();
+    let joined = joined(text);
+    let mut lines = joined.iter();
     while let Some(line) = lines.next() {
         let words: Vec<&str> = line.text.split_whitespace().collect();
         let Some((&first, rest)) = words.split_first() else { continue };
@@ -139,186 +141,237 @@ fn read(
         }
         let command = first.to_ascii_uppercase();
         let n = line.number;
-        let mention = |dag: &mut Dag, name: Option<&&str>| {
-            dag.mentions.extend(name.map(|name| ((*name).to_owned(), file.to_owned(), n)));
-        };
         match command.as_str() {
-            "JOB" | "NODE" | "FINAL" | "SERVICE" | "PROVISIONER" | "SPLICE" | "SUBDAG" => {
-                let rest =
-                    if command == "SUBDAG" { rest.get(1..).unwrap_or_default() } else { rest };
-                let [name, runs, options @ ..] = rest else {
-                    malformed(&mut report, n, &command, "a name and a file");
-                    continue;
-                };
-                let runs = match (command.as_str(), *runs) {
-                    ("SUBDAG", runs) => Runs::Dag(runs.to_owned()),
-                    ("SPLICE", runs) => Runs::Splice(runs.to_owned()),
-                    (_, "{") => Runs::Inline(inline(&mut lines), n + 1),
-                    (_, runs) => Runs::Submit(runs.to_owned()),
-                };
-                let option = |word: &str| {
-                    options.iter().position(|option| option.eq_ignore_ascii_case(word))
-                };
-                let folder = option("DIR")
-                    .and_then(|at| options.get(at + 1))
-                    .copied()
-                    .unwrap_or_default()
-                    .to_owned();
-                let noop = option("NOOP").is_some();
-                if matches!(command.as_str(), "FINAL" | "SERVICE" | "PROVISIONER") {
-                    dag.outside.insert((*name).to_owned());
-                }
-                let node = Node { file: file.to_owned(), line: n, runs, folder, noop };
-                if let Some(before) = dag.nodes.insert((*name).to_owned(), node) {
-                    let what = format!("the node `{name}` exists already, in line {}", before.line);
-                    report.error(
-                        "node-twice",
-                        n,
-                        [&what, "condor_submit_dag refuses the file", "give the node another name"],
-                    );
-                }
-                if name.contains(['+', '.']) {
-                    let what = format!("the name `{name}` contains `+` or `.`");
-                    report.error(
-                        "bad-node-name",
-                        n,
-                        [
-                            &what,
-                            "DAGMan refuses it: both separate the names of splices",
-                            "use letters, digits, `-` and `_`",
-                        ],
-                    );
-                }
+            "SUBDAG" => reader.node(n, &command, rest.get(1..).unwrap_or_default(), &mut lines),
+            "JOB" | "NODE" | "FINAL" | "SERVICE" | "PROVISIONER" | "SPLICE" => {
+                reader.node(n, &command, rest, &mut lines);
             }
             "SUBMIT-DESCRIPTION" => {
                 let Some(name) = rest.first() else { continue };
                 let text =
                     if rest.get(1) == Some(&"{") { inline(&mut lines) } else { String::new() };
-                dag.descriptions.insert((*name).to_owned(), (n + 1, text));
+                reader.dag.descriptions.insert((*name).to_owned(), (n + 1, text));
             }
-            "INCLUDE" => {
-                let path = below(
-                    folder_of(file),
-                    rest.first().copied().unwrap_or_default().trim_matches('"'),
-                );
-                match disk.text(&path) {
-                    Some(text) if depth < MAX_DEPTH && dag.n_included < MAX_INCLUDES => {
-                        dag.n_included += 1;
-                        read(&path, &text, disk, dag, findings, depth + 1);
-                    }
-                    Some(_) => {
-                        report.error(
-                            "include-depth",
-                            n,
-                            [
-                                "files include each other too deeply",
-                                "condor_submit_dag refuses it",
-                                "include each file only once",
-                            ],
-                        );
-                    }
-                    None => missing(&mut report, n, &path),
-                }
-            }
-            "VARS" => {
-                mention(dag, rest.first());
-                let Some(name) = rest.first() else { continue };
-                let pairs = variables(&line.text);
-                if pairs.is_empty() {
-                    malformed(&mut report, n, "VARS", "a node and `name=\"value\"`");
-                }
-                dag.vars
-                    .extend(pairs.into_iter().map(|(key, value)| ((*name).to_owned(), key, value)));
-            }
-            "PARENT" | "WEAK" => {
-                let rest = if command == "WEAK" { rest.get(1..).unwrap_or_default() } else { rest };
-                let at = rest.iter().position(|word| word.eq_ignore_ascii_case("CHILD"));
-                let (parents, children) = rest.split_at(at.unwrap_or(rest.len()));
-                let children = children.get(1..).unwrap_or_default();
-                if parents.is_empty() || children.is_empty() {
-                    malformed(&mut report, n, "PARENT", "parents, `CHILD` and children");
-                }
-                if command == "WEAK" {
-                    newer(&mut report, n, "WEAK");
-                }
-                for name in parents.iter().chain(children) {
-                    mention(dag, Some(name));
-                    if dag.outside.contains(*name) {
-                        let what = format!("`{name}` is a FINAL or SERVICE node");
-                        report.error("bad-parent", n, [&what, "such a node does not take part in the order, and condor_submit_dag refuses the file", "remove the node from this line"]);
-                    }
-                }
-                for (parent, child) in parents
-                    .iter()
-                    .flat_map(|parent| children.iter().map(move |child| (parent, child)))
-                {
-                    dag.edges.push(((*parent).to_owned(), (*child).to_owned(), file.to_owned(), n));
-                }
+            "INCLUDE" => reader.include(n, rest.first().copied().unwrap_or_default()),
+            "VARS" => reader.vars(n, rest, &line.text),
+            "PARENT" => reader.parent(n, rest),
+            "WEAK" => {
+                reader.parent(n, rest.get(1..).unwrap_or_default());
+                newer(&mut reader.report, n, "WEAK");
             }
             "RETRY" | "PRIORITY" | "PRE_SKIP" | "ABORT-DAG-ON" | "TOLERANCE" => {
-                mention(dag, rest.first());
-                let number = rest.get(1).map(|word| word.trim_end_matches('%'));
-                let more = match (command.as_str(), rest.get(2)) {
-                    ("RETRY", Some(word)) => !word.eq_ignore_ascii_case("UNLESS-EXIT"),
-                    ("PRIORITY" | "PRE_SKIP", word) => word.is_some(),
-                    _ => false,
-                };
-                if more || number.is_none_or(|number| number.parse::<i64>().is_err()) {
-                    malformed(&mut report, n, &command, "a node and a whole number");
-                }
-                if command == "TOLERANCE" {
-                    newer(&mut report, n, "TOLERANCE");
-                }
+                reader.number(n, &command, rest);
             }
-            "SCRIPT" => script(file, n, rest, dag, &mut report),
+            "SCRIPT" => reader.script(n, rest),
             "CATEGORY" => {
-                mention(dag, rest.first());
-                dag.categories.extend(rest.get(1).map(|&name| name.to_owned()));
+                reader.mention(n, rest.first());
+                reader.dag.categories.extend(rest.get(1).map(|&name| name.to_owned()));
             }
             "MAXJOBS" => {
-                dag.limits.extend(rest.first().map(|&name| (name.to_owned(), n)));
+                reader.dag.limits.extend(rest.first().map(|&name| (name.to_owned(), n)));
                 if rest.get(1).is_none_or(|number| number.parse::<u64>().is_err()) {
-                    malformed(&mut report, n, "MAXJOBS", "a category and a whole number");
+                    malformed(&mut reader.report, n, "MAXJOBS", "a category and a whole number");
                 }
             }
-            "DONE" => mention(dag, rest.first()),
+            "DONE" => reader.mention(n, rest.first()),
             "CONFIG" => {
                 let path = below(folder_of(file), rest.first().copied().unwrap_or_default());
                 if !disk.exists(&path) {
-                    missing(&mut report, n, &path);
+                    missing(&mut reader.report, n, &path);
                 }
             }
             known if COMMANDS.contains(&known) => {}
-            _ => {
-                let near = COMMANDS
-                    .iter()
-                    .min_by_key(|known| strsim::damerau_levenshtein(known, &command));
-                let near = near.filter(|known| strsim::damerau_levenshtein(known, &command) <= 2);
-                let what = format!("`{first}` is not a command of DAGMan");
-                let fix = near.map_or(
-                    "write one of JOB, PARENT, VARS, RETRY, SCRIPT …".to_owned(),
-                    |near| format!("write `{near}`"),
-                );
-                let old = raw.get(n - 1).copied().unwrap_or_default();
-                report
-                    .error(
-                        "unknown-dag-command",
-                        n,
-                        [&what, "condor_submit_dag refuses the file", &fix],
-                    )
-                    .edit = near.map(|near| Edit {
-                    line: n,
-                    count: 1,
-                    lines: vec![old.replacen(first, near, 1)],
-                });
-            }
+            _ => reader.unknown(n, first, physical.get(n - 1).copied().unwrap_or_default()),
         }
     }
+    let Reader { findings, mut report, .. } = reader;
     findings.append(&mut report.findings);
 }
 
+/// Reads one file; the first number that its functions take is that of the line.
+struct Reader<'a> {
+    file: &'a str,
+    disk: &'a dyn Disk,
+    dag: &'a mut Dag,
+    /// Of files that this one includes.
+    findings: &'a mut Vec<Finding>,
+    /// How many files include this one, one within the other.
+    depth: usize,
+    report: FileFindings,
+}
+
+impl Reader<'_> {
+    /// Notes that a line names a node.
+    fn mention(&mut self, n: usize, name: Option<&&str>) {
+        let (name, file) = (name.map(|name| (*name).to_owned()), self.file);
+        self.dag.mentions.extend(name.map(|name| (name, file.to_owned(), n)));
+    }
+
+    /// `JOB name file [DIR folder] [NOOP] …`, and what is written like it.
+    fn node<'l>(
+        &mut self,
+        n: usize,
+        command: &str,
+        words: &[&str],
+        lines: &mut impl Iterator<Item = &'l Line>,
+    ) {
+        let [name, runs, options @ ..] = words else {
+            malformed(&mut self.report, n, command, "a name and a file");
+            return;
+        };
+        let runs = match (command, *runs) {
+            ("SUBDAG", runs) => Runs::Dag(runs.to_owned()),
+            ("SPLICE", runs) => Runs::Splice(runs.to_owned()),
+            (_, "{") => Runs::Inline(inline(lines), n + 1),
+            (_, runs) => Runs::Submit(runs.to_owned()),
+        };
+        let option =
+            |word: &str| options.iter().position(|option| option.eq_ignore_ascii_case(word));
+        let folder = option("DIR").and_then(|at| options.get(at + 1)).copied().unwrap_or_default();
+        if matches!(command, "FINAL" | "SERVICE" | "PROVISIONER") {
+            self.dag.outside.insert((*name).to_owned());
+        }
+        let node = Node {
+            file: self.file.to_owned(),
+            line: n,
+            runs,
+            folder: folder.to_owned(),
+            noop: option("NOOP").is_some(),
+        };
+        if let Some(before) = self.dag.nodes.insert((*name).to_owned(), node) {
+            let what = format!("the node `{name}` exists already, in line {}", before.line);
+            let fix = "give the node another name";
+            self.report.error("node-twice", n, [&what, "condor_submit_dag refuses the file", fix]);
+        }
+        if name.contains(['+', '.']) {
+            let what = format!("the name `{name}` contains `+` or `.`");
+            let why = "DAGMan refuses it: both separate the names of splices";
+            let fix = "use letters, digits, `-` and `_`";
+            self.report.error("bad-node-name", n, [&what, why, fix]);
+        }
+    }
+
+    /// `INCLUDE file`
+    fn include(&mut self, n: usize, name: &str) {
+        let path = below(folder_of(self.file), name.trim_matches('"'));
+        match self.disk.text(&path) {
+            Some(text) if self.depth < MAX_DEPTH && self.dag.n_included < MAX_INCLUDES => {
+                self.dag.n_included += 1;
+                read(&path, &text, self.disk, self.dag, self.findings, self.depth + 1);
+            }
+            Some(_) => {
+                let what = "files include each other too deeply";
+                let fix = "include each file only once";
+                let texts = [what, "condor_submit_dag refuses it", fix];
+                self.report.error("include-depth", n, texts);
+            }
+            None => missing(&mut self.report, n, &path),
+        }
+    }
+
+    /// `VARS node name="value" …`
+    fn vars(&mut self, n: usize, words: &[&str], line: &str) {
+        self.mention(n, words.first());
+        let Some(name) = words.first() else { return };
+        let pairs = variables(line);
+        if pairs.is_empty() {
+            malformed(&mut self.report, n, "VARS", "a node and `name=\"value\"`");
+        }
+        let pairs = pairs.into_iter().map(|(key, value)| ((*name).to_owned(), key, value));
+        self.dag.vars.extend(pairs);
+    }
+
+    /// `PARENT parent … CHILD child …`
+    fn parent(&mut self, n: usize, words: &[&str]) {
+        let at = words.iter().position(|word| word.eq_ignore_ascii_case("CHILD"));
+        let (parents, children) = words.split_at(at.unwrap_or(words.len()));
+        let children = children.get(1..).unwrap_or_default();
+        if parents.is_empty() || children.is_empty() {
+            malformed(&mut self.report, n, "PARENT", "parents, `CHILD` and children");
+        }
+        for name in parents.iter().chain(children) {
+            self.mention(n, Some(name));
+            if self.dag.outside.contains(*name) {
+                let what = format!("`{name}` is a FINAL or SERVICE node");
+                let why = "such a node does not take part in the order, and condor_submit_dag refuses the file";
+                let fix = "remove the node from this line";
+                self.report.error("bad-parent", n, [&what, why, fix]);
+            }
+        }
+        for parent in parents {
+            for child in children {
+                let (parent, child) = ((*parent).to_owned(), (*child).to_owned());
+                self.dag.edges.push((parent, child, self.file.to_owned(), n));
+            }
+        }
+    }
+
+    /// `RETRY node times [UNLESS-EXIT value]`, and what is written like it.
+    fn number(&mut self, n: usize, command: &str, words: &[&str]) {
+        self.mention(n, words.first());
+        let number = words.get(1).map(|word| word.trim_end_matches('%'));
+        let more = match (command, words.get(2)) {
+            ("RETRY", Some(word)) => !word.eq_ignore_ascii_case("UNLESS-EXIT"),
+            ("PRIORITY" | "PRE_SKIP", word) => word.is_some(),
+            _ => false,
+        };
+        if more || number.is_none_or(|number| number.parse::<i64>().is_err()) {
+            malformed(&mut self.report, n, command, "a node and a whole number");
+        }
+        if command == "TOLERANCE" {
+            newer(&mut self.report, n, "TOLERANCE");
+        }
+    }
+
+    /// `SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program …`
+    fn script(&mut self, n: usize, mut words: &[&str]) {
+        while let [first, _, _, rest @ ..] = words
+            && (first.eq_ignore_ascii_case("DEFER") || first.eq_ignore_ascii_case("DEBUG"))
+        {
+            words = rest;
+        }
+        let [when, node, program, ..] = words else {
+            malformed(&mut self.report, n, "SCRIPT", "PRE or POST, a node and a program");
+            return;
+        };
+        if !["PRE", "POST", "HOLD"].iter().any(|word| word.eq_ignore_ascii_case(when)) {
+            let what = format!("`{when}` is not PRE, POST or HOLD");
+            let texts = [&what, "DAGMan refuses the file", "write PRE, POST or HOLD"];
+            self.report.error("bad-dag-line", n, texts);
+        }
+        self.mention(n, Some(node));
+        self.dag.scripts.push(Script {
+            node: (*node).to_owned(),
+            program: (*program).to_owned(),
+            is_pre: when.eq_ignore_ascii_case("PRE"),
+            file: self.file.to_owned(),
+            line: n,
+        });
+    }
+
+    /// A line that begins with `first`, no command of DAGMan; `physical` is as it stands there.
+    fn unknown(&mut self, n: usize, first: &str, physical: &str) {
+        let command = first.to_ascii_uppercase();
+        let distance = |known: &str| strsim::damerau_levenshtein(known, &command);
+        let near = COMMANDS.iter().min_by_key(|known| distance(known));
+        let near = near.filter(|known| distance(known) <= 2);
+        let what = format!("`{first}` is not a command of DAGMan");
+        let fix = match near {
+            Some(near) => format!("write `{near}`"),
+            None => "write one of JOB, PARENT, VARS, RETRY, SCRIPT …".to_owned(),
+        };
+        let texts = [&what, "condor_submit_dag refuses the file", &fix];
+        let finding = self.report.error("unknown-dag-command", n, texts);
+        finding.edit = near.map(|near| Edit {
+            line: n,
+            count: 1,
+            lines: vec![physical.replacen(first, near, 1)],
+        });
+    }
+}
+
 /// The lines up to `}`.
-fn inline<'a>(lines: &mut impl Iterator<Item = &'a crate::lines::Line>) -> String {
+fn inline<'a>(lines: &mut impl Iterator<Item = &'a Line>) -> String {
     let body = lines.by_ref().take_while(|line| line.text != "}");
     body.map(|line| format!("{}\n", line.text)).collect()
 }
@@ -356,36 +409,6 @@ fn newer(report: &mut FileFindings, line: usize, command: &str) {
         line,
         [&what, "older access points refuse the file", "leave out this command"],
     );
-}
-
-/// `SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program …`
-fn script(file: &str, n: usize, words: &[&str], dag: &mut Dag, report: &mut FileFindings) {
-    let mut words = words;
-    while let [first, _, _, rest @ ..] = words
-        && (first.eq_ignore_ascii_case("DEFER") || first.eq_ignore_ascii_case("DEBUG"))
-    {
-        words = rest;
-    }
-    let [when, node, program, ..] = words else {
-        malformed(report, n, "SCRIPT", "PRE or POST, a node and a program");
-        return;
-    };
-    if !["PRE", "POST", "HOLD"].iter().any(|word| word.eq_ignore_ascii_case(when)) {
-        let what = format!("`{when}` is not PRE, POST or HOLD");
-        report.error(
-            "bad-dag-line",
-            n,
-            [&what, "DAGMan refuses the file", "write PRE, POST or HOLD"],
-        );
-    }
-    dag.mentions.push(((*node).to_owned(), file.to_owned(), n));
-    dag.scripts.push(Script {
-        node: (*node).to_owned(),
-        program: (*program).to_owned(),
-        is_pre: when.eq_ignore_ascii_case("PRE"),
-        file: file.to_owned(),
-        line: n,
-    });
 }
 
 /// `name="value"` pairs, with `\"` inside.
