@@ -56,10 +56,12 @@ impl Held {
         };
         let is_cut =
             |bytes: &Vec<u8>| bytes.len() >= TELLING_BYTES && bundle.bytes().starts_with(bytes);
-        if manifest.as_ref().is_some_and(is_cut) || has_data(dir, bundle)? {
+        // Listed once: another run may begin to fill the folder between two listings.
+        let in_data = names(&dir.join(DATA_DIR))?;
+        if manifest.as_ref().is_some_and(is_cut) || has_data_of(bundle, dir, &in_data) {
             return Ok(held);
         }
-        let mut others = strangers(dir)?;
+        let mut others = strangers_beside(dir, &in_data)?;
         if held == Self::DamagedManifest {
             // Not the bundle's, as far as can be told.
             others.push(MANIFEST_NAME.to_owned());
@@ -91,8 +93,8 @@ fn is_damaged(path: &Path, bytes: &[u8]) -> bool {
     parsed.is_err_and(|error| !matches!(error, Bundle::TooNew { .. }))
 }
 
-/// Whether a data file of the bundle is there, or grows.
-fn has_data(dir: &Path, bundle: &ManifestFile) -> Result<bool, Error> {
+/// Whether a data file of the bundle is among the names of the data folder, or grows there.
+fn has_data_of(bundle: &ManifestFile, dir: &Path, in_data: &[OsString]) -> bool {
     let data = dir.join(DATA_DIR);
     let shards = &bundle.manifest().shards;
     let mut ours = HashSet::new();
@@ -100,23 +102,27 @@ fn has_data(dir: &Path, bundle: &ManifestFile) -> Result<bool, Error> {
         let path = data.join(file.name.as_str());
         let temp = Partial::temp_of(&path);
         // Of a file in a folder of its own, that folder.
-        let in_data = |path: &Path| {
-            let below = path.strip_prefix(&data).ok()?.components().next()?;
-            Some(below.as_os_str().to_owned())
+        let below = |path: &Path| {
+            let first = path.strip_prefix(&data).ok()?.components().next()?;
+            Some(first.as_os_str().to_owned())
         };
-        ours.extend([in_data(&path), in_data(&temp)].into_iter().flatten());
+        ours.extend([below(&path), below(&temp)].into_iter().flatten());
     }
-    Ok(names(&data)?.iter().any(|name| ours.contains(name)))
+    in_data.iter().any(|name| ours.contains(name))
 }
 
 /// Files that no fetch makes.
 pub(super) fn strangers(dir: &Path) -> Result<Vec<String>, Error> {
-    let is_ours = |name: &OsString| name.to_string_lossy().starts_with(TEMP_PREFIX);
-    let in_data = names(&dir.join(DATA_DIR))?;
-    let in_data = in_data.iter().filter(|name| !is_ours(name));
+    strangers_beside(dir, &names(&dir.join(DATA_DIR))?)
+}
+
+/// Files that no fetch makes, where the data folder has these names.
+fn strangers_beside(dir: &Path, in_data: &[OsString]) -> Result<Vec<String>, Error> {
+    let is_temp = |name: &OsString| name.to_string_lossy().starts_with(TEMP_PREFIX);
+    let in_data = in_data.iter().filter(|name| !is_temp(name));
     let mut found: Vec<String> =
         in_data.map(|name| format!("{DATA_DIR}/{}", name.to_string_lossy())).collect();
-    for name in names(dir)?.iter().filter(|name| !is_ours(name)) {
+    for name in names(dir)?.iter().filter(|name| !is_temp(name)) {
         if name != DATA_DIR && name != MANIFEST_NAME {
             found.push(name.to_string_lossy().into_owned());
         }
