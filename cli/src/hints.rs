@@ -96,7 +96,7 @@ fn login(write: bool, url: &str) -> String {
     let collection = object.rsplit_once('/').map_or(object, |(above, _)| above);
     match write {
         true => format!(
-            "get a token that may write with `gular login --write --to writes {collection}` (it \
+            "run `gular login --write --to writes {collection}` to get a token that may write (it \
             runs `pelican credentials token get`), and add `--token writes` to the command"
         ),
         false => format!(

@@ -117,8 +117,9 @@ pub(crate) struct PackArgs {
     /// Which further columns of the table become fields: `all`, `none`, or names
     ///
     /// Their types: i64 for integers; f64 for other numbers (NaN if one is missing); u8 for
-    /// booleans; text/plain for text; i64 or f64 for lists of numbers, all of equal length. `all`
-    /// reports the columns that it had to leave out.
+    /// booleans; text/plain for text; i64 or f64 for lists of numbers of one length;
+    /// application/x-npy for lists of different lengths. `all` reports the columns that it had to
+    /// leave out.
     #[arg(
         long,
         value_name = "NAMES",

@@ -36,7 +36,7 @@ Examples:
   gular image pull oras://ghcr.io/lab/train:v1 train.sif
   gular image pull osdf:///lab/images/train-0123456789abcdef.sif images/")]
 pub(super) struct PullArgs {
-    /// docker://HOST/REPOSITORY[:TAG][@DIGEST]; for a SIF oras://…, or a URL such as osdf://…
+    /// docker://HOST/REPOSITORY[:TAG][@DIGEST] for an OCI image; oras://… or osdf://… for a SIF
     pub(super) from: String,
     /// The new layout's folder (docker://), the new SIF (oras://), or the folder for the SIF (URL) [default:
     /// named after FROM, in the current folder]

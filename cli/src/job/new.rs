@@ -66,9 +66,9 @@ pub(super) struct NewArgs {
     /// The --sweep parameter that numbers the parts of the data, from 1: a job gets only its part
     ///
     /// For `gular-train predict --part {part}/8` and the like. HTCondor brings each job the indexes
-    /// of all shards, but only the shards of its part: for part 3 of 8, those of the third eighth
-    /// of each split in stored order, and of up to one batch more on each side (`--batch-size` of
-    /// the command, or 32).
+    /// of all shards, but only the shards of its part: for part 3 of 8, the shards that hold the
+    /// third eighth of each split, in stored order, plus up to one batch before and after it. A
+    /// batch is the command's `--batch-size`, or 32.
     #[arg(
         long,
         value_name = "NAME",
@@ -85,10 +85,10 @@ pub(super) struct NewArgs {
     input: Vec<PathBuf>,
     /// Say that your program saves to DIR and exits with 85 when told to stop
     ///
-    /// SIGTERM tells it to stop. On HTCondor that is sent every hour (`--every`): DIR is then
-    /// copied to the access point, and the program starts again. A job that is evicted goes back to
-    /// the last copy. On Slurm it is sent before the end of `--time`: DIR stays where it is, and
-    /// the job is queued again.
+    /// SIGTERM tells it to stop. HTCondor sends SIGTERM every hour (`--every`): DIR is then copied
+    /// to the access point, and the program starts again. A job that is evicted goes back to the
+    /// last copy. Slurm sends it before the end of `--time`: DIR stays where it is, and the job is
+    /// queued again.
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<String>,
     /// How often the program must save to DIR on HTCondor [default: 1h]
