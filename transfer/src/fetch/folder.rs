@@ -141,3 +141,71 @@ fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
         found => found.map_err(|e| Error::io("list", dir, e)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use gular_bundle::{BundlePath, Envelope, Field, FieldName, ShardSpec, ShardWriter, Split};
+
+    use super::*;
+
+    /// A bundle of one shard, and a name of its data.
+    fn bundle(dir: &Path) -> (ManifestFile, String) {
+        let fields = [Field::bytes(FieldName::image(), vec!["image/jpeg".into()])];
+        let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);
+        fs::create_dir(dir.join(DATA_DIR)).unwrap();
+        let mut writer = ShardWriter::create(&dir.join(DATA_DIR), &spec).unwrap();
+        writer.push(&BundlePath::parse("a.jpg").unwrap(), &[b"a"]).unwrap();
+        let shard = writer.finish().unwrap();
+        let name = shard.files().next().unwrap().name.to_string();
+        let manifest = Manifest {
+            envelope: Envelope::Shards,
+            payload: gular_bundle::Payload::Encoded,
+            classes: Vec::new(),
+            made: [].into(),
+            about: gular_bundle::About::default(),
+            statistics: None,
+            shards: vec![shard],
+            fields: fields.to_vec(),
+        };
+        gular_bundle::write_manifest(dir, &manifest).unwrap();
+        let bytes = read_manifest(dir).unwrap();
+        (ManifestFile::parse(MANIFEST_NAME, bytes).unwrap(), name)
+    }
+
+    #[test]
+    fn a_folder_that_another_run_begins_to_fill_is_not_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let (bundle, name) = bundle(root.path());
+        let dir = root.path().join("copy");
+        let file = dir.join(DATA_DIR).join(name);
+        fs::create_dir_all(dir.join(DATA_DIR)).unwrap();
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    fs::write(&file, b"").unwrap();
+                    fs::remove_file(&file).unwrap();
+                }
+            });
+            let looks = (0..5_000).map(|_| Held::look(&dir, &bundle));
+            let refused = looks.filter(|held| !matches!(held, Ok(Held::Part))).count();
+            ended.store(true, Ordering::Relaxed);
+            assert_eq!(refused, 0);
+        });
+    }
+
+    #[test]
+    fn files_of_others_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        let (bundle, _) = bundle(root.path());
+        let dir = root.path().join("copy");
+        fs::create_dir_all(dir.join(DATA_DIR)).unwrap();
+        fs::write(dir.join(DATA_DIR).join("notes.txt"), b"").unwrap();
+        fs::write(dir.join("thesis.tex"), b"").unwrap();
+        let error = Held::look(&dir, &bundle).unwrap_err();
+        let Error::NotEmpty { found, more, .. } = error else { panic!("{error}") };
+        assert_eq!((found.as_str(), more), ("data/notes.txt", 1));
+    }
+}
