@@ -5,9 +5,10 @@
 //! ```
 //!
 //! `raw`: photographs below SOURCE as pixels, against decoding and resizing them on one thread,
-//! times the cores, and on as many threads as there are cores, which share the memory. `archives`: SOURCE, WORK/images.zip and WORK/images.tar, as they are.
-//! `tiles`: the GeoTIFF files below SOURCE, on one thread. `index`: a view of 1 % of 1.28 million
-//! samples, and the join of 1.33 million digests; SOURCE is not read.
+//! times the cores, and on as many threads as there are cores, which share the memory. `archives`:
+//! SOURCE, WORK/images.zip and WORK/images.tar, as they are. `tiles`: the GeoTIFF files below
+//! SOURCE, on one thread. `index`: a view of 1 % of 1.28 million samples, and the join of 1.33
+//! million digests; SOURCE is not read.
 
 #![expect(clippy::print_stdout, reason = "a program whose output is its record")]
 
