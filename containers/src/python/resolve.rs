@@ -371,14 +371,13 @@ mod tests {
 
         /// A program that stands for uv, and answers with this text.
         fn uv(&mut self, answer: &str) {
-            use std::os::unix::fs::PermissionsExt as _;
-            let path = self.dir.path().join("uv");
-            fs::write(
-                &path,
-                format!("#!/bin/sh\necho \"$*\" > asked\ncat <<'END'\n{answer}\nEND\n"),
-            )
-            .unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            let [text, path] = ["uv.sh", "uv"].map(|name| self.dir.path().join(name));
+            let script = format!("#!/bin/sh\necho \"$*\" > asked\ncat <<'END'\n{answer}\nEND\n");
+            fs::write(&text, script).unwrap();
+            // Another process writes what is to be run: if this one had the file open, a child that
+            // another test starts might keep it open, and it would be busy.
+            let mut install = std::process::Command::new("install");
+            assert!(install.arg("-m755").args([&text, &path]).status().unwrap().success());
             self.sources.uv = Some(path);
         }
     }
