@@ -170,7 +170,7 @@ fn verdict(report: &VerifyReport) -> String {
         ),
         // Without a manifest nothing is known of the rest.
         (_, n) if report.shards == 0 => format!("NOT SOUND, {}{pace}", show::count(n, "fault")),
-        (_, n) => format!("NOT SOUND, {}: {of}{pace}", show::count(n, "fault")),
+        (_, n) => format!("NOT SOUND, {}; checked {of}{pace}", show::count(n, "fault")),
     }
 }
 
