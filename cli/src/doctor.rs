@@ -33,7 +33,7 @@ Exit codes: 0 all well, 1 something is wrong, 2 error
 Example:
   gular doctor pelican://osg-htc.org/mylab/birds/v1")]
 pub(crate) struct DoctorArgs {
-    /// A bundle's NAME/VERSION, or an object
+    /// URL of a bundle (…/NAME/VERSION) or of an object
     pub(crate) url: String,
     #[command(flatten)]
     pub(crate) access: Access,

@@ -17,7 +17,7 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
     use gular_bundle::Error as E;
     let text = match error {
         E::Length { .. } | E::Digest { .. } | E::Block { .. } | E::SampleDigest(_) => {
-            "fetch or copy the file again: this copy differs from the one in the manifest; `gular verify` lists every fault"
+            "fetch or copy the file again: this copy is not the file that the manifest names; `gular verify` lists every fault"
         }
         E::Malformed { .. } | E::Label { .. } | E::Format { .. } | E::TooLarge { .. } => {
             "the file may be cut short, or not part of a bundle; `gular verify` lists every fault"

@@ -30,7 +30,7 @@ const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 Example:
   gular login pelican://osg-htc.org/mylab/birds/v1")]
 pub(crate) struct LoginArgs {
-    /// What you want to read or write, such as NAME/VERSION
+    /// URL of what you want to read or write, such as a bundle (…/NAME/VERSION)
     pub(crate) url: String,
     /// A token for writing instead of reading
     #[arg(long)]

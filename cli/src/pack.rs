@@ -37,7 +37,7 @@ use crate::{pack_report, show, units};
 /// interrupted, run the same command again: finished shards are kept.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "gular pack [OPTIONS] <SRC> <OUT>",
+    override_usage = "gular pack [OPTIONS] <SRC> <OUT>\n       gular pack --merge <PART>... <OUT>",
     after_help = "\
 Example:
   gular pack photos/ bundle/ --fractions train=0.9,val=0.1",
@@ -134,7 +134,7 @@ pub(crate) struct PackArgs {
     /// one band, or .npy files of integers, `[height, width]`, each of its image's size. They
     /// become the field `mask`, which loaders crop and flip with the image. With `--payload raw`
     /// they are resized like the images, without mixing values.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) mask: Option<PathBuf>,
     /// Suffix of mask file names, such as `_mask` if the mask of 1.jpg is 1_mask.png
     #[arg(long, value_name = "TEXT", requires = "mask", hide_short_help = true)]

@@ -43,7 +43,7 @@ Example:
 pub(crate) struct PublishArgs {
     /// The bundle's folder, or a file; with -r any folder
     pub(crate) from: PathBuf,
-    /// Where to: NAME/VERSION for a bundle, the object's name for a file
+    /// URL to publish to: …/NAME/VERSION for a bundle, the object's name for a file
     ///
     /// If the URL ends in `/`, a .sif is stored below it as NAME-HASH.sif, with the digests of its
     /// blocks beside it, and the line that names it in an HTCondor submit file is printed. A bundle

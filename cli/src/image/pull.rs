@@ -38,8 +38,8 @@ Examples:
 pub(super) struct PullArgs {
     /// docker://HOST/REPOSITORY[:TAG][@DIGEST] for an OCI image; oras://… or osdf://… for a SIF
     pub(super) from: String,
-    /// The new layout's folder (docker://), the new SIF (oras://), or the folder for the SIF (URL) [default:
-    /// named after FROM, in the current folder]
+    /// The new layout's folder (docker://), the new SIF (oras://), or the folder for it (osdf://)
+    /// [default: named after FROM, in the current folder]
     pub(super) to: Option<PathBuf>,
     /// Which platform's image to take: linux/amd64 or linux/arm64 [default: linux/amd64]
     ///

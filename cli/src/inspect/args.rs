@@ -28,12 +28,12 @@ pub(crate) struct InspectArgs {
     /// By the digests in both indexes; no image is read.
     #[arg(long, value_name = "BUNDLE")]
     pub(crate) against: Option<PathBuf>,
-    /// Find re-encoded copies: the same pixels in other bytes
+    /// Find re-encoded copies, here or with --against in both: equal pixels, other bytes
     ///
     /// Every image is decoded. With --against, between the two bundles.
     #[arg(long)]
     pub(crate) pixels: bool,
-    /// Find similar images: perhaps edited copies, such as smaller versions
+    /// Find similar images, perhaps edited copies, here or with --against in both
     ///
     /// Every image is decoded; those whose difference hashes (dHash) differ in at most 3 of 64
     /// bits are similar. With --against, between the two bundles.
