@@ -245,9 +245,9 @@ impl Error {
             Self::Length { .. }
             | Self::Digest { .. }
             | Self::Block { .. }
-            | Self::SampleDigest(_) => {
-                Some("fetch or copy the file again: this copy differs from the one in the manifest")
-            }
+            | Self::SampleDigest(_) => Some(
+                "fetch or copy the file again: this copy is not the file that the manifest names",
+            ),
             Self::Malformed { .. }
             | Self::Label { .. }
             | Self::Format { .. }

@@ -183,7 +183,7 @@ fn credentials(spec: &JobSpec) -> Result<(), Refusal> {
 fn place(spec: &JobSpec) -> Result<(), Refusal> {
     if spec.stay && spec.site == Site::Ospool {
         return Err(refuse(
-            "jobs of the OSPool run on machines anywhere, so the data cannot stay on campus",
+            "jobs of the OSPool run on other campuses too, where data that stays on yours cannot be read",
             "choose a site with machines of your own: `--site chtc`, `jsc` or `generic`",
         ));
     }

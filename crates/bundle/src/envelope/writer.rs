@@ -126,7 +126,7 @@ impl ShardWriter {
         }
         self.index.push_sample(key, label).ok_or_else(|| Error::Value {
             key: key.to_string(),
-            reason: "the keys of this shard overflow 63 bits".into(),
+            reason: "the keys of this shard are 2⁶³ bytes or more".into(),
         })?;
         if let Some(source) = source {
             self.index.push_source(source);

@@ -77,7 +77,7 @@ pub enum Error {
         limit: u64,
     },
     /// A file's data came from another writer.
-    #[error("a file in the tree was written by another writer than this image")]
+    #[error("a file in the tree was added to another image, by the writer of that one")]
     Foreign,
     /// Parts of a file that are not its blocks in this image.
     #[error("the compressed blocks of a file cannot be used: {reason}")]
