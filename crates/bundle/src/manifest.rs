@@ -81,7 +81,7 @@ pub enum Envelope {
 }
 
 impl Envelope {
-    /// All envelopes in which a bundle can be written.
+    /// All envelopes in which a bundle can be written; tests and benchmarks take each of them.
     pub const ALL: [Self; 6] =
         [Self::Shards, Self::Arrow, Self::Parquet, Self::Hdf5, Self::Tar, Self::Squashfs];
 
@@ -649,6 +649,16 @@ pub(crate) mod tests {
         // A whole that is of another type.
         check("\"fields\":[", "\"fields\":[[],", &["`fields[0]`"]);
         check("\"made\":{", "\"made\":7,\"later\":{", &["`made`", "`7`", "a map"]);
+    }
+
+    /// The list in serde's error has every variant, so one that is neither written nor adopted is
+    /// seen here.
+    #[test]
+    fn every_envelope_is_written_or_adopted() {
+        let error = serde_json::from_str::<Envelope>(r#""none""#).unwrap_err().to_string();
+        let variants: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        let listed = [&Envelope::ALL[..], &Envelope::ADOPTED].concat();
+        assert_eq!(variants, listed.iter().map(|e| e.name()).collect::<Vec<_>>());
     }
 
     #[test]

@@ -40,7 +40,8 @@ use wheel_index::wheels_of;
 type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// Golden folder of each envelope, in the order in which the target `shard` numbers them.
-const GOLDEN: [&str; 6] = ["v1", "v1-arrow", "v1-parquet", "v1-hdf5", "v1-tar", "v1-squashfs"];
+const GOLDEN: [&str; Envelope::ALL.len()] =
+    ["v1", "v1-arrow", "v1-parquet", "v1-hdf5", "v1-tar", "v1-squashfs"];
 
 fn main() -> Result {
     let dir = std::env::args_os().nth(1).ok_or("usage: fuzz-seeds DIR")?;
@@ -99,7 +100,7 @@ fn bundles(seeds: &Seeds) -> Result {
             seeds.put_as("shard", name, choice, &bytes)?;
         }
     }
-    for (choice, (envelope, bytes)) in (6..).zip(adopted()) {
+    for (choice, (envelope, bytes)) in (u8::try_from(GOLDEN.len())?..).zip(adopted()) {
         let name = envelope.to_string();
         survey(&ReadAt::in_memory(&name, bytes.clone()), envelope)?;
         seeds.put_as("shard", &name, choice, &bytes)?;
