@@ -198,9 +198,9 @@ impl Error {
             ),
             Self::OutOfRange { .. } => Some("give each process a rank of its own, counted from 0"),
             Self::Thread { .. } => Some("raise the limit of processes (`ulimit -u`)"),
-            Self::Stopped { .. } => {
-                Some("run the same command again, and check the rank named last, which may hang")
-            }
+            Self::Stopped { .. } => Some(
+                "see whether the process of the rank named last hangs, then run the same command again",
+            ),
             Self::Cancelled | Self::Failed { .. } | Self::Option { .. } => None,
         }
     }

@@ -142,7 +142,7 @@ impl LoaderError {
             Self::Memory { .. } => "use smaller batches or fewer `slots`",
             Self::Thread { .. } => "use fewer threads, or raise the limit (`ulimit -u`)",
             Self::Uncounted { .. } => {
-                "states saved by earlier builds have no tally; the next epoch is checked again"
+                "the state was saved by an earlier release, without a tally; the next epoch is checked again"
             }
             Self::Delivered { .. } => {
                 "add up the tallies of all ranks before saving a state, and restore the same state on all ranks; if your program does this, please report a bug"
