@@ -52,7 +52,7 @@ pub(crate) struct AdoptArgs {
     /// and similar names, if all their values differ]
     #[arg(long, value_name = "NAME")]
     pub(crate) key: Option<String>,
-    /// The split of all files: train, val, test or `folder`
+    /// Put all files in this split: train, val or test; `folder`: by folder names
     ///
     /// `folder` takes the first folder of each key. [default: by words in file and folder names,
     /// otherwise train; `folder` in SquashFS images where it is possible]

@@ -78,7 +78,7 @@ pub(crate) struct ExportArgs {
     /// [default: the description is in the bundle's folder]
     #[arg(long, value_name = "URL", requires = "croissant", hide_short_help = true)]
     pub(crate) url: Option<String>,
-    /// The zstd level, 1 to 19; higher ones hardly shrink images
+    /// The zstd level, 1 to 19; higher levels hardly save space
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) level: i32,
     #[command(flatten)]

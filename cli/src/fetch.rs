@@ -247,7 +247,7 @@ fn failure(error: Error, url: &BundleUrl, args: &FetchArgs, stop: &Stop) -> Fail
     match copy.filter(|_| out_of_reach && url.digest.is_none()) {
         None => failure,
         Some(copy) => failure.with_hint(format!(
-            "without the federation, a copy can only be checked against a digest in the URL. The folder `{}` holds the bundle {}; if you want this bundle, fetch {}#blake3={}",
+            "the federation cannot be reached, so a local copy can only be checked if the URL has its digest. The folder `{}` holds the bundle {}; if you want this bundle, fetch {}#blake3={}",
             args.dir.display(),
             copy.digest(),
             url.url,

@@ -68,7 +68,7 @@ pub(crate) struct Cli {
 }
 
 const EXAMPLE: &str = "\
-Exit codes: 0 done, 1 bad data, 2 error, 75 not now (try again later); `stage`: its command's code
+Exit codes: 0 done, 1 bad data, 2 error, 75 try later; `stage`, `job measure`: their command's code
 \nExample:\n  gular pack photos/ bundle/ && gular verify bundle/";
 
 const EXAMPLES: &str = "\

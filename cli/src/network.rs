@@ -15,11 +15,12 @@ use crate::{show, units};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct Access {
-    /// A file with a bearer token; if repeated, the first that fits is sent
+    /// A token file; may be repeated: the first that allows the request is sent
     ///
-    /// Tokens that are found automatically (in BEARER_TOKEN, BEARER_TOKEN_FILE, and the other
-    /// places that HTCondor and WLCG define) are sent only to a federation whose namespace trusts
-    /// their issuer. For any other server, such as an `https://` one, name the token's file.
+    /// The file holds a bearer token. Tokens that are found automatically (in BEARER_TOKEN,
+    /// BEARER_TOKEN_FILE, and the other places that HTCondor and WLCG define) are sent only to a
+    /// federation whose namespace trusts their issuer. For any other server, such as an
+    /// `https://` one, name the token's file.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Vec<PathBuf>,
     /// The most bytes per second, all threads together, such as `50MB/s`

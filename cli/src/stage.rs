@@ -203,7 +203,7 @@ fn text(report: &StageReport) -> String {
     };
     if let Some(limit) = report.limit.as_ref().filter(|_| !report.mounted) {
         let (needed, left) = (show::size(report.needed_bytes), show::size(limit.available_bytes));
-        text.push_str(&format!("\n{needed} had to be free; {} leaves {left}", limit.name));
+        text.push_str(&format!("\n{needed} had to be free; {} allows {left}", limit.name));
     }
     if report.removed > 0 {
         let copies = match report.removed {

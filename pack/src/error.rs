@@ -163,7 +163,7 @@ pub enum Error {
         names: String,
     },
     /// Rows whose name is that of several images.
-    #[error("{} several images each: {names}", counted(*n, "row matches", "rows match"))]
+    #[error("{} more than one image: {names}", counted(*n, "row matches", "rows match"))]
     UnclearRows {
         /// How many.
         n: u64,
@@ -343,7 +343,7 @@ pub enum Error {
         found: String,
     },
     /// A folder that is not a finished part.
-    #[error("`{path}` is not a finished part of a pack: {reason}")]
+    #[error("`{path}` is not a finished part of a bundle: {reason}")]
     BadPart {
         /// The folder, or its `part.json`.
         path: String,
@@ -552,7 +552,8 @@ const MOST_NAMED: usize = 20;
 pub struct BadInputs {
     /// The first of them, at most 20.
     pub named: Vec<BadInput>,
-    /// How many were found; if they ended the run, it had not read every file.
+    /// How many were found. If the run ended because of them, not every file was read, so there may
+    /// be more.
     pub n: u64,
 }
 

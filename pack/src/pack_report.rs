@@ -14,12 +14,12 @@ use crate::{Part, PixelColumns, Plan, TableColumns};
 pub struct PackReport {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// The bundle digest, `blake3:…`; absent in a dry run, and of a part.
+    /// The bundle digest, `blake3:…`; absent in a dry run and if only a part was packed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
     /// Samples packed, or planned.
     pub samples: u64,
-    /// Bytes of all shards and indexes; in a dry run of the source files.
+    /// Bytes of all shards and indexes; in a dry run, bytes of the source files.
     pub bytes: u64,
     /// Shards.
     pub shards: u64,
@@ -29,9 +29,9 @@ pub struct PackReport {
     pub skipped: u64,
     /// Images left out because no name or table gives them a label.
     pub unlabelled: u64,
-    /// Rows of the tables of labels that are of no image.
+    /// Rows of the tables of labels that match no image.
     pub unused_rows: u64,
-    /// The one folder of an archive that has all images, and was packed as if it were the source.
+    /// The folder that contains all images of an archive, and was packed as if it were the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// Columns of the tables of labels that were taken for file names, labels and splits.
@@ -51,12 +51,13 @@ pub struct PackReport {
     /// How thoroughly images were checked: `header`, `full`, `strict` or `none`; at least `full`
     /// with a payload that decodes images.
     pub checked: &'static str,
-    /// Which part of the plan this was, when it was not all of it; `splits` are of the whole.
+    /// Which part of the bundle was packed, if only a part was; `splits` describes the whole
+    /// bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
     /// Whether all was done before, and nothing was left to do.
     pub already_done: bool,
-    /// Files that are not images of a packed kind, by extension.
+    /// Files left out since their type is not packed: the number of files of each extension.
     pub ignored: BTreeMap<String, u64>,
     /// Shards that an earlier, interrupted run had finished.
     pub resumed_shards: u64,

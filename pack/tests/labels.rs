@@ -383,7 +383,7 @@ fn one_name_for_two_images_is_refused() {
     fs::write(&path, "file,label\n1.jpg,x\n2.jpg,y\n").unwrap();
     let error = run(source.path(), out.path(), by_table(table(&[&path])), 1).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("1 row matches several images each: `1.jpg (labels.csv:2)`"), "{text}");
+    assert!(text.contains("1 row matches more than one image: `1.jpg (labels.csv:2)`"), "{text}");
     // Each of these is beside the images that it names.
     for folder in ["a", "b"] {
         put(

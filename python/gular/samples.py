@@ -60,6 +60,6 @@ def read_samples(
     found = dict(zip(keys, values))
     for key, value in found.items():
         if value is None:
-            hint = 'give paths as the images had when they were packed; `batch["key"]` of a loader has them'
+            hint = 'give the paths that the images had when they were packed; a loader returns them as `batch["key"]`'
             raise SampleError(f"the bundle has no sample `{key}`", hint, key)
     return found

@@ -85,8 +85,8 @@ impl Unmet {
                 let what = format!(
                     "split `{split}` has no sample {names}: {unknown} of {of} `keys` are unknown"
                 );
-                let hint = "give paths as the images had when they were packed; \
-                            `batch[\"key\"]` of a loader has them";
+                let hint = "give the paths that the images had when they were packed; \
+                            a loader returns them as `batch[\"key\"]`";
                 named(py, "SampleError", &what, Some(hint), first.first().map(String::as_str))
             }
             Self::NoneLeft { split, by, of } => {

@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Transfer(gular_transfer::Error),
     /// A copy would not fit.
-    #[error("not enough room in `{dir}`: the copy needs {}, and {limit} leaves {}", Size(*needed), Size(*available))]
+    #[error("not enough room in `{dir}`: the copy needs {}, but {limit} allows only {}", Size(*needed), Size(*available))]
     NoRoom {
         /// Where the copy was to go.
         dir: String,

@@ -193,7 +193,8 @@ mod tests {
         assert_eq!(need.with_margin(), 37 << 20);
         room(37 << 20).check(need, 0).unwrap();
         let error = room(37 << 20).check(need, 1 << 20).unwrap_err();
-        let expected = "not enough room in `/d`: the copy needs 38.8 MB, and narrow leaves 37.7 MB";
+        let expected =
+            "not enough room in `/d`: the copy needs 38.8 MB, but narrow allows only 37.7 MB";
         assert_eq!(error.to_string(), expected);
         assert!(error.hint().unwrap().contains("the job's disk"));
         assert!(!room(73 << 20).is_ample(need, 0));

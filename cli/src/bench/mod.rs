@@ -44,10 +44,10 @@ pub(crate) struct BenchArgs {
     /// shuffled or not, cold and warm.
     #[arg(long, value_name = "NAME", value_parser = ["jsc-1.1"], group = "start", hide_short_help = true)]
     pub(crate) preset: Option<String>,
-    /// A minute or less: shuffled, warm, all threads, 100 MB
+    /// Take about a minute: 100 MB, shuffled order, warm page cache, all threads
     #[arg(long, group = "start")]
     pub(crate) quick: bool,
-    /// All payloads; 1, 2, 4, … threads; five rounds of 1 s for each row
+    /// All payloads; 1, 2, 4, … threads; five rounds of 1 s for each combination
     #[arg(long, group = "start")]
     pub(crate) full: bool,
     /// Write figures and advice as one HTML page with plots

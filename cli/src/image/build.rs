@@ -63,7 +63,7 @@ pub(super) struct BuildArgs {
     /// Write the image even if checks fail; findings are still shown
     #[arg(long)]
     pub(super) force: bool,
-    /// Fetch, build the program and check, but write no image
+    /// Fetch packages, build the program and run the checks; write no image
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]

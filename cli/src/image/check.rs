@@ -32,10 +32,11 @@ use crate::stop::Stop;
 pub(super) struct CheckArgs {
     /// A .sif, the folder of an OCI layout, or an OCI archive
     pub(super) image: PathBuf,
-    /// Compute capabilities it must run on, such as 8.0,9.0 [default: the recipe's]
+    /// Compute capabilities it must run on, such as 8.0,9.0 [default: as in the recipe stored
+    /// in the image]
     #[arg(long, value_delimiter = ',', value_name = "CC")]
     pub(super) gpus: Vec<gular_containers::cuda::Capability>,
-    /// The oldest Apptainer it must run under [default: the recipe's, otherwise 1.1]
+    /// The oldest Apptainer it must run under [default: as in that recipe, otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(super) apptainer: Option<gular_containers::recipe::Runtime>,
     /// Also run, here, the commands by which HTCondor tests an image and starts a job in it

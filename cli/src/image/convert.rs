@@ -22,7 +22,7 @@ use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
 
-/// Convert an image from elsewhere to a SIF
+/// Convert an image made by other tools into a SIF
 ///
 /// Takes an OCI layout, an OCI archive, what `docker save` wrote, or an image of a registry (see
 /// `gular image pull`). Every blob is checked against its digests; layers are applied as the OCI

@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
 
-/// Show what an image contains: objects, layers, environment, labels, GPUs, packages
+/// Show an image's objects, layers, environment, labels, packages and the GPUs it supports
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image inspect train-0123456789abcdef.sif")]
 pub(super) struct InspectArgs {

@@ -38,8 +38,8 @@ Examples:
 pub(super) struct PullArgs {
     /// docker://HOST/REPOSITORY[:TAG][@DIGEST] for an OCI image; oras://… or osdf://… for a SIF
     pub(super) from: String,
-    /// The new layout's folder (docker://), the new SIF (oras://), or the folder for it (osdf://)
-    /// [default: named after FROM, in the current folder]
+    /// docker://: folder of the new OCI layout; oras://: the new SIF; osdf://: folder to put the
+    /// SIF in [default: named after FROM, in the current folder]
     pub(super) to: Option<PathBuf>,
     /// Which platform's image to take: linux/amd64 or linux/arm64 [default: linux/amd64]
     ///
@@ -47,7 +47,7 @@ pub(super) struct PullArgs {
     /// refused.
     #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]
     pub(super) platform: Option<Platform>,
-    /// Ranges fetched at a time [default: 4]
+    /// Parts of files fetched at the same time [default: 4]
     #[arg(long, short, value_name = "N", value_parser = crate::units::jobs)]
     pub(super) jobs: Option<NonZeroUsize>,
     /// The most bytes that are fetched

@@ -52,7 +52,7 @@ pub(super) struct PushArgs {
     /// Send NVIDIA's libraries to a registry on another machine, under NVIDIA's terms
     #[arg(long)]
     pub(super) accept_nvidia_eula: bool,
-    /// Blobs sent at a time
+    /// Blobs sent at the same time
     #[arg(long, short, value_name = "N", default_value = "4", value_parser = crate::units::jobs)]
     pub(super) jobs: NonZeroUsize,
     #[command(flatten)]

@@ -28,15 +28,16 @@ pub(crate) struct InspectArgs {
     /// By the digests in both indexes; no image is read.
     #[arg(long, value_name = "BUNDLE")]
     pub(crate) against: Option<PathBuf>,
-    /// Find re-encoded copies, here or with --against in both: equal pixels, other bytes
+    /// Find re-encoded copies (same pixels, other bytes) in PATH; with --against, between the two
+    /// bundles
     ///
-    /// Every image is decoded. With --against, between the two bundles.
+    /// Every image is decoded.
     #[arg(long)]
     pub(crate) pixels: bool,
-    /// Find similar images, perhaps edited copies, here or with --against in both
+    /// Like --pixels, but find similar images, such as edited copies
     ///
     /// Every image is decoded; those whose difference hashes (dHash) differ in at most 3 of 64
-    /// bits are similar. With --against, between the two bundles.
+    /// bits are similar.
     #[arg(long)]
     pub(crate) near: bool,
     /// Write a page of the pairs that --pixels and --near find, as pictures

@@ -25,6 +25,8 @@ use crate::{show, units};
 /// the command's.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Exit code: that of COMMAND
+
 Example:
   gular job measure --part 2/50 -- python3 train.py --epochs 2 --workers 4")]
 pub(super) struct MeasureArgs {

@@ -83,7 +83,7 @@ pub(super) struct NewArgs {
     /// imports modules from its own folder, these travel too, without being named.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     input: Vec<PathBuf>,
-    /// Say that your program saves to DIR and exits with 85 when told to stop
+    /// Where your program saves when told to stop; it must then exit with 85
     ///
     /// SIGTERM tells it to stop. HTCondor sends SIGTERM every hour (`--every`): DIR is then copied
     /// to the access point, and the program starts again. A job that is evicted goes back to the

@@ -161,7 +161,7 @@ fn opened(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>)
             let message = format!("it opens `{name}` at run time, which is not beside it");
             findings.push(
                 Finding::error("opened-library", elf.path, message)
-                    .hint("take it from the same wheel, or the one of the same CUDA version"),
+                    .hint("take it from the same wheel, or the wheel of the same CUDA version"),
             );
         }
     }

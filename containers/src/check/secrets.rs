@@ -169,6 +169,6 @@ fn paths(about: &About<'_>, subject: &str, value: &str) -> Option<Finding> {
     let message = format!("it names a path below `{folder}`, which other machines do not have");
     Some(
         Finding::warning("host-path", subject, message)
-            .hint("name a path of the image, or give it to the job"),
+            .hint("name a path that exists in the image, or set this value when the job starts"),
     )
 }

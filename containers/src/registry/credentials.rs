@@ -228,7 +228,9 @@ fn ask(name: &str, key: &str, env: &Env) -> Result<Option<Login>> {
     let failed = |reason: String| Error::Registry {
         what: program.clone(),
         reason,
-        hint: Some("the credentials file of docker or podman names this program".to_owned()),
+        hint: Some(
+            "this helper program is named in the credentials file of docker or podman".to_owned(),
+        ),
         passes: false,
     };
     let good = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);

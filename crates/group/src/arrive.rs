@@ -177,8 +177,8 @@ impl Visitor<'_> {
     }
 
     fn gone(&self, reason: &str) -> Error {
-        let (address, reason) = (self.place.to_string(), format!("{reason}, before all had met"));
-        Error::Lost { rank: 0, address, reason }
+        let reason = format!("{reason}, before all ranks had connected");
+        Error::Lost { rank: 0, address: self.place.to_string(), reason }
     }
 
     fn check(&self) -> Result<(), Miss> {

@@ -86,8 +86,8 @@ pub enum Error {
         /// Who said what.
         reason: String,
     },
-    /// It was asked to stop before all had met.
-    #[error("stopped before all ranks had met")]
+    /// It was asked to stop before all had connected.
+    #[error("stopped before all ranks had connected")]
     Cancelled,
     /// A rank's process, machine or network is gone.
     #[error("rank {rank} ({address}) was lost: {reason}")]

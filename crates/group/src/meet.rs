@@ -133,7 +133,7 @@ fn meet(
             link.pull();
             if link.ended() {
                 let (rank, address) = (*rank, address.to_string());
-                let reason = format!("{CLOSED}, before all had met");
+                let reason = format!("{CLOSED}, before all ranks had connected");
                 return Err(Error::Lost { rank, address, reason });
             }
         }

@@ -188,7 +188,7 @@ pub enum Error {
     },
     /// All the names an upload may take are burned.
     #[error(
-        "`{url}` and the {tried} alternative names after it already exist with different contents; the last one has {found}"
+        "`{url}` already exists with different contents, and so do all {tried} other names for it, `~1` to `~{tried}`; the last one has {found}"
     )]
     Burned {
         /// The object.

@@ -119,7 +119,9 @@ impl FilesOf {
                 }
                 Ok(array::values(&file, *dtype, shape, &decoder.options().limits)?.0)
             }
-            Make::Window { .. } => Err(Fault::new("it can only be read in parts".to_owned(), None)),
+            Make::Window { .. } => {
+                Err(Fault::new("it is a scene, which can only be read in parts".to_owned(), None))
+            }
             Make::Mask { dtype, to, fit } => {
                 let (size, values) = mask(&file, *dtype, decoder)?;
                 same_size(size, image)?;

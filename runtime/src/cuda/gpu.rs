@@ -117,7 +117,7 @@ impl Gpu {
                 let text = text.lines().next().unwrap_or_default();
                 Err(CudaError::NoGpu {
                     reason: format!("{self} fails to compute: {text}"),
-                    hint: "`gular image check` shows which GPUs a libtorch has code for; 2.7.0 is for those before compute capability 7.5",
+                    hint: "`gular image check` shows which GPUs a libtorch has code for; for GPUs with a compute capability below 7.5, use libtorch 2.7.0",
                     driver: true,
                 })
             }

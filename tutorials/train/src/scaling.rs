@@ -95,7 +95,7 @@ fn steps(args: &ScalingArgs, ranks: u64, stop: &StopFlag, first: bool) -> Result
         }
         let said = File::create(log(rank))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
-        processes.0.push(command.spawn().context("cannot start this program again")?);
+        processes.0.push(command.spawn().context("cannot start another process of this program")?);
     }
     if let Some(rank) = processes.wait(stop)? {
         let said = fs::read_to_string(log(rank)).unwrap_or_default();

@@ -255,7 +255,7 @@ fn waiting_can_be_cancelled() {
         let mut rank = job.rank(rank).start();
         assert_eq!(rank.says(), "waiting");
         drop(rank.child.stdin.take());
-        assert_eq!(rank.says(), "stopped before all ranks had met");
+        assert_eq!(rank.says(), "stopped before all ranks had connected");
     }
 }
 
@@ -271,7 +271,7 @@ fn rank_that_goes_before_all_have_met_is_named() {
     one.write_all(b"\x04\x0b\x00\x00\x00127.0.0.1:9").expect("sends");
     drop(one);
     let expected = "rank 1 (127.0.0.1:*) was lost: its connection closed without a goodbye, \
-                    before all had met";
+                    before all ranks had connected";
     assert_eq!(masked(&one_end(&ranks)), expected);
 }
 

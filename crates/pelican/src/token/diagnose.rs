@@ -344,7 +344,7 @@ impl Diagnosis {
         let verb = if action == "write" { "write" } else { "read" };
         let beside = match self {
             Self::NoScope { .. } => {
-                "; several tokens can be given, and each request gets the first that fits"
+                "; several tokens can be given, and each request gets the first that allows it"
             }
             _ => "",
         };
