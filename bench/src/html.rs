@@ -142,7 +142,7 @@ fn how(out: &mut String, report: &BenchReport) {
             size(data.bytes as f64)
         ),
         format!(
-            "{} rounds of {length} per row. Each round runs every row once, from a different start and in alternating direction, so that a slow minute affects all rows alike.",
+            "{} rounds of {length} per row. Each round runs every row once, so that a slow minute affects all rows alike. Each round begins with a different row, and every second round goes through the rows backwards.",
             method.rounds
         ),
         format!(

@@ -14,7 +14,7 @@
 //! [target]
 //! gpus = ["8.0", "9.0"]
 //! [env]
-//! OMP_NUM_THREADS = "1"
+//! PYTHONUNBUFFERED = "1"
 //! ```
 
 mod keys;
