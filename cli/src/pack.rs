@@ -59,7 +59,7 @@ pub(crate) struct PackArgs {
     /// A URL, such as pelican://HOST/folder, names a collection that is fetched first (see
     /// --cache); it gives the same bundle as the folder would.
     ///
-    /// Archives are packed without being unpacked, and give the same bundle as the folder would. If
+    /// Archives need not be unpacked first, and give the same bundle as the folder would. If
     /// a single folder of the archive contains all images, and that folder is neither a split nor a
     /// class, its content is packed. With `--layout class` this folder counts as a class. A
     /// compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in TMPDIR).
