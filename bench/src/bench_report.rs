@@ -20,7 +20,7 @@ pub struct BenchReport {
     pub method: Method,
     /// The size of each format on the disk.
     pub stored: Vec<Stored>,
-    /// One a combination.
+    /// One row per combination.
     pub rows: Vec<Row>,
     /// Remarks that a reader of the figures should know.
     pub notes: Vec<String>,
@@ -89,7 +89,7 @@ pub struct Method {
     pub whole_epochs: bool,
     /// Side of decoded pictures, in pixels.
     pub size: u32,
-    /// Samples a batch.
+    /// Samples per batch.
     pub batch_size: usize,
 }
 
@@ -98,7 +98,7 @@ pub struct Method {
 pub struct Stored {
     /// How the images are stored.
     pub payload: Payload,
-    /// The envelope; `None` of plain files.
+    /// The envelope; `None` for plain files.
     pub envelope: Option<Envelope>,
     /// Bytes of all files, indexes included.
     pub bytes: u64,
@@ -114,7 +114,7 @@ pub struct Row {
     /// The combination.
     #[serde(flatten)]
     pub spec: RowSpec,
-    /// The envelope, of bundles.
+    /// The envelope; only for bundles.
     pub envelope: Option<Envelope>,
     /// `pread` or `map`, where that can be chosen.
     pub reader: Option<&'static str>,
@@ -128,19 +128,19 @@ pub struct Row {
 /// Figures of a row, over all rounds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Numbers {
-    /// Samples a second.
+    /// Samples per second.
     pub samples_per_s: Spread,
-    /// Stored bytes a second, in MB: the median.
+    /// Stored bytes per second, in MB: the median.
     pub mb_per_s: f64,
-    /// Samples a second of each round.
+    /// Samples per second in each round.
     pub rounds: Vec<f64>,
-    /// Microseconds of CPU time a sample: the median.
+    /// Microseconds of CPU time per sample: the median.
     pub cpu_us_per_sample: f64,
     /// Milliseconds from opening to the first sample or batch: the median.
     pub first_ms: f64,
-    /// Microseconds of single samples, half of which take less; none of batches.
+    /// Microseconds that a single sample takes: the median; not measured for batches.
     pub p50_us: Option<f64>,
-    /// Microseconds that one of a hundred samples exceeds.
+    /// Microseconds that one in a hundred samples exceeds.
     pub p99_us: Option<f64>,
     /// Cores that other programs kept busy meanwhile, on average.
     pub other_cores: f64,
@@ -160,7 +160,7 @@ pub struct Spread {
 /// What to pick, and why.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Advice {
-    /// The row in [`BenchReport::rows`] that is recommended.
+    /// The recommended row: its position in [`BenchReport::rows`].
     pub pick: Option<usize>,
     /// How to come by such a bundle; `None` without a pick.
     #[serde(skip)]

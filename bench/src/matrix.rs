@@ -31,7 +31,7 @@ pub struct RowSpec {
     pub order: ReadOrder,
     /// Number of threads.
     pub threads: usize,
-    /// The page cache before.
+    /// The state of the page cache before the measurement.
     pub cache: CacheState,
 }
 

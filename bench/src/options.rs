@@ -94,7 +94,7 @@ pub struct BenchOptions {
     pub whole_epochs: bool,
     /// Side of decoded pictures, in pixels.
     pub size: u32,
-    /// Samples a batch.
+    /// Samples per batch.
     pub batch_size: usize,
     /// Source bytes used; of more images a part is taken that is spread over all.
     pub limit_bytes: u64,

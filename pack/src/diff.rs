@@ -23,40 +23,40 @@ const MOST_NAMED: usize = 20;
 /// How two bundles differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DiffReport {
-    /// The digest of the first.
+    /// The digest of the first bundle.
     pub from: Digest,
-    /// The digest of the second.
+    /// The digest of the second bundle.
     pub to: Digest,
-    /// Samples of the first.
+    /// Samples of the first bundle.
     pub from_samples: u64,
-    /// Samples of the second.
+    /// Samples of the second bundle.
     pub to_samples: u64,
     /// Keys with the same values, class and split in both.
     pub same: u64,
-    /// Keys of the second alone.
+    /// Keys that only the second bundle has.
     pub added: Differing,
-    /// Keys of the first alone.
+    /// Keys that only the first bundle has.
     pub removed: Differing,
-    /// Keys whose value of a field is another; labels are not counted here.
+    /// Keys with a different value in some field; labels are not counted here.
     pub changed: Differing,
     /// Keys with another class.
     pub relabelled: Differing,
     /// Keys in another split.
     pub moved: Differing,
-    /// Fields of the second alone.
+    /// Fields that only the second bundle has.
     pub fields_added: Vec<String>,
-    /// Fields of the first alone.
+    /// Fields that only the first bundle has.
     pub fields_removed: Vec<String>,
-    /// Fields of both that are of another type.
+    /// Fields of both bundles whose types differ.
     pub fields_changed: Vec<String>,
-    /// Fields of both whose values depend on the order of the classes, which is another: no value
-    /// of one means what it means in the other.
+    /// Fields of both bundles whose values depend on the order of the classes, if that order
+    /// differs: equal values then have different meanings.
     pub fields_reordered: Vec<String>,
-    /// Classes of the second alone.
+    /// Classes that only the second bundle has.
     pub classes_added: Vec<String>,
-    /// Classes of the first alone.
+    /// Classes that only the first bundle has.
     pub classes_removed: Vec<String>,
-    /// Bytes of shards of the second that the first does not have.
+    /// Bytes of the second bundle's shards that the first bundle does not have.
     pub new_bytes: u64,
     /// Wall-clock time.
     pub seconds: f64,

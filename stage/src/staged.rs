@@ -81,15 +81,15 @@ pub struct StageReport {
     /// Bytes that must be free: the copy, and the reserve beside it.
     #[serde(rename = "needed")]
     pub needed_bytes: u64,
-    /// The limit that leaves the least room, if it was measured.
+    /// The limit that allows the least, if it was measured.
     pub limit: Option<Limit>,
     /// Whether the copy is in memory.
     pub in_memory: bool,
-    /// Whether another process had made it, or is making it.
+    /// Whether another process made the copy, or is making it.
     pub shared: bool,
     /// Copies of killed runs that were removed first, or would be.
     pub removed: u64,
-    /// Bytes that removing them would free, when nothing was written.
+    /// In a dry run: the bytes that removing these copies would free.
     #[serde(rename = "freed")]
     pub freed_bytes: u64,
     /// Whether shards are mounted there, and not copied.

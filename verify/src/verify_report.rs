@@ -33,8 +33,8 @@ pub struct VerifyReport {
     pub faults: Vec<Fault>,
     /// What is unusual, but not a fault.
     pub notes: Vec<String>,
-    /// The splits that are here, when all files of the others are missing and nothing else is
-    /// wrong: a fetch may have left those out.
+    /// The splits that are here, if all files of the other splits are missing and nothing else is
+    /// wrong: perhaps only these splits were fetched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only_splits: Vec<Split>,
     /// Servers that sent wrong bytes for objects which other servers sent correctly.
@@ -111,8 +111,9 @@ pub struct Fault {
     /// The digest or length that was found in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
-    /// Bytes of the file that are wrong: whole values for samples; else whole
-    /// blocks, less the samples in them that were found good when none is bad.
+    /// Bytes of the file that are wrong. For samples these are whole values, otherwise whole
+    /// blocks; if no sample in a block is bad, the samples in it that were found good are not
+    /// included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<ByteRange>,
     /// Keys of wrong samples, at most as many as were asked for.

@@ -67,7 +67,8 @@ struct LockReport {
     removed: Vec<String>,
     /// Packages with another version.
     changed: Vec<String>,
-    /// The image that it begins with, if its name has another digest than in the lock before.
+    /// The image that this one is built on, if its name now has another digest than in the lock
+    /// before.
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<BaseMoved>,
     /// The folder with copies of all packages, if one was asked for.

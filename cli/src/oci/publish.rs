@@ -51,9 +51,9 @@ struct OciReport {
     mounted: usize,
     /// Bytes of all blobs.
     bytes: u64,
-    /// Bytes of those that were sent.
+    /// Bytes of the objects that were sent.
     bytes_uploaded: u64,
-    /// Bytes that an earlier run had sent of uploads that were cut.
+    /// Bytes that an earlier, interrupted run had already uploaded.
     bytes_resumed: u64,
     /// Whether nothing was written.
     dry_run: bool,

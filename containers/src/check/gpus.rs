@@ -45,8 +45,8 @@ pub struct GpuTable {
     pub rows: Vec<GpuRow>,
     /// The lowest compute capability that every needed library has code for.
     pub minimum: Option<String>,
-    /// All compute capabilities that every needed library has machine code for, of
-    /// those that one of them is built for.
+    /// Compute capabilities that at least one of the needed libraries is built for, and that all of
+    /// them have machine code for.
     pub capabilities: Vec<String>,
     /// Libraries with GPU code, without those that few programs need.
     pub libraries: Vec<GpuLibrary>,

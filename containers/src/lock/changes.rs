@@ -24,7 +24,7 @@ pub struct Changes {
 /// An image whose name has another digest than before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BaseMoved {
-    /// As the recipe has it.
+    /// The name in the recipe.
     pub name: String,
     /// Its digest in the lock before.
     pub before: OciDigest,

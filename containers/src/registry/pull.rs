@@ -42,7 +42,7 @@ pub struct Pulled {
     pub digest: OciDigest,
     /// Bytes of its blobs.
     pub bytes: u64,
-    /// Blobs that were here already, of all of them.
+    /// How many of all blobs were here already.
     pub kept: usize,
     /// All blobs.
     pub blobs: usize,

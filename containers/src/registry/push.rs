@@ -42,13 +42,13 @@ pub struct Pushed {
     pub bytes: u64,
     /// Bytes that this run sent.
     pub sent: u64,
-    /// Bytes of uploads that this run went on with.
+    /// Bytes of interrupted uploads that this run continued.
     pub resumed: u64,
     /// Blobs in all, those that were there already, and those that were mounted.
     pub blobs: usize,
     /// Blobs that were there.
     pub there: usize,
-    /// Blobs that another repository lent.
+    /// Blobs that were mounted from another repository.
     pub mounted: usize,
 }
 

@@ -28,9 +28,9 @@ pub struct Measured {
     pub shared_bytes: u64,
     /// The most processes at one moment.
     pub processes: u64,
-    /// The most that files in its folder took which it made or changed.
+    /// The most bytes at one moment of the files that it made or changed in its folder.
     pub disk_bytes: u64,
-    /// The most memory that a GPU was filled with; `None` without nvidia-smi.
+    /// How much the used memory of a GPU grew, where it grew most; `None` without nvidia-smi.
     pub gpu_bytes: Option<u64>,
 }
 

@@ -162,7 +162,7 @@ pub(crate) struct Roles {
     /// Whether keys may be made where that column is no good.
     pub(crate) key_is_a_guess: bool,
     pub(crate) classes: Vec<String>,
-    /// Columns that no field has, and why.
+    /// Columns that did not become a field, and why.
     pub(crate) left_out: BTreeMap<String, String>,
 }
 

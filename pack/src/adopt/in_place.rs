@@ -97,7 +97,7 @@ struct Found {
 #[derive(Debug, Default)]
 struct Unknown {
     n: u64,
-    /// The first of them.
+    /// The first ones.
     keys: Vec<String>,
 }
 
@@ -128,17 +128,17 @@ pub struct AdoptReport {
     pub bytes: u64,
     /// Samples by split.
     pub splits: BTreeMap<Split, u64>,
-    /// Fields and the columns they are.
+    /// Fields, and the column that each was made from.
     pub fields: BTreeMap<String, String>,
     /// Where keys come from: a column, or `file/row`.
     pub keys: String,
     /// Class names.
     pub classes: usize,
-    /// Columns that no field has, and why.
+    /// Columns that did not become a field, and why.
     pub left_out: BTreeMap<String, String>,
     /// Samples whose label is missing or -1, also those that were left out or given a class.
     pub unknown_labels: u64,
-    /// The keys of the first of them.
+    /// The keys of the first of these samples.
     pub unknown_label_keys: Vec<String>,
     /// Whether all was done before, and nothing was left to do.
     pub already_done: bool,

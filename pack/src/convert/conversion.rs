@@ -47,9 +47,9 @@ pub struct ConvertReport {
     /// The digest of the new bundle; absent in a dry run and for directories.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Samples, all of whose digests are those of the source.
+    /// Samples; each has the same digest as in the source.
     pub samples: u64,
-    /// Bytes written; in a dry run those of the source.
+    /// Bytes written; in a dry run, bytes of the source.
     pub bytes: u64,
     /// Shards.
     pub shards: u64,

@@ -22,13 +22,13 @@ pub struct DeriveReport {
     pub samples: u64,
     /// The samples and shards of each split.
     pub splits: BTreeMap<String, DeriveSplit>,
-    /// Samples of another class than they were.
+    /// Samples whose class was changed.
     pub relabelled: u64,
-    /// Samples in another split than they were.
+    /// Samples that were moved to another split.
     pub moved: u64,
-    /// Classes that the bundles did not have, or the first of them.
+    /// Classes that the bundles did not have; if there are many, only the first ones.
     pub new_classes: Vec<String>,
-    /// Shards, each once.
+    /// Number of shards; a shard that is listed several times counts once.
     pub shards: u64,
     /// Bytes of manifest and views: all that was written.
     pub bytes_written: u64,
@@ -36,10 +36,10 @@ pub struct DeriveReport {
     pub bytes_linked: u64,
     /// Links that need the other bundles to stay where they are.
     pub symbolic_links: u64,
-    /// Keys of lists that no sample has.
+    /// Keys in the given lists that no sample has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_keys: Option<NamedKeys>,
-    /// Rows of the table that no sample has of those that condition and lists of keys chose.
+    /// Rows of the table that match none of the chosen samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unused_rows: Option<NamedKeys>,
     /// Samples that the table does not list.

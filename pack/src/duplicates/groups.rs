@@ -15,7 +15,7 @@ pub struct Duplicates {
     pub compared: u64,
     /// Different pictures that several samples have; of two bundles, that both have.
     pub pictures: u64,
-    /// Samples that have one of them.
+    /// Samples that have one of these pictures.
     pub samples: u64,
     /// How many of `pictures` are in more than one split, for each combination of splits such as
     /// `train and val`.

@@ -52,11 +52,11 @@ pub struct Looks {
     pub compared: u64,
     /// Samples that are not images that can be decoded.
     pub undecodable: u64,
-    /// Pairs with the same pixels in other bytes.
+    /// Pairs with the same pixels, but different bytes.
     pub same_pixels: u64,
     /// Pairs of similar pictures.
     pub near: u64,
-    /// The first of them, those with the same pixels first.
+    /// The first pairs; those with the same pixels come first.
     pub pairs: Vec<LookPair>,
 }
 

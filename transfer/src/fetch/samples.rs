@@ -55,7 +55,7 @@ pub struct SampleOptions {
 pub struct SampleReport {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// The bundle that they are of.
+    /// The bundle that the samples are from.
     pub source: Digest,
     /// Digest of the bundle that these files now are; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,20 +68,20 @@ pub struct SampleReport {
     pub bytes_wanted: u64,
     /// Bytes requested from servers, without the indexes.
     pub bytes_asked: u64,
-    /// Requests for these.
+    /// Requests for these bytes.
     pub requests: u64,
     /// Bytes of the indexes and views, which say where samples are.
     pub bytes_of_indexes: u64,
     /// Bytes requested from servers to evaluate the condition, without the indexes.
     pub bytes_of_condition: u64,
-    /// Requests for these.
+    /// Requests for these bytes.
     pub requests_of_condition: u64,
     /// Keys that no sample has.
     pub unknown_keys: u64,
-    /// The first of them.
+    /// The first ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Whether they were all here already.
+    /// Whether all of these samples were here already.
     pub already_done: bool,
     /// Wall-clock time in thousandths.
     pub milliseconds: u64,

@@ -42,7 +42,7 @@ pub struct FolderFetch {
     pub by_checksum: usize,
     /// Objects that were compared only by their length, since no server reports a checksum.
     pub by_length: usize,
-    /// Bytes of all.
+    /// Bytes of all objects.
     pub bytes: u64,
     /// Bytes that came over the network.
     pub bytes_fetched: u64,

@@ -26,15 +26,15 @@ pub struct PublishReport {
     pub not_read_back: usize,
     /// Objects that already existed but were not compared, since the token may not read them.
     pub not_compared: usize,
-    /// Whether one of those not compared is the manifest: then another bundle may have
-    /// this version.
+    /// Whether the manifest is among the objects that were not compared: then a different bundle
+    /// may have this version.
     pub manifest_not_compared: bool,
     /// Objects that the origin refused, and that are taken to be there already.
     #[serde(skip)]
     pub(super) presumed: usize,
     /// Bytes of all objects.
     pub bytes: u64,
-    /// Bytes of those that were sent.
+    /// Bytes of the objects that were sent.
     pub bytes_uploaded: u64,
     /// The names of objects whose first names were burned.
     #[serde(serialize_with = "urls")]
