@@ -58,8 +58,9 @@ impl<'a> InputReader<'a> {
     }
 
     fn value(&mut self, source: &Source, record: &Record) -> Result<Value, Fault> {
-        let (of_table, of_files, scene) = further(self.plan, record)
-            .ok_or_else(|| Fault::new("this file's line in the plan is damaged".to_owned(), None))?;
+        let (of_table, of_files, scene) = further(self.plan, record).ok_or_else(|| {
+            Fault::new("this file's line in the plan is damaged".to_owned(), None)
+        })?;
         let (mut value, image) = match self.tile {
             Some(tile) => self.cut(source, record, scene, &tile)?,
             None => self.whole(source, record)?,
