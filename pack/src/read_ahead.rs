@@ -1,8 +1,9 @@
-//! Inputs of one shard, read ahead by several threads, handed out in order.
+//! Inputs of one shard, read ahead by several threads, and written in order by the same threads.
 //!
-//! Readers take records one by one and may finish in any order; the writer
-//! gets them in the plan's. How far they run ahead is bounded in bytes; the
-//! record the writer waits for is always let through.
+//! Readers take records one by one and may finish in any order. Whoever finishes the next one in
+//! the plan's order writes it, and what is ready after it, while the others read on: no thread is
+//! woken for it, and a value is written by a CPU that has it in its cache. How far they run ahead
+//! is bounded in bytes; the record that is to be written next is always let through.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,65 +16,62 @@ use crate::plan::Record;
 /// A record and what reading it gave.
 pub(crate) type Item = Result<(Record, Result<Value, BadInput>), Error>;
 
-pub(crate) struct ReadAhead<I> {
-    state: Mutex<State<I>>,
-    /// The writer's next record is ready, or there is none.
-    next_ready: Condvar,
+pub(crate) struct ReadAhead<I, W> {
+    state: Mutex<State<I, W>>,
     /// There is room to read more, or nothing more to be read.
     has_room: Condvar,
     ahead_bytes: u64,
 }
 
-struct State<I> {
+struct State<I, W> {
     records: I,
-    /// Number of the next record to be read, and of the next to be handed out.
+    /// Number of the next record to be read, and of the next to be written.
     next_read: u64,
     next_out: u64,
     ready: BTreeMap<u64, Item>,
     in_flight: u64,
-    /// Who waits: waking nobody is a system call too, one or two for each input.
-    writer_waits: bool,
+    /// `None` while a reader writes.
+    write: Option<W>,
+    /// How many wait: waking nobody is a system call too, one or two for each input.
     readers_wait: usize,
     exhausted: bool,
     stopped: bool,
 }
 
-impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
-    pub(crate) fn new(records: I, ahead_bytes: u64) -> Self {
+impl<I, W> ReadAhead<I, W>
+where
+    I: Iterator<Item = Result<Record, Error>>,
+    W: FnMut(Item) -> bool,
+{
+    /// `write` gets the items in order, and says whether it takes more.
+    pub(crate) fn new(records: I, ahead_bytes: u64, write: W) -> Self {
         let state = State {
             records,
             next_read: 0,
             next_out: 0,
             ready: BTreeMap::new(),
             in_flight: 0,
-            writer_waits: false,
+            write: Some(write),
             readers_wait: 0,
             exhausted: false,
             stopped: false,
         };
-        let (next_ready, has_room) = (Condvar::new(), Condvar::new());
-        Self { state: Mutex::new(state), next_ready, has_room, ahead_bytes }
+        Self { state: Mutex::new(state), has_room: Condvar::new(), ahead_bytes }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<I>> {
+    fn lock(&self) -> MutexGuard<'_, State<I, W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of the state and wakes those whom a change of it concerns.
-    fn release(&self, state: MutexGuard<'_, State<I>>, writer: bool, readers: bool) {
-        let (writer, readers) = (writer && state.writer_waits, readers && state.readers_wait > 0);
-        drop(state);
-        if writer {
-            self.next_ready.notify_one();
-        }
-        if readers {
+    fn wake(&self, state: &State<I, W>) {
+        if state.readers_wait > 0 {
             self.has_room.notify_all();
         }
     }
 
-    /// A reader's life: reads records until there are no more.
+    /// A reader's life: reads records, and writes those that are next, until there are no more.
     pub(crate) fn read_all(&self, read: &mut dyn FnMut(&Record) -> Result<Value, BadInput>) {
-        // A reader that panics must not leave the writer waiting.
+        // A reader that panics must not leave the others waiting.
         let _stop = StopOnPanic(self);
         while let Some((number, record)) = self.take() {
             let planned = record.as_ref().map_or(0, |r| r.bytes);
@@ -86,8 +84,10 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
             let held = held(&item);
             state.in_flight = (state.in_flight - planned).saturating_add(held);
             state.ready.insert(number, item);
-            let is_next = number == state.next_out;
-            self.release(state, is_next, held < planned);
+            if held < planned {
+                self.wake(&state);
+            }
+            self.write(state);
         }
     }
 
@@ -106,7 +106,7 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
         }
         let Some(record) = state.records.next() else {
             state.exhausted = true;
-            self.release(state, true, true);
+            self.wake(&state);
             return None;
         };
         let number = state.next_read;
@@ -115,31 +115,22 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
         Some((number, record))
     }
 
-    /// The next item in order; `None` after the last, or when stopped.
-    pub(crate) fn next(&self) -> Option<Item> {
-        let mut state = self.lock();
-        loop {
+    /// Writes what is ready, unless another reader is at it: that one looks again after each item.
+    fn write<'a>(&'a self, mut state: MutexGuard<'a, State<I, W>>) {
+        let Some(mut write) = state.write.take() else { return };
+        while !state.stopped {
             let number = state.next_out;
-            if let Some(item) = state.ready.remove(&number) {
-                state.next_out += 1;
-                state.in_flight = state.in_flight.saturating_sub(held(&item));
-                self.release(state, false, true);
-                return Some(item);
-            }
-            if state.stopped || (state.exhausted && state.next_out == state.next_read) {
-                return None;
-            }
-            state.writer_waits = true;
-            state = self.next_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.writer_waits = false;
+            let Some(item) = state.ready.remove(&number) else { break };
+            let held = held(&item);
+            drop(state);
+            let more = write(item);
+            state = self.lock();
+            state.next_out += 1;
+            state.in_flight = state.in_flight.saturating_sub(held);
+            state.stopped |= !more;
+            self.wake(&state);
         }
-    }
-
-    /// Ends all waiting.
-    pub(crate) fn stop(&self) {
-        let mut state = self.lock();
-        state.stopped = true;
-        self.release(state, true, true);
+        state.write = Some(write);
     }
 }
 
@@ -149,12 +140,13 @@ fn held(item: &Item) -> u64 {
     value.map_or(0, Value::len)
 }
 
-struct StopOnPanic<'a, I: Iterator<Item = Result<Record, Error>>>(&'a ReadAhead<I>);
+struct StopOnPanic<'a, I, W>(&'a ReadAhead<I, W>);
 
-impl<I: Iterator<Item = Result<Record, Error>>> Drop for StopOnPanic<'_, I> {
+impl<I, W> Drop for StopOnPanic<'_, I, W> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stop();
+            self.0.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
+            self.0.has_room.notify_all();
         }
     }
 }

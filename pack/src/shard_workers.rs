@@ -1,12 +1,12 @@
 //! Worker threads that turn planned shards into files.
 //!
 //! ```text
-//! records ─▶ readers: decode ─▶ writer: hashes, file ─▶ sync, index, names, note
-//! └──────────── one shard, of so many at a time ─────┘  └ beside the next shard ┘
+//! records ─▶ decode ─▶ in order: hashes, file ─▶ sync, index, names, note
+//! └──────── one shard, of so many at a time ──┘  └ beside the next shard ┘
 //! ```
 //!
-//! A writer takes a whole shard at a time; where there are more threads than
-//! shards, several readers feed it. Which thread does what shows nowhere.
+//! Where there are more threads than shards, several read one shard, and one at a time of them
+//! writes. Which thread does what shows nowhere.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,12 +28,12 @@ use crate::spares::Spares;
 use crate::sums::Sums;
 use crate::{Error, OnBadInput};
 
-/// Bytes all readers together may be ahead of their writers: some 300
-/// photographs, so that one slow file rarely makes a writer wait.
+/// Bytes that all threads together may have read ahead: some 300 photographs, so that one slow
+/// file rarely makes others wait.
 const AHEAD_BYTES: u64 = 32 << 20;
 
-/// Readers that decode and one writer that hashes are about as fast.
-const READERS_A_WRITER: usize = 4;
+/// Threads that decode for one shard: what they make is hashed and written by one at a time.
+const READERS_A_SHARD: usize = 4;
 
 /// What the worker threads share.
 pub(crate) struct ShardWorkers<'a> {
@@ -54,22 +54,26 @@ impl ShardWorkers<'_> {
         let n_shards = self.shards.len();
         let left: Vec<usize> = self.shards.clone().filter(|i| !done.contains_key(i)).collect();
         let jobs = self.options.jobs.max(1);
-        let writers = match self.plan.recipe {
+        let at_once = match self.plan.recipe {
             Recipe::Encoded | Recipe::Bytes => jobs,
-            // Its readers are busy with pixels; a writer keeps up with several.
-            _ => jobs.div_ceil(READERS_A_WRITER),
+            // Most of the work is decoding, which several threads do for one shard.
+            _ => jobs.div_ceil(READERS_A_SHARD),
         };
-        let writers = writers.min(left.len()).max(1);
-        let readers = (jobs / writers).max(1);
+        let at_once = at_once.min(left.len()).max(1);
+        let readers = match self.plan.recipe {
+            // One more: files are waited for.
+            Recipe::Encoded | Recipe::Bytes => (jobs / at_once).max(1) + 1,
+            _ => (jobs / at_once).max(1),
+        };
         let done = Mutex::new(done);
-        let places = Places::new(writers);
+        let places = Places::new(at_once);
         // One more than pack: while the disk takes the end of a shard, the next one is begun.
-        let ended = parallel(&left, writers + 1, self.cancel, |number, stop| {
+        let ended = parallel(&left, at_once + 1, self.cancel, |number, stop| {
             let place = places.take();
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let packed = self.shard(*number, readers, AHEAD_BYTES / writers as u64, stop)?;
+            let packed = self.shard(*number, readers, AHEAD_BYTES / at_once as u64, stop)?;
             drop(place);
             if let Some(packed) = packed {
                 let written = packed.finish()?;
@@ -100,92 +104,119 @@ impl ShardWorkers<'_> {
     ) -> Result<Option<Packed>, Error> {
         let Some(shard) = self.plan.shards.get(number) else { return Ok(None) };
         let statistics = shard.split == Split::Train;
-        let feed = ReadAhead::new(self.plan.records(shard)?, ahead);
         let spares = Spares::new(self.plan.recipe.picture_bytes());
-        std::thread::scope(|scope| {
-            for _ in 0..readers {
-                scope.spawn(|| {
-                    let mut reader =
-                        InputReader::new(self.plan, &self.options.plan, &spares, statistics);
-                    feed.read_all(&mut |record| reader.read(self.source, record));
-                });
-            }
-            let packed = self.write(shard, &mut || feed.next(), &spares, stop);
-            feed.stop();
-            packed
-        })
-    }
-
-    fn write(
-        &self,
-        shard: &PlanShard,
-        next: &mut dyn FnMut() -> Option<Item>,
-        spares: &Spares,
-        stop: &AtomicBool,
-    ) -> Result<Option<Packed>, Error> {
-        let spec = ShardSpec {
-            envelope: self.options.plan.envelope,
-            split: shard.split,
-            fields: self.fields,
-            classes: &self.plan.classes,
-        };
-        let mut writer = ShardWriter::create(&self.out.data, &spec)?;
-        let mut left_out = LeftOut::new(self.options.plan.on_error);
-        let mut tolerated = BadInputs::default();
-        let mut sums = None;
-        let (mut seen, mut empty_tiles) = (0, 0);
-        while let Some(item) = next() {
+        let mut shard_so_far = Begun::new(self, shard, &spares)?;
+        let mut failed = None;
+        let feed = ReadAhead::new(self.plan.records(shard)?, ahead, |item| {
             if stop.load(Ordering::Relaxed) || self.cancel.load(Ordering::Relaxed) {
-                return Ok(None);
+                return false;
             }
-            let (record, value) = item?;
-            seen += 1;
-            match value {
-                Ok(value) if value.is_empty => empty_tiles += 1,
-                Ok(value) if left_out.fatal.n == 0 => {
-                    self.push(&mut writer, &record, &value)?;
-                    if let Some(flaw) = value.flaw {
-                        tolerated.push(Fault::new(flaw, None).at(record.key.to_string()));
-                    }
-                    if let Some(of_value) = &value.sums {
-                        sums.get_or_insert_with(Sums::default).add(of_value);
-                    }
-                    spares.put(value.bytes);
-                }
-                // The shard is lost, but one run names all its bad inputs.
-                Ok(_) => {}
-                Err(bad) => left_out.push(bad),
+            failed = shard_so_far.take(item).err();
+            failed.is_none()
+        });
+        let read = || {
+            let mut reader = InputReader::new(self.plan, &self.options.plan, &spares, statistics);
+            feed.read_all(&mut |record| reader.read(self.source, record));
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..readers {
+                scope.spawn(read);
             }
-            (self.progress)(Progress::Packed(1, record.bytes));
-        }
-        if let Some(error) = left_out.fatal.into_error() {
-            return Err(error);
-        }
-        if seen < shard.samples {
-            // The readers ended early: only a panic or a stop does that.
-            return Ok(None);
-        }
-        let plan = run_id(self.plan, &self.options.plan);
-        let skipped = left_out.skipped;
-        let done = Done { plan, entry: None, skipped, tolerated, empty_tiles, sums };
-        Ok(Some(Packed { writer, done }))
-    }
-
-    fn push(&self, writer: &mut ShardWriter, record: &Record, value: &Value) -> Result<(), Error> {
-        let label = record.label.to_le_bytes();
-        let mut values: Vec<&[u8]> = Vec::with_capacity(self.fields.len());
-        values.push(&value.bytes);
-        if self.plan.labelled {
-            values.push(&label);
-        }
-        values.extend(value.further.iter().map(Vec::as_slice));
-        Ok(writer.push_made(&record.key, &values, value.source)?)
+            read();
+        });
+        drop(feed);
+        failed.map_or_else(|| shard_so_far.packed(shard), Err)
     }
 
     fn full(&self, source: gular_bundle::Error, done: &BTreeMap<usize, Done>) -> Error {
         let Free { bytes: free, files } = self.out.free().unwrap_or_default();
         let needed = still_needed(self.plan, self.shards.clone(), done);
         Error::Full { needed, free, files, source }
+    }
+}
+
+/// A shard that samples are added to.
+struct Begun<'a> {
+    work: &'a ShardWorkers<'a>,
+    spares: &'a Spares,
+    writer: ShardWriter,
+    left_out: LeftOut,
+    tolerated: BadInputs,
+    sums: Option<Sums>,
+    seen: u64,
+    empty_tiles: u64,
+}
+
+impl<'a> Begun<'a> {
+    fn new(
+        work: &'a ShardWorkers<'a>,
+        shard: &PlanShard,
+        spares: &'a Spares,
+    ) -> Result<Self, Error> {
+        let spec = ShardSpec {
+            envelope: work.options.plan.envelope,
+            split: shard.split,
+            fields: work.fields,
+            classes: &work.plan.classes,
+        };
+        Ok(Self {
+            work,
+            spares,
+            writer: ShardWriter::create(&work.out.data, &spec)?,
+            left_out: LeftOut::new(work.options.plan.on_error),
+            tolerated: BadInputs::default(),
+            sums: None,
+            seen: 0,
+            empty_tiles: 0,
+        })
+    }
+
+    /// Takes the next input of the shard.
+    fn take(&mut self, item: Item) -> Result<(), Error> {
+        let (record, value) = item?;
+        self.seen += 1;
+        match value {
+            Ok(value) if value.is_empty => self.empty_tiles += 1,
+            Ok(value) if self.left_out.fatal.n == 0 => self.add(&record, value)?,
+            // The shard is lost, but one run names all its bad inputs.
+            Ok(_) => {}
+            Err(bad) => self.left_out.push(bad),
+        }
+        (self.work.progress)(Progress::Packed(1, record.bytes));
+        Ok(())
+    }
+
+    fn add(&mut self, record: &Record, value: Value) -> Result<(), Error> {
+        let label = record.label.to_le_bytes();
+        let mut values: Vec<&[u8]> = Vec::with_capacity(self.work.fields.len());
+        values.push(&value.bytes);
+        if self.work.plan.labelled {
+            values.push(&label);
+        }
+        values.extend(value.further.iter().map(Vec::as_slice));
+        self.writer.push_made(&record.key, &values, value.source)?;
+        if let Some(flaw) = value.flaw {
+            self.tolerated.push(Fault::new(flaw, None).at(record.key.to_string()));
+        }
+        if let Some(sums) = &value.sums {
+            self.sums.get_or_insert_with(Sums::default).add(sums);
+        }
+        self.spares.put(value.bytes);
+        Ok(())
+    }
+
+    /// The shard, when it has all its samples; `None` when the run stops before.
+    fn packed(self, shard: &PlanShard) -> Result<Option<Packed>, Error> {
+        let Self { work, writer, left_out, tolerated, sums, seen, empty_tiles, .. } = self;
+        if seen < shard.samples {
+            return Ok(None);
+        }
+        if let Some(error) = left_out.fatal.into_error() {
+            return Err(error);
+        }
+        let (plan, skipped) = (run_id(work.plan, &work.options.plan), left_out.skipped);
+        let done = Done { plan, entry: None, skipped, tolerated, empty_tiles, sums };
+        Ok(Some(Packed { writer, done }))
     }
 }
 
