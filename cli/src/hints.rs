@@ -241,7 +241,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "leave out `--pixels` and `--near`: files with equal bytes are found without these options. If the files are images, pack them again without `--as bytes`"
         }
         E::UnlikeBase { setting, old, .. } => return Some(unlike_base(setting, old.as_deref())),
-        E::BaseFields => "leave out `--base`, and pack all files into a new bundle",
+        E::UnlikeField { name, old, new } => {
+            return Some(unlike_field(name, old.is_some(), new.is_some()));
+        }
         E::NoSources { .. } => {
             "pack the bundle again with `--source-digests`; later versions made from it then have the digests too"
         }
@@ -327,16 +329,48 @@ fn unlike_base(setting: &str, old: Option<&str>) -> String {
             "add `--payload raw` and the `--size` of the base, which `gular inspect` shows"
                 .to_owned()
         }
-        ("payload" | "envelope" | "size" | "fit" | "quality", Some(old)) => {
+        ("payload" | "envelope" | "size" | "fit" | "quality" | "tile" | "overlap", Some(old)) => {
             format!("add `--{setting} {old}`")
         }
-        ("max_side", Some(old)) => format!("add `--max-side {old}`"),
-        ("max_side", None) => "leave `--max-side` out".to_owned(),
-        ("image", _) => "give `--dtype` and `--channels` as for the base".to_owned(),
+        ("max_side" | "min_valid", Some(old)) => {
+            format!("add `--{} {old}`", setting.replace('_', "-"))
+        }
+        ("max_side" | "tile" | "overlap" | "min_valid", None) => {
+            format!("leave `--{}` out", setting.replace('_', "-"))
+        }
+        ("order of fields", _) => "give the fields in the order of the base".to_owned(),
+        ("classes", _) => "the values of `labels` and `box_labels` are numbers of classes, so no class may be added"
+                .to_owned(),
         _ => "use the version of gular that packed the base".to_owned(),
     };
-    format!("{how}; without `--base`, all of it is packed into a new bundle")
+    how + WITHOUT_BASE
 }
+
+/// How a new version gets field `name` of its base, which `old` says whether that has it, and `new`
+/// whether this pack makes it.
+fn unlike_field(name: &str, old: bool, new: bool) -> String {
+    let how = match (name, old, new) {
+        ("label" | "labels" | "boxes" | "box_labels" | "box_crowd", true, false) => {
+            "give `--labels` as for the base".to_owned()
+        }
+        ("mask", true, false) => "add `--mask DIR`".to_owned(),
+        ("image_crs" | "image_transform", ..) => {
+            "georeference the images as those of the base".to_owned()
+        }
+        (_, true, false) => {
+            format!("add `--field {name}=DIR`, or the column `{name}` of a table of labels")
+        }
+        ("mask", false, _) => "leave `--mask` out".to_owned(),
+        (_, false, _) => {
+            format!("leave the field `{name}` out; `--columns` chooses columns of a table")
+        }
+        ("image", ..) => "with `--payload raw`, give `--dtype` and `--channels` as for the base; arrays and scenes need its type and bands".to_owned(),
+        _ => format!("save the values of `{name}` as those of the base"),
+    };
+    how + WITHOUT_BASE
+}
+
+const WITHOUT_BASE: &str = "; without `--base`, all of it is packed into a new bundle";
 
 /// What the first of them needs, or how to pack without them.
 fn bad_inputs(bad: &gular_pack::BadInputs) -> String {

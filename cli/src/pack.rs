@@ -263,18 +263,19 @@ pub(crate) struct PackArgs {
     pub(crate) part: Option<Part>,
     /// Make a new version of this bundle: pack only what is new or changed
     ///
-    /// Unchanged images stay in the shards of BASE, and OUT gets links to those. Images that SRC no
-    /// longer has are left out, and new classes are added after the old ones. When OUT is published
-    /// beside BASE, only new shards are sent. All of SRC is read to compare. With --payload raw or
+    /// Unchanged samples stay in the shards of BASE, and OUT gets links to those. A sample is
+    /// unchanged if its image, its mask and all its other fields are. Images that SRC no longer has
+    /// are left out, and new classes are added after the old ones. When OUT is published beside
+    /// BASE, only new shards are sent. All of SRC is read to compare. Give the same options as for
+    /// BASE, such as --mask, --field, --tile, --payload and --size. With --payload raw or
     /// reencoded, and with --as arrays, images are compared by the digests that --source-digests
-    /// stored in BASE; give the same payload, size and quality as for BASE. A table of labels, with
-    /// `--columns none`, also relabels unchanged images.
+    /// stored in BASE; --tile does not need them. A table of labels also relabels unchanged images.
     #[arg(long, value_name = "BASE", hide_short_help = true)]
     pub(crate) base: Option<PathBuf>,
     /// Store the digest of each source file, so that the bundle can be a --base
     ///
     /// For images whose bytes are not stored: --payload raw or reencoded, and --as arrays. 32 bytes
-    /// per sample in the indexes.
+    /// per sample in the indexes. Tiles do not need it.
     #[arg(long, hide_short_help = true)]
     pub(crate) source_digests: bool,
     #[command(flatten)]

@@ -261,18 +261,27 @@ pub enum Error {
         or_none(new)
     )]
     UnlikeBase {
-        /// `payload`, `envelope`, `image`, or what the manifest calls it in `made`.
+        /// `payload`, `envelope`, `classes`, or what the manifest calls it in `made`.
         setting: &'static str,
         /// Of the base.
         old: Option<String>,
         /// Of the new version.
         new: Option<String>,
     },
-    /// Samples of which not every value can be compared with a file.
+    /// A new version would have another field than its base.
     #[error(
-        "a new version of a bundle can only have images and labels: tiles, masks and other fields cannot be compared with the base"
+        "the field `{name}` must be the same as in the base: the base has {}, this pack has {}",
+        or_none(old),
+        or_none(new)
     )]
-    BaseFields,
+    UnlikeField {
+        /// Its name.
+        name: String,
+        /// Its type, shape and the like in the base.
+        old: Option<String>,
+        /// The same in the new version.
+        new: Option<String>,
+    },
     /// A bundle that does not say which files its values were made from.
     #[error(
         "the samples of `{path}` cannot be compared with source files: the bundle does not store the digests of the files that its images were made from"

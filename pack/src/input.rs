@@ -1,8 +1,9 @@
 //! Reads an input file, decides whether it can be packed, and makes its value.
 
 use std::io;
+use std::ops::Range;
 
-use gular_bundle::Digest;
+use gular_bundle::{Digest, Payload};
 use gular_codec::tiff::Geo;
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, read_header};
 
@@ -20,6 +21,44 @@ use crate::{CheckImages, Inputs, PlanOptions, TileOptions};
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
 pub(crate) const MOST_BYTES: u64 = (1 << 31) - 1;
+
+/// What packing would make of an input, compared with what a bundle has of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    /// The same values.
+    Same,
+    /// Others, or a fault.
+    Other,
+    /// Nothing: a tile of which too little was measured.
+    Empty,
+}
+
+/// What a bundle has of a sample, without its values.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredSample {
+    pub(crate) image: StoredValue,
+    /// Of the file that the image was made from.
+    pub(crate) source: Option<Digest>,
+    /// Of the fields beside image and label, in order.
+    pub(crate) further: Vec<StoredValue>,
+}
+
+/// Length and digest of a value.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct StoredValue {
+    pub(crate) len: Option<usize>,
+    pub(crate) digest: Option<Digest>,
+}
+
+impl StoredValue {
+    pub(crate) fn has_len(&self, bytes: u64) -> bool {
+        self.len.is_some_and(|len| len as u64 == bytes)
+    }
+
+    pub(crate) fn is(&self, value: &[u8]) -> bool {
+        self.has_len(value.len() as u64) && self.digest == Some(Digest::of(value))
+    }
+}
 
 /// Reads and checks inputs; one per thread.
 pub(crate) struct InputReader<'a> {
@@ -71,13 +110,73 @@ impl<'a> InputReader<'a> {
         value.further = of_table;
         let Self { files, decoder, scenes, .. } = self;
         value.further.extend(files.read(&of_files, &image, decoder, scenes)?);
-        if matches!(self.plan.recipe, Recipe::Arrays { geo: true, .. }) {
-            let Geo { crs, transform, .. } = value.geo.take().unwrap_or_default();
-            let transform = transform.unwrap_or([f64::NAN; 6]);
-            value.further.push(crs.unwrap_or_default().into_bytes());
-            value.further.push(transform.iter().flat_map(|n| n.to_le_bytes()).collect());
-        }
+        value.further.extend(self.of_array(value.geo.take()));
         Ok(value)
+    }
+
+    /// Compares the values that packing would make of a planned input with those that a bundle has
+    /// of it, if it has any. An input that cannot be packed is not the same: packing says why.
+    pub(crate) fn compare(
+        &mut self,
+        source: &Source,
+        record: &Record,
+        stored: Option<&StoredSample>,
+    ) -> Likeness {
+        self.likeness(source, record, stored).unwrap_or(Likeness::Other)
+    }
+
+    /// What is made of the file alone is not made again if its digest is known.
+    fn likeness(
+        &mut self,
+        source: &Source,
+        record: &Record,
+        stored: Option<&StoredSample>,
+    ) -> Result<Likeness, Fault> {
+        let Some((of_table, of_files, scene)) = further(self.plan, record) else {
+            return Ok(Likeness::Other);
+        };
+        let (like, image, of_array) = match (self.tile, stored) {
+            (Some(tile), _) => {
+                let (value, image) = self.cut(source, record, scene, &tile)?;
+                if value.is_empty {
+                    return Ok(Likeness::Empty);
+                }
+                let like = stored.is_some_and(|stored| stored.image.is(&value.bytes));
+                (like, image, Some(self.of_array(value.geo)))
+            }
+            (None, Some(stored)) => {
+                let encoded = self.plan.recipe.payload() == Payload::Encoded;
+                if encoded && !stored.image.has_len(record.bytes) {
+                    return Ok(Likeness::Other);
+                }
+                let bytes = read_file(source, record.key.as_str(), record.bytes)?;
+                let known = if encoded { stored.image.digest } else { stored.source };
+                (known == Some(Digest::of(&bytes)), self.of_file(&bytes)?, None)
+            }
+            (None, None) => return Ok(Likeness::Other),
+        };
+        let Some(stored) = stored.filter(|_| like) else { return Ok(Likeness::Other) };
+        let (n, m) = (of_table.len(), of_table.len() + of_files.len());
+        let part = |range: Range<usize>| stored.further.get(range).unwrap_or_default();
+        let are = |values: &[Vec<u8>], stored: &[StoredValue]| {
+            values.len() == stored.len() && values.iter().zip(stored).all(|(v, s)| s.is(v))
+        };
+        let Self { files, decoder, scenes, .. } = self;
+        let same = are(&of_table, part(0..n))
+            && of_array.is_none_or(|values| are(&values, part(m..stored.further.len())))
+            && files.are(&of_files, part(n..m), &image, decoder, scenes)?;
+        Ok(if same { Likeness::Same } else { Likeness::Other })
+    }
+
+    /// The values that an array brings along.
+    fn of_array(&self, geo: Option<Geo>) -> Vec<Vec<u8>> {
+        if !matches!(self.plan.recipe, Recipe::Arrays { geo: true, .. }) {
+            return Vec::new();
+        }
+        let Geo { crs, transform, .. } = geo.unwrap_or_default();
+        let transform = transform.unwrap_or([f64::NAN; 6]);
+        let transform = transform.iter().flat_map(|n| n.to_le_bytes()).collect();
+        vec![crs.unwrap_or_default().into_bytes(), transform]
     }
 
     /// The value of a file.
@@ -89,16 +188,22 @@ impl<'a> InputReader<'a> {
         }
         let bytes = read_file(source, record.key.as_str(), record.bytes)?;
         let flaw = self.check(record, &bytes)?;
-        let size = match self.inputs == Inputs::Images && self.files.compares_sizes() {
-            true => Some(read_header(&bytes, &self.limits)?.upright_size()),
-            false => self.plan.recipe.size(),
-        };
+        let image = self.of_file(&bytes)?;
         let source = self.source_digests.then(|| Digest::of(&bytes));
         let mut value = Value { source, ..self.maker.make(bytes, &mut self.decoder)? };
         if flaw.is_some() {
             value.flaw = flaw;
         }
-        Ok((value, OfImage { size, corner: (0, 0) }))
+        Ok((value, image))
+    }
+
+    /// What the files beside an image need of it.
+    fn of_file(&self, bytes: &[u8]) -> Result<OfImage, Fault> {
+        let size = match self.inputs == Inputs::Images && self.files.compares_sizes() {
+            true => Some(read_header(bytes, &self.limits)?.upright_size()),
+            false => self.plan.recipe.size(),
+        };
+        Ok(OfImage { size, corner: (0, 0) })
     }
 
     /// The value of a tile, whose scene has `bytes` bytes.

@@ -48,7 +48,8 @@ pub struct PlanOptions {
     pub archive: ArchiveLimits,
     /// Texts for the manifest.
     pub about: About,
-    /// Files that list keys, one per line, which are not packed.
+    /// Files that list keys, one per line, of samples that are not packed. What is found of the
+    /// source, such as fields, types and classes, is found of these too.
     pub leave_out: Vec<PathBuf>,
     /// Bytes of memory for sorting; what does not fit is sorted on disk.
     pub memory_bytes: usize,
@@ -101,6 +102,8 @@ pub enum Classes {
     File(PathBuf),
     /// These.
     Names(Vec<String>),
+    /// These, and behind them the other ones that folders or file names have.
+    Extended(Vec<String>),
 }
 
 /// Which files are inputs, and what they become.

@@ -114,14 +114,14 @@ pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
 }
 
 /// What a user should look at. `is_whole` says whether these are all samples of the bundle: what
-/// is new in a version says nothing of its classes, and rows of a table may be of what stays.
+/// is new in a version says nothing of its classes.
 pub(crate) fn warnings(
     plan: &Plan,
     splits: &BTreeMap<Split, SplitReport>,
     found: &Scan,
     is_whole: bool,
 ) -> Vec<String> {
-    let mut warnings = of_labels(plan, found, is_whole);
+    let mut warnings = of_labels(plan, found);
     if let (true, Some(class), 1) = (found.deeper, found.classes.first(), found.classes.len()) {
         warnings.push(format!(
             "all images have the class `{class}`, although its folder contains folders; if those are the classes, pack the folder `{class}`"
@@ -163,7 +163,7 @@ pub(crate) fn warnings(
 }
 
 /// What of names and tables does not show in the bundle.
-fn of_labels(plan: &Plan, found: &Scan, is_whole: bool) -> Vec<String> {
+fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut unlabelled = plan.unlabelled.clone();
     unlabelled.add(&found.unlabelled);
@@ -171,7 +171,7 @@ fn of_labels(plan: &Plan, found: &Scan, is_whole: bool) -> Vec<String> {
         let n = unlabelled.n;
         warnings.push(format!("images left out because they have no label: {n}: {unlabelled}"));
     }
-    if plan.unused.n > 0 && is_whole {
+    if plan.unused.n > 0 {
         let rows = counted(plan.unused.n, "row of the table matches", "rows of the table match");
         warnings.push(format!("{rows} no image: {}", plan.unused));
     }

@@ -11,7 +11,6 @@ use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
 use gular_files::TEMP_PREFIX;
 
 use crate::beside::Beside;
-use crate::derive::KeyList;
 use crate::error::BadInputs;
 use crate::labels::Table;
 use crate::out::{self, Done, OutDir};
@@ -275,7 +274,7 @@ fn of_part(part: &PartFile, report: PackReport) -> PackReport {
 }
 
 /// Scans and plans; sorts and writes in folder `dir`.
-fn make_plan(
+pub(crate) fn make_plan(
     source: &Source,
     dir: &Path,
     options: &PlanOptions,
@@ -295,7 +294,6 @@ fn make_plan(
         builder.join(table, folders);
     }
     let mut n = 0_u64;
-    let leave_out = KeyList::read(&options.leave_out)?;
     builder.files(Beside::open(options, dir, cancel)?);
     let mut found = scan::scan(source, options, &mut |key, bytes| {
         n += 1;
@@ -304,9 +302,6 @@ fn make_plan(
             if cancel.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
-        }
-        if leave_out.has(key.as_str()) {
-            return Ok(());
         }
         builder.look(source, key, bytes)
     })?;
@@ -394,7 +389,8 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
     }
 }
 
-fn fields(plan: &Plan) -> Vec<Field> {
+/// The fields of every sample of a plan.
+pub(crate) fn fields(plan: &Plan) -> Vec<Field> {
     let image = plan.recipe.field(&plan.media_types);
     let label = plan.labelled.then(Field::label);
     [image].into_iter().chain(label).chain(plan.fields.iter().cloned()).collect()

@@ -11,7 +11,7 @@ use gular_pack::{
 };
 
 /// A grey PNG of 8 or 16 bits.
-fn grey(width: u32, height: u32, values: &[u16], wide: bool) -> Vec<u8> {
+pub(crate) fn grey(width: u32, height: u32, values: &[u16], wide: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = ::png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(::png::ColorType::Grayscale);
@@ -24,11 +24,11 @@ fn grey(width: u32, height: u32, values: &[u16], wide: bool) -> Vec<u8> {
     bytes
 }
 
-fn array(dtype: Dtype, shape: &[u64], data: &[u8]) -> Vec<u8> {
+pub(crate) fn array(dtype: Dtype, shape: &[u64], data: &[u8]) -> Vec<u8> {
     [npy_header(dtype, shape).as_slice(), data].concat()
 }
 
-fn field(name: &str, files: &Path, suffix: &str) -> FieldFiles {
+pub(crate) fn field(name: &str, files: &Path, suffix: &str) -> FieldFiles {
     let name = FieldName::parse(name).unwrap();
     FieldFiles { name, files: files.to_owned(), suffix: suffix.to_owned() }
 }

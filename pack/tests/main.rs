@@ -19,3 +19,4 @@ mod refused;
 mod scenes;
 mod support;
 mod tolerated;
+mod versions;

@@ -14,7 +14,7 @@ use gular_pack::{
     TileOptions, derive,
 };
 
-fn geo(x: f64) -> Geo {
+pub(crate) fn geo(x: f64) -> Geo {
     Geo {
         transform: Some([x, 10.0, 0.0, 9000.0, 0.0, -10.0]),
         crs: Some("EPSG:32632".into()),
@@ -24,18 +24,27 @@ fn geo(x: f64) -> Geo {
 }
 
 /// Two bands of i16: column and row, both nodata from column `end` on.
-fn scene(size: (u32, u32), end: u32, geo: Geo) -> Vec<u8> {
+pub(crate) fn scene(size: (u32, u32), end: u32, geo: Geo) -> Vec<u8> {
+    scene_with(size, end, geo, (0, 0, 0))
+}
+
+/// The same, but for one pixel: its column, its row, and the value of its first band.
+pub(crate) fn scene_with(size: (u32, u32), end: u32, geo: Geo, other: (u32, u32, i16)) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
     let mut writer = GeoTiffWriter::new(out, size, 2, Number::I16, geo, Packing::Deflate).unwrap();
     for y in 0..size.1 {
-        let pixel = |x: u32| if x < end { [x as i16, y as i16] } else { [-9, -9] };
+        let pixel = |x: u32| match (x, y) {
+            (x, y) if (x, y) == (other.0, other.1) => [other.2, y as i16],
+            (x, y) if x < end => [x as i16, y as i16],
+            _ => [-9, -9],
+        };
         let row: Vec<u8> = (0..size.0).flat_map(pixel).flat_map(i16::to_le_bytes).collect();
         writer.push(&row).unwrap();
     }
     writer.finish().unwrap().into_inner()
 }
 
-fn classes(size: (u32, u32)) -> Vec<u8> {
+pub(crate) fn classes(size: (u32, u32)) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
     let geo = Geo::default();
     let mut writer = GeoTiffWriter::new(out, size, 1, Number::U8, geo, Packing::None).unwrap();
@@ -72,7 +81,7 @@ fn with_jpeg(size: (u32, u32)) -> Vec<u8> {
     tiff
 }
 
-fn arrays() -> PlanOptions {
+pub(crate) fn arrays() -> PlanOptions {
     PlanOptions { inputs: Inputs::Arrays, labels: Labels::None, ..small_shards() }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::FilesOf;
 use crate::array;
 use crate::error::Fault;
-use crate::input::read_file;
+use crate::input::{StoredValue, read_file};
 use crate::scenes::{Scenes, Wanted};
 
 /// What becomes of a field's files.
@@ -50,34 +50,85 @@ impl<'a> ReadFiles<'a> {
         decoder: &mut Decoder,
         scenes: &mut Scenes,
     ) -> Result<Vec<Vec<u8>>, Fault> {
-        let mut values = Vec::with_capacity(self.fields.len());
-        for (i, (of, planned)) in self.fields.iter().zip(planned).enumerate() {
-            let bytes = planned.get(0).and_then(Value::as_u64).unwrap_or(0);
-            let path = planned.get(1).and_then(Value::as_str).unwrap_or_default();
-            let named = |fault: Fault| Fault {
-                reason: format!("its `{}`, `{path}`: {}", of.field.name, fault.reason),
-                ..fault
+        let files = self.files(planned);
+        files.map(|file| file.value(image, decoder, scenes).map_err(|e| file.named(&e))).collect()
+    }
+
+    /// Whether these values would be those that a bundle has. Files that are stored as they are
+    /// were checked when they were packed.
+    pub(crate) fn are(
+        &self,
+        planned: &[Value],
+        stored: &[StoredValue],
+        image: &OfImage,
+        decoder: &mut Decoder,
+        scenes: &mut Scenes,
+    ) -> Result<bool, Fault> {
+        for (file, stored) in self.files(planned).zip(stored) {
+            let value = match file.of.make {
+                Make::Bytes { .. } if !stored.has_len(file.bytes) => return Ok(false),
+                Make::Bytes { .. } => file.read()?,
+                _ => file.value(image, decoder, scenes)?,
             };
-            if let Make::Window { dtype, side, mask } = of.make {
-                let (source, number, corner) = (&of.source, i + 1, image.corner);
-                let wanted = Wanted { source, number, path, bytes, corner, side, min_valid: 0.0 };
-                let size = scenes.size(&wanted).map_err(named)?;
-                same_size(size, image.size).map_err(named)?;
-                let window = scenes.read(wanted).map_err(named)?;
-                let bands = if mask { &[][..] } else { of.bands() };
-                let pixels = u64::from(side) * u64::from(side);
-                let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes();
-                if window.values.len() as u64 != expected {
-                    let reason = "its type or its bands are not those of the other scenes";
-                    return Err(named(Fault::new(reason.to_owned(), None)));
-                }
-                values.push(window.values);
-                continue;
+            if !stored.is(&value) {
+                return Ok(false);
             }
-            let file = read_file(&of.source, path, bytes).map_err(named)?;
-            values.push(of.value(file, image.size, decoder).map_err(named)?);
         }
-        Ok(values)
+        Ok(planned.len() == stored.len())
+    }
+
+    fn files<'p>(&'p self, planned: &'p [Value]) -> impl Iterator<Item = PlannedFile<'p>> {
+        (1..).zip(self.fields).zip(planned).map(|((number, of), planned)| PlannedFile {
+            of,
+            number,
+            bytes: planned.get(0).and_then(Value::as_u64).unwrap_or(0),
+            path: planned.get(1).and_then(Value::as_str).unwrap_or_default(),
+        })
+    }
+}
+
+/// A file of a sample.
+struct PlannedFile<'a> {
+    of: &'a FilesOf,
+    /// Of the field, from 1.
+    number: usize,
+    bytes: u64,
+    path: &'a str,
+}
+
+impl PlannedFile<'_> {
+    fn named(&self, fault: &Fault) -> Fault {
+        let reason = format!("its `{}`, `{}`: {}", self.of.field.name, self.path, fault.reason);
+        Fault { reason, ..*fault }
+    }
+
+    fn read(&self) -> Result<Vec<u8>, Fault> {
+        read_file(&self.of.source, self.path, self.bytes)
+    }
+
+    fn value(
+        &self,
+        image: &OfImage,
+        decoder: &mut Decoder,
+        scenes: &mut Scenes,
+    ) -> Result<Vec<u8>, Fault> {
+        let Self { of, number, bytes, path } = *self;
+        let Make::Window { dtype, side, mask } = of.make else {
+            return of.value(self.read()?, image.size, decoder);
+        };
+        let (source, corner) = (&of.source, image.corner);
+        let wanted = Wanted { source, number, path, bytes, corner, side, min_valid: 0.0 };
+        let size = scenes.size(&wanted)?;
+        same_size(size, image.size)?;
+        let window = scenes.read(wanted)?;
+        let bands = if mask { &[][..] } else { of.bands() };
+        let pixels = u64::from(side) * u64::from(side);
+        let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes();
+        if window.values.len() as u64 != expected {
+            let reason = "its type or its bands are not those of the other scenes";
+            return Err(Fault::new(reason.to_owned(), None));
+        }
+        Ok(window.values)
     }
 }
 

@@ -171,20 +171,22 @@ impl Bases {
 
 /// The fields of bundles whose fields are the same but for their media types.
 fn joined(a: &[Field], b: &[Field]) -> Option<Vec<Field>> {
-    let pair = |(a, b): (&Field, &Field)| {
-        let mut both = a.clone();
-        if let (FieldKind::Bytes { media_types }, FieldKind::Bytes { media_types: more }) =
-            (&mut both.kind, &b.kind)
-        {
-            media_types.extend(more.iter().cloned());
-            media_types.sort();
-            media_types.dedup();
-            let alike = Field { kind: both.kind.clone(), ..b.clone() };
-            return (alike == both).then_some(both);
-        }
-        (a == b).then_some(both)
-    };
-    (a.len() == b.len()).then(|| a.iter().zip(b).map(pair).collect())?
+    (a.len() == b.len()).then(|| a.iter().zip(b).map(|(a, b)| joined_field(a, b)).collect())?
+}
+
+/// The field of two that are the same but for their media types.
+pub(super) fn joined_field(a: &Field, b: &Field) -> Option<Field> {
+    let mut both = a.clone();
+    if let (FieldKind::Bytes { media_types }, FieldKind::Bytes { media_types: more }) =
+        (&mut both.kind, &b.kind)
+    {
+        media_types.extend(more.iter().cloned());
+        media_types.sort();
+        media_types.dedup();
+        let alike = Field { kind: both.kind.clone(), ..b.clone() };
+        return (alike == both).then_some(both);
+    }
+    (a == b).then_some(both)
 }
 
 /// Classes in words: the first of them.

@@ -12,10 +12,12 @@
 mod bases;
 mod bits;
 mod choose;
+mod compare;
 mod derivation;
 mod derive_report;
 mod equal_keys;
 mod key_list;
+mod like_base;
 mod limit;
 mod link;
 mod new_version;

@@ -181,9 +181,9 @@ impl Table {
         matches!(self.label, Some((_, LabelKind::Name | LabelKind::Number)))
     }
 
-    /// Whether the one class that each image has is given by its name.
+    /// Whether classes are given by their names.
     pub(crate) fn by_name(&self) -> bool {
-        matches!(self.label, Some((_, LabelKind::Name)))
+        matches!(self.label, Some((_, LabelKind::Name | LabelKind::Names)))
     }
 
     /// Whether images may have several classes.

@@ -13,4 +13,4 @@ pub(crate) use depth::Depths;
 pub use gular_codec::Fit;
 pub(crate) use make::{Maker, Value};
 pub use options::{Depth, PayloadOptions, RawOptions, ReencodeOptions};
-pub(crate) use recipe::{Recipe, is_of_arrays};
+pub(crate) use recipe::Recipe;

@@ -15,11 +15,6 @@ use crate::{Error, Inputs, PlanOptions};
 const CRS: &str = "image_crs";
 const TRANSFORM: &str = "image_transform";
 
-/// Whether a field is one that arrays bring along, from the same file.
-pub(crate) fn is_of_arrays(field: &Field) -> bool {
-    matches!(field.name.as_str(), CRS | TRANSFORM)
-}
-
 /// Options, and which libraries make the pixels. Serialised it is the plan's
 /// member `payload`; the order of members is part of that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,9 +60,12 @@ pub(crate) enum Recipe {
     },
 }
 
-/// What a tile's size does not say.
+/// How scenes are cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Tile {
+    /// The shape says it too.
+    #[serde(skip)]
+    size: u32,
     overlap: u32,
     min_valid: String,
 }
@@ -93,6 +91,7 @@ impl Recipe {
                     )));
                 }
                 let tile = options.tile.map(|tile| Tile {
+                    size: tile.size,
                     overlap: tile.overlap,
                     min_valid: tile.min_valid.to_string(),
                 });
@@ -209,13 +208,13 @@ impl Recipe {
         };
         match *self {
             Self::Encoded | Self::Bytes => {}
-            Self::Arrays { ref shape, ref tile, decoder, .. } => {
+            Self::Arrays { ref tile, decoder, .. } => {
                 if let Some(decoder) = decoder {
                     text("decoder", decoder);
                 }
-                if let (Some(tile), [side, ..]) = (tile, shape.as_slice()) {
+                if let Some(tile) = tile {
                     text("min_valid", &tile.min_valid);
-                    made.insert("tile".to_owned(), MadeValue::Number(*side));
+                    made.insert("tile".to_owned(), MadeValue::Number(tile.size.into()));
                     made.insert("overlap".to_owned(), MadeValue::Number(tile.overlap.into()));
                 }
             }

@@ -14,6 +14,7 @@ use super::file::Plan;
 use super::options::{check_boxes, check_options};
 use super::write::{Content, write};
 use crate::beside::Beside;
+use crate::derive::KeyList;
 use crate::error::BadInputs;
 use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
 use crate::pack_report::StoredSplit;
@@ -33,6 +34,8 @@ pub struct PlanBuilder {
     depths: Depths,
     table: Option<Joining>,
     beside: Beside,
+    /// Keys of samples that are looked at and not packed.
+    leave_out: KeyList,
     /// Bytes of the scenes that are cut.
     scenes: BTreeMap<String, u64>,
     /// Whether a table of pixels, which is the source, has labels.
@@ -52,16 +55,18 @@ impl PlanBuilder {
     /// Makes a builder that sorts in folder `dir` what does not fit in memory.
     ///
     /// # Errors
-    /// [`Error::Option`] when an option makes no sense.
+    /// [`Error::Option`] when an option makes no sense; [`Error::Io`] when a list of keys cannot be
+    /// read.
     pub fn new(dir: &Path, options: &PlanOptions) -> Result<Self, Error> {
         check_options(options)?;
         // The second sort begins while the first is read: each has half.
         let by_name = Sorter::new(dir, options.memory_bytes / 2);
         let depths = Depths::default();
+        let leave_out = KeyList::read(&options.leave_out)?;
         let options = options.clone();
         let (beside, scenes, dir) = (Beside::default(), BTreeMap::new(), dir.to_owned());
         let (table, labelled) = (None, false);
-        Ok(Self { dir, options, by_name, depths, table, beside, scenes, labelled })
+        Ok(Self { dir, options, by_name, depths, table, beside, leave_out, scenes, labelled })
     }
 
     /// Takes labels, splits and values from a table.
@@ -148,7 +153,8 @@ impl PlanBuilder {
         split_layout: bool,
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
-        let Self { dir, options, mut by_name, depths, table, mut beside, scenes, labelled } = self;
+        let Self { dir, options, mut by_name, depths, table, mut beside, leave_out, .. } = self;
+        let (scenes, labelled) = (self.scenes, self.labelled);
         let mut recipe = Recipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits already, so fractions cannot make splits; if these folders are classes, choose the layout `class`";
@@ -187,6 +193,7 @@ impl PlanBuilder {
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
             match beside.planned(file) {
+                Ok(_) if leave_out.has(key) => {}
                 Ok((mut files, of_files)) => {
                     files.extend(scene.and_then(|scene| scenes.get(scene)).map(|n| (*n).into()));
                     // Of a scene a tile takes as much as of its image.

@@ -23,7 +23,7 @@ mod write;
 
 pub use build::PlanBuilder;
 pub(crate) use build::{check_cancel, folded, hash, split_by};
-pub(crate) use classes::{classes, listed_classes};
+pub(crate) use classes::{classes, extended, listed_classes};
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};
 pub(crate) use options::{check_fractions, check_options};

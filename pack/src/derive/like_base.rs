@@ -1,0 +1,191 @@
+//! Whether a new version would have samples as its base has them: what is packed and what stays
+//! become one bundle.
+
+use std::collections::BTreeMap;
+
+use gular_bundle::{Bundle, Dtype, Field, MadeValue, Manifest, Payload, Row, ShardIdx};
+
+use super::bases::joined_field;
+use crate::labels::Table;
+use crate::packing::{PackOptions, fields};
+use crate::payload::{Depths, Recipe};
+use crate::plan::{Plan, check_options, extended};
+use crate::{Classes, Depth, Error, Inputs, Labels, PayloadOptions, PlanOptions};
+
+/// Whether the base can have such a new version, as far as options say. What they leave to be found
+/// of the images is what it is in the base.
+pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Error> {
+    check_options(&options.plan)?;
+    let manifest = base.manifest();
+    let fail = |text: &str| Err(Error::Option(text.to_owned()));
+    if matches!(options.plan.inputs, Inputs::Pixels { .. }) {
+        return fail(
+            "a table of pixels cannot be packed as a new version of a base; pack it into a new bundle",
+        );
+    }
+    let unlike = |setting, old: String, new: String| {
+        Err(Error::UnlikeBase { setting, old: Some(old), new: Some(new) })
+    };
+    let (old, new) = (manifest.payload, options.plan.manifest_payload());
+    if old != new {
+        let name = |payload| format!("{payload:?}").to_lowercase();
+        return unlike("payload", name(old), name(new));
+    }
+    let (old, new) = (manifest.envelope, options.plan.envelope);
+    if old != new {
+        return unlike("envelope", old.to_string(), new.to_string());
+    }
+    let old = manifest.has_labels();
+    let new = match options.plan.labels {
+        Labels::None => false,
+        // Whether it has any is known when it is read.
+        Labels::Table(_) => old,
+        _ => true,
+    };
+    if old != new {
+        let labels = |are: bool| if are { "labels" } else { "no labels" };
+        return fail(&format!(
+            "a new version needs labels as in its base: the base has {}, this pack has {}",
+            labels(old),
+            labels(new)
+        ));
+    }
+    if manifest.image().is_some() == (options.plan.inputs == Inputs::Bytes) {
+        return fail("a new version needs files of the same kind as its base");
+    }
+    if options.part.is_some() {
+        return fail("a new version of a bundle is packed in one part");
+    }
+    if let (Labels::Name(new), Some(MadeValue::Text(old))) =
+        (&options.plan.labels, manifest.made.get("label_from"))
+        && new.as_str() != old
+    {
+        return fail(&format!(
+            "the label expression must be the same as in the base, since unchanged images keep their labels: the base has `{old}`, this pack has `{new}`",
+            new = new.as_str()
+        ));
+    }
+    if manifest.payload != Payload::Encoded {
+        same_recipe(manifest, &mut options.plan)?;
+        if options.plan.tile.is_none() && !manifest.shards.is_empty() && !has_sources(base)? {
+            return Err(Error::NoSources { path: base.dir().display().to_string() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether the indexes say which files the images were made from.
+fn has_sources(base: &Bundle) -> Result<bool, Error> {
+    for shard in ShardIdx::first(base.manifest().shards.len()) {
+        if base.shard(shard)?.source(Row(0))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the images of the base were made as those of its new version will be. The depth is that
+/// of the base, if none was asked for.
+fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error> {
+    if let PayloadOptions::Raw(raw) = &mut plan.payload {
+        let image = manifest.fields.iter().find(|field| field.is_image());
+        let of_base = match image.and_then(Field::as_fixed) {
+            Some((Dtype::U16, _)) => Depth::U16,
+            _ => Depth::U8,
+        };
+        raw.depth.get_or_insert(of_base);
+    }
+    // As if there were JPEG: where none was decoded, the base has no decoder.
+    let mut recipe = Recipe::new(plan, Depths::default(), &["image/jpeg".to_owned()])?;
+    recipe.with_jpeg();
+    let mut made = BTreeMap::new();
+    recipe.note(&mut made);
+    let settings = ["decoder", "encoder", "fit", "max_side", "quality", "size"];
+    for name in settings.into_iter().chain(["tile", "overlap", "min_valid"]) {
+        let (old, new) = (manifest.made.get(name), made.get(name));
+        if old != new && !(name == "decoder" && old.is_none()) {
+            let text = |value: &MadeValue| match value {
+                MadeValue::Text(text) => text.clone(),
+                MadeValue::Number(n) => n.to_string(),
+            };
+            let (old, new) = (old.map(text), new.map(text));
+            return Err(Error::UnlikeBase { setting: name, old, new });
+        }
+    }
+    Ok(())
+}
+
+/// The classes of a new version, as an option: those of the base, whose numbers stay, then new ones.
+pub(super) fn classes(
+    manifest: &Manifest,
+    options: &PlanOptions,
+) -> Result<Option<Classes>, Error> {
+    if options.classes.is_some() {
+        return Ok(options.classes.clone());
+    }
+    let old = &manifest.classes;
+    let tables = match &options.labels {
+        Labels::None | Labels::Column(_) => return Ok(None),
+        Labels::Folder | Labels::Name(_) => return Ok(Some(Classes::Extended(old.clone()))),
+        Labels::Table(tables) => tables,
+    };
+    let table = Table::open(tables, None)?;
+    if table.by_name() {
+        return Ok(Some(Classes::Names(extended(old, table.classes.into_iter()))));
+    }
+    // Numbers are those of the base's classes; boxes have their own.
+    let by_number = !old.is_empty() && !table.is_of_boxes();
+    Ok(by_number.then(|| Classes::Names(old.clone())))
+}
+
+/// Whether the samples of `plan` have the fields of the base.
+pub(super) fn same_fields(manifest: &Manifest, plan: &Plan) -> Result<(), Error> {
+    let (old, new) = (&manifest.fields, fields(plan));
+    let of = |fields: &[Field], name: &Field| fields.iter().find(|f| f.name == name.name).cloned();
+    let in_old = old.iter().map(|field| (Some(field.clone()), of(&new, field)));
+    let in_new = new.iter().map(|field| (of(old, field), Some(field.clone())));
+    for (old, new) in in_old.chain(in_new) {
+        let same =
+            old.as_ref().zip(new.as_ref()).is_some_and(|(a, b)| joined_field(a, b).is_some());
+        if let (Some(field), false) = (old.as_ref().or(new.as_ref()), same) {
+            let name = field.name.to_string();
+            let (old, new) = (old.as_ref().map(kind), new.as_ref().map(kind));
+            return Err(Error::UnlikeField { name, old, new });
+        }
+    }
+    let unlike =
+        |setting, old, new| Err(Error::UnlikeBase { setting, old: Some(old), new: Some(new) });
+    if old.iter().zip(&new).any(|(old, new)| old.name != new.name) {
+        let names = |fields: &[Field]| listed(fields.iter().map(|field| field.name.as_str()));
+        return unlike("order of fields", names(old), names(&new));
+    }
+    if old.iter().any(Field::depends_on_classes) && manifest.classes != plan.classes {
+        let names = |classes: &[String]| listed(classes.iter().map(String::as_str));
+        return unlike("classes", names(&manifest.classes), names(&plan.classes));
+    }
+    Ok(())
+}
+
+/// The first of some names.
+fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 8;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = names.take(SHOWN).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
+/// What the values of a field are, in words.
+fn kind(field: &Field) -> String {
+    let mut text = match field.as_fixed() {
+        Some((dtype, shape)) => format!("{} {shape:?}", dtype.safetensors_name()),
+        None => "files".to_owned(),
+    };
+    let bands: Vec<&str> = field.bands.iter().map(|band| band.name.as_str()).collect();
+    if !bands.is_empty() {
+        text.push_str(&format!(", bands {}", bands.join(" ")));
+    }
+    if let Some(nodata) = &field.nodata {
+        text.push_str(&format!(", nodata {}", nodata.as_str()));
+    }
+    text
+}
