@@ -1,7 +1,11 @@
 //! A bundle derived from a published one costs the federation kilobytes.
 
 use std::fs;
+use std::io::Cursor;
+use std::path::Path;
 
+use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
+use gular_tests::put;
 use serde_json::Value;
 
 use crate::bundles::{assert_same, data_files, publish, small, text};
@@ -48,6 +52,55 @@ fn a_part_published_beside_its_base_sends_no_shard_and_is_fetched_as_any_bundle(
     for bundle in fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()) {
         assert!(names.iter().all(|name| !bundle.join("data").join(name).exists()));
     }
+}
+
+/// A scene of one band and its mask.
+fn put_scene(dir: &Path, name: &str, first: u8) {
+    for (folder, plus) in [("scenes", 0), ("masks", 1)] {
+        let (size, geo) = ((96, 64), Geo::default());
+        let out = Cursor::new(Vec::new());
+        let writer = GeoTiffWriter::new(out, size, 1, Number::U8, geo, Packing::Deflate);
+        let mut writer = writer.unwrap();
+        for y in 0..64_u8 {
+            let row: Vec<u8> = (0..96_u8).map(|x| first ^ x ^ (y << 1) ^ plus).collect();
+            writer.push(&row).unwrap();
+        }
+        put(dir, format!("{folder}/{name}.tif"), &writer.finish().unwrap().into_inner());
+    }
+}
+
+#[test]
+fn a_new_version_of_tiles_sends_only_those_of_the_scene_that_is_new() {
+    let site = Site::shared();
+    let (scratch, collection) = (site.scratch(), site.collection("tiles"));
+    let at = |name: &str| scratch.path().join(name);
+    let pack = |out: &str, base: Option<&str>| {
+        let (scenes, out, masks, base) = (at("scenes"), at(out), at("masks"), base.map(at));
+        let mut args = vec!["pack", text(&scenes), text(&out), "--labels", "none", "--tile", "32"];
+        args.extend(["--mask", text(&masks)]);
+        args.extend(base.iter().flat_map(|base| ["--base", text(base)]));
+        site.json(args)
+    };
+    (0..5).for_each(|i| put_scene(scratch.path(), &format!("{i}"), i * 16));
+    pack("v1", None);
+    let of_base = site.json(["publish", text(&at("v1")), &format!("{collection}/v1")]);
+    put_scene(scratch.path(), "new", 99);
+    let packed = pack("v2", Some("v1"));
+    assert_eq!((&packed["unchanged"], &packed["added"]), (&30.into(), &6.into()), "{packed}");
+    let published = site.json(["publish", text(&at("v2")), &format!("{collection}/v2")]);
+    let old = data_files(&at("v1"));
+    let new = data_files(&at("v2")).into_iter().filter(|(name, _)| !old.contains_key(name));
+    let manifest = fs::metadata(at("v2/manifest.json")).unwrap().len();
+    assert_eq!(published["bytes_uploaded"], new.map(|(_, bytes)| bytes).sum::<u64>() + manifest);
+    let sent = |report: &Value| report["bytes_uploaded"].as_u64().unwrap();
+    assert!(sent(&published) * 2 < sent(&of_base), "{published}");
+    for bundle in [published["url"].as_str().unwrap(), text(&at("v2"))] {
+        let verified = site.run(["verify", bundle]);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    }
+    pack("anew", None);
+    let diff = site.json(["diff", text(&at("v2")), text(&at("anew"))]);
+    assert_eq!(diff["same"], 36, "{diff}");
 }
 
 #[test]
