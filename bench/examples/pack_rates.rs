@@ -1,4 +1,4 @@
-//! How fast packing, deriving and joining are, for `cargo xtask bench pack`.
+//! Measures how fast packing, deriving and joining are, for `cargo xtask bench pack`.
 //!
 //! ```text
 //! pack_rates WHAT SOURCE WORK [ROUNDS]     prints one JSON object

@@ -1,4 +1,4 @@
-//! What to pick, said in words, each with its figures; and the next step, as data.
+//! Recommends what to pick, in sentences with their figures, and gives the next step as data.
 
 use gular_bundle::{Backend, Envelope, Payload};
 use gular_pack::PayloadOptions;

@@ -1,4 +1,4 @@
-//! What was measured, as data.
+//! The results of the measurements, as data.
 
 use gular_bundle::{Envelope, Payload};
 use gular_pack::PayloadOptions;

@@ -1,4 +1,4 @@
-//! The page cache: filled by reading, emptied by `fadvise`, looked at by `mincore`.
+//! The page cache: reading fills it, `fadvise` empties it, `mincore` shows what it holds.
 
 use std::fs::File;
 use std::io::Read as _;

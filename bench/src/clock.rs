@@ -1,4 +1,4 @@
-//! Wall-clock time, this process's CPU time, and that of all others.
+//! Wall-clock time, the CPU time of this process, and that of all other processes.
 
 use std::time::Instant;
 

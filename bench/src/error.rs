@@ -1,4 +1,4 @@
-//! Why nothing could be measured.
+//! Errors that prevent a measurement.
 
 use std::io;
 use std::path::Path;

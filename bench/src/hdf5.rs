@@ -1,4 +1,5 @@
-//! The HDF5 library, opened when it is measured: one hyperslab a sample, as h5py reads.
+//! The HDF5 library, loaded only when it is measured. Each sample is read as one hyperslab, as h5py
+//! does.
 //!
 //! The library allows one call at a time (Debian's build is not thread-safe, and a
 //! thread-safe one has a lock of its own), so a mutex stands around each, as in h5py.

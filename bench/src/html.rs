@@ -1,4 +1,4 @@
-//! The report as one page: words, plots, every figure; nothing is loaded from elsewhere.
+//! The report as one HTML page: text, plots and all figures. The page loads nothing from elsewhere.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The samples that are used: a part of the source that is spread over all of it.
+//! The samples that are measured: a subset spread evenly over the source.
 
 use std::collections::HashSet;
 use std::fs;

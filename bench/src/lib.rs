@@ -1,4 +1,4 @@
-//! Which envelope, payload and loader settings serve the user's own data, measured.
+//! Measures which envelope, payload and loader settings suit the user's own data.
 //!
 //! ```text
 //! images or bundle ─▶ one bundle an envelope and payload ─▶ rows ─▶ rounds over all rows

@@ -1,4 +1,4 @@
-//! Batches of decoded pictures: the loader, and the same work on other sources.
+//! Measures batches of decoded images: from the loader, and from other sources with the same work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

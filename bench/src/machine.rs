@@ -1,4 +1,4 @@
-//! What the figures depend on besides the data.
+//! The machine: what the figures depend on besides the data.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The rows: which combinations are measured.
+//! The rows of the table: which combinations are measured.
 
 use gular_bundle::{Backend, Envelope, Payload};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! One repetition of a row: all threads read, every byte is looked at.
+//! One repetition of a row: all threads read samples, and every byte is read.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

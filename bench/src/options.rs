@@ -1,4 +1,4 @@
-//! What is measured, with defaults.
+//! The options of a measurement, with defaults.
 
 use gular_bundle::{Backend, Envelope};
 use gular_pack::{Depth, PayloadOptions, RawOptions, ReencodeOptions};

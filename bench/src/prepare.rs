@@ -1,4 +1,4 @@
-//! Bundles of every envelope and payload, and plain files, in a folder of their own.
+//! Makes bundles of every envelope and payload, and plain files, in a separate folder.
 //!
 //! ```text
 //! scratch/images/…                links to the images used

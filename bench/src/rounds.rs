@@ -1,4 +1,4 @@
-//! The run: bundles are made, every row is proved, then rounds over all rows.
+//! The whole measurement: makes the bundles, checks every row, then measures all rows in rounds.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Ways to read sample *i* of a split: ours, hand-written, plain files, the HDF5 library.
+//! Ways to read sample *i* of a split: Gular's, hand-written loops, plain files, the HDF5 library.
 
 use std::fs::File;
 use std::io::Read as _;

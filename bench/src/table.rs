@@ -1,4 +1,4 @@
-//! The figures as text: one block a way of working, one line a reader.
+//! The figures as text: one block per way of working, one line per reader.
 
 use std::fmt::Write as _;
 

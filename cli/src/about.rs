@@ -1,4 +1,4 @@
-//! What a manifest says of its dataset: name, licence, citation, source.
+//! What a manifest says about its dataset: name, licence, citation, source.
 
 use std::path::{Path, PathBuf};
 

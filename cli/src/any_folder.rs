@@ -1,5 +1,5 @@
-//! What the verbs that move any folder share: one error per object that failed, and the exit code
-//! that these errors make together.
+//! What the verbs that transfer any folder share: one error per object that failed, and the exit
+//! code that these errors give together.
 
 use gular_transfer::{BundleUrl, Failed, FolderFetch, FolderReport};
 use serde::Serialize;

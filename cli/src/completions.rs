@@ -1,4 +1,4 @@
-//! `gular completions` and `gular man`: what a shell and `man` know of this program.
+//! `gular completions` and `gular man`: shell completions and manual pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Images that are in a bundle twice: looked for by every verb that makes or shows one.
+//! Images that occur twice in a bundle: every verb that makes or shows a bundle looks for them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

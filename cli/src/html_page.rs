@@ -1,5 +1,5 @@
-//! The file of `--html`: made before anything is measured, so that hours of figures do not
-//! end in a folder that cannot be written to.
+//! The file of `--html`. It is created before anything is measured, so that a folder that cannot be
+//! written to does not cost hours of measurements.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! The `gular` program: arguments, progress, exit codes. What it does is in
-//! the rooms; here it is only joined and shown.
+//! The `gular` program: arguments, progress, exit codes. The work is done in the rooms; this
+//! program only joins them and shows the results.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `gular pack` of a URL: its folder is fetched, then packed as any other.
+//! `gular pack` of a URL: fetches the folder, then packs it like any other.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! What `gular pack` makes of the images: arguments, and what they mean.
+//! How `gular pack` stores the images: the arguments, and the options that they set.
 
 use clap::{Args, ValueEnum};
 use gular_pack::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};

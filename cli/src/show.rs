@@ -1,4 +1,4 @@
-//! How numbers, texts and JSON are written, and where.
+//! How numbers, texts and JSON are written, and to which stream.
 
 use std::io::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM ask a verb to stop; a second one ends the program.
+//! SIGINT and SIGTERM ask a verb to stop; a second signal ends the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Parsers of what flags are given in: bytes, times, shares, splits, envelopes.
+//! Parsers for the values of flags: bytes, times, shares, splits, envelopes.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Options that a verb does not have: what to use instead. An old name is an error that says
+//! Options that a verb does not have, and what to use instead. An old name is an error that names
 //! the new one.
 
 use std::ffi::OsString;

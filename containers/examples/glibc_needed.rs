@@ -1,5 +1,5 @@
-//! Prints the newest version of glibc that each file's symbols ask for: `glibc_needed FILE…`.
-//! `cargo xtask dist` compares it with what it promises.
+//! Prints the newest version of glibc that the symbols of each file need: `glibc_needed FILE…`.
+//! `cargo xtask dist` compares it with the version that it promises.
 
 #![expect(clippy::print_stdout, reason = "a program, not a library")]
 

@@ -1,4 +1,4 @@
-//! Makes a SIF of a folder: what the peer tests read, and what `cargo xtask bench image` measures.
+//! Makes a SIF of a folder. The peer tests read it, and `cargo xtask bench image` measures it.
 //!
 //! `sif_of_dir DIR IMAGE [--zstd] [--jobs N] [--program FILE] [--blocks DIR]
 //! [--known FILE]`, or `sif_of_dir --digests DIR`

@@ -1,4 +1,4 @@
-//! What can go wrong while an image is made or looked at.
+//! What can go wrong while an image is made or examined.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What an image says of itself by its labels, without unpacking it.
+//! What an image's labels say about it, read without unpacking the image.
 
 use std::collections::BTreeMap;
 use std::path::Path;

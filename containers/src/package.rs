@@ -1,4 +1,4 @@
-//! A package: one archive that an image is made of, from lock to list of contents.
+//! A package: one archive that an image is made of, from the lock to the list of its contents.
 
 use serde::{Deserialize, Serialize};
 

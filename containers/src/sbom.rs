@@ -1,4 +1,4 @@
-//! A list of what is in an image: SPDX 2.3 as JSON.
+//! The software bill of materials of an image: SPDX 2.3 as JSON.
 //!
 //! ```text
 //! document ─DESCRIBES▶ image ─CONTAINS▶ Debian packages, wheels, base, program

@@ -1,5 +1,5 @@
-//! What Apptainer and Singularity look for inside a root file system:
-//! `/.singularity.d`, the links to it, and the folders they mount over.
+//! What Apptainer and Singularity expect inside a root file system: `/.singularity.d`, the links to
+//! it, and the folders they mount over.
 //!
 //! Without `env/99-base.sh` Apptainer drops every `APPTAINERENV_` variable, which
 //! is how HTCondor hands a job its environment; without a `test` that ends with 0

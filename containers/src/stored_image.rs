@@ -1,4 +1,4 @@
-//! An image that was written, whoever wrote it.
+//! An image on the disk, whichever tool wrote it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

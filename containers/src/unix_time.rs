@@ -1,4 +1,4 @@
-//! When an image was made.
+//! The creation time of an image.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

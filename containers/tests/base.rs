@@ -1,4 +1,4 @@
-//! Images that begin with one of a registry: fixed by its digest, and kept layer by layer.
+//! Images based on one from a registry: the base is fixed by its digest, and its layers are kept.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Images that take blocks of earlier ones: the same bytes, whatever became of those.
+//! Images that reuse blocks of earlier ones have the same bytes, whatever happened to the earlier
+//! ones.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,4 +1,4 @@
-//! What a check finds: one sound image without findings, and one fault at a time.
+//! What a check finds: nothing in a sound image, and each fault by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Images of others made into SIFs: Docker's archives among them, and hostile ones.
+//! Converts other tools' images to SIFs, including Docker's archives and hostile ones.
 
 use std::fs;
 use std::num::NonZeroUsize;

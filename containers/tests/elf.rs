@@ -1,4 +1,4 @@
-//! The closure of this very test, against what `ld.so` has loaded for it.
+//! Compares the library closure of this test program with what `ld.so` loaded for it.
 
 use std::collections::BTreeSet;
 use std::fs;

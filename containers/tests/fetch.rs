@@ -1,4 +1,4 @@
-//! Archives that are fetched: checked, resumed, shared, refused.
+//! Downloads of archives: checked, resumed, shared, refused.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! The whole sequence as a library: a lock and an image by one call each, the network
-//! a shelf of documents.
+//! The whole sequence as a library: one call makes a lock, one an image. Documents in memory stand
+//! in for the network.
 
 use std::fs;
 use std::io::{Cursor, Write as _};

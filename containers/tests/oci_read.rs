@@ -1,4 +1,4 @@
-//! Images read back from OCI layouts: ours, others', and hostile ones.
+//! Reads images from OCI layouts: our own, those of other tools, and hostile ones.
 
 use std::collections::BTreeMap;
 use std::fs;

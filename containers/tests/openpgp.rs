@@ -1,5 +1,5 @@
-//! Signatures that GnuPG made (`data/openpgp`): which are taken, which are refused, and
-//! whether its `gpgv` takes what is taken here.
+//! Signatures that GnuPG made (`data/openpgp`): which are accepted, which are refused, and whether
+//! GnuPG's `gpgv` accepts those that we accept.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Python packages in an image: tiny wheels, laid beside this machine's own Python.
+//! Python packages in an image: tiny wheels, installed next to this machine's own Python.
 
 use std::fs;
 use std::io::{Cursor, Write as _};

@@ -1,4 +1,4 @@
-//! Recipes: what is taken, and what is said of the others.
+//! Recipes: which are accepted, and which errors the others give.
 
 use gular_containers::Error;
 use gular_containers::recipe::{Platform, Recipe, Runtime};

@@ -1,5 +1,5 @@
-//! Pushing and pulling, with a registry in memory that fails where it is told to. Real ones
-//! are in `tests/peers/registry_images.py`.
+//! Pushing and pulling, with a registry in memory that fails where a test tells it to. Tests with
+//! real registries are in `tests/peers/registry_images.py`.
 
 use std::collections::BTreeMap;
 use std::fs;

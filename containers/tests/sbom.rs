@@ -1,4 +1,4 @@
-//! The list of contents, held against the rules of SPDX 2.3.
+//! The software bill of materials, checked against the rules of SPDX 2.3.
 
 use std::collections::{BTreeMap, BTreeSet};
 

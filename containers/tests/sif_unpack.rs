@@ -1,4 +1,4 @@
-//! Root file systems of SIFs: read back, and refused.
+//! Root file systems of SIFs: which are read back, and which are refused.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

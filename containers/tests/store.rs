@@ -1,4 +1,4 @@
-//! Archives in the store: what they hold, and what is refused.
+//! Archives in the store: what they contain, and which are refused.
 
 use std::fs;
 use std::io::Write;

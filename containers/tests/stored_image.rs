@@ -1,4 +1,4 @@
-//! Images that were written, opened again and looked at.
+//! Images on the disk, opened again and examined.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

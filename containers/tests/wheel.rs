@@ -1,4 +1,4 @@
-//! Wheels: what is taken out of one, and what is refused.
+//! Wheels: which files are taken from one, and which wheels are refused.
 
 use std::fs;
 use std::io::{Cursor, Write};

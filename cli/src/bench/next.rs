@@ -1,4 +1,4 @@
-//! What to do with a measurement, as commands of this program.
+//! Suggests what to do with the result of `gular bench`, as commands of this program.
 
 use gular_bench::{BenchReport, NextStep};
 use gular_bundle::Envelope;

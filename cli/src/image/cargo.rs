@@ -1,4 +1,4 @@
-//! Builds the program of a recipe by cargo.
+//! Builds a recipe's program with cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

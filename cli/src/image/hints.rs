@@ -1,4 +1,4 @@
-//! What to do about an error of the image room, in words of this program.
+//! What the user can do about an error of `containers`, in words of this program.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Where packages come from, and where things are kept.
+//! Where packages come from, and which folders store them.
 
 use std::path::PathBuf;
 use std::time::SystemTime;

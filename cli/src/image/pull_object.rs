@@ -1,4 +1,4 @@
-//! A SIF of a federation, by `gular image pull`.
+//! Fetches a SIF from a federation for `gular image pull`.
 
 use std::path::{Path, PathBuf};
 

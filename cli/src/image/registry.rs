@@ -1,4 +1,4 @@
-//! Requests to registries for the image room, which opens no socket itself.
+//! Sends requests to registries for `containers`, which opens no socket itself.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! HTCondor's lines that were replayed on an image, as text.
+//! Prints which lines of HTCondor were replayed on an image.
 
 use gular_containers::replay::{Outcome, Replay};
 

@@ -1,4 +1,4 @@
-//! Bytes for the image room, which opens no socket itself.
+//! Downloads bytes for `containers`, which opens no socket itself.
 
 use std::sync::atomic::AtomicBool;
 

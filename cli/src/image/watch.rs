@@ -1,4 +1,4 @@
-//! Progress of `gular image` on stderr.
+//! Shows the progress of `gular image` on stderr.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};

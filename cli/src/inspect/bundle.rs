@@ -1,4 +1,4 @@
-//! A bundle's folder.
+//! Inspects the folder of a bundle.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! A manifest as JSON and as text.
+//! Describes a manifest as JSON and as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! A shard or an index.
+//! Inspects a shard or an index.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Letters for pictures: 5 x 7 pixels each, drawn twice as large.
+//! A font for labels in pictures: 5 x 7 pixels per letter, drawn at twice that size.
 
 /// Pixels of a letter's dot.
 const SCALE: usize = 2;

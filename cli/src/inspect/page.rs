@@ -1,5 +1,5 @@
-//! A bundle as a page: what it says of itself, class balance, histograms, bands, and some images
-//! of each class. It opens without a network.
+//! A bundle as an HTML page: its description, class balance, histograms, bands, and some images of
+//! each class. The page opens without a network.
 
 use std::fmt::Write as _;
 use std::path::Path;

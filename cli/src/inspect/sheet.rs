@@ -1,4 +1,4 @@
-//! The contact sheet: a grid of images, a row for each class behind its name.
+//! The contact sheet: a grid of images, one row per class, each row with the class's name in front.
 
 use std::path::Path;
 

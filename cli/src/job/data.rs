@@ -1,4 +1,5 @@
-//! What `gular job new` knows of a bundle: its files, who brings them, and which job needs which.
+//! What `gular job new` knows about a bundle: its files, how they get to the job, and which job
+//! needs which.
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! A job's folder: written, or shown.
+//! Writes a job's folder, or shows what would be written.
 
 use std::fmt::Write as _;
 use std::fs;

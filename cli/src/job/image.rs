@@ -1,4 +1,4 @@
-//! What a job has to ask for because of its image.
+//! What a job has to request because of its container image.
 
 use std::fs;
 use std::path::Path;

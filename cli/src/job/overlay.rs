@@ -1,4 +1,4 @@
-//! Files with repairs that are not written yet.
+//! Files with repairs that have not been written yet.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Files of the user that travel with a job.
+//! The user's files that travel with a job.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

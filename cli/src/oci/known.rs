@@ -1,5 +1,5 @@
-//! SHA-256 of files by their BLAKE3, kept from run to run: bundles name files by one, registries by
-//! the other.
+//! Remembers, from run to run, which SHA-256 belongs to which BLAKE3 of a file: bundles name files
+//! by BLAKE3, registries by SHA-256.
 //!
 //! ```text
 //! <64 hex of BLAKE3> <64 hex of SHA-256>\n    one line per file

@@ -1,4 +1,4 @@
-//! A bundle of a registry, whose files `transfer` fetches.
+//! A bundle in a registry, as a source from which `transfer` fetches files.
 
 use std::io;
 use std::num::NonZeroUsize;

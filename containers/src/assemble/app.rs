@@ -1,4 +1,4 @@
-//! The program, and further files the recipe names.
+//! Adds the program, and further files that the recipe names.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

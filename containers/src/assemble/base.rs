@@ -1,4 +1,4 @@
-//! What is under everything else.
+//! The base of an image, below everything else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

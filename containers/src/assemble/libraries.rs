@@ -1,4 +1,4 @@
-//! libtorch and NVIDIA's libraries: those that are loaded, and no other.
+//! Adds libtorch and NVIDIA's libraries: only those that are loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

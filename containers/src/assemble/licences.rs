@@ -1,4 +1,4 @@
-//! What the wheels say about copying them.
+//! What the wheels say about redistribution.
 
 use super::Parts;
 use crate::rootfs::{RootPath, Rootfs};

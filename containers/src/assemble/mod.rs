@@ -1,4 +1,4 @@
-//! The files of an image out of its parts: base, libraries, program.
+//! Assembles the files of an image from its parts: base, libraries, program.
 //!
 //! ```text
 //! /                    the base: Debian packages, another image, or nothing

@@ -1,4 +1,4 @@
-//! The folder of the cache.
+//! The folder in which the cache of blocks is stored.
 
 use std::collections::HashSet;
 use std::fs::{self, File};

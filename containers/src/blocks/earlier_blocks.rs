@@ -1,4 +1,4 @@
-//! What the cache has for the image that is being written.
+//! The cached blocks that can be used for the image being written.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

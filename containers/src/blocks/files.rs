@@ -1,4 +1,4 @@
-//! Which files' blocks lie where in one image.
+//! Which files' blocks are where in one image.
 
 use std::fs::File;
 use std::io;

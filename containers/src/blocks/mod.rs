@@ -1,6 +1,6 @@
-//! Compressed blocks of images that were written before, by the content of the
-//! files they belong to: an image of which only the program changed is copied,
-//! not compressed.
+//! Compressed blocks of images that were written before, by the content of the files they belong
+//! to. If only the program of an image changed, the other blocks are copied instead of compressed
+//! again.
 //!
 //! ```text
 //! BLOCKS/<hex>/image   a hard link to an image we wrote; a copy on another file system

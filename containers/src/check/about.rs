@@ -1,4 +1,4 @@
-//! What is known of an image beside its tree.
+//! What is known about an image besides its tree of files.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! All that a check found.
+//! The report of a check: all findings.
 
 use serde::Serialize;
 

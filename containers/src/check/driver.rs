@@ -1,4 +1,4 @@
-//! CUDA's version in an image, and the oldest driver for it.
+//! Finds the CUDA version in an image, and the oldest driver that works with it.
 
 use std::collections::BTreeMap;
 

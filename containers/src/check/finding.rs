@@ -1,4 +1,4 @@
-//! One thing to know about an image.
+//! One finding about an image.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Libraries: what `ld.so` would stop at, what is opened only later, and what
-//! the host must bring.
+//! Checks libraries: which ones `ld.so` would not find, which are opened only later, and which the
+//! host must provide.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Whether an image could run: what would fail on a machine is found here.
+//! Checks whether an image can run, before it fails on another machine.
 //!
 //! | module | rules |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Modes and links: what stops a plain user, and what is a danger to one.
+//! Checks modes and links: what an unprivileged user cannot read or run, and what is a danger to
+//! one.
 
 use super::Finding;
 use super::inventory::{Inventory, ours};

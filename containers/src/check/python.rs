@@ -1,4 +1,4 @@
-//! Python packages: whether each has what it needs.
+//! Checks whether each Python package has what it requires.
 
 use std::collections::BTreeMap;
 

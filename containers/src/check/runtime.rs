@@ -1,4 +1,4 @@
-//! What Apptainer and HTCondor look for in an image, and the file itself.
+//! Checks what Apptainer and HTCondor need in an image, and the image file itself.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -1,5 +1,5 @@
-//! Tokens, and paths of the machine that built: an image is copied to many
-//! places, and nothing in it is taken back.
+//! Looks for tokens, and for paths of the machine that built the image: an image is copied to many
+//! places, and nothing in it can be taken back.
 
 use super::{About, Finding};
 use crate::rootfs::{FileBytes, Layer, Rootfs, What};

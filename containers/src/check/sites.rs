@@ -1,4 +1,4 @@
-//! GPUs that stand at the places this project serves.
+//! The GPUs at the sites that this project serves.
 
 use crate::cuda::Capability;
 use crate::sif::Arch;

@@ -1,4 +1,4 @@
-//! One call from an image of somebody's to a SIF.
+//! Converts any image to a SIF, as one call.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

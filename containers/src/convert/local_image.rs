@@ -1,4 +1,4 @@
-//! Where an image is, as skopeo and podman write it.
+//! Names of images on this machine, as skopeo and podman write them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! An image from elsewhere, as a SIF: no root, no daemon, nothing unpacked outside the store.
+//! Converts an image from elsewhere to a SIF, without root or daemon, and unpacks nothing outside
+//! the store.
 //!
 //! ```text
 //! oci:DIR[:TAG] ───────────┐

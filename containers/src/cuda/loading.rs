@@ -1,4 +1,4 @@
-//! What CUDA programs load that no header of theirs names.
+//! Libraries that CUDA programs load although no ELF header names them.
 
 /// Libraries that come with a driver, and so from the host: `nvliblist.conf` of
 /// Apptainer, by their beginnings.

@@ -1,4 +1,4 @@
-//! Which GPUs a library has code for, read from its fat binaries; what it opens
+//! Finds out which GPUs a library has code for, from its fat binaries, and which libraries it opens
 //! at run time.
 
 mod fatbin;

@@ -1,4 +1,5 @@
-//! What installing packages makes beside unpacking them, as far as it matters here.
+//! Files that the installation of packages creates besides the unpacked ones, as far as images need
+//! them.
 //!
 //! No script of a package is run. [`prepare`] comes before packages are laid in a
 //! tree, [`finish`] after, [`status`] for each of them.

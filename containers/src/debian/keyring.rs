@@ -1,4 +1,4 @@
-//! Who may sign a list of packages.
+//! Which keys may sign a list of packages.
 //!
 //! Signatures in OpenPGP's cleartext framework, as Release files have them. Not taken are
 //! unknown, expired or revoked keys, keys not made for signing, weak digests, signatures

@@ -1,4 +1,4 @@
-//! Debian packages without `apt` or `dpkg`: which are needed, and what is in them.
+//! Debian packages without `apt` or `dpkg`: which ones are needed, and their contents.
 //!
 //! Debian Policy 4.6, chapters 5 (control files) and 7 (relationships); deb(5).
 

@@ -1,4 +1,4 @@
-//! What a base has when a recipe names no packages.
+//! The packages of a base if the recipe names none.
 
 /// The packages of `default`, each with the reason why it is there. What they depend on comes
 /// along.

@@ -1,4 +1,4 @@
-//! Release files: what a suite of an archive holds, and who says so.
+//! Release files: what a suite of an archive contains, and who signed it.
 //!
 //! ```text
 //! ROOT/dists/SUITE/InRelease                             signed; names what is below, by SHA-256

@@ -1,4 +1,4 @@
-//! Which packages are needed for those that are asked for.
+//! Finds the packages that the requested ones depend on.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

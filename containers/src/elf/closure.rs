@@ -1,4 +1,4 @@
-//! Which libraries of an image a program loads, and which it misses.
+//! Which libraries of an image a program loads, and which are missing.
 
 use std::collections::{BTreeMap, VecDeque};
 

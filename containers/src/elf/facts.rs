@@ -1,4 +1,4 @@
-//! One file's dynamic section.
+//! The dynamic section of one file.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Folders that `ld.so` of an image finds libraries in by its cache.
+//! Folders in which an image's `ld.so` finds libraries through its cache.
 
 use crate::Result;
 use crate::rootfs::{RootPath, Rootfs, What};

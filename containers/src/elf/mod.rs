@@ -1,5 +1,5 @@
-//! What programs and libraries need: read from their ELF headers, and looked for
-//! in an image as `ld.so` would.
+//! The libraries that programs and libraries need: read from their ELF headers, and searched in an
+//! image as `ld.so` would.
 //!
 //! ELF: System V ABI, with GNU's symbol versions; the search: ld.so(8).
 

@@ -1,4 +1,4 @@
-//! What jobs have to ask for.
+//! What jobs must request to run an image.
 
 use serde::{Deserialize, Serialize};
 

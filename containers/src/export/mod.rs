@@ -1,4 +1,4 @@
-//! The same image for other tools, and what jobs must know of it.
+//! Describes an image for other tools, and says what jobs must request to run it.
 //!
 //! Definition files and Dockerfiles take the packages of `image.lock` with their
 //! digests. What comes out is close to ours and not the same bytes: the other

@@ -1,4 +1,4 @@
-//! The shell commands that both kinds of file run.
+//! The shell commands that definition files and Dockerfiles share.
 
 use crate::assemble::LIB;
 use crate::lock::ImageLock;

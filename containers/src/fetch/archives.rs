@@ -1,4 +1,4 @@
-//! A folder of archives by their digests.
+//! A folder of archives, named by their digests.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek, SeekFrom, Write};

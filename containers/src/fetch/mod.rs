@@ -1,4 +1,4 @@
-//! Archives from elsewhere, on this machine: verified, resumed, kept.
+//! Downloads archives: verifies them, resumes downloads, and stores the files.
 //!
 //! ```text
 //! DIR/<sha256>         a whole archive, its bytes checked before it got this name

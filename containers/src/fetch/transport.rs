@@ -1,4 +1,4 @@
-//! Where bytes come from.
+//! The source of downloaded bytes.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What one lock has that another has not.
+//! The differences between two locks.
 
 use std::collections::BTreeMap;
 

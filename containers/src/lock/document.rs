@@ -1,4 +1,4 @@
-//! What an image is made of.
+//! The contents of a lock: the parts that an image is made of.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Which image a layout, an archive or a registry holds for a platform.
+//! Finds the image for a platform in a layout, an archive or a registry.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! From a recipe to a lock.
+//! Resolves a recipe to a lock.
 
 use std::fs;
 use std::path::{Path, PathBuf};

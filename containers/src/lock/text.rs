@@ -1,4 +1,4 @@
-//! The file `image.lock`.
+//! Reads and writes the file `image.lock`.
 //!
 //! ```toml
 //! version = 1

@@ -1,4 +1,4 @@
-//! All archives of a lock in one folder, to be taken elsewhere.
+//! Copies all archives of a lock into one folder that can be taken elsewhere.
 
 use std::fs::{self, File};
 use std::io;

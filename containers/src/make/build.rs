@@ -1,4 +1,4 @@
-//! One call from a recipe to images on the disk.
+//! Builds a recipe's images, as one call.
 
 use std::fs;
 use std::path::{Path, PathBuf};

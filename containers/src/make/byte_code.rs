@@ -1,4 +1,4 @@
-//! Byte code of an image's Python sources, from the store or made now.
+//! Byte code of an image's Python sources: from the store, or compiled now.
 
 use super::{BuildOptions, Step, Watch};
 use crate::assemble::Base;

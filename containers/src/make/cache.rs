@@ -1,4 +1,4 @@
-//! What one build keeps for the next.
+//! What one build caches for the next.
 
 use std::path::{Path, PathBuf};
 

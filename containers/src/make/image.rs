@@ -1,4 +1,4 @@
-//! An image, ready to be written.
+//! An image that is ready to be written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `image.lock`, made and written.
+//! Makes and writes `image.lock`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! From a recipe to an image on the disk: the whole sequence, as one call.
+//! The whole sequence from a recipe to an image on the disk, as one call.
 //!
 //! ```text
 //! image.toml ─ lock ▶ image.lock ─ fetch ▶ archives ─ unpack ▶ store ┐

@@ -1,4 +1,4 @@
-//! What is asked of a build.
+//! The options of a build.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

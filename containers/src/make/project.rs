@@ -1,4 +1,4 @@
-//! A recipe, and the files around it.
+//! A recipe and the files next to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a lock names, unpacked on this machine.
+//! Unpacks what a lock names on this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! How far the work is, and how it is stopped.
+//! Progress of a build, and how to stop it.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

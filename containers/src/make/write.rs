@@ -1,4 +1,4 @@
-//! Images on the disk, named by their contents.
+//! Writes images to the disk, named by their contents.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! An image that another is built on: its layers stay as they are, and what is added or
-//! changed lies over them.
+//! The image that another one is built on: its layers stay as they are, and what is added or
+//! changed is in layers above them.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Layers that were packed before, by what is in them.
+//! Layers that were packed before, found by their contents.
 //!
 //! ```text
 //! DIR/<key>.json   digests and length of the blob

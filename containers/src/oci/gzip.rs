@@ -1,4 +1,4 @@
-//! gzip on several threads, with the same bytes for any number of them.
+//! gzip on several threads: the number of threads does not change the bytes.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! One layer: a tar of the files that a part of the tree brought.
+//! One layer: a tar of the files that one part of the tree contributes.
 
 use std::collections::BTreeSet;
 use std::fs::File;

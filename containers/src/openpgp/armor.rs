@@ -1,4 +1,4 @@
-//! ASCII armor (RFC 9580, section 6) and texts signed in it (section 7).
+//! ASCII armor (RFC 9580, section 6) and cleartext signed messages (section 7).
 //!
 //! ```text
 //! -----BEGIN PGP SIGNED MESSAGE-----

@@ -1,4 +1,4 @@
-//! Numbers and runs of bytes, taken from the front.
+//! Reads numbers and byte strings from the front of a buffer.
 
 /// What is left to read; `None` where it ends too early.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Public keys of version 4 (RFC 9580, section 5.5.2.2) and what they say of a signature.
+//! Public keys of version 4 (RFC 9580, section 5.5.2.2), and how they verify a signature.
 
 use ring::digest::{self, digest};
 use ring::signature::{

@@ -1,4 +1,4 @@
-//! Byte code of an image's Python sources, made once by the image's own Python.
+//! Byte code of an image's Python sources, compiled once by the image's own Python.
 //!
 //! An image is read-only: what it does not bring compiled is compiled at each start.
 //!

@@ -1,4 +1,4 @@
-//! What `[python]` of a recipe names on this machine.
+//! The files on this machine that a recipe's `[python]` names.
 
 use std::path::Path;
 

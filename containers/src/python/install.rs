@@ -1,4 +1,4 @@
-//! Wheels laid into an image, as an installer does.
+//! Installs wheels into an image, as an installer does.
 
 use std::collections::HashMap;
 

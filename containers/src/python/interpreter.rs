@@ -1,4 +1,4 @@
-//! The Python of an image: Debian's, as the lock has it.
+//! The Python of an image: Debian's, in the version that the lock names.
 
 use crate::sif::Arch;
 use crate::{Error, Package, Result};

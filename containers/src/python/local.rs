@@ -1,4 +1,4 @@
-//! Wheels of this machine: named by their paths.
+//! Wheels on this machine, named by their paths.
 
 use std::path::{Path, PathBuf};
 

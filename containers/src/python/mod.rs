@@ -1,4 +1,4 @@
-//! Python packages in an image: `[python]` of the recipe.
+//! Python packages in an image: the section `[python]` of the recipe.
 //!
 //! ```text
 //! requirements.txt, pylock.toml ─ resolve ▶ image.lock ─ unpack ▶ store ─ install ▶ Rootfs

@@ -1,4 +1,4 @@
-//! Requirements without versions or hashes: `uv` finds them.
+//! Requirements without versions or hashes: `uv` resolves them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! A package of one exact version, and the wheels that it may be.
+//! A package of one exact version, and the wheels that can provide it.
 
 use pep440_rs::Version;
 

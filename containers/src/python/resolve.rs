@@ -1,4 +1,4 @@
-//! From `[python]` of a recipe to the wheels of its lock.
+//! Resolves a recipe's `[python]` to the wheels of its lock.
 
 use std::collections::BTreeMap;
 use std::path::Path;

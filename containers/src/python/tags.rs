@@ -1,4 +1,4 @@
-//! Which wheels an image's Python takes, by their names (PEP 425, 427, 600).
+//! Which wheels an image's Python accepts, decided by their names (PEP 425, 427, 600).
 
 use pep440_rs::Version;
 

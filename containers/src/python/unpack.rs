@@ -1,4 +1,4 @@
-//! A whole wheel into the store, sorted by where its files go (PEP 427, "Installing").
+//! Unpacks a wheel into the store, sorted by where its files are installed (PEP 427, "Installing").
 //!
 //! ```text
 //! site/NAME/__init__.py    beside other packages

@@ -1,4 +1,4 @@
-//! Keys nobody knows, and what was probably meant.
+//! Unknown keys, and which key was probably meant.
 
 use toml::de::{DeTable, DeValue};
 

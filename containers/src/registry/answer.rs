@@ -1,4 +1,4 @@
-//! What a registry's answer says.
+//! Reads a registry's answer.
 
 use serde_json::Value;
 

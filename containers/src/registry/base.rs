@@ -1,4 +1,4 @@
-//! Images of registries that others begin with: looked up by name once, then known by digest.
+//! Images in registries that others are based on: looked up by name once, then known by digest.
 //!
 //! A registry is asked only for what neither the cache nor a vendor folder has.
 

@@ -1,4 +1,4 @@
-//! What a registry wants to see: `WWW-Authenticate` (RFC 9110, section 11.6.1).
+//! How a registry asks for authentication: `WWW-Authenticate` (RFC 9110, section 11.6.1).
 
 /// A way to authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Who one is at a registry, as docker, podman and skopeo keep it.
+//! The user's credentials for a registry, as docker, podman and skopeo store them.
 //!
 //! ```text
 //! $REGISTRY_AUTH_FILE

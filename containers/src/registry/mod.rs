@@ -1,4 +1,5 @@
-//! Images and other files in registries: pushed, pulled, and what a SIF is there.
+//! Images and other files in registries: pushes and pulls them, and defines how a SIF is stored
+//! there.
 //!
 //! ```text
 //! docker://HOST/REPOSITORY[:TAG][@DIGEST]   an image: manifest, configuration, layers

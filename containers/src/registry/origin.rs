@@ -1,4 +1,4 @@
-//! Which server a URL is of.
+//! Which server a URL belongs to.
 
 /// Scheme, host and port: what a browser calls an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! An image of a registry, as the folder of an OCI layout.
+//! Pulls an image from a registry into a folder in the OCI layout.
 
 use std::fs;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! An image of this machine, to a registry: its blobs, then its manifest.
+//! Pushes an image to a registry: its blobs, then its manifest.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A blob in ranges, several at a time, handed on in order.
+//! Downloads a blob in ranges, several at a time, and passes them on in order.
 //!
 //! ```text
 //! threads   0     1     2     3     4 …     each a range, in memory

@@ -1,4 +1,4 @@
-//! Requests to one registry: who one is there, redirects, and trying again.
+//! Requests to one registry: authentication, redirects and retries.
 
 use std::collections::BTreeMap;
 use std::io;

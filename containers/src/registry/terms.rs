@@ -1,4 +1,4 @@
-//! Whose libraries an image passes on.
+//! Whose libraries an image redistributes.
 
 use std::path::Path;
 

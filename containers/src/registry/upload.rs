@@ -1,4 +1,4 @@
-//! One blob on its way to a registry, in chunks.
+//! Uploads one blob to a registry, in chunks.
 //!
 //! ```text
 //! HEAD blob ─ 200 ▶ it is there

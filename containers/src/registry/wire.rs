@@ -1,4 +1,4 @@
-//! How requests reach a registry: given by the program, since this room opens no socket.
+//! How requests reach a registry: the program provides it, since this room opens no socket.
 
 use std::fmt;
 use std::io;

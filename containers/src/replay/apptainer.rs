@@ -1,4 +1,4 @@
-//! HTCondor's own lines, run by Apptainer.
+//! Runs HTCondor's own lines with Apptainer.
 
 use std::ffi::OsString;
 use std::fs;

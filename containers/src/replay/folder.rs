@@ -1,4 +1,4 @@
-//! A tree of an image, put into a folder.
+//! Writes an image's tree into a folder.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,4 +1,4 @@
-//! The same without Apptainer: in a user namespace.
+//! Runs HTCondor's lines without Apptainer, in a user namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! Every replay that this machine can do, and what it means for an image.
+//! Every replay that this machine can do, and what its result says about an image.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

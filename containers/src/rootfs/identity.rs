@@ -1,5 +1,5 @@
-//! What a part of a tree is, as a digest: equal trees give equal bytes when they
-//! are packed in the same way.
+//! The identity of a part of a tree, as a digest: equal trees give equal bytes when they are packed
+//! in the same way.
 
 use super::{FileBytes, Node, RootPath, What};
 use crate::Result;

@@ -1,5 +1,5 @@
-//! A root file system, as it will be in the image: paths, modes, links, and
-//! where the bytes come from. Nothing is unpacked to make one.
+//! A root file system as it will be in the image: paths, modes, links, and the sources of the
+//! bytes. Nothing is unpacked to make one.
 
 mod identity;
 mod path;

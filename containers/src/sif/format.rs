@@ -1,4 +1,4 @@
-//! Where what lies in a SIF.
+//! The offsets and sizes of the parts of a SIF.
 
 use super::{Arch, ObjectKind};
 use crate::UnixTime;

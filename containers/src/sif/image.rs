@@ -1,4 +1,4 @@
-//! A whole image: the root file system squashed into a SIF.
+//! Writes a whole image: the root file system as SquashFS inside a SIF.
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,5 @@
-//! SIF, the Singularity image format: one file that holds a root file system
-//! and what is said about it.
+//! SIF, the Singularity image format: one file that contains a root file system and its
+//! description.
 //!
 //! ```text
 //! 0      header, 128 bytes

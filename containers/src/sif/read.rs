@@ -1,4 +1,4 @@
-//! Reads what a SIF holds, whoever wrote it.
+//! Reads the contents of any SIF, whichever tool wrote it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! The root file system, squashed: compressed, or taken from earlier images.
+//! Writes the root file system as SquashFS: blocks are compressed, or copied from earlier images.
 
 use std::cell::Cell;
 use std::fs::File;

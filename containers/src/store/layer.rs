@@ -1,4 +1,4 @@
-//! A layer laid over those below it.
+//! Applies a layer to those below it.
 
 use super::{Listing, MemberKind};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};

@@ -1,4 +1,4 @@
-//! What one archive holds.
+//! The list of one archive's contents.
 
 use std::fmt::Display;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Unpacked archives on this machine, by the digest of what they came from.
+//! Unpacked archives on this machine, named by the digest of the archive.
 //!
 //! ```text
 //! STORE/<sha256>/listing.json   paths, modes, links, and the number of each file's bytes

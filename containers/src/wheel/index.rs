@@ -1,4 +1,4 @@
-//! One project's page of an index: links to files.
+//! One project's page of a package index: links to files.
 
 use pep440_rs::Version;
 

@@ -1,4 +1,5 @@
-//! When a requirement counts: `platform_system == "Linux" and extra == 'cublas'`.
+//! Environment markers, which decide whether a requirement applies: `platform_system == "Linux" and
+//! extra == 'cublas'`.
 //!
 //! Not by `pep508_rs`: it brings 37 crates (URLs, regular expressions, Unicode tables),
 //! and its parser recurses at every parenthesis, so that a long row of them in a wheel's

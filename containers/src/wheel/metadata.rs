@@ -1,4 +1,4 @@
-//! What a wheel says of itself: its `METADATA`.
+//! The `METADATA` of a wheel.
 
 use super::requirement::Requirement;
 

@@ -1,4 +1,4 @@
-//! Python wheels, for the libraries in them: libtorch's, and NVIDIA's.
+//! Python wheels, as sources of the libraries in them: libtorch's and NVIDIA's.
 //!
 //! No Python runs. Index: PEP 503 (and 592, 658); names of wheels: PEP 427, 503, 600;
 //! versions: PEP 440; requirements: PEP 508.

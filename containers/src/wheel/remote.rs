@@ -1,4 +1,4 @@
-//! `METADATA` out of a wheel that is elsewhere, where no copy of it lies beside it.
+//! Reads `METADATA` from inside a remote wheel if the server has no separate copy of it.
 //!
 //! A ZIP archive ends with its directory, which says where the entry is: mostly just
 //! before it. Two short pieces of the wheel are fetched, not the wheel.

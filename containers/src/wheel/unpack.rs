@@ -1,4 +1,4 @@
-//! Wheels are ZIP archives (PEP 427): into the store.
+//! Unpacks wheels, which are ZIP archives (PEP 427), into the store.
 
 use std::fs::File;
 use std::io::{BufReader, Read};

@@ -1,4 +1,4 @@
-//! Which versions a requirement takes (PEP 440).
+//! Which versions a requirement allows (PEP 440).
 
 use std::fmt;
 use std::str::FromStr as _;

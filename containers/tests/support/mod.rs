@@ -1,4 +1,4 @@
-//! A shelf of documents that stands for the network; archives to be read.
+//! Documents in memory that stand in for the network, and archives for the tests to read.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 

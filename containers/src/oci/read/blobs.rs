@@ -1,4 +1,4 @@
-//! Where a layout's files are, and whether they are what their digests say.
+//! Finds the files of a layout, and checks them against their digests.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

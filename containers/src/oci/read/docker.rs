@@ -1,4 +1,4 @@
-//! What `docker save` writes: the documents of a layout, made of its own.
+//! What `docker save` writes: makes the documents of an OCI layout from its own.
 //!
 //! ```text
 //! manifest.json   [{"Config": "HEX.json", "RepoTags": ["NAME:TAG"], "Layers": ["HEX.tar"]}]

@@ -1,4 +1,4 @@
-//! From the index to one image's configuration.
+//! Reads one image's configuration, starting from the index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

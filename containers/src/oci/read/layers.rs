@@ -1,4 +1,4 @@
-//! Layers unpacked into the store, and laid over each other.
+//! Unpacks layers into the store, and merges them.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
-//! Images of others, and our own, read back from the OCI layout: a folder, or
-//! that folder as one tar.
+//! Reads images from the OCI layout, ours and those of other tools: a folder, or that folder as one
+//! tar.
 //!
 //! ```text
 //! index.json ─▶ (index ─▶) manifest ─▶ config
