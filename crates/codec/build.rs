@@ -1,4 +1,4 @@
-//! Does nothing, so that `gular-codec-tools` is built early; see there.
+//! Does nothing. It exists so that `gular-codec-tools` is built early; see there.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! The block tree of a file that no index describes, as a file of its own.
+//! The block tree of a file that no index describes, stored as a separate file.
 //!
 //! ```text
 //! x.sif                      any file

@@ -1,4 +1,4 @@
-//! An opened bundle: the one reader of samples, whatever the envelope.
+//! An opened bundle: it reads samples the same way from every envelope.
 //!
 //! ```text
 //! DIR/manifest.json

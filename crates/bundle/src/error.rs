@@ -1,4 +1,4 @@
-//! What can be wrong with a bundle.
+//! The errors of a damaged or invalid bundle.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Where the files of a bundle lie in a local folder (FORMAT.md, "Where the data is").
+//! The paths of a bundle's files in a local folder (FORMAT.md, "Where the data is").
 //!
 //! ```text
 //! DIR/data/NAME      as it was packed, or fetched

@@ -1,5 +1,6 @@
-//! The shards that are open: bounded by the bytes of their indexes and by the files that a
-//! process may have; opened once, however many threads ask; remembered when closed.
+//! The open shards: limited by the size of their indexes and by the number of files that a process
+//! may open; opened once even if several threads ask for one; not verified again when they are
+//! reopened.
 //!
 //! ```text
 //! closed ──▶ opening ──▶ open, index in memory   while there is room for it

@@ -1,5 +1,5 @@
-//! Which shard, which sample of it, which part of the sample: numbers that cannot be
-//! taken for one another.
+//! Indices of a shard, of a sample in it and of a part of the sample, as distinct types, so that
+//! they cannot be confused.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! One positional read over two back ends.
+//! Reads at an offset, from one of two back ends.
 //!
 //! **map** copies out of a memory map: fastest, but a file that is cut while
 //! mapped kills the process (SIGBUS), so it is only for files nobody else

@@ -1,4 +1,4 @@
-//! An open shard: reads values where its index says, and checks them.
+//! An open shard: reads values at the offsets in its index, and checks them.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The three splits.
+//! The three splits: train, val and test.
 
 use std::fmt;
 

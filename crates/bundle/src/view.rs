@@ -1,4 +1,4 @@
-//! The view: selects samples of an index for a derived bundle, and can give them other labels.
+//! The view: selects samples of an index for a derived bundle, and can give them different labels.
 //!
 //! ```text
 //! gular-view␀␀ 1  digest of the index  n  m

@@ -1,5 +1,5 @@
-//! Formats that are only adopted, in files made byte by byte as their
-//! documentation lays them out: `mds` and `ffcv`.
+//! Formats that are only adopted, `mds` and `ffcv`, in files that the tests make byte by byte from
+//! their documentation.
 
 use gular_bundle::{
     Dtype, Envelope, Error, Field, FieldName, FixedPlaces, ReadAt, Run, ShardSpec, ShardWriter,

@@ -1,5 +1,5 @@
-//! Parsers of bytes from outside: never a panic, never an allocation that the
-//! file's own size does not justify.
+//! Parsers of untrusted bytes never panic, and never allocate more than the file's own size
+//! justifies.
 
 use std::fs;
 

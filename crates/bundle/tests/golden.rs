@@ -1,5 +1,5 @@
-//! Versions 1 and 2 of the format, byte for byte, for good: one bundle in every envelope, and
-//! `golden/v2`, which is derived from that in `golden/v1`.
+//! Versions 1 and 2 of the format, byte for byte and kept for good: one bundle in every envelope,
+//! and `golden/v2`, which is derived from the bundle in `golden/v1`.
 //!
 //! `golden/v1` (envelope `shards`) and `golden/v1-ENVELOPE` were written by the first
 //! release. Changing these files means that bundles people have published no longer read

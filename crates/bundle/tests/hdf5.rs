@@ -1,4 +1,4 @@
-//! Files that HDF5's own library wrote: every way it stores arrays and groups.
+//! Files that HDF5's own library wrote, with every way in which it stores arrays and groups.
 //! `data/hdf5/make.py` made them; byte `j` of sample `i` is `(7 i + j) % 251`.
 
 use std::fs;

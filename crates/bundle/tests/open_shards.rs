@@ -1,4 +1,5 @@
-//! Shards are opened once, held within bounds, and not verified again without a cause.
+//! Shards are opened once, their number stays within limits, and they are not verified again
+//! without a reason.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;

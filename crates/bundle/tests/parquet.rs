@@ -1,4 +1,4 @@
-//! Parquet: what we write is read by the library, what it writes by us.
+//! Parquet: the library reads what we write, and we read what it writes.
 
 use std::fs::{self, File};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Random numbers of the tests that damage files.
+//! Random numbers for the tests that damage files.
 
 /// A small deterministic generator, so that a failure can be replayed from its seed.
 pub(crate) struct Rng(pub(crate) u64);

@@ -1,4 +1,4 @@
-//! What is written reads back, and nothing that was changed does.
+//! What is written can be read back, and any change is detected.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;

@@ -1,4 +1,4 @@
-//! Envelope `squashfs`: what our images hold, and which of others are read.
+//! Envelope `squashfs`: the contents of our images, and which images of other tools are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

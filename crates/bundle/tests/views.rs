@@ -1,4 +1,5 @@
-//! What a view leaves out does not exist, in any envelope, and a wrong view is never taken.
+//! Samples that a view leaves out do not exist, in any envelope, and a wrong view is never
+//! accepted.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What decoding at a fraction of the size costs and gains on large photographs.
+//! Measures what decoding at reduced size costs and gains for large photographs.
 //!
 //! ```text
 //! cargo run --release -p gular-codec --example large_photos -- speed DIR [--json]

@@ -1,4 +1,4 @@
-//! Files to pixels: the whole picture or a region of it, upright.
+//! Decodes files to upright pixels: the whole picture or a region of it.
 
 use crate::{
     Error, Filter, Fit, Format, Header, JpegBackend, Limits, Orientation, Picture, Rect, Resize,

@@ -1,4 +1,4 @@
-//! What can be wrong with an image.
+//! The errors of a damaged or unsupported image.
 
 use crate::{Format, Rect, Start};
 

@@ -1,4 +1,4 @@
-//! Brings pictures of any size to a fixed size.
+//! Resizes, crops or pads pictures of any size to a fixed size.
 
 use crate::{Error, Rect, picture::byte_len};
 

@@ -1,4 +1,4 @@
-//! The file formats, told apart by their first bytes.
+//! The file formats, recognised by their first bytes.
 
 use std::fmt;
 

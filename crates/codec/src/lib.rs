@@ -1,4 +1,4 @@
-//! Decode, crop, resize and encode images: the only room with codecs.
+//! Decodes, crops, resizes and encodes images. No other room contains codecs.
 //!
 //! ```text
 //! bytes ─ Format::sniff ─ read_header ─ Limits ─▶ decode ─ upright ─▶ RGB u8, [H, W, 3]

@@ -1,4 +1,4 @@
-//! What an untrusted image may cost.
+//! Limits on what decoding an untrusted image may cost.
 
 use crate::Error;
 

@@ -1,4 +1,4 @@
-//! Which way is up: the orientation of EXIF, and how pixels are turned.
+//! The EXIF orientation of a picture, and how its pixels are rotated to be upright.
 
 use crate::{
     Rect,

@@ -1,4 +1,4 @@
-//! Resizing of pixels that are not 8-bit RGB: any number of channels, of three types.
+//! Resizes pixels that are not 8-bit RGB: any number of channels, of three types.
 
 use fast_image_resize::{
     PixelTrait, ResizeOptions,

@@ -1,4 +1,4 @@
-//! Pictures in another size.
+//! Resizes pictures.
 
 use fast_image_resize::{
     FilterType, ResizeAlg, ResizeOptions,

@@ -1,4 +1,4 @@
-//! The orientation in an XMP packet, for files that have it nowhere else.
+//! Reads the orientation from an XMP packet, for files that store it nowhere else.
 //!
 //! ```text
 //! <rdf:Description tiff:Orientation="6" …   or   <tiff:Orientation>6</tiff:Orientation>

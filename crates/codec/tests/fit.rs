@@ -1,4 +1,4 @@
-//! Pictures brought to a fixed size, with 8 and with 16 bits a sample.
+//! Pictures fitted to a fixed size, with 8 and with 16 bits per sample.
 
 use crate::fixtures::{
     self, decoder, exif, picture,

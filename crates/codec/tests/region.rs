@@ -1,4 +1,4 @@
-//! Regions: the pixels of the full decode, for less work.
+//! A decoded region has the pixels of the full decode, for less work.
 
 use crate::fixtures::{
     Random, cut, decoder, exif, jpeg, kinds, picture,

@@ -1,4 +1,4 @@
-//! Resizing and encoding, held against slow and obvious versions.
+//! Resizing and encoding, compared with slow and obvious versions.
 
 use crate::fixtures::{decoder, distance, picture};
 use gular_codec::{

@@ -1,4 +1,5 @@
-//! Decoding at a fraction of the size: near to the full decode, and only where it says so.
+//! Decoding at reduced size: its result is close to the full decode, and it is used only where
+//! documented.
 
 use crate::fixtures::{
     BASELINE, Colour, JpegKind, jpeg, picture,

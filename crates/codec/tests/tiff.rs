@@ -1,4 +1,4 @@
-//! TIFF of every kind: written here, read by windows, damaged.
+//! TIFF files of every kind: written by the tests, read by windows, damaged.
 
 use std::io::{Cursor, Write as _};
 

@@ -1,5 +1,5 @@
-//! Files that are not as they should be and that other readers decode: the same picture,
-//! and a flaw that says why a strict look refuses them.
+//! Files that violate their format and that other readers decode: we decode the same picture, and
+//! report a flaw that says why a strict check refuses them.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! WebP: lossless files of `image-webp`, whole, by regions, turned and damaged.
+//! WebP: lossless files of `image-webp`, read whole and by regions, rotated and damaged.
 
 use crate::fixtures::{exif, picture};
 use gular_codec::{DecodeOptions, Decoder, Error, Format, Limits, Rect, Resize, read_header};

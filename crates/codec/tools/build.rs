@@ -1,4 +1,5 @@
-//! Ends a build that libjpeg-turbo's own would end less clearly.
+//! Stops the build with a clear message where libjpeg-turbo's own build would fail with an unclear
+//! one.
 
 use std::env;
 

@@ -1,5 +1,5 @@
-//! Discovery and director in front of servers that have none: the embedded federation,
-//! sending its clients to other servers. The peer tests put it before XRootD.
+//! Runs the discovery and director of the embedded federation in front of servers that have none,
+//! and redirects clients to these. The peer tests put it in front of XRootD.
 //!
 //! `director DIR NAMESPACE ORIGIN [--cache URL]... [--issuer URL]` keeps its files in DIR and
 //! prints one line of JSON, `{"url": …, "ca": …}`. It ends when its standard input does. With

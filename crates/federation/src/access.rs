@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access rules: what a request may do, decided by its token, verb and name.
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! Certificates: an authority made once for each folder, a server's at each start.
+//! Certificates: the authority is made once per folder, a server's certificate at each start.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What answers carry: a text, or a file's bytes, read as the client takes them.
+//! The bodies of answers: a text, or a file's bytes, which are read as fast as the client takes
+//! them.
 
 use std::io;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! The cache: keeps what it once fetched, by name, and never asks again whether the
-//! origin has something else. That is what real caches do to who overwrites an object.
+//! The cache: stores every object that it fetched, by name, and never asks the origin again whether
+//! the object changed. Real caches do the same to users who overwrite an object.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

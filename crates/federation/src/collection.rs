@@ -1,4 +1,4 @@
-//! Listing a collection: PROPFIND for programs, a page for browsers.
+//! Lists a collection: PROPFIND for programs, an HTML page for browsers.
 
 use std::fs::Metadata;
 

@@ -1,4 +1,4 @@
-//! How often a federation's own servers were asked.
+//! Counts the requests to a federation's own servers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Discovery and director: tells clients where objects are, and serves none.
+//! Discovery and director: they tell clients where objects are, and serve none themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,4 +1,4 @@
-//! The folder that a federation lives in.
+//! The folder in which a federation stores its files.
 
 use std::fs;
 use std::io::{self, Write as _};

@@ -1,5 +1,5 @@
-//! The way between clients and servers, as long and as narrow as is asked for: what a laptop
-//! shows of a real federation's distance.
+//! Simulates the network between clients and servers, with the latency and bandwidth that the user
+//! sets, so that a laptop shows the effects of a distant federation.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

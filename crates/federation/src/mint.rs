@@ -1,4 +1,4 @@
-//! Tokens for a federation that serves.
+//! Issues tokens for a running federation.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,5 @@
-//! The answer to PROPFIND (RFC 4918, section 14.16), with what clients of XRootD look at.
+//! The answer to PROPFIND (RFC 4918, section 14.16), with the properties that XRootD's clients
+//! read.
 
 use std::fmt::Write as _;
 use std::fs::Metadata;

@@ -1,4 +1,4 @@
-//! Names of objects and collections, as requests spell them.
+//! Names of objects and collections, as they are written in requests.
 
 use gular_pelican::protocol::below;
 use gular_pelican::protocol::{encode_path, is_segment, percent_decode};

@@ -1,4 +1,4 @@
-//! Reading one stored object, which origin and cache answer alike.
+//! Reads one stored object; origin and cache share this code.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::time::SystemTime;

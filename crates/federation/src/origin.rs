@@ -1,4 +1,4 @@
-//! The origin: stores objects, and is where collections are listed.
+//! The origin: it stores objects and lists collections.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Answers, and how they are put together.
+//! Builds answers.
 
 use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, LAST_MODIFIED};

@@ -1,4 +1,4 @@
-//! Connections: TLS and HTTP/1.1 around a handler.
+//! Connections: runs a handler behind TLS and HTTP/1.1.
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! Objects in a folder. No name leads out of it: names are checked, and a link on the
-//! way to an object is refused, wherever it points.
+//! Stores objects in a folder. No name leads outside it: names are checked, and a link on the path
+//! to an object is refused, wherever it points.
 
 use std::fs::{self, Metadata};
 use std::io;

@@ -1,4 +1,4 @@
-//! The environment, as a value: the one place of the libraries that reads it.
+//! The environment, as a value. No other part of the libraries reads it from the process.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

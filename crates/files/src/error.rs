@@ -1,4 +1,4 @@
-//! What went wrong with which file.
+//! File errors: what went wrong, and with which file.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a file system has room for.
+//! How much free space a file system has.
 
 use std::path::Path;
 

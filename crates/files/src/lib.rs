@@ -1,6 +1,5 @@
-//! What every room that touches a disk needs, each rule once: files that
-//! appear whole, locks with their fall-back, free space, one worker pool, byte
-//! sizes in words, memory maps, and the environment as a value.
+//! What every room that touches a disk needs: files that appear whole, locks with their fall-back,
+//! free space, a worker pool, byte sizes in words, memory maps, and the environment as a value.
 //!
 //! Nothing here reads a format or opens a socket. Of FORMAT.md there are two numbers, which
 //! `bundle` and `pelican` share: neither may use the other. Errors say what was done to which

@@ -1,4 +1,4 @@
-//! Locks between processes, by flock where the file system has it.
+//! Locks between processes, with flock if the file system supports it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;

@@ -1,4 +1,4 @@
-//! A lock for file systems without flock: a file that only one process can make.
+//! A lock for file systems without flock: a file that only one process can create.
 //!
 //! ```text
 //! NAME                what is locked

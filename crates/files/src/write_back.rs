@@ -1,4 +1,4 @@
-//! A growing file, written back to the disk meanwhile.
+//! Starts writing a growing file to the disk while more is appended.
 
 use std::fs::File;
 use std::io;

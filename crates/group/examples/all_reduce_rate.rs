@@ -1,5 +1,5 @@
-//! How fast ranks add up their numbers:
-//! `all_reduce_rate HOST PORT RANK WORLD MIB TURNS`, once for each rank.
+//! Measures how fast ranks sum their numbers: `all_reduce_rate HOST PORT RANK WORLD MIB TURNS`,
+//! started once per rank.
 //!
 //! Rank 0 prints the seconds of each turn and the best rate: bytes of one rank's
 //! numbers in a second, and the bytes that each rank sent and received in it.

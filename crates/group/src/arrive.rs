@@ -1,4 +1,4 @@
-//! The other ranks' side of the meeting: finding rank 0, waiting for all.
+//! The other ranks' side of the meeting: they find rank 0 and wait for everyone.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};

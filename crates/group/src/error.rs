@@ -1,4 +1,4 @@
-//! What can end a group of ranks.
+//! The errors that end a group of ranks.
 
 use std::time::Duration;
 

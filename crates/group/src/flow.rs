@@ -1,4 +1,4 @@
-//! Sums around a ring, as two streams: what goes to the next rank, what comes from the one before.
+//! A sum around the ring, as two byte streams: one to the next rank, one from the previous rank.
 //!
 //! ```text
 //! n ranks cut their numbers into n segments. Rank r

@@ -1,4 +1,5 @@
-//! What other machines send, as bytes, with what must hold whatever they send. For fuzzers.
+//! Parses bytes as if other machines had sent them, and asserts what must hold for any bytes. For
+//! fuzzers.
 
 use crate::wire::{Greeting, HELLO_BYTES, Hello, MAX_PAYLOAD, Message};
 

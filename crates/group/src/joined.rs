@@ -1,4 +1,4 @@
-//! The ranks of one training, once they have met.
+//! The ranks of one training run, once they have met.
 
 use std::cell::Cell;
 use std::io;

@@ -1,4 +1,4 @@
-//! How the ranks of one training meet and exchange numbers, over TCP.
+//! How the ranks of one training run meet and exchange numbers, over TCP.
 //!
 //! ```text
 //!                       control: life, failures, the end

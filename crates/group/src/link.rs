@@ -1,4 +1,4 @@
-//! One nonblocking connection, its bytes in and out.
+//! One nonblocking connection, with its input and output buffers.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};

@@ -1,4 +1,4 @@
-//! A listener, and those who have come to it but are not known yet.
+//! A listener, and the connections that have not said yet who they are.
 //!
 //! Anybody can connect: a port scanner, a browser, a rank of another training run. Nobody
 //! gets more than a bounded time and a few bytes to say who they are, and

@@ -1,4 +1,5 @@
-//! Rank 0's side of the meeting: who has come, and whether all are of one training.
+//! Rank 0's side of the meeting: it accepts the other ranks, and checks that all belong to one
+//! training run.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Numbers that ranks add up.
+//! The types of numbers that ranks sum.
 
 mod sealed {
     pub trait Sealed {}

@@ -1,4 +1,4 @@
-//! What the ranks do together, as each says it at the beginning.
+//! An operation that all ranks perform together, as each announces it at the start.
 
 use crate::Error;
 

@@ -1,4 +1,4 @@
-//! Where the ranks meet.
+//! The address at which the ranks meet.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The data ring: two sockets a rank, and one loop that keeps both busy.
+//! The data ring: two sockets per rank, and one loop that keeps both busy.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read as _, Write as _};

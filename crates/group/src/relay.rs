@@ -1,4 +1,4 @@
-//! A broadcast around the ring: each rank passes on what comes, while it comes.
+//! A broadcast around the ring: each rank forwards bytes as soon as it receives them.
 
 use super::flow::Flow;
 use super::operation::{HEADER_BYTES, Operation};

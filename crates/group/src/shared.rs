@@ -1,4 +1,4 @@
-//! What the watching thread and those who compute tell each other.
+//! The state that the watching thread and the computing threads share.
 
 use std::io::Write as _;
 use std::net::{Shutdown, TcpStream};

@@ -1,4 +1,4 @@
-//! The thread that watches over a group: signs of life, failures, the end.
+//! The thread that watches a group: heartbeats, failures and the end.
 
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;

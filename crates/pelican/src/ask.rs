@@ -1,4 +1,4 @@
-//! Which servers to ask for an object: discovery, then the director.
+//! Finds out which servers to ask for an object: asks discovery, then the director.
 //!
 //! ```text
 //! discovery ─▶ DIRECTOR/ns/path ─▶ 307: Link (servers), X-Pelican-Namespace

@@ -1,4 +1,4 @@
-//! The receiver of an object's bytes, which decides whether they are right.
+//! The receiver of an object's bytes; it decides whether they are right.
 
 use std::io;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Checksums that servers tell of an object: the `Digest` header (RFC 3230).
+//! Checksums that servers report for an object: the `Digest` header (RFC 3230).
 //!
 //! ```text
 //! > Want-Digest: crc32c,md5

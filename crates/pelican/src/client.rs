@@ -1,4 +1,4 @@
-//! The client: settings, its threads, and what all operations share.
+//! The client: its settings, its threads, and the state that all operations share.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

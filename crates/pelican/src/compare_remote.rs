@@ -1,5 +1,5 @@
-//! Whether a file here is the object there, without reading the object: by its length, and by
-//! the checksum that a server tells of it.
+//! Compares a local file with a remote object without reading the object: by its length, and by the
+//! checksum that a server reports.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

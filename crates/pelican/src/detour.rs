@@ -1,5 +1,5 @@
-//! The servers for a read when the director does not say: those that it named last, and those
-//! that the user prefers. For bytes alone that a digest covers.
+//! The servers for a read if the director does not answer: those that it named last, and those that
+//! the user prefers. They are used only for bytes that a digest covers.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What a director answers: which servers to ask for an object, and whose tokens
-//! they take.
+//! Reads a director's answer: which servers to ask for an object, and whose tokens they accept.
 //!
 //! ```text
 //! Location: https://c1:8443/ns/d/x?authz=TOKEN

@@ -1,4 +1,4 @@
-//! Where a federation's director is: what its discovery host says.
+//! Finds a federation's director, by asking its discovery host.
 //!
 //! ```text
 //! https://HOST/.well-known/pelican-configuration ─▶ director_endpoint   kept 30 min

@@ -1,4 +1,4 @@
-//! Examines what each server does with a request, to find a fault.
+//! Diagnoses a fault: shows how each server responds to a request.
 //!
 //! ```text
 //! discovery ─▶ director ─▶ each cache ─▶ each origin

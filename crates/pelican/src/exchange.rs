@@ -1,6 +1,6 @@
-//! One request to a server that is not part of a federation, for protocols that this crate
-//! does not know: a registry of images. Connections, proxies, certificates, stalls and the
-//! policy of trials are those of all other transfers.
+//! One request to a server outside of any federation, for protocols that this crate does not know,
+//! such as that of image registries. Connections, proxies, certificates, stall detection and the
+//! retry policy are those of all other transfers.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,5 @@
-//! One question at a time: who wants to know what another is asking waits for that answer.
+//! One question at a time: if another thread is already asking the same question, a caller waits
+//! for that answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What servers say, as bytes, with what must hold whatever they say. For fuzzers.
+//! Parses bytes as if servers had sent them, and asserts what must hold for any bytes. For fuzzers.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! What servers learn of this run: a `User-Agent`, and an id that their operators find in
+//! What servers learn about this run: a `User-Agent`, and an id that their operators can find in
 //! their logs.
 
 use std::hash::{BuildHasher as _, RandomState};

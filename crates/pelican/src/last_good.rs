@@ -1,5 +1,5 @@
-//! The last good route of a namespace, for when its director is down, restarting, or has
-//! lost its origin: the caches hold the bytes all the same.
+//! The last good route of a namespace, used if its director is down, is restarting or has lost its
+//! origin: the caches still have the bytes.
 //!
 //! ```text
 //! FOLDER/<discovery host><namespace>.json   0600: who reads, from where, with whose tokens

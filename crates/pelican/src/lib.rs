@@ -1,4 +1,4 @@
-//! Pelican/OSDF: URLs, tokens, reading and writing of objects.
+//! The Pelican/OSDF client: URLs, tokens, reading and writing of objects.
 //!
 //! Knows nothing of samples or bundles: objects are names and bytes. tokio and
 //! hyper stay inside; every public function blocks and takes a cancel flag.

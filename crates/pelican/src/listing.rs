@@ -1,4 +1,4 @@
-//! What a collection holds: the answer to `PROPFIND` (RFC 4918, section 13).
+//! Lists a collection: parses the answer to `PROPFIND` (RFC 4918, section 13).
 //!
 //! ```text
 //! <D:multistatus xmlns:D="DAV:" …>

@@ -1,4 +1,4 @@
-//! `file://`: the same operations on a local folder.
+//! `file://` URLs: the same operations on a local folder.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

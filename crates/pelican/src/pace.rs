@@ -1,5 +1,5 @@
-//! How fast bytes may come and go: the limit that the user sets, and the least that a
-//! server should send, each shared by all that is under way.
+//! Transfer rates: the upper limit that the user sets, and the lower limit for a server. Each is
+//! shared by all current transfers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! One path below another, compared segment by segment.
+//! Checks whether one path is below another, segment by segment.
 
 /// Returns the part of `path` below `base`, without a leading `/`: empty when they are the same,
 /// `None` when `path` is not below. Matched at `/`, so `/foobar` is not below `/foo`. A `/` at

@@ -1,4 +1,4 @@
-//! Plain objects: nothing but their servers says which bytes they have.
+//! Plain objects: no digest of them is known, so only their servers say which bytes they have.
 //!
 //! ```text
 //! one version (ETag, Last-Modified) ─▶ another one: all again, from the first byte

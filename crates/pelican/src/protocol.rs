@@ -1,5 +1,5 @@
-//! What clients and servers of a federation read the same way: names in paths, tokens'
-//! claims, checksums. For whoever writes a server.
+//! The parts of the protocol that clients and servers share: names in paths, claims of tokens,
+//! checksums. For programs that implement a server.
 
 pub use crate::checksum::{Algorithm, Checksum, Summer};
 pub use crate::path::below;

@@ -1,4 +1,4 @@
-//! Reading objects: from whichever server has the right bytes.
+//! Reads objects, from whichever server has the right bytes.
 //!
 //! ```text
 //! caches by priority ──▶ origin ──▶ the next name (`~1`) when all have other bytes

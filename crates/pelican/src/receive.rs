@@ -1,4 +1,4 @@
-//! The body of one answer, as it comes.
+//! Receives the body of one response.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};

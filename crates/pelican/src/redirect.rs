@@ -1,4 +1,4 @@
-//! Redirects of servers that keep objects, package indexes and archives.
+//! Follows the redirects of servers that store objects, package indexes and archives.
 //!
 //! A federation's director answers with redirects too, which are read and not
 //! followed (`route`). Any other server may name another place: itself under another

@@ -1,4 +1,4 @@
-//! When to ask again: one policy for all that a network refuses for a while.
+//! When to try again: one policy for all temporary network errors.
 //!
 //! ```text
 //! fails ─▶ wait up to `first` ─▶ fails ─▶ up to twice that ─▶ … up to 30 s

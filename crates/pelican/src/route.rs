@@ -1,4 +1,4 @@
-//! Where an object is: servers and targets, best first.
+//! A route to an object: its servers and request targets, best first.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! What discovery hosts and directors said, for as long as it holds.
+//! Caches the answers of discovery hosts and directors for as long as they are valid.
 //!
 //! A director's answer for one object holds for all objects of its namespace, where it says
 //! how deep below each server's prefix the object is.

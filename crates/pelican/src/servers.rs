@@ -1,4 +1,4 @@
-//! What is known of each server, shared by everything that a client does at a time.
+//! What is known about each server, shared by everything that a client does at the same time.
 //!
 //! | known | from | until |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! The servers that may have an object, and what they have said of it so far.
+//! The servers that may have an object, and what they have answered so far.
 //!
 //! ```text
 //! pass ──▶ next server worth asking ──▶ how it fared ─┐

@@ -1,4 +1,4 @@
-//! Where a user's token is kept for the commands to come.
+//! Stores a user's token for later commands.
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;

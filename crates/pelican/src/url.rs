@@ -1,4 +1,4 @@
-//! Names of objects and collections.
+//! Names of objects and collections: `pelican://`, `osdf://` and other URLs.
 //!
 //! ```text
 //! pelican://HOST[:PORT]/ns/path[?directread]   HOST is the federation's discovery host

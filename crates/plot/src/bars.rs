@@ -1,4 +1,5 @@
-//! Bars as SVG, by hand: no script, no font of its own, dark or light by the page or the reader.
+//! Bars as SVG, written by hand: no script, no font, dark or light as the page or the reader
+//! chooses.
 
 use std::fmt::Write as _;
 

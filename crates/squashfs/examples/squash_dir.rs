@@ -1,5 +1,5 @@
-//! Writes a directory into a SquashFS image, as it stands: owners, times, links,
-//! devices, extended attributes.
+//! Writes a directory as a SquashFS image, with its owners, times, links, devices and extended
+//! attributes.
 //!
 //! `squash_dir DIR IMAGE [--stored | --gzip N | --zstd N] [--block N] [--jobs N]
 //! [--align N] [--fragments none|small|tails] [--keep-zeros] [--probe] [--deduplicate] [--plain-metadata]`

@@ -1,4 +1,4 @@
-//! Numbers of the format.
+//! Constants of the format.
 
 /// Length of the superblock, the first bytes of an image.
 pub const SUPERBLOCK_BYTES: usize = 96;

@@ -1,5 +1,5 @@
-//! SquashFS 4.0 images: a parallel, reproducible writer, and a walker over
-//! images that others wrote.
+//! SquashFS 4.0 images: a parallel, reproducible writer, and a reader that walks images of any
+//! tool.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Images we write, read by `backhand`.
+//! `backhand` reads the images that we write.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};

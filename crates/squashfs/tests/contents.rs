@@ -1,4 +1,4 @@
-//! Files of an image come back byte by byte, whoever wrote it and however it is
+//! Files of an image are read back byte for byte, whichever tool wrote it and however it is
 //! compressed.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Files written from blocks of another image, in part or whole.
+//! Files written from blocks of another image, partly or entirely.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,4 @@
-//! The walker finds in an image what the writer put there, and nothing else.
+//! The walker finds exactly what the writer put into an image.
 
 use std::collections::BTreeMap;
 use std::io;

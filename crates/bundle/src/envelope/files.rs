@@ -1,5 +1,5 @@
-//! Names of files, where every value is a file of its own: in a directory and
-//! in a file system image.
+//! Names of files in formats that store every value as a separate file: directories and file system
+//! images.
 //!
 //! ```text
 //! <key>                 image, where the key ends as its bytes do

@@ -1,4 +1,4 @@
-//! Media types of values, by their first bytes and by the extensions of names.
+//! Media types of values, found from their first bytes and from file name extensions.
 
 /// Extension, media type; the first extension of a type is the one we write.
 const TYPES: [(&str, &str); 22] = [

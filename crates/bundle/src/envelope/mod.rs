@@ -1,5 +1,5 @@
-//! One module an envelope: a writer that lays samples into a shard, and an
-//! indexer that finds them again by walking the file's own structure.
+//! One module per envelope: a writer that writes samples to a shard, and an indexer that finds them
+//! by walking the file's own structure.
 //!
 //! ```text
 //! ShardWriter ─▶ Layout (shards, tar, …) ─▶ Out ─▶ file + block tree

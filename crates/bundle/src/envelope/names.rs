@@ -1,4 +1,4 @@
-//! Names of the files of a whole bundle, each split a folder of its own.
+//! Names of the files of a whole bundle, with a separate folder for each split.
 //!
 //! Almost every sample's files can have the plain names of [`super::files`]. Those that
 //! could meet another sample's, in whichever shard, are found by their keys alone, and

@@ -1,4 +1,5 @@
-//! The header of NumPy's `.npy` files, in which folders, tar and SquashFS hold fixed values.
+//! The header of NumPy's `.npy` files, which folders, tar and SquashFS use for values of fixed
+//! shape.
 //!
 //! Written as version 1.0; versions 2.0 and 3.0, which NumPy takes for long headers, are read too.
 //!

@@ -1,4 +1,4 @@
-//! The file being written: buffered, hashed on the way, written back early.
+//! The shard file being written: buffered, hashed during writing, and flushed to the disk early.
 
 use std::io;
 use std::os::unix::fs::FileExt as _;

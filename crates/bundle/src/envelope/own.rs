@@ -1,4 +1,4 @@
-//! Our own envelope, and refusals of all others: what is left without feature `foreign`.
+//! What is left without feature `foreign`: our own envelope, and errors for all others.
 
 use crate::envelope::{Layout, Out, ShardSpec, Survey, shards};
 use crate::{Envelope, Error, ReadAt};

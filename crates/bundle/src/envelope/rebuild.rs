@@ -1,4 +1,5 @@
-//! Makes the index of an existing file: of a shard, again, or of a file that somebody else wrote.
+//! Makes the index of an existing file: again for a shard, or for a file that another program
+//! wrote.
 
 use crate::envelope::{FixedPlaces, Run, Survey, Values, survey};
 use crate::index::{IndexBuilder, Places};

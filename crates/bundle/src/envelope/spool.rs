@@ -1,4 +1,4 @@
-//! Values that wait until the field before them is written.
+//! Buffers values until the field before them is written.
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What an indexer finds by walking a file's own structure.
+//! The result of a survey: what an indexer finds by walking a file's own structure.
 
 use std::collections::BTreeMap;
 

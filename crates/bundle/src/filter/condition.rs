@@ -1,4 +1,4 @@
-//! A condition as it is read: a tree of comparisons.
+//! A parsed condition: a tree of comparisons.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

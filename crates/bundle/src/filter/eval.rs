@@ -1,4 +1,4 @@
-//! Whether a condition is true of a sample.
+//! Evaluates a condition for a sample.
 
 use std::collections::BTreeSet;
 

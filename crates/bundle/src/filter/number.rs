@@ -1,4 +1,4 @@
-//! Numbers of conditions and samples, compared exactly.
+//! Numbers in conditions and samples, compared exactly.
 
 use std::cmp::Ordering;
 

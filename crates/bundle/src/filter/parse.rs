@@ -1,4 +1,4 @@
-//! From text to condition.
+//! Parses the text of a condition.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Where the parts of an index lie in its file, so that one entry is read without the rest.
+//! The offsets of an index's parts in its file, so that one entry can be read without the rest.
 //!
 //! A few hundred bytes per shard, whatever its number of samples.
 

@@ -1,4 +1,4 @@
-//! The index: where every sample of a shard lies, and what it must hash to.
+//! The index: the offset and the digest of every value in a shard.
 //!
 //! One safetensors file beside each shard, whatever the shard's envelope:
 //!

@@ -1,4 +1,4 @@
-//! Gathers an index while its shard is written. Format: `FORMAT.md`, "Index".
+//! Collects the entries of an index while its shard is written. Format: `FORMAT.md`, "Index".
 
 use crate::block::BlockTree;
 use crate::index::{FORMAT, SOURCE};

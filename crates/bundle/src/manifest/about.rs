@@ -1,4 +1,4 @@
-//! What a manifest says besides its shards: how they were made, texts, statistics.
+//! What a manifest says besides its shards: how they were made, descriptive texts, statistics.
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! The files of a manifest: shards, their indexes, their views.
+//! The files that a manifest lists: shards, their indexes, their views.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Makes a `.beton`, version 2, byte by byte. Its one page is as small as its
-//! values need; FFCV's have at least 2 MiB.
+//! Makes a `.beton`, version 2, byte by byte. Its single page is only as large as its values need;
+//! FFCV's have at least 2 MiB.
 
 /// A value on its way into the file.
 #[derive(Clone)]

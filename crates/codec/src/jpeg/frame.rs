@@ -1,4 +1,4 @@
-//! The markers before the first scan (ITU-T T.81, annex B).
+//! Reads the markers before the first scan (ITU-T T.81, annex B).
 //!
 //! ```text
 //! FFD8 | FFxx length payload | … | FFC0..2 length: precision height width n × { id, h·v, tq } | … | FFDA

@@ -1,4 +1,4 @@
-//! JPEG: the frame header, read here, and two backends for the pixels.
+//! JPEG: the frame header is read here; one of two backends decodes the pixels.
 
 mod backend;
 mod frame;

@@ -1,4 +1,4 @@
-//! libjpeg-turbo through its TurboJPEG 3 interface: the crate's only foreign code.
+//! libjpeg-turbo through its TurboJPEG 3 interface: the only foreign code in this crate.
 
 #![expect(unsafe_code, reason = "libjpeg-turbo is C; every call into it is in this file")]
 

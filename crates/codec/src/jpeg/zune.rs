@@ -1,4 +1,4 @@
-//! The backend in Rust.
+//! The JPEG backend written in Rust: zune-jpeg.
 //!
 //! What is odd in headers it is told in plainer form. Of damage within scans it makes
 //! other pixels than libjpeg, so that is refused.

@@ -1,4 +1,4 @@
-//! What chunks beside the pixels say: orientation, and whether there are more frames.
+//! What the chunks besides the pixels say: the orientation, and whether there are more frames.
 //!
 //! ```text
 //! eXIf                                           EXIF block

@@ -1,4 +1,4 @@
-//! The header and the first directory.
+//! Reads the header and the first directory.
 //!
 //! ```text
 //!        order 42 offset | count u16 | count × { tag u16, type u16, count u32, value u32 } | next

@@ -1,4 +1,4 @@
-//! Where a picture is on the Earth, and what its bands are.
+//! The location of a picture on the Earth, and the meaning of its bands.
 
 use super::directory::Directory;
 use super::{Number, Positioned};

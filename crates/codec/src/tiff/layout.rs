@@ -1,4 +1,4 @@
-//! What a TIFF file contains, and where.
+//! What a TIFF file contains, and at which offsets.
 
 use super::directory::{ByteOrder, Directory, corrupt};
 use super::geo::Geo;

@@ -1,4 +1,4 @@
-//! TIFF and GeoTIFF as numbers: any type, any number of bands, whole or by windows.
+//! Reads TIFF and GeoTIFF as numbers: any type, any number of bands, the whole picture or windows.
 //!
 //! ```text
 //! "II*\0" or "MM\0*" (BigTIFF 43) ─▶ first directory ─▶ strips or tiles ─▶ unpack ─▶ predictor

@@ -1,4 +1,4 @@
-//! From differences back to samples, in place, little-endian afterwards.
+//! Undoes the predictor in place: differences become samples, which are then little-endian.
 
 use super::Number;
 use super::directory::ByteOrder;

@@ -1,4 +1,4 @@
-//! Windows of a picture, by the chunks they touch.
+//! Reads windows of a picture, decoding only the chunks that they touch.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

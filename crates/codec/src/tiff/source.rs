@@ -1,4 +1,4 @@
-//! Where the bytes of a TIFF come from.
+//! The source of a TIFF's bytes.
 
 use std::fs::File;
 use std::io;

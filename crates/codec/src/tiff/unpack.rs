@@ -1,4 +1,4 @@
-//! From the bytes of a chunk to its samples.
+//! Unpacks the bytes of a chunk to its samples.
 
 use super::directory::corrupt;
 use crate::{Error, Format, JpegBackend, Rect, jpeg};

@@ -1,4 +1,5 @@
-//! Writes a GeoTIFF from top to bottom, strip by strip; as BigTIFF if it is too large otherwise.
+//! Writes a GeoTIFF from top to bottom, strip by strip, as BigTIFF if it would be too large for
+//! TIFF.
 //!
 //! ```text
 //! header | strips, as they are written | directory | what is too long for it

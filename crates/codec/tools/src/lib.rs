@@ -1,4 +1,4 @@
-//! What building libjpeg-turbo takes, and what to say where it is missing.
+//! The tools that building libjpeg-turbo needs, and the message if one is missing.
 //!
 //! The build script of this crate says it. Cargo runs a build script the earlier the more is
 //! built after it, so this crate is built before the build script of `gular-codec`, which is

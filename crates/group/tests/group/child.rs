@@ -1,4 +1,4 @@
-//! What a rank does, in a process of its own.
+//! What a rank does in its own process.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Ranks meet, add up numbers and end together. Each rank is a process of its own: the
-//! test program starts itself again, with one line that says what to do.
+//! Ranks meet, sum numbers and end together. Each rank is a separate process: the test program
+//! starts itself again, with one line that says what to do.
 #![expect(
     clippy::panic,
     clippy::print_stdout,

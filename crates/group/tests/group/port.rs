@@ -1,4 +1,4 @@
-//! Ports that a test names before anybody listens there.
+//! Picks ports before anything listens on them.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -1,4 +1,4 @@
-//! Ranks as processes: how a test starts them, listens to them and ends them.
+//! Ranks as processes: how a test starts them, reads their output and ends them.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Write as _};

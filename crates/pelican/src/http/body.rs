@@ -1,4 +1,4 @@
-//! What a request carries: nothing, or a body that waits at a gate.
+//! The body of a request: empty, or bytes that are held back until they may be sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

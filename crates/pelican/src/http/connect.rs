@@ -1,4 +1,4 @@
-//! From a name to a stream: TCP, a proxy where one is set, TLS.
+//! Connects to a server by name: TCP, a proxy if one is set, TLS.
 //!
 //! ```text
 //! caches, origins        direct ──▶ proxy     as Pelican's own client: proxies let few

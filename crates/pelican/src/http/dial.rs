@@ -1,4 +1,4 @@
-//! From a name to a TCP connection.
+//! Opens a TCP connection to a host name.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! A stream that counts, and that survives its own write errors.
+//! A stream that counts its bytes and survives its own write errors.
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as Pelican's servers need it, on hyper's connection interface.
+//! HTTP/1.1 as Pelican's servers need it, on top of hyper's connection interface.
 //!
 //! ```text
 //! Http ── pool of idle connections ── connect (direct or proxy, TLS)

@@ -1,4 +1,4 @@
-//! Sending requests over kept connections.
+//! Sends requests over connections that are kept open.
 
 use std::collections::HashMap;
 use std::fmt;

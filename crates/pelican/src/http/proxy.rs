@@ -1,4 +1,4 @@
-//! Proxies: which there are, for whom, and the tunnel through one.
+//! Proxies: which ones are set, for which hosts they are used, and the tunnel through one.
 //!
 //! ```text
 //! HTTPS_PROXY, https_proxy   CONNECT HOST:PORT, then TLS with the server

@@ -1,4 +1,4 @@
-//! What a server answered, and what can go wrong on the way.
+//! A server's response, and what can go wrong on the way.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Whose certificates are trusted.
+//! Which certificates are trusted.
 //!
 //! ```text
 //! SSL_CERT_FILE, SSL_CERT_DIR     in place of Mozilla's roots, which are compiled in

@@ -1,4 +1,4 @@
-//! PUT with a body that waits to be asked for.
+//! PUT with a body that is sent only when the server asks for it.
 
 use std::time::Duration;
 

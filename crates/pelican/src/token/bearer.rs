@@ -1,4 +1,4 @@
-//! Bearer tokens, which no output may show.
+//! Bearer tokens, which must not appear in any output.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What a token says of itself, read without checking its signature: that is the
-//! server's business, and nothing here is believed, only told to the user.
+//! A token's claims, read without checking its signature: checking is the server's task. The client
+//! does not trust the claims, and only shows them to the user.
 
 use std::time::{Duration, SystemTime};
 

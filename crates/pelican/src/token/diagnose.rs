@@ -1,5 +1,5 @@
-//! Why a server would refuse a token. XRootD answers every fault with the same 403,
-//! so it is found out here, from what the token says of itself.
+//! Finds out why a server would refuse a token. XRootD answers every fault with the same 403, so
+//! the reason is worked out here from the token's claims.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,6 @@
-//! Where a token is looked for, in the order of Pelican's own client. Only the files
-//! that the user named are sent to any server that the user named; a token that was found
-//! is sent only where the namespace trusts its issuer.
+//! Finds a token, in the same places and order as Pelican's own client. A token from a file that
+//! the user named is sent to any server that the user named; a token that was found elsewhere is
+//! sent only if the namespace trusts its issuer.
 //!
 //! ```text
 //! the files named by the user

@@ -1,4 +1,4 @@
-//! What lies at the origin under a name, and whether it is the file.
+//! Finds out what the origin stores under a name, and whether it equals the file.
 //!
 //! ```text
 //! PROPFIND, depth 0     is it there, how long: no server reads it for that

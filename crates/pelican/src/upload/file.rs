@@ -1,4 +1,4 @@
-//! The file that is uploaded: read in pieces, summed at most once for each algorithm.
+//! The file being uploaded: read in pieces, with each checksum computed at most once.
 
 use std::cell::RefCell;
 use std::fs::File;

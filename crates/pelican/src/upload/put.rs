@@ -1,4 +1,4 @@
-//! One PUT: it never writes onto what is there, as far as servers let us ask for that.
+//! One PUT. It never overwrites an existing object, as far as servers let a client request that.
 
 use std::time::Duration;
 

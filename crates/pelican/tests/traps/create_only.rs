@@ -1,5 +1,5 @@
-//! A token with `storage.create` alone, which is what Pelican gives to users who want to
-//! write: nothing can be read back, and whatever is there already is refused.
+//! A token with `storage.create` alone, which Pelican gives to users who want to write: nothing can
+//! be read back, and writing to an existing name is refused.
 
 use std::fs;
 use std::sync::Arc;

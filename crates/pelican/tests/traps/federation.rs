@@ -1,4 +1,4 @@
-//! A federation whose director says what a test wants.
+//! A federation whose director answers what a test wants.
 
 use std::sync::atomic::AtomicBool;
 

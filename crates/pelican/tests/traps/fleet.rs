@@ -1,5 +1,5 @@
-//! What ten thousand jobs would do: caches that are busy, slow, wrong or down, and the
-//! origin behind them, which must not notice.
+//! What ten thousand jobs would do: caches are busy, slow, wrong or down, and the origin behind
+//! them must not notice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

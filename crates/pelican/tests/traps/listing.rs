@@ -1,4 +1,4 @@
-//! PROPFIND: servers that list in their own ways.
+//! PROPFIND: servers that list collections in different ways.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Servers that behave as badly as real ones do, and what the client makes of it.
+//! Servers that behave as badly as real ones do, and how the client copes.
 //!
 //! Each check plays one fault that was seen with a real server (XRootD 5.5.3, a
 //! cache, a proxy), byte by byte over a socket.

@@ -1,5 +1,5 @@
-//! Proxies as sites have them: a Squid that lets nobody pass but to port 443, one that is
-//! down, one that is the only way out.
+//! Proxies as sites have them: a Squid that allows connections only to port 443, one that is down,
+//! and one that is the only way out.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,5 +1,5 @@
-//! Plain objects: nobody has a digest of them, so that it is up to the client not to mix
-//! two versions, and to compare with what servers tell.
+//! Plain objects: no digest of them is known, so the client must not mix two versions, and must
+//! compare with what servers report.
 
 use std::io;
 use std::sync::atomic::AtomicBool;

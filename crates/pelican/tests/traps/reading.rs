@@ -1,4 +1,4 @@
-//! GET: cuts, lies and silence.
+//! GET: responses that are cut off, wrong, or never arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What passes is tried again: by discovery, director, readers and writers alike.
+//! Temporary errors are retried by discovery, director, readers and writers alike.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Discovery and directors: how they are asked, and what is kept of what they say.
+//! Discovery and directors: how they are asked, and which of their answers are cached.
 
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;

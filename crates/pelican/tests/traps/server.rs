@@ -1,4 +1,4 @@
-//! A server whose every byte a test decides.
+//! A server whose every byte is decided by a test.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

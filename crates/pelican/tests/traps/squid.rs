@@ -1,5 +1,5 @@
-//! A real Squid, with the rules that Debian's package comes with: CONNECT to port 443
-//! alone, everything else forwarded.
+//! A real Squid, with the rules of Debian's package: CONNECT only to port 443, and everything else
+//! forwarded.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! Who sees a token: what was found goes only to servers of a federation, for a
-//! namespace that trusts its issuer; what the user named goes where the user said.
+//! Which servers see a token. A token that was found is sent only to servers of a federation, for a
+//! namespace that trusts its issuer; a token that the user named is sent where the user said.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};

@@ -1,4 +1,4 @@
-//! PUT: what a server does to an upload, and what lies there afterwards.
+//! PUT: what a server does to an upload, and what is stored afterwards.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

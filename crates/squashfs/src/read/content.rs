@@ -1,4 +1,4 @@
-//! Whether a file's bytes lie together as they are, and where.
+//! Whether a file's bytes are contiguous and uncompressed in the image, and at which offset.
 
 use super::Error;
 use super::error::damaged;

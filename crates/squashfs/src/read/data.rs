@@ -1,4 +1,4 @@
-//! What is in a file, block by block.
+//! Reads the contents of a file, block by block.
 
 use std::collections::VecDeque;
 use std::io::Write;

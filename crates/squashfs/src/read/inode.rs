@@ -1,4 +1,4 @@
-//! What an inode says of itself, its plain and extended forms alike.
+//! Reads inodes, in their plain and extended forms.
 
 use super::Error;
 use super::error::damaged;

@@ -1,5 +1,5 @@
-//! Walks SquashFS 4.0 images, ours and those of others, and says where each
-//! file's bytes lie.
+//! Walks SquashFS 4.0 images, ours and those of other tools, and gives the offsets of each file's
+//! bytes.
 //!
 //! ```text
 //! superblock 96 | data blocks, fragments | inodes | listings | fragment table | …

@@ -1,4 +1,4 @@
-//! Where an image's bytes come from.
+//! The source of an image's bytes.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The first 96 bytes: where everything else begins.
+//! The superblock: the first 96 bytes, which say where everything else begins.
 
 use super::Error;
 use super::error::damaged;

@@ -1,4 +1,4 @@
-//! The way through the tree.
+//! Walks the tree of directories.
 
 use std::collections::HashSet;
 use std::io::Write;

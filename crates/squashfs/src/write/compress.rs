@@ -1,4 +1,4 @@
-//! One block in, one block out.
+//! Compresses one block.
 
 use std::io;
 

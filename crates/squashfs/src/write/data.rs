@@ -1,4 +1,4 @@
-//! Files' bytes: blocks, fragments, and where they lie.
+//! Writes the bytes of files as blocks and fragments, and records where they are.
 
 use std::io::{Read, Write};
 

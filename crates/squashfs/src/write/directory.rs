@@ -1,4 +1,4 @@
-//! Directory listings.
+//! Encodes directory listings.
 
 use super::Error;
 use super::metadata::{Metadata, Place};

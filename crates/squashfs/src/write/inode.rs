@@ -1,5 +1,4 @@
-//! Inodes as bytes: the plain form where it holds what is to be said, the
-//! extended one else.
+//! Encodes inodes: in the plain form if it can hold all values, otherwise in the extended one.
 
 use super::Error;
 use super::directory::{Listing, block_32};

@@ -1,4 +1,4 @@
-//! How an image is written.
+//! The options of a writer.
 
 use std::num::NonZeroUsize;
 use std::thread;

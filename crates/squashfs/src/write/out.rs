@@ -1,4 +1,4 @@
-//! The sink, written in large pieces.
+//! The sink, to which the image is written in large pieces.
 
 use std::io::{self, Read, Write};
 

@@ -1,5 +1,5 @@
-//! Threads that compress batches of blocks; results come back in the order the
-//! batches went in.
+//! Threads that compress batches of blocks. Results come back in the order in which the batches
+//! were submitted.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,4 @@
-//! What follows the files' bytes: inodes, listings, tables; and the superblock.
+//! Writes what follows the files' bytes (inodes, directory listings, tables), and the superblock.
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Which files an image shows, under which names.
+//! Which files an image contains, and under which names.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The way through an image: bytes, then names, then the superblock.
+//! The writer of a whole image: file contents first, then names, then the superblock.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek, SeekFrom, Write};

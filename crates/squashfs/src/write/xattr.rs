@@ -1,4 +1,4 @@
-//! Extended attributes: sets of them, each written once.
+//! Extended attributes: every distinct set is written once.
 
 use std::collections::HashMap;
 use std::io::Write;

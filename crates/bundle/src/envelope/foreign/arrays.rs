@@ -1,4 +1,4 @@
-//! Reads NumPy's `.npy` files, as [`crate::envelope::npy`] writes them and as NumPy does.
+//! Reads NumPy's `.npy` files, those that [`crate::envelope::npy`] writes and those of NumPy.
 
 use crate::envelope::npy;
 use crate::envelope::{FixedPlaces, Run, Values};

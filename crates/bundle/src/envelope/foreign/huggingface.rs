@@ -1,5 +1,5 @@
-//! What Hugging Face `datasets` reads in the metadata of Arrow and Parquet
-//! schemas: a JSON text `huggingface` that gives columns their features.
+//! The metadata that Hugging Face `datasets` reads in Arrow and Parquet schemas: a JSON text
+//! `huggingface` that gives columns their features.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Little-endian numbers within bytes; `None` past their end.
+//! Reads little-endian numbers from bytes; `None` past their end.
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|b| u16::from_le_bytes(*b))

@@ -1,4 +1,4 @@
-//! Names of files within one shard, each name once.
+//! Gives every file of a shard a different name.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Envelope `shards`: a safetensors file any tool can read.
+//! Envelope `shards`: a safetensors file that any tool can read.
 //!
 //! ```text
 //! 0     header, padded to 4096 (or the next multiple that fits)

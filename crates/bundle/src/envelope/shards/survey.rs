@@ -1,4 +1,4 @@
-//! Walks a safetensors file, ours or another.
+//! Surveys a safetensors file, whether Gular wrote it or another program.
 
 use std::collections::BTreeMap;
 

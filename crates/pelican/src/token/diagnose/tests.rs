@@ -1,4 +1,4 @@
-//! What a refusal is told as, by what the token says of itself.
+//! How a refusal is explained, depending on the token's claims.
 
 use super::super::Token;
 use super::super::claims::tests::jwt;

@@ -1,4 +1,4 @@
-//! What bounds the memory of a walk.
+//! Limits on the memory that a survey of an Arrow file takes.
 
 use crate::ReadAt;
 

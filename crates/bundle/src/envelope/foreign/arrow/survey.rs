@@ -1,4 +1,4 @@
-//! Walks an Arrow stream or file, ours or another.
+//! Surveys an Arrow stream or file, whether Gular wrote it or another program.
 
 use arrow_schema::{DataType, Fields, Schema};
 

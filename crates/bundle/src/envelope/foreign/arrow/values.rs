@@ -1,4 +1,4 @@
-//! One column of one batch: where its values lie, or what they are.
+//! One column of one batch: the offsets of its values, or the values themselves.
 
 use arrow_schema::{DataType, Field as Column};
 

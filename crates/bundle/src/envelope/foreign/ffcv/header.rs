@@ -1,4 +1,4 @@
-//! The head of a `.beton`: its fields, and how a row is laid out.
+//! The header of a `.beton`: its fields, and the layout of a row.
 
 use crate::envelope::foreign::arrays;
 use crate::envelope::foreign::le::{u16_at, u32_at, u64_at};

@@ -1,4 +1,4 @@
-//! Images: JPEG, whose sizes stand in the allocation table, or pixels.
+//! Images in a `.beton`: JPEG, whose sizes are in the allocation table, or pixels.
 
 use crate::envelope::foreign::ffcv::header::Header;
 use crate::envelope::foreign::le::{u16_at, u64_at};

@@ -1,4 +1,4 @@
-//! Envelope `ffcv`: a `.beton` of FFCV, read where it is.
+//! Envelope `ffcv`: a `.beton` file of FFCV, read in place.
 //!
 //! ```text
 //! header 24 | field: u8 type, name 16, arguments 1024 | … | a row of each sample

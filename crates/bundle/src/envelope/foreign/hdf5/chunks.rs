@@ -1,4 +1,4 @@
-//! Where the chunks of an array lie.
+//! Where the chunks of an array are in the file.
 
 use crate::Error;
 use crate::envelope::foreign::hdf5::cursor::Cursor;

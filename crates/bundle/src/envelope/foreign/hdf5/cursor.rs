@@ -1,4 +1,4 @@
-//! Reads little-endian numbers off the front of bytes.
+//! Reads little-endian numbers from the front of a byte slice.
 
 use crate::envelope::foreign::hdf5::UNDEFINED;
 

@@ -1,4 +1,4 @@
-//! A dataset: what its object header says together.
+//! A dataset: puts together the messages of its object header.
 
 use crate::envelope::foreign::hdf5::cursor::Cursor;
 use crate::envelope::foreign::hdf5::datatype::{self, Datatype};

@@ -1,5 +1,5 @@
-//! Encodes what a shard needs, each structure in its oldest version: every
-//! reader knows those, and none of them has a time in it.
+//! Encodes the structures that a shard needs, each in its oldest version: every reader knows those,
+//! and none of them contains a time.
 
 use crate::Dtype;
 use crate::envelope::foreign::hdf5::{SIGNATURE, UNDEFINED, kind};

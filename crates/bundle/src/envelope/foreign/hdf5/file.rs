@@ -1,4 +1,4 @@
-//! The superblock (II.A), and metered reads of all that hangs on it.
+//! The superblock (II.A), and reads of the structures below it, whose total is limited.
 
 use std::cell::Cell;
 

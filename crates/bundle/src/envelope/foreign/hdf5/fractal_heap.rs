@@ -1,4 +1,4 @@
-//! Fractal heaps (III.G): where large new groups keep their links.
+//! Fractal heaps (III.G): large groups in newer files store their links in them.
 
 use crate::Error;
 use crate::envelope::foreign::hdf5::btree2::count_size;

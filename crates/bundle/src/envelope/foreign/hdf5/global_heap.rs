@@ -1,4 +1,4 @@
-//! Global heaps (III.E): where values of varying length lie.
+//! Global heaps (III.E), which store values of variable length.
 
 use std::collections::{HashMap, HashSet};
 

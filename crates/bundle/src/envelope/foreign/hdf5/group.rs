@@ -1,4 +1,4 @@
-//! Groups: their links to objects, by whichever of three ways they are stored.
+//! Groups: reads their links to objects, in any of the three ways in which they are stored.
 
 use crate::Error;
 use crate::envelope::foreign::hdf5::cursor::Cursor;

@@ -1,4 +1,4 @@
-//! Where an array's elements lie: the data layout message (IV.A.2.i).
+//! Where the elements of an array are stored: the data layout message (IV.A.2.i).
 
 use crate::envelope::foreign::hdf5::cursor::Cursor;
 use crate::envelope::foreign::hdf5::file::Hdf5;

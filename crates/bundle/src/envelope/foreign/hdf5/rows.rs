@@ -1,4 +1,4 @@
-//! Where the rows of an array lie.
+//! Where the rows of an array are in the file.
 
 use crate::Error;
 use crate::envelope::FixedPlaces;

@@ -1,4 +1,4 @@
-//! Walks an HDF5 file, ours or another.
+//! Surveys an HDF5 file, whether Gular wrote it or another program.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

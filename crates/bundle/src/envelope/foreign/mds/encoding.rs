@@ -1,4 +1,4 @@
-//! What the name of an encoding says of the values in a column.
+//! Which type of values an encoding's name stands for.
 
 use crate::Dtype;
 

@@ -1,4 +1,4 @@
-//! Envelope `mds`: a shard of MosaicML Streaming, read where it is.
+//! Envelope `mds`: a shard of MosaicML Streaming, read in place.
 //!
 //! ```text
 //! u32 n | n + 1 × u32: where each sample begins, where the last ends

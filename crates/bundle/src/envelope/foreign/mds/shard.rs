@@ -1,4 +1,4 @@
-//! The head of a shard: where samples begin, and what their columns are.
+//! The header of a shard: where its samples begin, and the types of their columns.
 
 use std::collections::HashSet;
 

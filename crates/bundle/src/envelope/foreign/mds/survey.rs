@@ -1,4 +1,4 @@
-//! Walks the samples of a shard.
+//! Surveys the samples of a shard.
 
 use std::collections::BTreeMap;
 

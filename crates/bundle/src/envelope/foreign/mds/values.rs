@@ -1,4 +1,4 @@
-//! From where values lie to what they are.
+//! Turns the byte ranges of a column's values into typed values.
 
 use crate::envelope::foreign::le::u32_at;
 use crate::envelope::foreign::mds::encoding::{Encoding, dtype_of};

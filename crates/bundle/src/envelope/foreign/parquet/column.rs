@@ -1,4 +1,4 @@
-//! The values of one column, through all row groups.
+//! Reads the values of one column in all row groups.
 
 use crate::envelope::Run;
 use crate::envelope::foreign::parquet::footer::Chunk;

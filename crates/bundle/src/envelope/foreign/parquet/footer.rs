@@ -1,4 +1,4 @@
-//! The footer: columns, row groups and where their chunks lie.
+//! The footer: columns, row groups and the offsets of their chunks.
 //!
 //! A walk of our own, as that of the library recurses as deep as a damaged
 //! file says and reserves memory for as many columns.

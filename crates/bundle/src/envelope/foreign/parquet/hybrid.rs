@@ -1,5 +1,5 @@
-//! Small integers in runs, or packed bit by bit: levels, and places in
-//! dictionaries (Parquet: "RLE/Bit-Packing Hybrid").
+//! Small integers, stored as runs or bit-packed: levels and dictionary indices (Parquet:
+//! "RLE/Bit-Packing Hybrid").
 
 use crate::envelope::foreign::parquet::thrift::Thrift;
 

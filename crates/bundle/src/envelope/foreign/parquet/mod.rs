@@ -1,4 +1,4 @@
-//! Envelope `parquet`: a Parquet file whose values lie as they are.
+//! Envelope `parquet`: a Parquet file in which values are stored as they are.
 //!
 //! ```text
 //! PAR1

@@ -1,4 +1,4 @@
-//! The columns of a file, and what their values are.
+//! The columns of a file, and the types of their values.
 
 use crate::Dtype;
 use crate::envelope::foreign::parquet::thrift::Value;

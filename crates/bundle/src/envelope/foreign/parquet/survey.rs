@@ -1,4 +1,4 @@
-//! Walks a Parquet file, ours or another.
+//! Surveys a Parquet file, whether Gular wrote it or another program.
 
 use std::collections::BTreeSet;
 

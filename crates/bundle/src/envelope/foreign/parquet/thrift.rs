@@ -1,4 +1,4 @@
-//! Thrift's compact protocol, as much as Parquet's metadata uses of it.
+//! Thrift's compact protocol, as far as Parquet's metadata uses it.
 
 /// Structs and lists within each other beyond this are refused.
 const MAX_DEPTH: u8 = 16;

@@ -1,4 +1,4 @@
-//! The list of samples, `samples.tsv`: written and read.
+//! Writes and reads the list of samples, `samples.tsv`.
 //!
 //! ```text
 //! key TAB image TAB label LF

@@ -1,4 +1,4 @@
-//! Envelope `squashfs`: a file system image, mounted by kernels and FUSE.
+//! Envelope `squashfs`: a file system image that the kernel and FUSE can mount.
 //!
 //! ```text
 //! superblock 96, written last | 0 up to 128

@@ -1,4 +1,4 @@
-//! From the image's writer, which owns its sink, to the file, which it is lent.
+//! Connects the image's writer, which owns its sink, with the file, which it only borrows.
 
 use std::io::{self, Read, Write};
 use std::mem;

@@ -1,5 +1,4 @@
-//! Finds samples among an image's files: by the list of samples, or as in a
-//! folder of images.
+//! Finds samples among an image's files: with the list of samples, or as in a folder of images.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

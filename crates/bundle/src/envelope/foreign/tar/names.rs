@@ -1,4 +1,4 @@
-//! Member names: from keys and fields to names, and back.
+//! Makes member names from keys and fields, and finds keys and fields in member names.
 
 use std::collections::HashSet;
 
