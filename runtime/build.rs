@@ -1,4 +1,4 @@
-//! Compiles what tch does not offer of libtorch, for feature `torch`.
+//! Compiles bindings to functions of libtorch that tch does not offer, for feature `torch`.
 
 fn main() {
     // Otherwise any change of the package would run this again.

@@ -1,4 +1,4 @@
-//! DAGMan files: nodes, what they run, and who waits for whom.
+//! DAGMan files: nodes, the programs that they run, and the dependencies between them.
 
 mod programs;
 

@@ -1,4 +1,4 @@
-//! What a repair changes, as `diff -u` shows it.
+//! Shows the changes of a repair, in the format of `diff -u`.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The files that a job's files name.
+//! The files on this machine that a job's files name.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};

@@ -1,4 +1,4 @@
-//! What a check found, and how its repair is made.
+//! A finding of a check, and how to repair it.
 
 use serde::Serialize;
 

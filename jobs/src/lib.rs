@@ -1,4 +1,5 @@
-//! Files of batch systems: HTCondor's submit files, DAGMan's graphs, Slurm's scripts.
+//! Reads, checks and writes the files of batch systems: HTCondor's submit files, DAGMan's graphs,
+//! Slurm's scripts.
 //!
 //! [`lint::lint`] finds the traps that only show hours after a job was submitted, each with
 //! its line, its reason and its repair. Nothing here runs a job or opens a socket, and files

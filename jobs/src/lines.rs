@@ -1,4 +1,4 @@
-//! Lines that a backslash at their end joins.
+//! Joins lines that end with a backslash.
 
 /// One logical line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `gular job lint`: which kind of file it is, and its checks.
+//! `gular job lint`: finds out what kind of file it is given, and checks it.
 
 use std::collections::BTreeSet;
 

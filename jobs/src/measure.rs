@@ -1,4 +1,4 @@
-//! `gular job measure`: what a command and all that it starts need.
+//! `gular job measure`: measures what a command and all processes that it starts need.
 //!
 //! Memory is what HTCondor and Slurm count: each process's own, and shared memory once. In a
 //! cgroup of its own, where one can be made, the kernel sums it up; elsewhere it is the sum of

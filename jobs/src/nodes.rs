@@ -1,4 +1,4 @@
-//! Slurm's folded lists of nodes: `jwb[0021-0023,0045]`.
+//! Slurm's compressed lists of nodes: `jwb[0021-0023,0045]`.
 
 /// Longer lists are nobody's.
 const MAX_NODES: usize = 100_000;

@@ -1,4 +1,4 @@
-//! `gular job plan`: how much work there is, and how it is cut into jobs.
+//! `gular job plan`: how much work there is, and how it is divided into jobs.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Arrays: NumPy's `.npy`, `.npz` of one array, and TIFF.
+//! Arrays: NumPy's `.npy`, `.npz` with one array, and TIFF.
 
 use std::borrow::Cow;
 use std::fs::File;

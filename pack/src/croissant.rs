@@ -1,4 +1,4 @@
-//! A description of a bundle in Croissant 1.0, the vocabulary of dataset search engines.
+//! Describes a bundle in Croissant 1.0, the vocabulary of dataset search engines.
 //!
 //! Format: <https://docs.mlcommons.org/croissant/docs/croissant-spec.html>.
 

@@ -1,4 +1,4 @@
-//! What can go wrong between a directory of images and a bundle.
+//! The errors of packing, adopting, deriving and converting.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! A bundle as one file to carry: a zstd-compressed tar of its folder.
+//! Exports a bundle as one file: a zstd-compressed tar of its folder.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The output folder while a process packs into it.
+//! The output folder of a running pack.
 //!
 //! ```text
 //! OUT/.gular-pack/lock            held while a process packs here

@@ -1,4 +1,5 @@
-//! The run: plan, shards by worker threads, manifest last; resumed when interrupted.
+//! The whole run: makes the plan, lets worker threads write the shards, writes the manifest last,
+//! and resumes an interrupted run.
 
 use std::collections::BTreeMap;
 use std::fs;

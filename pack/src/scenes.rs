@@ -1,4 +1,4 @@
-//! Scenes cut into tiles, each read by itself.
+//! Scenes that are cut into tiles, each read by itself.
 //!
 //! ```text
 //! north/a.tif ─ header ─▶ north/a.tif/r000000_c000000, …/r000000_c000480, …  (row, column)

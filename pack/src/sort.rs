@@ -1,4 +1,4 @@
-//! Sorting more records than memory holds.
+//! Sorts more records than fit in memory.
 //!
 //! Records gather in one arena up to a bound, are sorted and written to an
 //! unnamed temporary file, a *run*; in the end all runs are merged. Ties of the

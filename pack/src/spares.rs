@@ -1,4 +1,4 @@
-//! Memory of values that were written, for values to come.
+//! Memory of values that have been written, reused for later values.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Files that others wrote become bundles where they are.
+//! Files of other tools become bundles in place.
 
 use std::fs;
 use std::io::{self, BufWriter};

@@ -1,4 +1,4 @@
-//! Boxes of COCO and YOLO, as fields whose values have as many rows as an image has boxes.
+//! Boxes in the formats of COCO and YOLO, as fields whose values have one row per box.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A bundle written again holds the same samples.
+//! A converted bundle contains the same samples.
 
 use std::fs;
 use std::path::{Path, PathBuf};

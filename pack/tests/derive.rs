@@ -1,4 +1,4 @@
-//! Bundles of other bundles' samples: what is taken, and that nothing is copied.
+//! Bundles derived from others: which samples they contain, and that nothing is copied.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Pictures that are in a bundle twice are found by the digests in its indexes.
+//! Images that a bundle contains twice are found by the digests in its indexes.
 
 use std::fs;
 use std::path::Path;

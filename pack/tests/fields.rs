@@ -1,4 +1,4 @@
-//! Fields whose values are files: masks, arrays, anything; and inputs other than pictures.
+//! Fields whose values are files (masks, arrays, anything), and inputs other than images.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A run that ended early goes on, and nobody else's work is touched.
+//! An interrupted run is resumed, and files of other runs are not touched.
 
 use std::fs;
 use std::path::Path;

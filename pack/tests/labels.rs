@@ -1,4 +1,4 @@
-//! Labels in file names and in tables.
+//! Labels from file names and from tables.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! What does not grow with the data: a plan takes at most 60 bytes of memory per sample, two
-//! million samples here, ten million with `GULAR_LONG_TESTS` set; scenes of any size are cut in the
-//! same memory, of 268 MB here, of 10 GB with it.
+//! Memory that does not grow with the data: a plan takes at most 60 bytes of memory per sample,
+//! with two million samples here and ten million if `GULAR_LONG_TESTS` is set; scenes of any size
+//! are cut in the same memory, with a scene of 268 MB here and of 10 GB if it is set.
 //!
 //! A program of its own, since it reads its own peak memory.
 

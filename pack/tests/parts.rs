@@ -1,4 +1,4 @@
-//! Parts that several machines pack are together the bundle that one would have packed.
+//! The parts that several machines pack form the bundle that one machine would have packed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What cannot be packed is named, with what to do; nothing is left behind.
+//! Input that cannot be packed is named, with what to do, and nothing is left behind.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

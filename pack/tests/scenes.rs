@@ -1,4 +1,4 @@
-//! TIFF: whole, and cut into tiles with everything beside them.
+//! TIFF scenes: packed whole, and cut into tiles with all their fields.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Images that are not as they should be and that other readers decode.
+//! Images that violate their format and that other readers decode.
 
 use crate::support::{files, jpeg, png, put, run};
 use gular_pack::{

@@ -1,5 +1,5 @@
 //! New versions of bundles with fields beside the images: what is compared, packed and kept, and
-//! that the result is what packing all of the source gives.
+//! that the result equals packing the whole source.
 
 use std::fs;
 use std::path::{Path, PathBuf};

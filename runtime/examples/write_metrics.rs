@@ -1,5 +1,5 @@
-//! Writes metrics as a training run does that is killed after step 30 and goes on
-//! from its checkpoint of step 20: `write_metrics DIR`.
+//! Writes metrics like a training run that is killed after step 30 and resumes from its checkpoint
+//! of step 20: `write_metrics DIR`.
 
 use std::env;
 use std::fs::OpenOptions;

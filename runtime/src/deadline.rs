@@ -1,4 +1,4 @@
-//! When a training must stop so that it can still save its state.
+//! The time at which a training run must stop so that it can still save its state.
 
 use std::time::{Duration, Instant, SystemTime};
 

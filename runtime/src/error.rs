@@ -1,4 +1,4 @@
-//! What can go wrong inside the training job: each module's error, and what they share.
+//! The errors of this crate: one per module, and the one that contains them all.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Inside the training job: orders, loader, tensors, checkpoints, metrics.
+//! The parts of a training job: orders, loader, tensors, checkpoints, metrics.
 //!
 //! Feature `net` adds bundles fetched from a federation. Feature `torch` adds batches as
 //! tensors, optimisers whose state saves, the state of a whole training, and ranks that add

@@ -1,4 +1,4 @@
-//! Learning rates: pure functions of the step, so that a resume needs no state.
+//! Learning rates, as pure functions of the step, so that resuming needs no state.
 
 /// A linear warm-up, then half a cosine down to `last`.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,5 +1,5 @@
-//! What is done to samples after they are decoded depends on nothing but seed, epoch and sample,
-//! and of stored pixels only those are read that are used.
+//! Augmentation depends only on seed, epoch and sample, and of stored pixels only those that are
+//! used are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Checkpoints under kills, damage, full disks and strangers.
+//! Checkpoints with kills, damage, full disks and unrelated files.
 
 use std::fs;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! Derived bundles and new versions load as their samples do in a bundle packed alone.
+//! Derived bundles and new versions load the same samples as a bundle that was packed in one run.
 
 use std::fs;
 use std::path::Path;

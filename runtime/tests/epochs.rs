@@ -1,4 +1,4 @@
-//! What happens between epochs, and to samples that cannot be decoded.
+//! What happens between epochs, and what happens to samples that cannot be decoded.
 
 use std::thread;
 use std::time::{Duration, Instant};

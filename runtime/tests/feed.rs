@@ -1,4 +1,4 @@
-//! Batches as tensors, on the CPU; `gpu check` holds the same against a GPU.
+//! Batches as tensors on the CPU; `gpu check` compares a GPU with the same.
 
 #![cfg(feature = "torch")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,5 +1,4 @@
-//! The loader gives the same tensors whatever threads, slots, ranks and
-//! interruptions there are.
+//! The loader gives the same tensors for any threads, slots, ranks and interruptions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;

@@ -1,4 +1,5 @@
-//! Metrics over kills and resumes; TensorBoard's own reader is in `tests/peers/tensorboard_reads.py`.
+//! Metrics after kills and resumes. TensorBoard's own reader is tested in
+//! `tests/peers/tensorboard_reads.py`.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Several bundles in one training.
+//! Several bundles in one training run.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Each sample comes once an epoch, whatever the ranks.
+//! Each sample is delivered once per epoch, for any number of ranks.
 
 use gular_runtime::order::pytorch::distributed_sampler;
 use gular_runtime::order::{EpochOrder, OrderKind, OrderSpec};

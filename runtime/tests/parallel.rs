@@ -1,4 +1,4 @@
-//! Several processes take the steps that one would take on the whole batch.
+//! Several processes take the same steps that one process would take on the whole batch.
 
 #![cfg(feature = "torch")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

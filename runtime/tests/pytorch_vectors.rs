@@ -1,4 +1,4 @@
-//! Every order PyTorch gave, reproduced: `sampler/vectors.json`.
+//! Reproduces every order that PyTorch gave in `sampler/vectors.json`.
 
 use gular_runtime::order::Generator;
 use gular_runtime::order::pytorch::{

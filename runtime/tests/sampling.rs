@@ -1,4 +1,4 @@
-//! Samples that are selected or drawn: the same on any number of ranks, and after a kill.
+//! Selected or drawn samples are the same on any number of ranks, and after a kill.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reading ahead on a file system that answers late: a preloaded library plays it.
+//! Reading ahead on a slow file system, which a preloaded library simulates.
 
 use std::env;
 use std::fs;

@@ -1,4 +1,5 @@
-//! The first signal asks, the second one kills. Each case runs in a process of its own.
+//! The first signal asks the process to stop, the second kills it. Each case runs in a separate
+//! process.
 
 use std::env;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! The proof that an epoch was delivered as its order says, whatever ranks and kills there were.
+//! The proof that an epoch was delivered as its order says, with any number of ranks and kills.
 
 use crate::fixtures::{Made, Recipe, make};
 use gular_runtime::order::{EpochOrder, LoaderState, OrderKind, OrderSpec, Tally, Visit, term};

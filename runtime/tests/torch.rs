@@ -1,4 +1,4 @@
-//! Tensors, optimisers and checkpoints of training runs, against libtorch's own.
+//! Tensors, optimisers and checkpoints of training runs, compared with libtorch's own.
 
 #![cfg(feature = "torch")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! Writing the copy, every byte of a bundle checked before it is written.
+//! Writes the copy. Every byte of a bundle is checked before it is written.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};

@@ -1,4 +1,4 @@
-//! Why a copy could not be made or shared.
+//! Errors that prevent making or sharing a copy.
 
 use std::io;
 use std::path::Path;

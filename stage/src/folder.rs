@@ -1,4 +1,4 @@
-//! One user's folder of copies on one file system, and who takes part in which.
+//! One user's folder of copies on one file system, and which processes use which copy.
 //!
 //! ```text
 //! BASE/gular-stage-UID/          0700

@@ -1,5 +1,5 @@
-//! How much memory a job may still take: what the machine has, and what each
-//! cgroup above this process allows.
+//! How much memory a job may still take: what the machine has free, and what each cgroup above this
+//! process allows.
 //!
 //! Files in a tmpfs are charged to the cgroup of whoever writes them, so a copy
 //! that is too large gets the job killed, not refused.

@@ -1,4 +1,4 @@
-//! Shards as folders: SquashFS images, mounted where they are.
+//! Mounts shards as folders: SquashFS images, mounted where they are stored.
 //!
 //! ```text
 //! NAME/manifest.json, data/…   links to the bundle's own files

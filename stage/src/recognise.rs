@@ -1,4 +1,4 @@
-//! Which kind of source is at a place.
+//! Finds out which kind of source a path is.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! Whether a copy fits, asked before a byte is written.
+//! Checks whether a copy fits, before a byte is written.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What is copied: a bundle's files, its samples as plain files, or a directory.
+//! The source of a copy: a bundle's files, its samples as plain files, or a directory.
 
 use std::collections::HashSet;
 use std::fs;

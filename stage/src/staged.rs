@@ -1,4 +1,4 @@
-//! Makes a shared copy from a source, and removes it in the end.
+//! Makes a shared copy of a source, and removes it in the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};

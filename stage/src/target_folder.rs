@@ -1,4 +1,4 @@
-//! The folders that a copy may go to.
+//! The folders in which a copy may be made.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,5 @@
-//! A bundle as an OCI artifact: which file is which blob. Format: `FORMAT.md`, "OCI artifact".
+//! A bundle as an OCI artifact: which file is stored as which blob. Format: `FORMAT.md`, "OCI
+//! artifact".
 
 use std::collections::HashSet;
 use std::fs;

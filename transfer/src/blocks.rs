@@ -1,4 +1,4 @@
-//! The block tree of an object, stored beside it: its readers check each block as it arrives.
+//! The block tree of an object, stored next to it. With it, readers check each block as it arrives.
 //!
 //! ```text
 //! URL                      any object whose digest its readers know

@@ -1,4 +1,4 @@
-//! The cache of a node: bundles fetched once for all processes on it.
+//! The cache of a node: each bundle is fetched once for all processes on the node.
 //!
 //! ```text
 //! ROOT/<64 hex of the bundle digest>/manifest.json, data/…   a local bundle

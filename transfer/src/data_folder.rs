@@ -1,4 +1,5 @@
-//! Which folder of a remote bundle has its data (FORMAT.md, "Where the data is").
+//! Finds the folder in which the data of a remote bundle is stored (FORMAT.md, "Where the data
+//! is").
 //!
 //! ```text
 //! unknown ── one asks at a time: NAME/data, NAME/VERSION/data, NAME/VERSION ─▶ known

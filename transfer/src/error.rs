@@ -1,4 +1,4 @@
-//! What can go wrong between a federation and this machine.
+//! The errors of transfers between a federation and this machine.
 
 use std::io;
 use std::path::Path;

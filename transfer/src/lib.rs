@@ -1,5 +1,5 @@
-//! Publishes and fetches bundles, and folders of any files: the one owner of the published layout,
-//! of bundle URLs, of remote manifests, and of a node's cache.
+//! Publishes and fetches bundles, and folders of any files. Only this room knows the published
+//! layout, bundle URLs, remote manifests, and the cache of a node.
 //!
 //! ```text
 //! BundleUrl ─▶ Published: the names of its parts ─▶ RemoteBundle: its manifest, checked

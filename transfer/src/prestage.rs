@@ -1,4 +1,4 @@
-//! Brings a bundle into a federation's cache, so that many jobs find it there.
+//! Loads a bundle into a federation's cache, so that many jobs find it there.
 //!
 //! Every byte is read from that cache and checked, and none is kept: what the cache gave
 //! right once it has.

@@ -1,4 +1,4 @@
-//! The published layout: which name each part of a bundle has.
+//! The published layout: the name of each part of a bundle.
 //!
 //! ```text
 //! NAME/data/<split>-<16 hex>.<ext>   shards and indexes, shared by all versions

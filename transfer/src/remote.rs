@@ -1,4 +1,4 @@
-//! A published bundle whose manifest has been read: the one reader of remote manifests.
+//! A published bundle whose manifest has been read. Remote manifests are read nowhere else.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
-//! Single samples of a published bundle: their bytes alone, each value compared with its own
-//! digest.
+//! Reads single samples of a published bundle: only their bytes are fetched, and each value is
+//! checked against its own digest.
 //!
 //! ```text
 //! index ─▶ where each value is ─▶ values near each other: one request ─▶ digest of each

@@ -1,4 +1,4 @@
-//! `URL#blake3=HEX`.
+//! The URL of a bundle: `URL#blake3=HEX`.
 
 use std::fmt;
 use std::str::FromStr;

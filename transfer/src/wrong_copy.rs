@@ -1,4 +1,4 @@
-//! Servers that gave wrong bytes where another gave the right ones.
+//! Servers that gave wrong bytes for an object that another server has right.
 
 use gular_pelican::Client;
 use serde::Serialize;

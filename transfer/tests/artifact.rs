@@ -1,4 +1,4 @@
-//! A bundle as an artifact, and fetching one from a source that is not a federation.
+//! A bundle as an artifact, and fetches from a source that is not a federation.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Fetching a published bundle, and the node's cache, over `file://`: the
-//! same code as over a network, from the blocks' checks to the rename.
+//! Fetches of a published bundle, and the node's cache, over `file://`: the same code as over a
+//! network, from the checks of blocks to the rename.
 
 use crate::fixtures;
 

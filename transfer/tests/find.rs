@@ -1,5 +1,4 @@
-//! What is asked, and of whom, to find out what a URL names: over HTTP, from a server
-//! that keeps its log.
+//! Which requests are sent to find out what a URL names: over HTTP, to a server that keeps a log.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

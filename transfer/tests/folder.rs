@@ -1,4 +1,5 @@
-//! Folders of any files, over `file://` and from a server that lists what no folder can hold.
+//! Folders of any files, over `file://` and from a server whose listing contains names that no
+//! folder can have.
 
 use std::fs;
 use std::path::{Path, PathBuf};

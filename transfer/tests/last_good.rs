@@ -1,4 +1,4 @@
-//! A director that fails while caches hold every byte: bundles are read on, in the same job
+//! A director that fails while caches have every byte: bundles can still be read, in the same job
 //! and in the next one.
 
 use std::fs;

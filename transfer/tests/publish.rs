@@ -1,5 +1,5 @@
-//! Publishing to a folder by `file://` and to the embedded federation: what is there
-//! afterwards, whatever happened meanwhile.
+//! Publishing to a folder by `file://` and to the embedded federation: what is stored afterwards,
+//! whatever happened meanwhile.
 
 use crate::fixtures;
 

@@ -1,4 +1,4 @@
-//! The program looks for libtorch in `../lib` beside its folder, where an image has it.
+//! Makes the program look for libtorch in `../lib` next to its folder, where an image has it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

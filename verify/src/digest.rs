@@ -1,4 +1,4 @@
-//! Digests of any length in the memory of one block.
+//! Computes digests of data of any length, with the memory of one block.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Why a bundle cannot be judged at all.
+//! Errors that prevent any judgement of a bundle.
 
 /// Why verification could not run; what is wrong *with the data* is a
 /// [`Fault`](crate::Fault).

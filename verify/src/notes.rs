@@ -1,4 +1,4 @@
-//! What is unusual in a bundle's folder and not wrong.
+//! What is unusual in a bundle's folder, although it is not wrong.
 
 use std::collections::HashSet;
 use std::fs::{self, File};

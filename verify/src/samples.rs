@@ -1,4 +1,4 @@
-//! Which samples of a shard have other bytes than were packed.
+//! Finds the samples of a shard whose bytes differ from those that were packed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

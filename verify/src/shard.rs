@@ -1,4 +1,4 @@
-//! One shard and its index.
+//! Verifies one shard and its index.
 
 use std::ops::Range;
 use std::path::Path;

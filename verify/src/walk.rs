@@ -1,4 +1,4 @@
-//! Walks over a bundle: the manifest first, then all shards on several threads.
+//! Verifies a whole bundle: the manifest first, then all shards on several threads.
 
 use std::convert::Infallible;
 use std::fs;

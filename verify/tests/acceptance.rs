@@ -1,4 +1,4 @@
-//! A wrongly written bundle is refused by every reader, and for the same reason.
+//! Every reader refuses a wrongly written bundle, for the same reason.
 
 use std::fs;
 use std::path::Path;

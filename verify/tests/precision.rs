@@ -1,4 +1,4 @@
-//! The report names what was harmed, and nothing else.
+//! The report names what was damaged, and nothing else.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Nothing that was changed passes, and the report says what it was.
+//! No change is accepted, and the report says what was changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Which packages and features are built, decided here and nowhere else.
+//! Decides which packages and features are built. No other file does.
 //!
 //! Cargo unites the features of all packages that it builds together, so what must work without
 //! libtorch is built apart. Everything that is built, tested and run, but for benchmarks and

@@ -1,4 +1,4 @@
-//! What can be checked in minutes and without a network.
+//! `cargo xtask check`: what can be checked in minutes and without a network.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Format and clippy, warnings denied.
+//! Checks the format and runs clippy, with warnings as errors.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! All tests that need no outside tool.
+//! `cargo xtask test`: all tests that need no outside tool.
 
 use std::env;
 use std::io::{self, BufRead as _, BufReader};

@@ -1,4 +1,4 @@
-//! Where the workspace and its target folder are.
+//! Finds the workspace and its target folder.
 
 use std::env;
 use std::path::{Path, PathBuf};

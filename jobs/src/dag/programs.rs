@@ -1,4 +1,5 @@
-//! What the nodes of a graph run, checked with the macros and files that the graph gives.
+//! The programs that the nodes of a graph run, checked with the macros and files that the graph
+//! gives.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A memory cgroup for one command, where this user may make one.
+//! A memory cgroup for one command, if this user may create one.
 
 use std::fs;
 use std::path::{Path, PathBuf};

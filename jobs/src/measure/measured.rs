@@ -1,4 +1,4 @@
-//! What was seen, and what to ask for.
+//! The measured values, and what to request.
 
 use std::fmt::Write as _;
 

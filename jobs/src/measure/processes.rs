@@ -1,4 +1,4 @@
-//! A process and all that it started.
+//! A process and all its descendants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

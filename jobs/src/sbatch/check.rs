@@ -1,4 +1,4 @@
-//! What options, commands and the programs that they name say together.
+//! Checks the options and commands of a script and the programs that they name against each other.
 
 use std::collections::BTreeSet;
 

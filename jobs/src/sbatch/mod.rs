@@ -1,4 +1,4 @@
-//! Slurm's batch scripts: their `#SBATCH` lines, and the commands below.
+//! Slurm's batch scripts: their `#SBATCH` lines, and the commands below these.
 
 mod check;
 mod options;

@@ -1,4 +1,4 @@
-//! Options of sbatch, by their long names and letters.
+//! Options of sbatch, with their long names and letters.
 
 /// Options of sbatch that scripts have.
 pub(super) const OPTIONS: [&str; 86] = [

@@ -1,4 +1,4 @@
-//! Values of options, each by itself.
+//! Checks the value of each option by itself.
 
 use super::read::{Header, Setting};
 use crate::disk::{Disk, below};

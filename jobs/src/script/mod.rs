@@ -1,4 +1,5 @@
-//! Wrapper scripts and training programs, read lightly: what a person sees at a glance.
+//! Wrapper scripts and training programs, parsed only roughly: the checks find what a person sees
+//! at a glance.
 
 pub(crate) mod python;
 pub(crate) mod shell;

@@ -1,4 +1,4 @@
-//! Training programs in Python: what goes wrong when they are stopped and started again.
+//! Training programs in Python: finds what goes wrong when they are stopped and started again.
 
 use super::Job;
 use crate::finding::FileFindings;

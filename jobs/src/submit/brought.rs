@@ -1,4 +1,4 @@
-//! What a job brings back to the folder that it is submitted from.
+//! The outputs that a job brings back to the folder it was submitted from.
 
 use super::check::Context;
 use super::expand::Variables;

@@ -1,4 +1,4 @@
-//! What HTCondor knows, and what people write instead.
+//! The commands that HTCondor knows, and what people write instead.
 
 /// Commands of submit files, as HTCondor 24.12 has them.
 const KNOWN: &[&str] = &[

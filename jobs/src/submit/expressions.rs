@@ -1,4 +1,4 @@
-//! Expressions over the attributes of job and machine.
+//! Expressions over the attributes of a job and a machine.
 
 use super::check::Context;
 use crate::finding::FileFindings;

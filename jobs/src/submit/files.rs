@@ -1,4 +1,4 @@
-//! Files that go in and come out.
+//! Files that are transferred to the job and back.
 
 use super::check::Context;
 use super::expand::Expanded;

@@ -1,4 +1,5 @@
-//! HTCondor submit files: read, and checked for what HTCondor accepts and users regret.
+//! HTCondor submit files: parses them, and checks for settings that HTCondor accepts and users
+//! regret.
 //!
 //! ```text
 //! name = value          a command, or a macro of the user's own

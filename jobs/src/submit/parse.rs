@@ -1,4 +1,4 @@
-//! Statements of a submit file.
+//! Parses the statements of a submit file.
 
 use super::expand::Variables;
 use super::queue::Queue;

@@ -1,4 +1,4 @@
-//! The programs that a submit file runs: its wrapper, and what that calls.
+//! The programs that a submit file runs: its wrapper, and the programs that the wrapper calls.
 
 use std::collections::BTreeSet;
 

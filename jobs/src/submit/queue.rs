@@ -1,4 +1,4 @@
-//! The `queue` statement and the jobs it makes.
+//! The `queue` statement and the jobs that it creates.
 
 use std::collections::BTreeMap;
 

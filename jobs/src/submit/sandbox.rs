@@ -1,5 +1,5 @@
-//! The job's own folder: inputs are side by side in it, and of what it makes only new files in the
-//! folder itself come back.
+//! The job's own folder: all inputs are directly in it, and only new files directly in it are
+//! transferred back.
 //!
 //! ```text
 //! transfer_input_files = src/train.py, data/    ▶  train.py, what is in data

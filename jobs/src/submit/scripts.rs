@@ -1,4 +1,4 @@
-//! Scripts and modules that a job needs, and nobody brings.
+//! Scripts and modules that a job needs and that are not transferred.
 
 use super::check::Context;
 use super::files::{folder, inputs};

@@ -1,4 +1,4 @@
-//! Values of commands: units, words that HTCondor takes, expressions.
+//! Checks the values of commands: units, keywords of HTCondor, expressions.
 
 use super::check::Context;
 use super::commands::nearest;

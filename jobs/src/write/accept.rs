@@ -1,4 +1,4 @@
-//! What a job must be, so that batch systems and shells read what was meant.
+//! Conditions that a job must meet, so that batch systems and shells read what was meant.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The submit file.
+//! Writes the submit file.
 
 use std::fmt::Write as _;
 

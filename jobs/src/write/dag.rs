@@ -1,4 +1,4 @@
-//! The graph of an ensemble: jobs, their evaluations, the choice, the merge.
+//! Writes the graph of an ensemble: jobs, their evaluations, the choice of the best, the merge.
 //!
 //! ```text
 //! job0 ─▶ evaluate0 ─┐

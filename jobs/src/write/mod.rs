@@ -1,4 +1,4 @@
-//! `gular job new`: the files of a job, as texts.
+//! `gular job new`: generates the files of a job as texts.
 //!
 //! ```text
 //! NAME.sub or NAME.sbatch   what the batch system reads

@@ -1,4 +1,4 @@
-//! The page beside the files.
+//! Writes the page that explains the generated files.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The script that picks the best job.
+//! Writes the script that picks the best job.
 
 use super::{JobSpec, Select};
 

@@ -1,4 +1,4 @@
-//! What sites allow.
+//! The limits of each site.
 
 use super::{Fetch, JobSpec, JobStage, Refusal, condor, refuse, wheels};
 use crate::units::words;

@@ -1,4 +1,4 @@
-//! The batch scripts for Slurm.
+//! Writes the batch scripts for Slurm.
 //!
 //! ```text
 //! NAME.sbatch ─▶ evaluate.sbatch ─▶ select.sbatch      arrays, a job for each line of the sweep

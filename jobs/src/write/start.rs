@@ -1,4 +1,4 @@
-//! The commands that start the jobs: in the page beside the files, and in what `gular` prints.
+//! The commands that start the jobs, for the page next to the files and for the output of `gular`.
 
 use super::{JobSpec, JobStage, job_file, slurm};
 

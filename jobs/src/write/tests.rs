@@ -1,4 +1,4 @@
-//! Of the submit files, scripts and their advice, for each site.
+//! Tests the generated submit files, scripts and advice, for each site.
 
 use super::*;
 use crate::disk::tests::Files;

@@ -1,4 +1,4 @@
-//! The wrapper that HTCondor starts.
+//! Writes the wrapper that HTCondor starts.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Which files there are, their format and their split.
+//! Finds the files of a data set, their format and their splits.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -1,4 +1,5 @@
-//! The run: survey all files, choose the fields, index each file, manifest last.
+//! The whole adoption: surveys all files, chooses the fields, indexes each file, writes the
+//! manifest last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! One file's index.
+//! Makes the index of one file.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Keys of samples in files that have none of ours.
+//! Makes keys for samples in files that contain no keys of ours.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

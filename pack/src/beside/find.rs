@@ -1,4 +1,4 @@
-//! Which file is whose, and what the field of all of them is.
+//! Finds the file that belongs to each image, and the field that all of them form.
 
 use std::collections::BTreeSet;
 use std::path::Path;

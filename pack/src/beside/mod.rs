@@ -1,4 +1,4 @@
-//! Fields whose values are files of their own, one for each image: masks, and anything else.
+//! Fields whose values are separate files, one for each image: masks, or any other data.
 //!
 //! ```text
 //! images/street/1.jpg ─ stem `street/1` + suffix ─▶ masks/street/1_mask.png

@@ -1,4 +1,4 @@
-//! The files of a field, by their paths without extension.
+//! The files of a field, found by their paths without extension.
 
 use crate::Error;
 use crate::scan::stem_and_extension;

@@ -1,4 +1,4 @@
-//! One shard of a bundle in another envelope.
+//! Writes one shard of a bundle in another envelope.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The run: shards by worker threads, the manifest or list last.
+//! The whole conversion: worker threads write the shards, then the manifest or list is written.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A bundle as plain files: `split/key` (or `key`, where all keys begin with their
-//! split), and `split/samples.tsv`.
+//! Writes a bundle as plain files: `split/key` (or `key`, if all keys begin with their split), and
+//! `split/samples.tsv`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

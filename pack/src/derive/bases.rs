@@ -1,4 +1,4 @@
-//! The bundles that another one is made of.
+//! The bundles from which another one is derived.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

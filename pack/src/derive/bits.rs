@@ -1,4 +1,4 @@
-//! A bit per sample of a shard.
+//! One bit per sample of a shard.
 
 use gular_bundle::Row;
 

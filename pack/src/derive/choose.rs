@@ -1,4 +1,4 @@
-//! Which samples are meant: by a condition, and by lists of keys.
+//! Chooses samples: by a condition, and by lists of keys.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What a source and the base of its new version have in common.
+//! Compares a source with the base of its new version.
 //!
 //! ```text
 //! indexes of the base ─ key, place ─┐

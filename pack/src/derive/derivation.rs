@@ -1,4 +1,5 @@
-//! The run: choose, label, limit, split; then links, views, and the manifest last.
+//! The whole derivation: chooses, labels, limits and splits samples; then writes links and views,
+//! and the manifest last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

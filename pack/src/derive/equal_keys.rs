@@ -1,4 +1,4 @@
-//! Keys that two samples of a bundle would have.
+//! Finds keys that two samples of a bundle would share.
 
 use std::sync::atomic::AtomicBool;
 

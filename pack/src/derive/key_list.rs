@@ -1,4 +1,4 @@
-//! Keys that files list, one per line.
+//! Reads lists of keys, one per line.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};

@@ -1,4 +1,4 @@
-//! Whether a new version would have samples as its base has them: what is packed and what stays
+//! Checks that a new version stores its samples as its base does, since packed and kept samples
 //! become one bundle.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! So many samples of those that were chosen, and the same ones each time.
+//! Limits the number of chosen samples, with the same result each time.
 //!
 //! Samples come in the order of a hash of seed and key, so a smaller limit takes a part of what
 //! a larger one takes, and a sample keeps its place when others come and go.

@@ -1,5 +1,5 @@
-//! A file of one bundle as a file of another: a hard link, or a symbolic one where the file
-//! system gives none.
+//! Makes a file of one bundle available in another: as a hard link, or as a symbolic one if the
+//! file system refuses hard links.
 //!
 //! A hard link stays when the bundle that it is of is moved or removed, such as by a cache that
 //! needs the room. A symbolic link needs that bundle to stay where it is.

@@ -1,4 +1,5 @@
-//! Bundles made of other bundles' samples: parts, other labels, other splits, several as one.
+//! Derives bundles from the samples of others: subsets, new labels, new splits, several bundles as
+//! one.
 //!
 //! ```text
 //! indexes of the bundles ─ where, keys, remove ─▶ a bit per sample

@@ -1,4 +1,5 @@
-//! A new version of a bundle: what is new or changed is packed, the rest stays in its shards.
+//! Makes a new version of a bundle: new and changed samples are packed, the others stay in their
+//! shards.
 //!
 //! ```text
 //! images/ ─ same key, same values as in the base? ─ yes ▶ a view of the base ───────────┐

@@ -1,4 +1,4 @@
-//! The lines of the new manifest, and their views.
+//! Makes the entries of the new manifest, and their views.
 
 use gular_bundle::{Field, FileEntry, Row, ShardEntry, Split, View};
 

@@ -1,4 +1,4 @@
-//! Reads the digests of bundles and names what is equal.
+//! Reads the digests of bundles and lists equal samples.
 
 use std::path::PathBuf;
 use std::sync::Arc;

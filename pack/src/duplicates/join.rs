@@ -1,4 +1,4 @@
-//! The join: which places have one digest.
+//! The join: finds all samples with the same digest.
 
 use gular_bundle::{Row, SampleId, ShardIdx};
 

@@ -1,4 +1,4 @@
-//! All of them, as a table.
+//! Writes all duplicates as a table.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Pictures that look alike though their bytes differ: candidates for a person to look at.
+//! Images that look alike although their bytes differ: candidates for a person to look at.
 //!
 //! Every image is decoded. The same pixels in other bytes are found by their digest. Similar
 //! pictures have difference hashes (dHash: of 9 x 8 grey pixels, whether each is darker than the

@@ -1,5 +1,5 @@
-//! Pictures that a bundle has twice, or that two bundles share: found by joining the digests
-//! in their indexes. No byte of an image is read.
+//! Images that a bundle contains twice, or that two bundles share, found by joining the digests in
+//! their indexes. No byte of an image is read.
 //!
 //! ```text
 //! indexes ─ digest, place of each sample ─▶ sorted by digest ─▶ neighbours with one digest

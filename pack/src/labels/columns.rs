@@ -1,4 +1,4 @@
-//! What columns hold, and what becomes of each.
+//! The types of columns, and what becomes of each.
 
 use std::collections::BTreeSet;
 

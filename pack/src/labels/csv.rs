@@ -1,4 +1,4 @@
-//! Tables of separated values, with a line of names first.
+//! Tables of separated values, whose first line names the columns.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Brings the rows of a table and the images together.
+//! Joins the rows of a table with the images.
 //!
 //! A name in the table is the path of an image below the source, or the end of one, or a longer
 //! path that ends with one; its extension may be left out. Images and rows are sorted by the last

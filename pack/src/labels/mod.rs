@@ -1,4 +1,4 @@
-//! Labels that stand in file names or in a table beside the images.
+//! Labels from file names, or from a table beside the images.
 //!
 //! ```text
 //! labels.csv ─▶ table: columns, classes ─ rows ─┐

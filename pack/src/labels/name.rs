@@ -1,4 +1,4 @@
-//! The class in a file's name.
+//! Finds the class in a file's name.
 
 use regex::Regex;
 

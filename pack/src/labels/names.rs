@@ -1,4 +1,4 @@
-//! How many there are, and the first few.
+//! Counts names, and keeps the first few for a message.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Which class has which number.
+//! The numbers of the classes.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! A table of labels: which of its columns are what, and its rows.
+//! A table of labels: the meaning of its columns, and its rows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};

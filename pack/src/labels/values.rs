@@ -1,4 +1,5 @@
-//! Values of further fields: from a cell to the plan, from the plan to a shard.
+//! Values of further fields: parses table cells for the plan, and encodes the plan's values for a
+//! shard.
 
 use gular_bundle::{Dtype, Field, FieldKind, FieldName, file_head};
 use serde_json::Value;

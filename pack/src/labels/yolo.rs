@@ -1,5 +1,5 @@
-//! Boxes in YOLO's format: a folder of texts, one per image, a line per box: class, and centre,
-//! width and height as fractions of the image.
+//! Boxes in YOLO's format: a folder of text files, one per image, with one line per box: the class,
+//! then centre, width and height as fractions of the image.
 //!
 //! ```text
 //! labels/train/0001.txt    of images/train/0001.jpg

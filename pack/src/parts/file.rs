@@ -1,4 +1,4 @@
-//! `part.json`, beside the shards of a finished part. Format: `FORMAT.md`, "Part".
+//! `part.json`, which is stored beside the shards of a finished part. Format: `FORMAT.md`, "Part".
 
 use std::fs;
 use std::io::{self, Read as _};

@@ -1,4 +1,4 @@
-//! Makes one bundle of the parts that several machines packed.
+//! Merges the parts that several machines packed into one bundle.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Packing on several machines: each makes the same plan and packs some of its shards, and
-//! the shards of all parts together are the bundle that one machine would have made.
+//! Packing on several machines: each makes the same plan and packs some of its shards. Together,
+//! the shards of all parts are the bundle that one machine would have made.
 //!
 //! ```text
 //! source ─ plan ─┬─ part 1/3: shards 0 … 6   ─▶ PART1/data, PART1/part.json ─┐

@@ -1,4 +1,4 @@
-//! Which part of a plan a machine packs.
+//! Which part of a plan this machine packs.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What shards came to, put together in the plan's order.
+//! The results of all shards, collected in the plan's order.
 
 use gular_bundle::{MadeValue, Manifest, ShardEntry};
 

@@ -1,4 +1,4 @@
-//! The type of a set's pixels, found before anything is decided.
+//! Finds the pixel type of a set of images before anything is planned.
 
 use gular_bundle::{Decimal, Dtype};
 use gular_codec::Limits;

@@ -1,4 +1,4 @@
-//! What becomes of the images: bytes as found, encoded again, or pixels.
+//! How images are stored: bytes as found, encoded again, or pixels.
 //!
 //! ```text
 //! options ─ depth of the set's samples ─▶ recipe, in the plan ─▶ value of each image

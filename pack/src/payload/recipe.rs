@@ -1,4 +1,4 @@
-//! What the plan says becomes of each image: nothing is left to be found.
+//! How each image is stored, as recorded in the plan, so that nothing has to be found out later.
 
 use std::collections::BTreeMap;
 

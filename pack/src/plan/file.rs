@@ -1,4 +1,4 @@
-//! A plan on disk, and the samples of one of its shards.
+//! A plan on the disk, and the samples of one of its shards.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};

@@ -1,4 +1,4 @@
-//! The plan: which samples go where, fixed before a byte is written.
+//! The plan: it fixes which samples go into which shard before a byte is written.
 //!
 //! A text file, so that it can be read, cut and compared with ordinary tools:
 //!

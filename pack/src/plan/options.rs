@@ -1,4 +1,4 @@
-//! Whether the options of a plan make sense together.
+//! Checks that the options of a plan are consistent.
 
 use gular_bundle::{Field, Payload, Split};
 use gular_codec::Fit;

@@ -1,4 +1,4 @@
-//! Writes the sorted samples as a plan, cut into shards.
+//! Writes the sorted samples as a plan, divided into shards.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Where the members of an archive are, by name.
+//! Finds the members of an archive by name.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A table of pixels: each row an image, such as `label,pixel1,…,pixel784`.
+//! A table of pixels: each row is an image, as in `label,pixel1,…,pixel784`.
 //!
 //! ```text
 //! .csv ─ every row read and checked ─▶ where rows begin, labels ─▶ rows, each by a positional read

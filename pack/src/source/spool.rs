@@ -1,4 +1,4 @@
-//! A compressed tar, unpacked once: nothing in it can be found without unpacking what is before.
+//! Unpacks a compressed tar once: a member cannot be found without unpacking everything before it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write as _};

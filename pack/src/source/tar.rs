@@ -1,4 +1,4 @@
-//! Tar archives, plain or unpacked from a compressed one.
+//! Tar archives: uncompressed ones, or unpacked from a compressed one.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! Zip archives: members by the central directory, whose word counts.
+//! Zip archives. Their members are those that the central directory lists.
 
 use std::fs::File;
 use std::io::{self, Read as _};

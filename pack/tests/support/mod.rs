@@ -1,4 +1,4 @@
-//! Images to pack, and packing them.
+//! Makes images for the tests, and packs them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses some of it")]
 

@@ -1,5 +1,5 @@
-//! Rates: copies against the plain copy, images from each bundle, and training steps
-//! against the same steps on data that lies on the GPU already.
+//! Measures rates: copies to the GPU compared with plain copies, images from each bundle, and
+//! training steps compared with the same steps on data that is already on the GPU.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

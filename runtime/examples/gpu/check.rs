@@ -1,4 +1,4 @@
-//! Whether batches arrive whole, whatever the two streams are doing.
+//! Checks that batches arrive undamaged, whatever the two streams are doing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is there, before minutes are spent on it.
+//! Checks the machine before minutes are spent on it.
 
 use gular_runtime::cuda::{Gpu, Nccl, compile_kernels};
 

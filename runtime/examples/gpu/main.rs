@@ -1,4 +1,5 @@
-//! What only a GPU can show: one program to carry to a machine that has one.
+//! Checks and measurements that need a GPU, as one program that can be copied to a machine with
+//! one.
 //!
 //! ```text
 //! gpu look               what is there: driver, GPU, libtorch's CUDA half, NVRTC

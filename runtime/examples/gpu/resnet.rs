@@ -1,5 +1,5 @@
-//! A network shaped as ResNet-50 (He et al., 2015, table 1; stride in the 3 x 3, as
-//! torchvision's): a training step of known size.
+//! A network with the shape of ResNet-50 (He et al., 2015, table 1; stride in the 3 x 3, as in
+//! torchvision): a training step of known size.
 
 use tch::nn::{self, ConvConfig, ModuleT as _, Path, SequentialT};
 use tch::{Kind, Tensor};

@@ -1,5 +1,5 @@
-//! A set of JPEGs for machines without photographs: noise at several scales, which costs a
-//! decoder what a photograph costs. The same bytes on every machine.
+//! Makes JPEGs for machines without photographs: noise at several scales, which takes as long to
+//! decode as a photograph. The bytes are the same on every machine.
 
 use std::error::Error;
 use std::fs;

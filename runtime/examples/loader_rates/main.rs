@@ -1,5 +1,5 @@
-//! What `cargo xtask bench loader` measures of ours: one process per row, which takes turns with
-//! those of other loaders.
+//! Measures our loader for `cargo xtask bench loader`: one process per row, which takes turns with
+//! the processes of other loaders.
 //!
 //! ```text
 //! loader_rates WHAT DIR …          starts, and prints {"contestants": […], "facts": {…}}

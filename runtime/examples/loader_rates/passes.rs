@@ -1,5 +1,5 @@
-//! What checking samples costs: the first pass over a bundle, which hashes every sample, beside
-//! a loop that reads and hashes; later passes beside a loop that reads every byte.
+//! Measures what checking samples costs: the first pass over a bundle, which hashes every sample,
+//! against a loop that reads and hashes; later passes against a loop that reads every byte.
 //!
 //! One thread, random order, warm, so that nothing waits. The loops have all offsets in a list
 //! beforehand.

@@ -1,4 +1,4 @@
-//! Photographs as a training step sees them, and what the decoder alone leaves to be gained.
+//! Measures photographs as a training step receives them, and how much faster the decoder alone is.
 
 use std::error::Error;
 use std::io;

@@ -1,4 +1,4 @@
-//! Samples that are pixels: ours, and loops that somebody writes by hand over the same pixels.
+//! Measures samples that are pixels: our loader, and hand-written loops over the same pixels.
 
 use std::error::Error;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! What many shards cost: images per second of one shard and of many with the same images, and
-//! the memory that is not mapped.
+//! Measures what many shards cost: images per second from one shard and from many with the same
+//! images, and the memory that is not mapped.
 
 use std::error::Error;
 use std::fs;

@@ -1,5 +1,6 @@
-//! From a URL to the first step of a training run, and how long the shards of its first window take
-//! alone. The federation is a process of this machine; every turn begins with an empty cache.
+//! Measures the time from a URL to the first step of a training run, and how much of it the shards
+//! of its first window take alone. The federation is a process on this machine; every turn begins
+//! with an empty cache.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What counting each sample once costs.
+//! Measures what it costs to prove that each sample was delivered once.
 
 use std::error::Error;
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! A contestant's turn, and the clocks around it.
+//! One turn of a process, and the clocks around it.
 
 use std::error::Error;
 use std::time::Instant;

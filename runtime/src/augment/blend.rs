@@ -1,4 +1,4 @@
-//! Samples of a batch blended in pairs, with their classes.
+//! Blends samples of a batch in pairs, together with their classes.
 
 use gular_bundle::Dtype;
 use gular_codec::Rect;

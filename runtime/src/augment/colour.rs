@@ -1,4 +1,4 @@
-//! Colours as torchvision's `functional` changes those of tensors.
+//! Changes colours as torchvision's `functional` does for tensors.
 
 use super::{Pixels, View};
 use crate::order::KeyedRng;

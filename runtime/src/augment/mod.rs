@@ -1,6 +1,5 @@
-//! What is done to each picture: which part becomes which size ([`Transform`]), what a training
-//! run's own function does to the result ([`View`]), and at last how two samples of a batch become
-//! one ([`Blend`]).
+//! Augmentation of each picture: [`Transform`] crops and resizes it, a function of the training
+//! program may change the result ([`View`]), and [`Blend`] mixes two samples of a batch into one.
 //!
 //! All of it is a function of seed, epoch and sample alone, or for [`Blend`] of seed, epoch and
 //! step; the random numbers are not torchvision's.

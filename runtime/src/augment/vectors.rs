@@ -1,4 +1,5 @@
-//! What torchvision makes of small pictures; `generate.py` beside the file wrote it.
+//! Test vectors: torchvision's results for small pictures, written by `generate.py` in the same
+//! folder.
 
 use serde::Deserialize;
 

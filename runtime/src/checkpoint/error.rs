@@ -1,4 +1,4 @@
-//! Why a checkpoint could not be saved or loaded.
+//! Errors of saving or loading a checkpoint.
 
 use std::io;
 

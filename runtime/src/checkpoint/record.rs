@@ -1,4 +1,4 @@
-//! `checkpoint.json`: what a checkpoint holds, and the proof of it.
+//! `checkpoint.json`: lists what a checkpoint contains, with the digests that prove it.
 
 use gular_bundle::Digest;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A folder of checkpoints: save, keep the last few, load the newest sound one.
+//! A folder of checkpoints: saves, keeps the last few, loads the newest one that is undamaged.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

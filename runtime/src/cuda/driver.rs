@@ -1,4 +1,4 @@
-//! NVIDIA's driver: whether it is there, is a whole one, and starts.
+//! NVIDIA's driver: checks whether it is installed, complete, and starts.
 
 #![expect(unsafe_code, reason = "opens libraries, and asks what cudarc has no function for")]
 

@@ -1,4 +1,4 @@
-//! Why a GPU cannot be computed on.
+//! Errors that prevent computing on a GPU.
 
 /// What a GPU needs and is missing, or what the GPU refused.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Finds the GPU of this process, and checks that it computes.
+//! Finds this process's GPU, and checks that it can compute.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The kernel that makes numbers of pixels, compiled for the GPU at hand.
+//! The kernel that converts pixels to numbers, compiled for the GPU of this process.
 
 #![expect(unsafe_code, reason = "cudarc's safe form takes no machine code")]
 

@@ -1,4 +1,4 @@
-//! Memory that a GPU reads and writes by itself: its own, and page-locked memory of the host.
+//! Memory that a GPU reads and writes directly: its own, and page-locked memory of the host.
 
 #![expect(unsafe_code, reason = "cudarc has no safe form for memory that is not its own")]
 

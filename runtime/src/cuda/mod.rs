@@ -1,5 +1,5 @@
-//! A GPU: the driver, memory and streams through cudarc, which opens `libcuda` at run
-//! time; libtorch's CUDA half, opened here too.
+//! A GPU: the driver, memory and streams, through cudarc, which opens `libcuda` at run time.
+//! libtorch's CUDA half is opened here too.
 //!
 //! Nothing of it is linked, so one program runs with and without a GPU.
 

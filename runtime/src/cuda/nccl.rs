@@ -1,4 +1,4 @@
-//! NCCL, the collective operations between GPUs: the few functions that are needed.
+//! NCCL, the library for collective operations between GPUs: only the functions that are needed.
 //!
 //! cudarc's own binding looks for `libnccl.so`; PyTorch's packages bring `libnccl.so.2`,
 //! and two copies in one process are one too many. So the one that libtorch has opened is

@@ -1,4 +1,4 @@
-//! NVIDIA's run-time compiler, opened where libtorch has it.
+//! NVIDIA's run-time compiler, loaded from libtorch's folder.
 
 #![expect(unsafe_code, reason = "functions of a C library")]
 

@@ -1,4 +1,4 @@
-//! How fast bytes come to a GPU: the limit, and what the ring makes of it.
+//! Measures how fast bytes can be copied to a GPU: the limit, and the rate of the ring.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

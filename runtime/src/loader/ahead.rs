@@ -1,4 +1,4 @@
-//! Reading ahead along the known order, where reading has to wait.
+//! Reads ahead along the known order where reads have to wait.
 //!
 //! ```text
 //!  walk ─▶ next sample ─▶ room? ─▶ readers: each reads one, all at once

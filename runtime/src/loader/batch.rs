@@ -1,4 +1,4 @@
-//! A batch, lent from the ring.
+//! A batch, borrowed from the ring of slots.
 
 use std::fmt;
 use std::sync::Arc;

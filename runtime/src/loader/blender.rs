@@ -1,4 +1,4 @@
-//! Pairs of rows blended by the thread that brings the second of them.
+//! Blends pairs of rows: the thread that fills the second row of a pair does it.
 
 use super::LoaderOptions;
 use super::columns::Column;

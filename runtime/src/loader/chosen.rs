@@ -1,4 +1,4 @@
-//! Which samples of a split an epoch has.
+//! Which samples of a split an epoch contains.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The fields of a batch: how its slots hold them, and how they are lent.
+//! The fields of a batch: how its slots store them, and how they are borrowed.
 
 use gular_bundle::{Dtype, FieldIdx};
 use zerocopy::{FromBytes, Immutable, KnownLayout};

@@ -1,4 +1,4 @@
-//! How often each sample is drawn.
+//! How often each sample is drawn in an epoch.
 
 use super::chosen::Chosen;
 use crate::Error;

@@ -1,4 +1,4 @@
-//! An epoch under way: its order, and the steps that its positions are cut into.
+//! An epoch in progress: its order, and the steps into which its positions are divided.
 
 use std::ops::Range;
 use std::sync::Arc;

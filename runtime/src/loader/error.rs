@@ -1,4 +1,4 @@
-//! Why a batch could not be made.
+//! Errors that prevent a batch.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What becomes of each field of a bundle in a batch.
+//! How each field of a bundle appears in a batch.
 
 use gular_bundle::{Bundle, Dtype, Field, FieldIdx};
 

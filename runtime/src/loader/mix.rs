@@ -1,4 +1,4 @@
-//! Several bundles in one training, mixed by weights.
+//! Mixes several bundles in one training run, by weights.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The loader: a split's samples as batches, decoded by a fixed pool of threads.
+//! The loader: delivers a split's samples as batches, decoded by a fixed pool of threads.
 //!
 //! ```text
 //!   order ─▶ tickets, one a sample, in order

@@ -1,4 +1,4 @@
-//! From pixels to the numbers a network takes, in one pass.
+//! Converts pixels to the numbers that a network takes, in one pass.
 
 use gular_bundle::{Dtype, Manifest};
 use gular_codec::Sample;

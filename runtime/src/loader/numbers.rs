@@ -1,4 +1,4 @@
-//! What batches hold of a picture, and how it lies in memory.
+//! The type of a picture's numbers in a batch, and their layout in memory.
 
 use gular_bundle::Dtype;
 

@@ -1,4 +1,4 @@
-//! Pictures on their way to a row of a batch: cut, resized, and written as numbers.
+//! Writes a picture to a row of a batch: crops it, resizes it and converts it to numbers.
 //!
 //! ```text
 //! encoded ─ decode the part ─┐

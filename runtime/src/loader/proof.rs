@@ -1,5 +1,5 @@
-//! The proof that an epoch was delivered as its order says: what its tally must be, from the
-//! index and the order alone, and the first difference by name.
+//! Proves that an epoch was delivered as its order says: computes the expected tally from the index
+//! and the order alone, and names the first difference.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Where the bytes of shards come from: they are there, or they come from a federation.
+//! Where the bytes of shards come from: they are on this machine, or are fetched from a federation.
 //!
 //! ```text
 //!  walk ─▶ windows not made yet ─▶ as many shards as there is room for ─▶ held

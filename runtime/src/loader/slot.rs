@@ -1,4 +1,4 @@
-//! The memory of a batch: split into rows while it is filled, and joined again.
+//! The memory of a batch: divided into rows while it is filled, and put together afterwards.
 //!
 //! It is one allocation for the loader's life. Each row is *owned* by the thread that writes it,
 //! so no two threads ever see the same bytes.

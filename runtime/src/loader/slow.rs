@@ -1,4 +1,4 @@
-//! Whether reads wait for a disk or a network, or come from memory.
+//! Detects whether reads wait for a disk or a network, or come from memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;

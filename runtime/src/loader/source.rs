@@ -1,4 +1,4 @@
-//! One sample from the bundle into its row.
+//! Loads one sample from the bundle into its row.
 
 use std::hint::black_box;
 use std::ops::Range;

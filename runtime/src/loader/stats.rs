@@ -1,4 +1,4 @@
-//! What each phase did and waited, so that a user sees the bottleneck.
+//! How much each phase did and how long it waited, so that a user sees the bottleneck.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

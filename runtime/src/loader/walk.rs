@@ -1,4 +1,4 @@
-//! The walk along the known order: which sample is needed next, and which shard.
+//! Walks along the known order: which sample is needed next, and which shard.
 //!
 //! A disk and a federation are both read ahead by it. The one takes sample after sample; the
 //! other the shards of one window after the other, of windows that are not made yet.

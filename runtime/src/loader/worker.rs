@@ -1,4 +1,4 @@
-//! The threads.
+//! The threads that fill batches.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A file that only grows, by whole pieces.
+//! A file that only grows, by whole lines or records.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: `{"step":…,"epoch":…,"wall":…,"loss":…}`, one object a line.
+//! `metrics.jsonl`: `{"step":…,"epoch":…,"wall":…,"loss":…}`, one object per line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Event files as TensorBoard reads them.
+//! Event files in TensorBoard's format.
 //!
 //! ```text
 //! file    record*

@@ -1,4 +1,4 @@
-//! Orders that draw: by weights, or each class as often as any other.
+//! Orders that draw samples: by weights, or with all classes equally often.
 //!
 //! Pure functions of (seed, epoch, position) as the others are, so that no state of a generator
 //! has to be kept; a sample may come several times in an epoch, or never. Normative: `FORMAT.md`,

@@ -1,5 +1,5 @@
-//! Keyed permutations and keyed random numbers: pure functions of
-//! (seed, epoch, stream), so that no state is kept and none is lost.
+//! Keyed permutations and keyed random numbers: pure functions of (seed, epoch, stream), so that
+//! there is no state to save or lose.
 //!
 //! Normative: `FORMAT.md`, "Orders". The Python reader computes the same.
 

@@ -1,4 +1,4 @@
-//! Arithmetic modulo the prime 2⁶¹ − 1, and how to find which few terms of a sum are wrong.
+//! Arithmetic modulo the prime 2⁶¹ − 1, and a way to find the few terms of a sum that are wrong.
 //!
 //! With S(k) = Σ eᵢ·xᵢᵏ known for as many k as there are twice unknown pairs (xᵢ, eᵢ), the pairs
 //! follow: the decoding of Reed and Solomon's codes, by Berlekamp and Massey's algorithm.

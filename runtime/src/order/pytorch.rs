@@ -1,4 +1,4 @@
-//! PyTorch's samplers, to the bit.
+//! PyTorch's samplers, reproduced bit for bit.
 //!
 //! Every function gives the indices that the class of the same name in
 //! `torch.utils.data` gives. The vectors in `tests/sampler` were made with PyTorch

@@ -1,5 +1,5 @@
-//! Which samples were delivered at which positions, in a few numbers that no rank, thread or
-//! restart changes. Normative: `FORMAT.md`, "The tally of an epoch".
+//! Summarises which samples were delivered at which positions, in a few numbers that do not depend
+//! on ranks, threads or restarts. Normative: `FORMAT.md`, "The tally of an epoch".
 //!
 //! ```text
 //!   t = hash(epoch, position, sample, digest of its bytes)      one term per delivered sample

@@ -1,4 +1,5 @@
-//! A loader's state as checkpoints hold it: the members of its order between its own.
+//! A loader's state as checkpoints store it: one flat object with the members of its order among
+//! its own.
 
 use gular_bundle::{Digest, Split};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! Variables side by side in few large tensors, with what an optimiser keeps beside them.
+//! Variables next to each other in a few large tensors, together with what an optimiser stores for
+//! them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Where a training computes.
+//! Where a training run computes: on the CPU or a GPU.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! Batches on their way to a GPU.
+//! Copies batches to a GPU.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A number of the device, read when it is needed and not when it is computed.
+//! A number on the device. It is read when it is needed, which may be later than it is computed.
 
 #[cfg(feature = "cuda")]
 use cudarc::driver::CudaEvent;

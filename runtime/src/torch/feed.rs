@@ -1,4 +1,4 @@
-//! Batches as tensors on a device, made ahead of the training.
+//! Batches as tensors on a device, prepared while the training run computes.
 
 use std::collections::BTreeMap;
 use std::fmt;

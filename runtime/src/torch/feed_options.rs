@@ -1,4 +1,4 @@
-//! How batches become tensors.
+//! Options for turning batches into tensors.
 
 use std::str::FromStr;
 

@@ -1,4 +1,5 @@
-//! What tch does not offer of libtorch: four functions of C++ of our own, and a tensor's memory.
+//! What tch does not offer of libtorch: four C++ functions of our own, and access to a tensor's
+//! memory.
 //!
 //! All unsafe code that has to do with tensors is here, behind functions that check what they
 //! are given, so that no caller can break a promise.

@@ -1,4 +1,5 @@
-//! The numbers of a batch as tensors: its own memory, lent until the last tensor is gone.
+//! Lends the numbers of a batch as tensors: they use the batch's memory, which is returned when the
+//! last tensor is dropped.
 
 use std::sync::Arc;
 

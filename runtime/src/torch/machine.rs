@@ -1,4 +1,4 @@
-//! The machine and libraries on which the exact bits of a training depend.
+//! The machine and libraries on which the exact bits of a training run depend.
 
 use std::fs;
 

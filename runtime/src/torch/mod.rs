@@ -1,4 +1,4 @@
-//! What needs libtorch: tensors, optimisers whose state saves, whole training runs.
+//! The parts that need libtorch: tensors, optimisers whose state can be saved, whole training runs.
 //!
 //! All that is specific to a release of `tch` is here; it compiles with tch 0.20
 //! (libtorch 2.7.0) and 0.24 (libtorch 2.11.0).

@@ -1,4 +1,4 @@
-//! On a GPU: from the bytes of a batch to the numbers a network takes.
+//! Converts, on a GPU, the bytes of a batch to the numbers that a network takes.
 
 use gular_bundle::Dtype;
 use tch::{Device, Kind, Tensor};

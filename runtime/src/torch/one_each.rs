@@ -1,4 +1,4 @@
-//! That no two ranks compute on the same GPU.
+//! Checks that no two ranks compute on the same GPU.
 
 use gular_bundle::Digest;
 

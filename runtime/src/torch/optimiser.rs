@@ -1,4 +1,4 @@
-//! Optimisers whose state saves; tch keeps that of its own in C++.
+//! Optimisers whose state can be saved; tch keeps the state of its own optimisers in C++.
 //!
 //! They compute what libtorch's of the same names compute; tests compare them. Variables lie side
 //! by side in a few [`Buckets`], so that a step is a dozen operations per bucket and not per

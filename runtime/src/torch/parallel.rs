@@ -1,5 +1,5 @@
-//! One training on several processes: each computes on its part of a batch, and all take
-//! the step that one process would take on the whole of it.
+//! One training run in several processes: each computes on its part of a batch, and all take the
+//! step that one process would take on the whole batch.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

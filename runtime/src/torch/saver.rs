@@ -1,4 +1,4 @@
-//! Checkpoints written beside the training.
+//! Writes checkpoints while training continues.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

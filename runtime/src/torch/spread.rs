@@ -1,4 +1,4 @@
-//! Tensors of rank 0 on all ranks.
+//! Broadcasts tensors from rank 0 to all ranks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! A whole training in a checkpoint: model, optimiser, loader, random numbers.
+//! The whole state of a training run in a checkpoint: model, optimiser, loader, random numbers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Named tensors as safetensors bytes: the same tensors, the same bytes.
+//! Named tensors as safetensors bytes: equal tensors give equal bytes.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

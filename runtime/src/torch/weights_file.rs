@@ -1,5 +1,5 @@
-//! A file of weights, whoever wrote it: what is in it, what it says of itself, and a network that
-//! takes its values.
+//! A file of weights, whichever program wrote it: its tensors, its metadata, and a network that
+//! loads its values.
 
 use std::collections::BTreeMap;
 

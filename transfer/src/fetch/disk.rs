@@ -1,4 +1,4 @@
-//! One file on the disk, grown by checked blocks.
+//! One file on the disk, to which checked blocks are appended.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,4 +1,4 @@
-//! What is in the folder that a bundle is to be fetched into.
+//! Examines the folder into which a bundle is to be fetched.
 
 use std::collections::HashSet;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Bringing a published bundle to this machine, every byte checked as it lands.
+//! Fetches a published bundle to this machine, and checks every byte as it arrives.
 //!
 //! ```text
 //! URL#blake3=… ─▶ manifest.json (digest) ─▶ index of a shard (digest) ─▶ its blocks,

@@ -1,4 +1,4 @@
-//! Fetches chosen samples of a published bundle, as a bundle of their own.
+//! Fetches chosen samples of a published bundle, as a separate bundle.
 //!
 //! ```text
 //! keys, condition ─▶ indexes (digest): where, how much ─▶ values (digest of each) ─▶ shards, then

@@ -1,5 +1,5 @@
-//! Fetches shards when they are needed, and removes them from the node's cache when others need
-//! the room.
+//! Fetches shards when they are needed, and removes them from the node's cache when others need the
+//! space.
 //!
 //! ```text
 //! DIR/data/NAME                     a shard, as fetch writes it

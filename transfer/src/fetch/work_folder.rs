@@ -1,4 +1,4 @@
-//! Where a bundle of chosen samples is made: in the folder that becomes it.
+//! The working folder of a bundle of chosen samples, inside the folder that becomes the bundle.
 //!
 //! ```text
 //! DIR/data/.gular-tmp-keys/   shards and indexes, then manifest.json: the bundle is whole

@@ -1,4 +1,4 @@
-//! One object after another, several at a time, of which some may fail.
+//! Transfers several objects at a time; some of them may fail.
 
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Each object below a URL as a file of a folder.
+//! Fetches each object below a URL as a file in a folder.
 
 use std::cmp::Reverse;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What there is below a collection, by listing it and those in it.
+//! Finds all objects below a collection, by listing it and the collections in it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The files of a folder here.
+//! The files of a local folder.
 
 use std::ffi::OsString;
 use std::fs;

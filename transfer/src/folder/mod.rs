@@ -1,4 +1,4 @@
-//! A folder of any files, published or fetched as it is: one object per file.
+//! Publishes or fetches a folder of any files as it is: one object per file.
 //!
 //! ```text
 //! DIR ── local ──▶ names and lengths ── publish ──▶ compare, PUT, compare ──▶ URL/name

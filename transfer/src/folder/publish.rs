@@ -1,4 +1,4 @@
-//! Each file of a folder as an object below a URL.
+//! Publishes each file of a folder as an object below a URL.
 
 use std::cmp::Reverse;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a collection holds, so that each object need not be asked for.
+//! Lists a collection, so that the server need not be asked about each object.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! Publishing: files of a sound bundle under names that are written once.
+//! Publishes the files of a checked bundle, under names that are written only once.
 //!
 //! ```text
 //! SoundBundle (checked by the caller) ─▶ is the version free? ─▶ shards and indexes ─▶ manifest

@@ -1,5 +1,5 @@
-//! Land cover from satellite scenes: a U-Net learns tiles and their masks, and draws the map of a
-//! scene. README.md says more.
+//! Land cover from satellite scenes: a U-Net learns from tiles and their masks, and draws the map
+//! of a scene. See README.md.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program; it says how far it is")]

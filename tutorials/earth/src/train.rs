@@ -1,4 +1,4 @@
-//! Learns tiles and their masks.
+//! Trains on tiles and their masks.
 
 use std::path::Path;
 use std::sync::Arc;

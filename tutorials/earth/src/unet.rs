@@ -1,4 +1,4 @@
-//! The network: pixels as they are stored in, a score for each class and pixel out.
+//! The network: it takes pixels as they are stored, and gives a score per class and pixel.
 //!
 //! ```text
 //! 8 ────────────────────▶ cat ─▶ 8 ─▶ classes

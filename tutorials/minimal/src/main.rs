@@ -1,4 +1,4 @@
-//! A training on a bundle: stopped at any time, it goes on where it was. README.md says more.
+//! Trains on a bundle. It can be stopped at any time, and resumes where it stopped. See README.md.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program; it says how far it is")]

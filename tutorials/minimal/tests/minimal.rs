@@ -1,4 +1,4 @@
-//! The program trains, is stopped, goes on, and stays as short as it says.
+//! The program trains, is stopped, resumes, and stays as short as it says.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

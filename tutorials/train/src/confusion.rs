@@ -1,4 +1,4 @@
-//! Which class was taken for which.
+//! The confusion matrix: how often each class was predicted as each other one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

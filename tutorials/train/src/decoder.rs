@@ -1,5 +1,5 @@
-//! What decides which pixels a training sees, as its checkpoints say it: the JPEG decoder, and how
-//! it is used where that is not the default.
+//! What decides which pixels a training run sees, as its checkpoints record it: the JPEG decoder,
+//! and its settings if they are not the default.
 
 use anyhow::{Result, ensure};
 use gular_runtime::jpeg_backend;

@@ -1,4 +1,4 @@
-//! `eval`: how good weights are on a split.
+//! `eval`: measures how good weights are on a split.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

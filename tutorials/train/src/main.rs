@@ -1,4 +1,4 @@
-//! A trainer for images: trains a network on a bundle, evaluates it, and predicts with it.
+//! A trainer for images: it trains a network on a bundle, evaluates it, and predicts with it.
 //!
 //! To be read and copied: [`train`] is a whole training, [`eval`] and [`predict`] are what one
 //! does with its weights. README.md beside it says what to look at.

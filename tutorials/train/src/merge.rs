@@ -1,4 +1,4 @@
-//! `merge`: one table of predictions from those of the parts of a bundle.
+//! `merge`: joins the predictions for the parts of a bundle into one table.
 //!
 //! Every part is sorted by key, so the next row of the whole is the smallest of the next rows of
 //! the parts: one row of each is in memory.

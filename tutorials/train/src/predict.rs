@@ -1,4 +1,4 @@
-//! `predict`: what a network takes each sample for, in the order of keys.
+//! `predict`: writes which class a network predicts for each sample, in the order of keys.
 
 use std::io::{BufWriter, Write as _};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Predictions of a bundle, or of a part of it.
+//! Predictions for a bundle, or for a part of it.
 //!
 //! A rank keeps a row of numbers for each sample of a split, and fills those of its own; the rows
 //! of all ranks add up. So no rank needs another's files, and a row that came twice, or from two

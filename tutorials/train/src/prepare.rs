@@ -1,4 +1,4 @@
-//! Before the first step: the bundle, and the other processes.
+//! Preparations before the first step: opens the bundle, and meets the other processes.
 
 use std::collections::HashSet;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What a training says of itself.
+//! Prints the progress of a training run.
 
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};

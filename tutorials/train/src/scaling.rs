@@ -1,4 +1,5 @@
-//! `scaling`: the same training by 1, 2, 4 … processes of this machine, and what each adds.
+//! `scaling`: runs the same training with 1, 2, 4 … processes on this machine, and shows what each
+//! adds.
 //!
 //! Each process is this program's `train`, told who it is as torchrun tells it. How long a step
 //! took is read from the `metrics.jsonl` that rank 0 writes.

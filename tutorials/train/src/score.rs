@@ -1,4 +1,4 @@
-//! What `eval` and `predict` share: weights, a bundle and a place become scores.
+//! What `eval` and `predict` share: they load weights and a bundle, and compute scores on a device.
 
 use std::cmp::Ordering;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Tables of predictions: texts, then numbers, as CSV or Parquet.
+//! Tables of predictions: text columns, then numbers, as CSV or Parquet.
 
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};

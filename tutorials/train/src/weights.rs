@@ -1,4 +1,4 @@
-//! Weights to evaluate or predict with: where they are, and what they say of themselves.
+//! Weights for evaluating or predicting: where they are stored, and what their metadata says.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Several processes as one training.
+//! Several processes as one training run.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! The trainer as a job sees it: stopped at any step and resumed, it ends with
-//! the same weights, bit for bit.
+//! The trainer as a job runs it: stopped at any step and resumed, it ends with the same weights,
+//! bit for bit.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

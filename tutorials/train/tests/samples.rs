@@ -1,4 +1,4 @@
-//! Samples that cannot be trained on as they are: pixels of 16 bits, unknown classes.
+//! Samples that need special treatment: pixels of 16 bits, unknown classes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

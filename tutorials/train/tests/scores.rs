@@ -1,4 +1,4 @@
-//! Weights that are evaluated and predicted with.
+//! Evaluates and predicts with weights.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

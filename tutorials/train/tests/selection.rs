@@ -1,4 +1,4 @@
-//! Trainings on a part of the samples, or on some more often.
+//! Training runs on a part of the samples, or with some of them more often.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What stops a training besides SIGTERM, and checkpoints by the clock.
+//! What stops a training run besides SIGTERM, and checkpoints at fixed intervals of time.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

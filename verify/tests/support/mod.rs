@@ -1,4 +1,4 @@
-//! Small bundles, and ways to harm them.
+//! Makes small bundles, and damages them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test file uses a part")]

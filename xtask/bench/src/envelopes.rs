@@ -1,5 +1,5 @@
-//! One reader for every envelope: the same rate in each, and that of a loop written by
-//! hand over the same stored bytes.
+//! Compares the reading rates of all envelopes with each other, and with a hand-written loop over
+//! the same stored bytes.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Fetching: one large bundle as fast as the server gives it, and many small images.
+//! Measures fetching: one large bundle as fast as the server sends it, and many small images.
 //!
 //! ```text
 //! XRootD, throttled to 500 MB/s ─┬─ gular fetch             checked, fsynced

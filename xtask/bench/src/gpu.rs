@@ -1,4 +1,5 @@
-//! What only a GPU can show, as a folder that runs where there is one and no Rust.
+//! Makes a folder with the measurements that need a GPU, which runs on a machine with a GPU and
+//! without Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};

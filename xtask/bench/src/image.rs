@@ -1,5 +1,5 @@
-//! Container images of one tree: ours, ours again when only the program changed, and
-//! `mksquashfs`, which Apptainer calls.
+//! Measures writing container images of one tree: ours, ours again after only the program changed,
+//! and `mksquashfs`, which Apptainer calls.
 //!
 //! All read warm files. Ours also hashes what it writes, and waits until it is on
 //! the disk; `mksquashfs` does neither.

@@ -1,5 +1,6 @@
-//! Benchmarks, `cargo xtask bench VERB`: each compares with the peer in the same run and prints a
-//! dated record. A package of its own, so that no other task waits until it is compiled.
+//! Benchmarks, `cargo xtask bench VERB`: each compares Gular with another tool in the same run, and
+//! prints a dated record. They are a separate package, so that no other task waits until it is
+//! compiled.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]

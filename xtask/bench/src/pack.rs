@@ -1,5 +1,5 @@
-//! `gular pack` against `tar` of the same files followed by `sync` of the result, and its parts
-//! against what bounds them (`bench/examples/pack_rates.rs`).
+//! Compares `gular pack` with `tar` of the same files followed by `sync` of the result, and its
+//! parts with what limits them (`bench/examples/pack_rates.rs`).
 //!
 //! Both read warm files and write to the same disk; a round runs one after the
 //! other, so that a noisy minute hits both.

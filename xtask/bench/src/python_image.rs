@@ -1,5 +1,5 @@
-//! An image for a Python program: rebuilds after a change of the program, and an import from the
-//! SIF beside the same packages in a virtual environment.
+//! Measures an image for a Python program: rebuilds after the program changed, and an import from
+//! the SIF compared with the same packages in a virtual environment.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! How well orders mix samples that are stored class by class, the worst case there is.
+//! Measures how well orders mix samples that are stored class by class, which is the worst case.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Our SquashFS writer against `mksquashfs`, with the same settings, threads and warm files.
+//! Compares our SquashFS writer with `mksquashfs`, with the same settings, threads and warm files.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is around the text of every page.
+//! The HTML around the text of every page.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

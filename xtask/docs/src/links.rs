@@ -1,4 +1,4 @@
-//! Links that lead nowhere.
+//! Finds links that lead nowhere.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The pages of the project as one folder of HTML: `cargo xtask docs` builds and runs this.
+//! Writes the pages of the project as one folder of HTML; `cargo xtask docs` builds and runs this.
 //!
 //! ```text
 //! OUT/index.html               README.md; a folder's README.md is its index.html

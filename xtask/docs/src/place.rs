@@ -1,4 +1,4 @@
-//! Where each file of the project is in the folder of HTML, and how one place names another.
+//! Where each file of the project is in the folder of HTML, and how one file links to another.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the search box looks through.
+//! The index of the search box.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What packages that are built apart ask of crates that they share.
+//! Which features separately built packages need from crates that they share.
 //!
 //! Cargo compiles a crate again for every other set of features, and with it all that depends
 //! on it. This package is built together with each set of packages (`Set` in

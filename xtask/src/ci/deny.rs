@@ -1,4 +1,4 @@
-//! Licences, bans and sources of all crates, as `deny.toml` allows them.
+//! Checks the licences, bans and sources of all crates against `deny.toml`.
 
 use anyhow::Result;
 

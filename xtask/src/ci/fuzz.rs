@@ -1,4 +1,4 @@
-//! The fuzz targets, with the stable compiler.
+//! Builds and runs the fuzz targets with the stable compiler.
 //!
 //! ```text
 //! target/fuzz/seeds/TARGET/    what `fuzz-seeds` writes, made again each time

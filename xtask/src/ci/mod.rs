@@ -1,4 +1,4 @@
-//! All that CI runs, one stage after another.
+//! Runs everything that CI runs, one stage after another.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The older libtorch from the same sources, in a copy with a lock file of its own.
+//! Builds the same sources with the older libtorch, in a copy with a separate lock file.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What people outside this workspace get of the libraries: their packages and their documentation.
+//! Checks what people outside this workspace get of the libraries: packages and documentation.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! The federation of the demo: `gular federation serve` as a process of its own.
+//! The federation of the demo: `gular federation serve` in a separate process.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -1,5 +1,5 @@
-//! The main job on one machine: pack, publish, fetch, verify, train, stopped and
-//! resumed on the way.
+//! The main job on one machine: packs, publishes, fetches, verifies, and trains, with a stop and a
+//! resume in between.
 //!
 //! ```text
 //! images ─ gular pack ─▶ bundle ─ gular publish ─▶ federation (gular federation serve)

@@ -1,4 +1,5 @@
-//! What is beside the program and the wheel: changelog, licences, and the sums of all files.
+//! The files next to the program and the wheel: changelog, licences, and the checksums of all
+//! files.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what people download, and nothing else, in a folder that can be put online.
+//! `cargo xtask dist`: makes a folder with exactly what people download, ready to be put online.
 //!
 //! ```text
 //!   target/dist/gular                                     the program

@@ -1,4 +1,5 @@
-//! The licences of what is compiled into a program: every crate's own files.
+//! Collects the licences of everything that is compiled into a program, from every crate's own
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Peers that no package archive has: where one is missing, its checks are skipped and named.
+//! Peers that are in no package archive: if one is missing, its checks are skipped and named.
 
 /// A tool that cannot be installed like the others.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What peer tests found out, from the lines they print.
+//! Counts the results of peer tests, from the lines they print.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, ExitStatus, Stdio};

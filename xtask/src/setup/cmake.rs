@@ -1,4 +1,4 @@
-//! cmake from the package index, for libjpeg-turbo where the system has none.
+//! Installs cmake from the package index if the system has none; libjpeg-turbo needs it.
 
 use std::env;
 use std::fs;

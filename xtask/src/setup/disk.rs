@@ -1,4 +1,4 @@
-//! Free disk space, asked before something large is written.
+//! Checks the free disk space before something large is written.
 
 use std::path::Path;
 

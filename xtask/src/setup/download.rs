@@ -1,4 +1,4 @@
-//! Fetching wheels with pip, by digest, with a progress bar.
+//! Fetches wheels with pip, by digest, with a progress bar.
 //!
 //! pip knows the user's index, proxy and certificates; we only watch the
 //! folder it writes to. The wheels are named for one platform and one Python,

@@ -1,5 +1,5 @@
-//! libtorch out of three wheels: the CPU part of the PyTorch wheel, with the
-//! two small NVIDIA libraries it is linked against.
+//! Assembles libtorch from three wheels: the CPU part of the PyTorch wheel, and the two small
+//! NVIDIA libraries that it is linked against.
 //!
 //! The wheel's `libtorch.so` is an empty shell that needs the CUDA libraries as
 //! well; a linker script of that name stands for it, so programs link against

@@ -1,4 +1,4 @@
-//! Gets the machine ready to build: tools looked for, libtorch put in place.
+//! Prepares the machine for building: looks for tools, and installs libtorch.
 //!
 //! ```text
 //! target/libtorch/         include/ lib/ build-version      (2.11.0)

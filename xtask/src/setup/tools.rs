@@ -1,4 +1,4 @@
-//! The build tools: which are here, and how to install the others.
+//! The build tools: which ones are installed, and how to install the others.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -1,4 +1,4 @@
-//! What is done to the pictures that are trained on.
+//! Options for augmenting the training images.
 
 use clap::Args;
 use gular_runtime::Transform;

@@ -1,4 +1,4 @@
-//! What `scaling` is told.
+//! Options of `scaling`.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What `eval` and `predict` are told.
+//! Options of `eval` and `predict`.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What `train` is told.
+//! Options of `train`.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! The networks that can be trained, evaluated and predicted with.
+//! The networks that can be trained, evaluated and used to predict.
 
 mod resnet;
 mod small;

@@ -1,4 +1,5 @@
-//! torchvision's ResNets, under its names: weights that PyTorch saved fit as they are.
+//! torchvision's ResNets, with the same names of weights, so that weights saved by PyTorch can be
+//! loaded.
 //!
 //! `conv1`, `bn1`, then `layer1` to `layer4` of blocks numbered from 0, then `fc`. As in
 //! torchvision a block halves the picture in its convolution of 3 x 3.

@@ -1,4 +1,4 @@
-//! Small enough for a laptop, big enough to learn shapes.
+//! A network small enough for a laptop and big enough to learn shapes.
 
 use tch::nn::{self, ModuleT as _, Path};
 use tch::{Kind, Tensor};

@@ -1,4 +1,4 @@
-//! What is saved, and when it is the last.
+//! What a checkpoint saves, and when the last one is written.
 
 use std::io::Write as _;
 use std::time::Instant;

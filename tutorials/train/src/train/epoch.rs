@@ -1,4 +1,4 @@
-//! The loop.
+//! The training loop of one epoch.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! Where batches come from.
+//! Makes the feeds that deliver batches.
 
 use std::collections::HashSet;
 use std::sync::Arc;

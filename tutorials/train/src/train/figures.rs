@@ -1,4 +1,4 @@
-//! Losses and rates, as they are kept and logged.
+//! Losses and rates, as they are stored and logged.
 
 use std::io::Write as _;
 

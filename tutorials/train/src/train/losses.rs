@@ -1,5 +1,5 @@
-//! The loss of a step is read some steps later, when a GPU has computed it: to wait for it would
-//! leave the GPU without work until the next step is given to it.
+//! Reads the loss of a step some steps later, when a GPU has computed it. Waiting for it at once
+//! would leave the GPU without work until the next step is submitted.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! `train`: a whole training, to be stopped and resumed at any time.
+//! `train`: a whole training run, which can be stopped and resumed at any time.
 //!
 //! To be read in this order: [`run`] sets up, `training.rs` is what it is from beginning to end,
 //! `epoch.rs` the loop.

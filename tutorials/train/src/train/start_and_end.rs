@@ -1,4 +1,4 @@
-//! Before the first step, and after the last.
+//! What is done before the first step, and after the last.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! A training from its beginning, or where it was stopped, to its end.
+//! A training run from its beginning, or from where it was stopped, to its end.
 
 use std::io::Write as _;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! How good the network is on samples that it was not trained on.
+//! Measures how good the network is on samples that it was not trained on.
 
 use std::io::Write as _;
 

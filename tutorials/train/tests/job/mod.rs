@@ -1,4 +1,4 @@
-//! Bundles to train on, and the trainer as a job.
+//! Makes bundles to train on, and runs the trainer as a job.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 

@@ -1,4 +1,4 @@
-//! The images of a run, and the bundles made of them; kept for the next run on the same images.
+//! The images of a run and the bundles made of them, kept for the next run on the same images.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Large photographs: a program of the codecs' own, which interleaves its rounds itself.
+//! Measures large photographs with an example of the codec crate, which interleaves its rounds
+//! itself.
 
 use std::path::Path;
 

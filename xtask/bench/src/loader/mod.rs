@@ -1,5 +1,5 @@
-//! What a training step sees of our loader, beside bounds and beside the loaders that people use
-//! instead, on the same bytes.
+//! Measures what a training step receives from our loader, compared with bounds and with the
+//! loaders that people use instead, on the same bytes.
 //!
 //! ```text
 //! JPEGs, class/file ─┬─ gular pack ─▶ bundles ─▶ loader_rates: a process per row

@@ -1,4 +1,4 @@
-//! A process that takes turns, stopped between them.
+//! A process that takes turns with others, and is paused between its turns.
 //!
 //! Contestants get ready once and stay, so that rounds can be interleaved in seconds; stopped, so
 //! that no thread of theirs works ahead in another's turn. When this program ends early, the

@@ -1,4 +1,4 @@
-//! The record of a day: a JSON file and its plot, written again after each row.
+//! The record of a day: a JSON file and its plot, both rewritten after each row.
 
 use std::fs;
 use std::path::{Path, PathBuf};

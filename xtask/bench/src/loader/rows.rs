@@ -1,4 +1,4 @@
-//! The rows: who takes part, what counts, and what is to be reached.
+//! The rows: which loaders are compared, what is measured, and which targets must be reached.
 
 /// One comparison.
 pub(crate) struct Row {

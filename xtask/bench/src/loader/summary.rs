@@ -1,4 +1,4 @@
-//! Turns become medians, spreads and ratios.
+//! Computes medians, spreads and ratios from turns.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The record as a table that people read.
+//! Prints the record as a table for people.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Discovery and director in front of servers that have none.
+//! Runs discovery and director in front of servers that have none.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The suite of federations against real servers.
+//! Runs the suite of federation tests against real servers.
 //!
 //! ```text
 //! gular ──▶ director (ours) ──▶ XRootD: open origin | token origin, TLS | open origin and cache

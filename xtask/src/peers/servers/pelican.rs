@@ -1,4 +1,4 @@
-//! The real Pelican, by `tests/peers/pelican/federation.py`.
+//! Starts the real Pelican, with `tests/peers/pelican/federation.py`.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};

@@ -1,4 +1,4 @@
-//! Checks that are made several times, since the server they are made on is not steady.
+//! Repeats checks whose server does not behave the same way each time.
 //!
 //! A check that fails each time is our fault. One that fails and passes is reported with
 //! its count, and is our fault too unless a server's log says what happened to it.

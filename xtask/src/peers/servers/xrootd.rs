@@ -1,4 +1,4 @@
-//! XRootD's servers, by `tests/peers/xrootd/start.sh`.
+//! Starts XRootD's servers, with `tests/peers/xrootd/start.sh`.
 
 use std::env;
 use std::fs;
