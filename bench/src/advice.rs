@@ -125,7 +125,7 @@ impl Words<'_> {
         let rate = |payload| self.best(at(payload)).unwrap_or(0.0);
         let best = payloads.iter().copied().max_by(|a, b| rate(*a).total_cmp(&rate(*b)))?;
         if payloads.len() < 2 || kind == RowKind::Read {
-            // Bytes of other sizes: their rates do not say what a training sees.
+            // Bytes of other sizes: their rates do not say what a training run sees.
             return Some((first, None));
         }
         let gain = rate(best) / rate(first).max(1e-9);

@@ -58,7 +58,7 @@ pub struct SourceBundle {
 /// Where it was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
-    /// The processor's name.
+    /// The CPU's name.
     pub cpu: String,
     /// Cores this process may use.
     pub cores: usize,

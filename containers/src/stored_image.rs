@@ -174,7 +174,7 @@ fn layer(path: &RootPath) -> Layer {
 
 fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
     let layout = Layout::open(path)?;
-    // Whichever of the processors known it is for.
+    // The image may be for any of the known architectures.
     let image = [Arch::Amd64, Arch::Arm64].map(|arch| layout.image(None, arch));
     let image = match image {
         [Ok(image), _] | [Err(_), Ok(image)] => image,

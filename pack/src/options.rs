@@ -205,7 +205,7 @@ pub enum CheckImages {
 /// What happens to inputs that cannot be packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBadInput {
-    /// They end the run; a later one with [`OnBadInput::Skip`] goes on from its shards.
+    /// A bad input ends the run; a later run with [`OnBadInput::Skip`] resumes from its shards.
     Fail,
     /// They are left out and listed in `skipped.jsonl`.
     Skip,

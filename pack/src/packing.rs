@@ -55,7 +55,7 @@ pub enum Progress {
 /// machine, and how often the run was interrupted.
 ///
 /// # Errors
-/// See [`Error`]; finished shards stay, and the same call goes on from them.
+/// See [`Error`]; finished shards stay, and the same call resumes from them.
 pub fn pack(
     source: &Path,
     out: &Path,

@@ -423,7 +423,7 @@ impl Walk<'_> {
         (self.found)(&key, size)
     }
 
-    /// Notes a file that cannot be packed; the walk goes on and finds the others.
+    /// Notes a file that cannot be packed; the walk continues and finds the others.
     fn bad(&mut self, path: &Path, reason: String, hint: Option<&'static str>) {
         let relative = path.strip_prefix(self.source).unwrap_or(path);
         let path = relative.to_string_lossy().into_owned();

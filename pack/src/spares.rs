@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// The most that lies ready: values are handed on within a few of their kind, whose memory is
-/// then still in the processor's caches.
+/// The most memory that is kept: values are reused after a few others of their kind, when
+/// their memory is still in the CPU's caches.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Buffers of one length. New memory would be mapped and cleared by the system for each value.

@@ -255,7 +255,7 @@ fn tiles_have_the_label_of_their_scene() {
     put(dir.path(), "s/1_wood.tif", &scene((40, 20), 40, geo(0.0)));
     put(dir.path(), "s/2_lake.tif", &scene((20, 40), 40, geo(0.0)));
     let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0 };
-    // The end of a scene's path, which a tile's key goes on behind.
+    // The end of a scene's path; a tile's key has more text after it.
     let pattern = NamePattern::parse(r"_([a-z]+)\.tif$").unwrap();
     let plan = PlanOptions { tile: Some(tile), labels: Labels::Name(pattern), ..arrays() };
     let out = dir.path().join("out");

@@ -8,7 +8,7 @@ use crate::EndTime;
 /// what a batch system ends early.
 const SPARE: Duration = Duration::from_secs(30);
 
-/// The time at which a training stops by itself.
+/// The time at which a training run stops by itself.
 #[derive(Debug, Clone)]
 pub struct Deadline {
     /// As the user says.

@@ -81,7 +81,7 @@ fn the_best_stays_until_another_is_better() {
     save(&checkpoints, 4);
     checkpoints.keep_best(4).unwrap();
     assert_eq!(names(dir.path()), ["best", "latest", "step-0000000004"]);
-    // A training that goes on from before the best leaves it behind.
+    // A training run that resumes from before the best drops it.
     save(&checkpoints, 2);
     assert_eq!(names(dir.path()), ["best", "latest", "step-0000000002"]);
     save(&checkpoints, 3);

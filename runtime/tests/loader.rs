@@ -793,7 +793,7 @@ fn an_image_that_cannot_be_decoded_is_named_or_left_out() {
     assert!(batches.next().is_none());
     assert_eq!(batches.state().consumed, 8);
     drop(batches);
-    // The loader itself goes on.
+    // The loader itself can still be used.
     assert!(loader.epoch(0).next().unwrap().is_ok());
 
     let options = LoaderOptions { on_error: OnBadSample::Skip, ..options(kind) };

@@ -325,7 +325,7 @@ fn a_checkpoint_beside_the_training_is_of_the_moment_it_was_begun() {
     let (model, moments) = (weights(&store).unwrap(), adamw.state().unwrap());
     let mut saver = Saver::new(open());
     assert_eq!(saver.begin(&state, &store, &adamw).unwrap(), None);
-    // The training goes on at once.
+    // Training continues at once.
     adamw.step(0.1).unwrap();
     let saved = saver.finish().unwrap().unwrap();
     assert_eq!((saved.step, saver.is_busy(), saver.poll().unwrap()), (3, false, None));

@@ -300,7 +300,7 @@ fn processes_share_one_copy_and_the_last_removes_it() {
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
     assert!(case.is_clean());
-    // And anew.
+    // And once more.
     let mut child = start();
     assert!(path.is_dir());
     signal(&child, "TERM");

@@ -10,8 +10,8 @@
 //! A folder appears by a rename, whole, and is removed by one; several processes
 //! may do either. The link takes no space while the image is where it was made.
 //! Whoever changes that file, or damages this folder, changes no later image:
-//! blocks go into one only when their digest is right, else they are compressed
-//! anew.
+//! blocks go into one only if their digest is right; otherwise they are compressed
+//! again.
 
 mod cache;
 mod earlier_blocks;

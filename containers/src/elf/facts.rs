@@ -18,7 +18,7 @@ const MAX_ENTRIES: usize = 16 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Facts {
-    /// ELF's number of the processor: 62 for x86-64, 183 for 64-bit ARM.
+    /// ELF's number of the architecture: 62 for x86-64, 183 for 64-bit ARM.
     pub machine: u16,
     /// Path of `ld.so`; `None` for libraries and static programs.
     pub interpreter: Option<String>,

@@ -12,7 +12,7 @@ use super::{Fault, Stream};
 use crate::digest::feed;
 use crate::{Error, Package, Result, Sha256};
 
-/// A transfer goes on at a multiple of this: streams begin at no finer place.
+/// A transfer resumes at a multiple of this: streams can begin only at such offsets.
 const BLOCK: u64 = 1 << 20;
 
 /// The folders where fetched archives are kept and looked for.

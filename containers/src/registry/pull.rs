@@ -53,7 +53,7 @@ pub struct Pulled {
 pub struct Pulling<'a> {
     /// The image's registry.
     pub registry: &'a Registry<'a>,
-    /// What keeps blobs; a stopped pull goes on there.
+    /// The store of blobs; a stopped pull resumes from it.
     pub archives: &'a Archives,
     /// Ranges of a blob that are fetched at a time.
     pub threads: NonZeroUsize,

@@ -242,7 +242,7 @@ impl Uploads<'_> {
             _ => return Err(Cut::Fatal(self.registry.refused(&upload.location, &answer))),
         }
         *sent += end - upload.at;
-        // A registry that took less goes on where it says.
+        // A registry that took less says where to continue.
         let at = match uploaded(&answer) {
             // `0-0` is said of nothing, and of one byte.
             Some(0) if end == 1 => 1,
@@ -293,8 +293,8 @@ impl Uploads<'_> {
         }
     }
 
-    /// Keeps where the upload goes on. A folder that cannot be written costs the next run a
-    /// new beginning, and this one nothing.
+    /// Stores where the upload can resume. If the folder cannot be written, this run is not
+    /// affected, and the next one begins again.
     fn keep(&self, digest: OciDigest, upload: &Upload) {
         let kept = Kept { location: upload.location.clone(), chunk: upload.chunk };
         let _ = (|| -> Result<()> {

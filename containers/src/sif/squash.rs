@@ -253,8 +253,8 @@ impl Files<'_> {
         Ok(data)
     }
 
-    /// Takes a file's blocks from an earlier image; what is damaged there is
-    /// compressed anew. Says whether nothing was.
+    /// Takes a file's blocks from an earlier image and compresses damaged ones
+    /// again. Returns whether none was damaged.
     fn copy(
         &mut self,
         path: &RootPath,

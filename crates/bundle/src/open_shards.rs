@@ -107,7 +107,7 @@ impl OpenShards {
         self.lock().get(shard)
     }
 
-    /// Closes a shard; whoever reads it goes on.
+    /// Closes a shard; threads that are reading it can continue.
     pub(crate) fn close(&self, shard: ShardIdx) {
         self.lock().close(shard);
     }

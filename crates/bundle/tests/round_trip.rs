@@ -261,7 +261,7 @@ fn any_flipped_or_cut_byte_of_any_file_is_caught() {
     files.push(dir.path().join("manifest.json"));
     for file in files {
         let good = fs::read(&file).unwrap();
-        // In place: a file truncated and written anew waits for the disk each time.
+        // In place: a file that is truncated and rewritten waits for the disk each time.
         let open = File::options().write(true).open(&file).unwrap();
         for (i, byte) in good.iter().enumerate() {
             open.write_all_at(&[byte ^ (1 << (i % 8))], i as u64).unwrap();

@@ -178,7 +178,7 @@ impl Origin {
     }
 }
 
-/// Whether an object that is there may be written anew.
+/// Whether an existing object may be overwritten.
 fn may_overwrite(admitted: &Admitted<'_>, only_new: bool) -> Result<(), Answer> {
     if only_new {
         return Err(refuse(StatusCode::PRECONDITION_FAILED, "the object exists"));

@@ -6,7 +6,7 @@
 //!   receives  segment r-1, r-2, r-3, …          2(n-1) of them
 //! The first n-1 it receives are added to its own, the others are whole sums
 //! and replace them. What it sends after the first segment is what it received before,
-//! so each number goes on as soon as it has come; nothing waits for a whole segment.
+//! so each number is forwarded as soon as it arrives; nothing waits for a whole segment.
 //! ```
 //!
 //! Each sum is made once, in the order of the ranks around the ring, then copied:

@@ -296,7 +296,7 @@ impl Group {
         }
     }
 
-    /// Whether the training still goes on; for those who wait in something else.
+    /// Whether the training run is still going; for callers that wait for something else.
     ///
     /// # Errors
     /// What ended it.

@@ -24,7 +24,7 @@ const HELLO_BYTES: usize = 32;
 
 /// Bytes that are sent or received at a time. 64 KiB to 1 MiB are alike on loopback
 /// (`examples/all_reduce_rate`: 1.6 to 2.0 GB/s for 25 MiB on two processes, a bare
-/// exchange of as many bytes 2.6); both buffers stay in the processor's cache.
+/// exchange of as many bytes 2.6); both buffers stay in the CPU's cache.
 const CHUNK: usize = 256 << 10;
 
 /// How often a waiting operation looks whether it has waited too long.

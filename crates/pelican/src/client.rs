@@ -223,7 +223,7 @@ async fn cancelled(cancel: &AtomicBool) {
 }
 
 impl Inner {
-    /// The token to send for `action` on `url`, read anew each time: jobs outlast tokens.
+    /// The token to send for `action` on `url`, read again each time: jobs outlast tokens.
     /// Without a namespace it is the one that the user named, or none.
     pub(crate) fn token(
         &self,

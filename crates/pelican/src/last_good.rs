@@ -47,7 +47,7 @@ impl LastGood {
         Self { folder, written: Mutex::default(), down: Mutex::default() }
     }
 
-    /// Keeps what a director said for reading `url`. Where it cannot be kept, reading goes on.
+    /// Stores what a director said for reading `url`. If that fails, reading continues.
     pub(crate) fn keep(&self, url: &Url, route: &Route) {
         let Some(namespace) = &route.namespace else { return };
         let (Some(name), Some(servers)) = (file_name(url, &namespace.prefix), prefixes(url, route))

@@ -41,8 +41,8 @@ impl Client {
     /// Reads blocks `from_block` to the end of an object, each accepted before
     /// `sink` has it, in order.
     ///
-    /// A server that dies or stalls is left for the next, one that crawls for a faster, which goes on
-    /// at the first byte missing; one whose bytes are refused is not asked again.
+    /// If a server dies or stalls, the next one continues at the first missing byte; if it is
+    /// too slow, a faster one does. A server whose bytes are refused is not asked again.
     /// When all have other bytes, so that the name was burned by a cut upload, or when
     /// such an object was removed since, the names `…~1`, `…~2` are tried.
     ///

@@ -10,7 +10,7 @@ use crate::lines::spaces_after_backslash;
 pub(crate) enum Next {
     /// A new line or `;`.
     Then,
-    /// `&`: the script goes on while it runs.
+    /// `&`: the script continues while the command runs.
     Beside,
     /// `|`
     Pipe,

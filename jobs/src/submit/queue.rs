@@ -115,7 +115,7 @@ impl Queue {
         queue
     }
 
-    /// Whether its list goes on in the next line.
+    /// Whether its list continues in the next line.
     pub(super) fn wants_lines(&self) -> bool {
         self.open
     }

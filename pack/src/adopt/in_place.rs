@@ -458,8 +458,8 @@ impl Adopt<'_> {
         Ok(Ok(()))
     }
 
-    /// Opens a file and walks it. No read of the file goes on after a cancel: one file may take
-    /// minutes to walk.
+    /// Opens a file and walks it. The file is not read any further after a cancel: one file may
+    /// take minutes to walk.
     fn open(&self, source: &Source) -> Result<(ReadAt, Survey), Error> {
         let file = ReadAt::open(&source.path, Backend::Pread)?.until(self.cancel);
         let found = survey(&file, source.envelope).or_else(|error| {
@@ -668,7 +668,7 @@ fn unknown_warning(unknown: &Unknown, choice: UnknownLabels) -> Option<String> {
     Some(format!("{} samples without a known label {what}, such as `{first}`", unknown.n))
 }
 
-/// What the values of a file are, kept for a run that goes on after it.
+/// Where the media types of a file's values are stored, for a run that resumes this one.
 fn media_path(out: &OutDir, number: usize) -> PathBuf {
     out.state.join(format!("media-{number}.json"))
 }

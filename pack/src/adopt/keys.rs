@@ -45,7 +45,7 @@ pub(crate) fn stems(sources: &[Source]) -> Vec<String> {
         .map(|source| stem(&source.path))
         .map(|stem| (stem.clone(), own.insert(stem.to_lowercase())))
         .collect();
-    // Where the search for the next free number goes on.
+    // The number at which the search for the next free one continues.
     let mut times: HashMap<String, u64> = HashMap::new();
     let unique = |(stem, first): (String, bool)| {
         if first {

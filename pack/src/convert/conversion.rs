@@ -76,7 +76,7 @@ pub(crate) struct Conversion<'a> {
 ///
 /// # Errors
 /// See [`Error`]; a sample whose bytes are not those that were packed ends the
-/// run. Finished shards stay, and the same call goes on from them.
+/// run. Finished shards stay, and the same call resumes from them.
 pub fn convert(
     source: &Path,
     out: &Path,

@@ -86,7 +86,7 @@ pub(super) fn write(
     let inner = BufWriter::with_capacity(1 << 20, temp.as_file().try_clone().map_err(io)?);
     let mut out = Out { inner, hasher: blake3::Hasher::new(), position: 0 };
     // `on_error` is not among them: what is packed under `fail` is the same under
-    // `skip`, so that a run which met a bad input goes on under the other.
+    // `skip`, so that a run that met a bad input can be resumed with the other.
     let header = Header {
         format: FORMAT,
         version: VERSION,

@@ -191,8 +191,8 @@ fn same_bits(
     Ok(())
 }
 
-/// An epoch is left after some batches; another feed goes on from the state of the last one
-/// with the very samples and bytes that follow on the CPU.
+/// An epoch is abandoned after some batches; another feed resumes from the state of the last
+/// one, with the same samples and bytes that follow on the CPU.
 fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<(), Failure> {
     let options = FeedOptions { numbers: Numbers::Stored, poison: true, ..base };
     let mut first = feed(gpu, bundle, options)?;

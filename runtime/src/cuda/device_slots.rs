@@ -130,7 +130,7 @@ impl<L: Lanes, B: Held, A> DeviceSlots<L, B, A> {
             self.give_back_oldest()?;
         }
         if let Err(error) = self.begin_copy(at, &batch) {
-            // A part of it may be under way, and `batch` is about to be filled anew.
+            // A part of it may be in progress, and `batch` is about to be filled again.
             self.lanes.finish();
             return Err(error);
         }

@@ -236,7 +236,7 @@ impl Ahead {
                     return taken;
                 }
                 None => {
-                    // A reader that waits for its shard goes on behind it.
+                    // A reader that waits for its shard continues after it.
                     state.walk.pass(place);
                     return None;
                 }

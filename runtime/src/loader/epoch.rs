@@ -270,8 +270,8 @@ impl Loader {
     /// Continues where `state` was taken: the next [`Loader::epoch`] of its epoch begins there.
     /// Arithmetic alone; nothing is read or made again.
     ///
-    /// What the state has of a tally goes on at rank 0, so that the tallies of all ranks add up
-    /// to the epoch's when all restore the same state, which has that of all ranks.
+    /// The tally in the state is continued by rank 0 alone: the state has the tally of all ranks,
+    /// so when all of them restore it, their tallies still add up to the epoch's.
     ///
     /// # Errors
     /// [`Error::State`] when the state is of another bundle, split, order or seed, or of as many

@@ -112,7 +112,7 @@ pub enum LoaderError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// A decoder or the training's own function panicked; the loader goes on.
+    /// A decoder or the training run's own function panicked; the loader continues.
     #[error(
         "the program failed on sample `{key}`, in a decoder or in `augment` (a panic): {message}"
     )]

@@ -33,8 +33,8 @@ pub struct LoaderOptions {
     pub read_ahead_bytes: u64,
     /// What is done to each picture.
     pub transform: Transform,
-    /// What is done then, by a function of your own. No state of a loader knows it: a training run
-    /// that goes on takes the same.
+    /// A function of your own that is applied next. It is not part of a loader's state: a training
+    /// run that resumes must be given the same function.
     pub augment: Option<Augment>,
     /// How the samples of a batch are at last blended in pairs; [`Batch::blended`](super::Batch::blended)
     /// says how. No state of a loader knows it.

@@ -36,7 +36,7 @@ impl Phase {
     }
 }
 
-/// What a training waits for: the slowest part of what makes a step.
+/// What a training run waits for: the slowest part of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bottleneck {
     /// The storage, or the network that the bytes come by.

@@ -10,7 +10,7 @@ use gular_bundle::{Bundle, ShardIdx, Split};
 
 use super::epoch_steps::Run;
 
-/// The place of a sample in what is delivered; places grow as the walk goes on.
+/// The place of a sample in the order of delivery; places grow along the walk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place {
     /// The number of its run.

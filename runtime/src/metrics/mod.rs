@@ -36,7 +36,7 @@ impl Metrics {
     ///
     /// `resume_step` is the checkpoint's step, the last one whose metrics
     /// stay: later lines are cut off, and TensorBoard is told to forget later
-    /// points. `None` begins anew: a `metrics.jsonl` that is there is moved
+    /// points. `None` begins from scratch: an existing `metrics.jsonl` is moved
     /// aside, to `metrics.1.jsonl` or the next free number.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub trait Optimiser {
         encode(&self.tensors())
     }
 
-    /// Goes on from a state that [`Optimiser::state`] gave.
+    /// Restores a state that [`Optimiser::state`] returned.
     ///
     /// # Errors
     /// [`Error::Tensors`] unless it is of the same optimiser over the same

@@ -245,8 +245,8 @@ impl DataParallel {
         self.average(&agreed)
     }
 
-    /// The first half of [`DataParallel::average_gradients`], in which a training agrees on more
-    /// than that, such as whether to stop: each of `sums` becomes the sum over all ranks, in the
+    /// The first half of [`DataParallel::average_gradients`], in which the ranks also agree on
+    /// other things, such as whether to stop: each of `sums` becomes the sum over all ranks, in the
     /// same message as the numbers of samples. [`DataParallel::average`] follows, or, on all ranks,
     /// does not.
     ///

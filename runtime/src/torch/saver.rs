@@ -26,7 +26,7 @@ pub struct Saved {
     pub took: Duration,
 }
 
-/// Writes checkpoints in a thread of its own while the training goes on, one at a time.
+/// Writes checkpoints in a separate thread while training continues, one at a time.
 ///
 /// [`Saver::begin`] copies model and optimiser to the CPU's memory, where the copy stays
 /// until it is on disk; [`Saver::save`] needs no copy. Dropped, it waits for what is being

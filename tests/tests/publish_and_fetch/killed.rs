@@ -1,4 +1,4 @@
-//! A fetch that is killed goes on where it was.
+//! A fetch that is killed resumes where it was.
 
 use std::fs;
 use std::path::Path;

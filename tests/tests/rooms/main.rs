@@ -11,6 +11,7 @@ mod code;
 mod included;
 mod names;
 mod unsafe_code;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;

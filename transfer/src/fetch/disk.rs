@@ -31,7 +31,7 @@ impl Partial {
         to.with_file_name(format!("{TEMP_PREFIX}fetch-{name}"))
     }
 
-    /// Opens what an earlier run left of `to`, or begins anew.
+    /// Opens what an earlier run left of `to`, or begins an empty file.
     pub(crate) fn open(to: &Path) -> Result<Self, Error> {
         let temp = Self::temp_of(to);
         let io = |e| Error::io("open", &temp, e);

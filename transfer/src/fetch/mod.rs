@@ -8,7 +8,7 @@
 //! DIR/manifest.json                last
 //! ```
 //!
-//! Killed at any moment, the next run checks what is there and goes on behind it.
+//! If a run is killed, the next one checks what is there and continues after it.
 
 mod bundle;
 mod disk;

@@ -157,7 +157,7 @@ pub(crate) struct Done {
 }
 
 impl ObjectJob<'_> {
-    /// Goes on behind the blocks that a killed run left.
+    /// Resumes after the blocks that a killed run left.
     fn by_blocks(&self, url: &Url, tree: &BlockTree) -> Result<Done, Error> {
         let (watch, len_bytes) = (self.watch, self.len_bytes);
         let mut partial = Partial::open(self.to)?;
@@ -184,8 +184,8 @@ impl ObjectJob<'_> {
         Ok(Done { digest, fetched, checked: Checked::Digest, how: None })
     }
 
-    /// Goes on behind what a killed run left; where that was not its beginning, from the
-    /// start; where a cache has other bytes, from the origin.
+    /// Resumes after what a killed run left. If that is not the object's beginning, fetches
+    /// all of it; if a cache has different bytes, fetches them from the origin.
     fn with_digest(&self, url: &Url, expected: Digest) -> Result<Done, Error> {
         let (mut from, mut keep, mut before) = (url.clone(), true, None);
         let other = |found| Error::ObjectDigest { url: url.to_string(), expected, found };
@@ -215,8 +215,8 @@ impl ObjectJob<'_> {
         }
     }
 
-    /// Goes on behind what an earlier run left, and compares all of it with the checksum that a
-    /// server tells; `None` where it is not what that says, or no server tells one.
+    /// Resumes after what an earlier run left, and compares the whole with the checksum that a
+    /// server reports; `None` if they differ, or if no server reports one.
     pub(crate) fn resumed(&self, url: &Url) -> Result<Option<Done>, Error> {
         let read = self.read(url, true, false)?;
         let temp = Partial::temp_of(self.to);

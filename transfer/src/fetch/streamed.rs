@@ -52,7 +52,7 @@ const SMALL_JOBS: usize = 16;
 
 type Tell = dyn Fn(Option<&str>) + Send + Sync;
 
-/// A callback that is told, in words, what a training waits for; `None` when it no longer waits.
+/// A callback that is told, in words, what training waits for; `None` when it no longer waits.
 #[derive(Clone)]
 pub struct TellWaiting(Arc<Tell>);
 

@@ -20,8 +20,9 @@ use crate::args::{DataArgs, PlaceArgs, TrainArgs};
 use crate::decoder;
 use crate::progress::{say, waiting_for};
 
-/// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
-/// when they are touched. A training may have those of a URL come then, and limit their bytes.
+/// Opens the bundle, fetched or local: reads only its manifest. Shards are opened
+/// when they are needed. A training run can have the shards of a URL fetched then, and limit
+/// the bytes that they take.
 pub(crate) fn open(
     args: &DataArgs,
     splits: Vec<Split>,

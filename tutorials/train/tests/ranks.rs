@@ -172,7 +172,7 @@ fn a_process_that_hangs_does_not_keep_the_others_from_saving() {
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     signal(&children[0], "KILL");
     children[0].wait().unwrap();
-    // The last whole step is what it goes on from.
+    // It resumes from the last whole step.
     let steps = ranks.first().metrics().len() as u64;
     let resumed = summary(&ranks.run(&[]));
     assert!(resumed["resumed_at_step"].as_u64().unwrap() <= steps, "{resumed}");

@@ -125,11 +125,11 @@ fn a_log_says_how_far_it_is_and_what_is_waited_for() {
         let stages = ["reading", "checking digests", "decoding", "the model"];
         assert!(stages.iter().any(|s| line.ends_with(&format!("waiting for {s}"))), "{line}");
     }
-    // A run that goes on counts from where it does.
+    // A resumed run counts from where it resumes.
     let job = Job::new(dir.path(), "--log-every 0");
     assert_eq!(code(&job.run(&["--stop-after-steps", "8"])), 85);
     assert!(said(&job.run(&[])).contains("\nepoch 2/3, step 3/6, loss "));
-    // Too short a training for a line, and one that is to say nothing.
+    // One training run is too short for a line; the other is told to print none.
     assert!(!run(&[]).contains(", step "));
     assert_eq!(run(&["--log-every", "0", "--quiet"]), "");
 }

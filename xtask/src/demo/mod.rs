@@ -12,7 +12,7 @@
 //!
 //! The second training reads the bundle by its URL, through the node's cache.
 //!
-//! Everything it writes is in the target folder's `demo`, made anew each time.
+//! Everything it writes is in the target folder's `demo`, which is made again each time.
 
 mod federation;
 mod stages;

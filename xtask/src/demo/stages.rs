@@ -32,7 +32,7 @@ pub(crate) fn run(mut command: Command, what: &str) -> Result<Done> {
     Ok(Done { report, seconds: start.elapsed().as_secs_f64() })
 }
 
-/// A training to be run; the demo's two differ only in their folder.
+/// A training run; the demo's two differ only in their folder.
 pub(crate) struct Training {
     /// The program, able to find libtorch.
     pub(crate) command: Command,

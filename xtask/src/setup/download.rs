@@ -38,8 +38,8 @@ const PLATFORMS: [&str; 5] = [
 const UNPACK_WHEEL: &str = include_str!("unpack_wheel.py");
 
 /// Downloads `wheels` into `dir` one after another and returns their paths in
-/// that order. One that is there already is kept, so a stopped run goes on
-/// with the wheel it was at.
+/// that order. Existing files are kept, so a run that was stopped resumes
+/// with the wheel at which it stopped.
 pub(super) fn fetch(python: &Path, wheels: &[Wheel], dir: &Path) -> Result<Vec<PathBuf>> {
     let total = wheels.iter().map(|wheel| wheel.len_bytes).sum();
     let bar = bar(total);

@@ -92,7 +92,7 @@ impl Frame {
                         orientation = orientation.or(found);
                         has_exif = true;
                     }
-                    // A long block goes on in further segments, which do not begin as one.
+                    // A long block continues in more segments, which do not begin like the first.
                     Err(exif::Damaged) if has_exif => {}
                     Err(exif::Damaged) => flaw = flaw.or(Some("its EXIF segment is damaged")),
                 },
@@ -222,8 +222,8 @@ impl Frame {
         }
     }
 
-    /// The file with those headers alone that decide on pixels, in the form that leaves
-    /// no doubt: for a decoder that gives up where libjpeg goes on.
+    /// The file with only those headers that affect pixels, in an unambiguous form: for a
+    /// decoder that stops with an error where libjpeg continues.
     pub(crate) fn with_plain_headers(&self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let mut plain = vec![0xff, SOI];
         let (mut is_jfif, mut transform) = (false, None);

@@ -9,7 +9,7 @@
 
 /// What is said where a tool is missing, line by line; nothing where all are there.
 ///
-/// `arch` is the processor built for, as cargo names it; `has` says whether a program is found.
+/// `arch` is the target architecture, as cargo names it; `has` says whether a program is found.
 #[must_use]
 pub fn missing(arch: &str, has: impl Fn(&str) -> bool) -> Vec<String> {
     let mut tools = Vec::new();

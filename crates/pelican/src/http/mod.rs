@@ -8,7 +8,7 @@
 //!
 //! Header names go out in title case: XRootD before 5.7 compares them letter by
 //! letter and stores nothing from a `content-length` in lower case. A failed
-//! write never hides the server's answer: [`meter`] goes on reading.
+//! write never hides the server's answer: [`meter`] continues to read.
 
 mod body;
 mod connect;

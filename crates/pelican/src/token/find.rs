@@ -99,8 +99,8 @@ impl TokenError {
     }
 }
 
-/// Finds tokens. Files are read anew each time: a job outlives its token, and whoever
-/// renews it writes the same file.
+/// Finds tokens. Files are read again each time: a job outlives its token, and a renewed
+/// token is written to the same file.
 #[derive(Debug, Clone)]
 pub(crate) struct Finder {
     explicit: Vec<PathBuf>,

@@ -129,7 +129,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `serve` is given each request; a connection goes on while it says so.
+    /// `serve` is given each request; a connection stays open while it returns true.
     pub(crate) fn start(serve: impl Fn(&mut Talk, &Head) -> bool + Send + Sync + 'static) -> Self {
         Self::start_on(None, serve)
     }

@@ -120,7 +120,7 @@ fn the_body_waits_for_100_and_for_nothing_else() {
         talk.send("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n");
     });
     check("twice", |talk| talk.send("HTTP/1.1 100 Continue\r\n\r\n".repeat(2)));
-    // The client goes on by itself after two seconds.
+    // The client continues by itself after two seconds.
     check("never", |_| ());
 }
 

@@ -17,8 +17,8 @@ use crate::network::Architecture;
 /// Trains an image classifier on a bundle, to be stopped and resumed at any time.
 ///
 /// SIGTERM, SIGINT or SIGUSR1: the step is finished, a checkpoint saved, exit code 85. The
-/// same command line then goes on from the newest checkpoint and, on the same kind of
-/// processor, ends with the same weights, bit for bit, as if it had never been stopped.
+/// same command line then resumes from the newest checkpoint and, on the same kind of
+/// CPU, ends with the same weights, bit for bit, as if it had never been stopped.
 ///
 /// Several processes train together when their launcher (torchrun, srun, mpirun) or
 /// `--rank` says so: each takes its part of the samples, and all take the same steps.

@@ -10,7 +10,7 @@ use super::training::Training;
 use crate::progress::say;
 
 impl Training<'_> {
-    /// Begins a checkpoint, which rank 0 writes while the training goes on.
+    /// Begins a checkpoint, which rank 0 writes while training continues.
     pub(super) fn checkpoint(&mut self) -> Result<()> {
         self.settle()?;
         self.parallel.share_buffers(&mut self.store)?;

@@ -94,7 +94,7 @@ pub(crate) fn image(i: usize) -> Vec<u8> {
     }
 }
 
-/// A training in a folder of its own.
+/// A training run in its own folder.
 pub(crate) struct Job {
     pub(crate) dir: TempDir,
     pub(crate) bundle: PathBuf,

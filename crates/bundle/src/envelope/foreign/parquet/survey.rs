@@ -14,7 +14,7 @@ use crate::{Dtype, Error, Field, ReadAt};
 /// dictionary repeats them for nothing, and columns may share their pages.
 const MAX_TEXTS: u64 = 8;
 
-/// What writes a file anew so that bytes lie in it as they are.
+/// How to rewrite a file so that bytes are stored in it as they are.
 const REPACK: &str = "`pq.write_table(pq.read_table(FILE), NEW, compression=\"none\", use_dictionary=False)` of pyarrow rewrites it";
 
 /// A column each of those that hold values; those of groups by their path.

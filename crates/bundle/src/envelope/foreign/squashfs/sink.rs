@@ -33,8 +33,8 @@ impl Write for Sink {
     }
 }
 
-/// A file's bytes for the image's writer. Whenever it asks for more, what it has
-/// written goes on to the file, so that no large value lies in memory twice.
+/// A file's bytes for the image's writer. Whenever the writer asks for more, what it has
+/// written is passed to the file, so that no large value is in memory twice.
 #[derive(Debug)]
 pub(crate) struct Feed<'a, R> {
     pub(crate) bytes: R,
