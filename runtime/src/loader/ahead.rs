@@ -38,10 +38,10 @@ use crate::Error;
 // peers were measured on, 16 threads had twice the bytes per second of one.
 const READERS: usize = 16;
 
-/// Shards that are brought at a time, as `gular fetch` does it.
+/// How many shards are fetched at the same time; `gular fetch` uses the same number.
 pub(super) const FETCHERS: usize = 4;
 
-/// What the threads that decode have in hand of the samples that come next.
+/// Samples that are read ahead for the decoding threads.
 #[derive(Debug)]
 pub(super) struct Ahead {
     shared: Arc<Shared>,
@@ -49,14 +49,14 @@ pub(super) struct Ahead {
     readers: Mutex<Threads>,
 }
 
-/// Those that do one thing.
+/// Threads that do the same work.
 type Threads = Vec<JoinHandle<()>>;
 
 #[derive(Debug)]
 struct Shared {
     source: Arc<Source>,
     shards: Shards,
-    /// Bytes that may be read and not taken.
+    /// The most bytes that may be read and not yet taken.
     most_bytes: u64,
     state: Mutex<State>,
     /// There is something to read, or room for it.
@@ -73,25 +73,25 @@ struct State {
     walk: Walk,
     shards: HeldShards,
     held: HashMap<Place, Held>,
-    /// Of `held`.
+    /// Bytes of all samples in `held`.
     bytes: u64,
     closed: bool,
 }
 
 #[derive(Debug)]
 enum Held {
-    /// A reader is at it, with this room.
+    /// A reader is reading it, and has reserved this many bytes.
     Reading(u64),
     Read {
         values: Values,
         room: u64,
     },
-    /// Whoever needs it reads it, and has the error then.
+    /// The thread that needs it reads it again, and gets the error then.
     Failed(u64),
 }
 
 impl Held {
-    /// The bytes that it may take.
+    /// The number of bytes reserved for it.
     fn room(&self) -> u64 {
         match self {
             Self::Reading(room) | Self::Failed(room) | Self::Read { room, .. } => *room,
@@ -104,24 +104,24 @@ struct Job<'a> {
     of: &'a Shared,
     place: Place,
     stored: Stored,
-    /// What was read; without, the reader has failed, or ended by a panic.
+    /// What was read; `None` if the reader failed or panicked.
     read: Option<Values>,
     _in_use: InUse<'a>,
 }
 
-/// A shard that is read, and so stays where it is.
+/// A shard that is being read, and so is not removed.
 pub(super) struct InUse<'a> {
     of: &'a Shared,
-    /// `None` where shards stay anyhow.
+    /// `None` if shards are never removed.
     shard: Option<ShardIdx>,
 }
 
 impl Ahead {
-    /// Reads nothing until reads are seen to wait, and starts no thread before but those that
-    /// bring shards, where these are not all here.
+    /// Starts the threads that fetch shards, if some are not on this machine. Reading ahead, and
+    /// its threads, begin only when reads are seen to wait.
     ///
     /// # Errors
-    /// [`LoaderError::Thread`] when none can be started that brings shards.
+    /// [`LoaderError::Thread`] when no thread can be started that fetches shards.
     pub(super) fn new(
         source: Arc<Source>,
         most_bytes: u64,
@@ -144,7 +144,7 @@ impl Ahead {
             brought.source.room().tell(reader);
             let bring = |shared: &Shared| while shared.bring() {};
             let started = ahead.start(&ahead.fetchers, "gular-fetch", FETCHERS, bring);
-            // One brings all of them, if it has to.
+            // A single thread can fetch all of them, if need be.
             if let (0, Err(source)) = started {
                 return Err(LoaderError::Thread { number: 1, wanted: FETCHERS, source });
             }
@@ -152,8 +152,8 @@ impl Ahead {
         Ok(ahead)
     }
 
-    /// From here on samples of `runs` come next, one run after the other, each with its number;
-    /// of others nothing is needed any more.
+    /// From now on the samples of `runs` come next, one run after the other, each with its number;
+    /// other runs are not needed any more.
     pub(super) fn follow(&self, runs: Vec<(u64, Arc<Run>)>) {
         let mut state = self.shared.lock();
         state.follow(runs);
@@ -166,9 +166,9 @@ impl Ahead {
         self.shared.wake();
     }
 
-    /// Sends the readers home.
+    /// Ends the reading threads.
     pub(super) fn close(&self) {
-        // First: whoever has the lock may wait for a file's.
+        // First: the thread that has the lock may be waiting for a file's.
         if let Some(brought) = self.shared.shards.brought() {
             brought.close();
         }
@@ -179,7 +179,7 @@ impl Ahead {
     /// Waits until the shard of a ticket's sample is here.
     ///
     /// # Errors
-    /// [`LoaderError::Shard`] when it does not come; [`LoaderError::Stopped`] when nobody needs
+    /// [`LoaderError::Shard`] when it cannot be fetched; [`LoaderError::Stopped`] when nobody needs
     /// the ticket any more.
     pub(super) fn need(&self, ticket: &Ticket, shard: ShardIdx) -> Result<InUse<'_>, Error> {
         let of = &*self.shared;
@@ -209,7 +209,7 @@ impl Ahead {
         answer
     }
 
-    /// A ticket's sample was made: its shard may not be needed any more.
+    /// Notes that a ticket's sample was made: its shard may not be needed any more.
     pub(super) fn made(&self, ticket: &Ticket) {
         let Some(brought) = self.shared.shards.brought() else { return };
         let mut state = self.shared.lock();
@@ -221,8 +221,8 @@ impl Ahead {
         }
     }
 
-    /// The bytes of a ticket's sample, when they were read ahead, or are just being read;
-    /// empty where the sample is mapped and now in memory. `None`: read it yourself.
+    /// Returns the bytes of a ticket's sample if they were read ahead or are just being read;
+    /// empty if the sample is mapped and now in memory. `None`: the caller has to read it.
     pub(super) fn take(&self, ticket: &Ticket) -> Option<Values> {
         let place = ticket.place();
         let mut state = self.shared.lock();
@@ -253,13 +253,13 @@ impl Ahead {
                     job.run();
                 }
             };
-            // Without a thread samples are read by those who need them, as before.
+            // If no thread starts, the decoding threads read their samples themselves, as before.
             let _ = self.start(&self.readers, "gular-read", READERS, read);
         }
     }
 
-    /// Sees to it that `threads` are `n` that do `work`, awake; how many there are, and why there
-    /// are not more.
+    /// Starts and wakes `threads` until `n` of them do `work`; returns how many there are, and why
+    /// there are not more.
     fn start(
         &self,
         threads: &Mutex<Threads>,
@@ -295,7 +295,7 @@ impl Drop for Ahead {
 }
 
 impl Shared {
-    /// Waits for a sample to read, and for room for it; `None` when the loader goes away.
+    /// Waits for a sample to read, and for room for it; `None` when the loader is dropped.
     fn next(&self) -> Option<Job<'_>> {
         let _scout = self.scout.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
@@ -311,7 +311,7 @@ impl Shared {
             let in_use = match (self.shards.brought(), self.source.shard_of(sample)) {
                 (Some(brought), Ok(shard)) => {
                     if !brought.read(&mut state.shards, shard) {
-                        // It comes, or whoever needs the sample goes past it.
+                        // The shard arrives, or the thread that needs the sample passes it.
                         state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
                         continue;
                     }
@@ -320,12 +320,12 @@ impl Shared {
                 _ => InUse { of: self, shard: None },
             };
             drop(state);
-            // Opens the shard, where it is not open.
+            // Opens the shard if it is not open.
             let stored = self.source.stored(sample).ok();
             let mut stored = stored.map(|stored| (stored, in_use));
             state = self.lock();
             loop {
-                // Somebody needed it meanwhile, or it is of an epoch that was left.
+                // Meanwhile another thread needed it, or its epoch was abandoned.
                 if state.closed || !state.walk.is_next(place) {
                     break;
                 }
@@ -344,14 +344,15 @@ impl Shared {
                 }
                 state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            // Not with the lock held: what is not read gives its shard back.
+            // Without holding the lock: an unfinished job releases its shard.
             drop(state);
             drop(stored);
             state = self.lock();
         }
     }
 
-    /// Brings the shard that is needed next, once there is one; `false` when the loader goes away.
+    /// Fetches the shard that is needed next, once there is one; `false` when the loader is
+    /// dropped.
     fn bring(&self) -> bool {
         let Some(brought) = self.shards.brought() else { return false };
         let mut state = self.lock();
@@ -384,7 +385,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done with the lock held can panic half-way.
+        // No code that holds the lock can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -410,7 +411,7 @@ impl State {
         self.bytes = self.held.values().map(Held::room).sum();
     }
 
-    /// Forgets a sample that is needed now; its bytes, if it was read.
+    /// Forgets a sample that is needed now; returns its bytes if it was read.
     fn let_go(&mut self, place: Place) -> Option<Values> {
         let held = self.held.remove(&place)?;
         self.bytes -= held.room();
@@ -502,7 +503,7 @@ mod tests {
             self.ring.ahead().unwrap()
         }
 
-        /// As if reads had been seen to wait.
+        /// Turns reading ahead on, as if reads had been seen to wait.
         fn wake(&self) {
             (0..32).for_each(|_| self.ahead().note(Duration::from_millis(1), 1000));
         }
@@ -519,7 +520,7 @@ mod tests {
             order().rank_samples(0..N, 1, 2).collect()
         }
 
-        /// As it is taken.
+        /// The bytes of a sample, taken as a decoding thread takes them.
         fn values(&self, sample: u64) -> Option<Values> {
             Some(vec![(FieldIdx(0), self.stored(sample))])
         }
@@ -532,7 +533,7 @@ mod tests {
             bytes
         }
 
-        /// Waits until the readers can do no more; how many samples they hold, and the bytes.
+        /// Waits until the readers can do no more; returns how many samples and bytes they hold.
         fn settled(&self) -> (usize, u64) {
             let shared = &self.ahead().shared;
             let mut last = (0, 0);

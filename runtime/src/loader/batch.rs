@@ -20,11 +20,11 @@ pub struct Batch {
     ring: Arc<BatchSlots>,
 }
 
-/// What all batches of a loader have in common.
+/// The properties that all batches of a loader share.
 #[derive(Debug)]
 pub(super) struct About {
     pub(super) columns: Vec<Column>,
-    /// Whether the first of them is the image.
+    /// Whether the first column is the image.
     pub(super) pictured: bool,
     pub(super) labelled: bool,
     pub(super) size: (u32, u32),
@@ -49,7 +49,7 @@ impl Batch {
     }
 
     /// The number of samples: the batch size, or less at the end of an epoch (0 on a
-    /// rank that no sample of the last step falls to) and where some were skipped.
+    /// rank that gets no sample of the last step) and if some were skipped.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slot.ids.len()
@@ -67,9 +67,9 @@ impl Batch {
         self.about.size
     }
 
-    /// The bytes of field `image` as they lie in memory. Unless
-    /// [`LoaderOptions`](super::LoaderOptions) say otherwise they are RGB `u8` of shape
-    /// `[len, height, width, 3]`; [`Batch::field`] says type and shape. Empty where the bundle
+    /// The bytes of field `image` as they are in memory. Unless
+    /// [`LoaderOptions`](super::LoaderOptions) say otherwise, they are RGB `u8` of shape
+    /// `[len, height, width, 3]`; [`Batch::field`] says type and shape. Empty if the bundle
     /// has no images.
     #[must_use]
     pub fn images(&self) -> &[u8] {
@@ -116,7 +116,7 @@ impl Batch {
     }
 
     /// Class indices, shape `[len]`; empty for a bundle without labels.
-    /// [`IGNORED_LABEL`](super::IGNORED_LABEL) where the class is unknown.
+    /// A sample of unknown class has [`IGNORED_LABEL`](super::IGNORED_LABEL).
     #[must_use]
     pub fn labels(&self) -> &[i64] {
         &self.slot.labels
@@ -140,8 +140,8 @@ impl Batch {
         &self.slot.keys
     }
 
-    /// What each sample was blended with, under
-    /// [`LoaderOptions::blend`](super::LoaderOptions::blend), shape `[len]`; else empty.
+    /// What each sample was blended with, shape `[len]`; empty unless
+    /// [`LoaderOptions::blend`](super::LoaderOptions::blend) is set.
     #[must_use]
     pub fn blended(&self) -> &[Blended] {
         &self.slot.blended
@@ -150,7 +150,7 @@ impl Batch {
     /// Returns the share of each of `n_classes` classes in each sample, `f32` of shape `[len,
     /// n_classes]`: as torchvision's `transforms.v2.MixUp` and `CutMix` return labels.
     ///
-    /// One class has all of a sample that was not blended; unknown classes have no part.
+    /// If a sample was not blended, its class has share 1; unknown classes have share 0.
     #[must_use]
     pub fn soft_labels(&self, n_classes: usize) -> Vec<f32> {
         let mut soft = vec![0.0; self.labels().len() * n_classes];
@@ -165,20 +165,21 @@ impl Batch {
         soft
     }
 
-    /// Why samples were left out, under [`OnBadSample::Skip`](super::OnBadSample::Skip), or others came
-    /// instead of them, under [`OnBadSample::Replace`](super::OnBadSample::Replace).
+    /// The errors of samples that were left out
+    /// ([`OnBadSample::Skip`](super::OnBadSample::Skip)) or replaced by others
+    /// ([`OnBadSample::Replace`](super::OnBadSample::Replace)).
     #[must_use]
     pub fn skipped(&self) -> &[Error] {
         &self.skipped
     }
 
-    /// The keys, which the batch has no more.
+    /// Takes the keys out of the batch.
     #[cfg(feature = "torch")]
     pub(crate) fn take_keys(&mut self) -> Vec<String> {
         std::mem::take(&mut self.slot.keys)
     }
 
-    /// A field of bytes, which the batch has no more.
+    /// Takes a field of bytes out of the batch.
     #[cfg(feature = "torch")]
     pub(crate) fn take_bytes(&mut self, name: &str) -> Vec<Vec<u8>> {
         let at = self.about.columns.iter().position(|column| column.name == name);
@@ -188,8 +189,8 @@ impl Batch {
         }
     }
 
-    /// The images and what is behind them: from a multiple of 8 bytes on, room for as many `i64`
-    /// as the batch has samples. Empty where the bundle has no images.
+    /// The memory of the images, and behind them, at a multiple of 8 bytes, room for as many `i64`
+    /// as the batch has samples. Empty if the bundle has no images.
     #[cfg(feature = "cuda")]
     pub(crate) fn image_memory(&self) -> &[u8] {
         match self.slot.columns.first() {
@@ -198,7 +199,7 @@ impl Batch {
         }
     }
 
-    /// As [`Batch::image_memory`].
+    /// Like [`Batch::image_memory`], to be written to.
     #[cfg(feature = "cuda")]
     pub(crate) fn image_memory_mut(&mut self) -> &mut [u8] {
         match self.slot.columns.first_mut() {
@@ -207,8 +208,8 @@ impl Batch {
         }
     }
 
-    /// Returns whether the loader could continue if this batch were kept for a long time. Where it
-    /// could not, who lends the batch's memory to others copies it instead.
+    /// Returns whether the loader could continue if this batch were kept for a long time. If it
+    /// could not, code that lends the batch's memory to others copies it instead.
     #[must_use]
     pub fn may_be_kept(&self) -> bool {
         self.ring.has_others()
@@ -231,7 +232,7 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// Moves the rows after each of `gone` (sorted) up.
+/// Removes the rows `gone` (sorted), and moves the rows after them up.
 fn close_gaps(slot: &mut Slot, gone: &[usize], columns: &[Column]) {
     let Some(first) = gone.first().copied() else { return };
     let mut to = first;

@@ -21,10 +21,10 @@ use crate::augment::{Blended, Mixture};
 use crate::order::KeyedRng;
 use crate::{Error, StopFlag};
 
-/// How often a wait for a batch looks up.
+/// How often a wait for a batch checks whether it should end for another reason.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long batches may all be held by those who are known to pass them between threads.
+/// How long all batches may be held by a program that is known to pass them between threads.
 const PASSED_ON: Duration = Duration::from_secs(600);
 
 /// One sample to be made, and the memory to make it in.
@@ -33,30 +33,30 @@ pub(super) struct Ticket {
     run: u64,
     step: u64,
     row: usize,
-    /// The epoch it is of.
+    /// The epoch that it belongs to.
     pub(super) of: Arc<Run>,
     /// The sample's number in the split.
     pub(super) sample: u64,
-    /// What its random numbers are drawn for: the sample, or the position where that says more.
+    /// What its random numbers are drawn for: the sample, or its position if samples can repeat.
     pub(super) draws: u64,
     /// Its position in the epoch.
     pub(super) position: u64,
-    /// What it adds to the epoch's tally, once its digest is known.
+    /// Its term in the epoch's tally, once its digest is known.
     pub(super) term: Option<u64>,
-    /// Why the sample that belongs there is not, or nothing is.
+    /// Why the sample that belongs there is replaced or left out.
     pub(super) broken: Option<Error>,
     pub(super) out: Row,
 }
 
 impl Ticket {
-    /// Of which run it is, and its step and row there.
+    /// The run that it belongs to, and its step and row there.
     pub(super) fn place(&self) -> Place {
         Place { run: self.run, step: self.step, row: self.row }
     }
 }
 
-/// How far a batch is. A thread that makes samples splits and joins its slot, and owns the slot
-/// meanwhile: other threads go on making samples, and whoever takes the batch has nothing to do.
+/// The progress of a batch. A thread that makes samples splits and joins its slot, and owns the
+/// slot meanwhile: other threads continue to make samples, and taking the batch costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Splitting,
@@ -72,18 +72,18 @@ struct Filling {
     progress: Progress,
     slot: Slot,
     issued: usize,
-    /// Rows that are back, and not with a thread that blends them.
+    /// Rows that have been put back, without those that a thread is blending.
     done: usize,
     mixture: Option<Mixture>,
 }
 
 impl Filling {
-    /// Whether all its rows are back, and nobody has its slot.
+    /// Whether all its rows have been put back, and no thread owns its slot.
     fn is_idle(&self) -> bool {
         matches!(self.progress, Progress::Rows | Progress::Made) && self.done == self.issued
     }
 
-    /// The rows that wait for no other than row `row` to be blended, taken out.
+    /// Takes out row `row` and its partner if both are there and may be blended.
     fn take_pair(&mut self, row: usize) -> Option<Pair> {
         let mixture = self.mixture?;
         let Slot { rows, whole, ids, .. } = &mut self.slot;
@@ -118,7 +118,7 @@ struct Pair {
 /// An epoch whose batches are made.
 #[derive(Debug, Clone)]
 struct UnderWay {
-    /// Counts epochs, so that a ticket of one that was left is known.
+    /// Counts epochs, so that tickets of an abandoned epoch are recognised.
     number: u64,
     run: Arc<Run>,
     /// The next step to be begun.
@@ -134,23 +134,23 @@ impl UnderWay {
 #[derive(Debug, Default)]
 struct State {
     free: Vec<Slot>,
-    /// In the order of their steps; slots of abandoned runs among them until
-    /// their last row is back.
+    /// Batches being filled, in the order of their steps. Slots of abandoned runs stay among them
+    /// until their last row has been put back.
     filling: VecDeque<Filling>,
-    /// The one that is handed out.
+    /// The epoch whose batches are handed out.
     current: Option<UnderWay>,
-    /// The one after it, made when there is nothing left to make of the first.
+    /// The epoch after it, made when nothing is left to make of the first.
     ahead: Option<UnderWay>,
     /// Epochs begun, made ahead or not.
     n_begun: u64,
     closed: bool,
-    /// A thread ended that should not have.
+    /// Whether a thread ended that should not have.
     broken: bool,
-    /// There was no memory for a slot.
+    /// Whether there was no memory for a slot.
     is_short: bool,
     /// The thread that takes batches.
     taker: Option<ThreadId>,
-    /// Whether another thread has dropped one.
+    /// Whether another thread has dropped a batch.
     passed_on: bool,
 }
 
@@ -158,14 +158,14 @@ struct State {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     pub(super) stop: Option<StopFlag>,
-    /// While all of them are held.
+    /// The longest wait while all batches are held.
     pub(super) lent: Duration,
 }
 
 /// The slots, shared by the threads, the epoch and its batches.
 #[derive(Debug)]
 pub(super) struct BatchSlots {
-    /// Before the slots, so that they let go of the memory before it is freed.
+    /// Declared before the slots, so that holds are dropped before the memory is freed.
     #[cfg(feature = "cuda")]
     holds: OnceLock<Vec<Hold>>,
     state: Mutex<State>,
@@ -222,15 +222,15 @@ impl BatchSlots {
         })
     }
 
-    /// Shows the whole memory of the first field of each slot, in pages of its own, to `hold`,
-    /// and keeps what it returns for as long as the memory. Once, before the first epoch.
+    /// Passes the whole memory of the first field of each slot, in separate pages, to `hold`,
+    /// and keeps what it returns as long as the memory. Called once, before the first epoch.
     #[cfg(feature = "cuda")]
     pub(super) fn hold(
         &self,
         hold: &mut dyn FnMut(&[u8]) -> Result<Hold, Error>,
     ) -> Result<(), Error> {
         let mut state = self.lock();
-        // Rows of an epoch that was left come back by themselves, soon.
+        // Rows of an abandoned epoch are put back soon, without help.
         let since = Instant::now();
         while state.current.is_none() && !state.filling.is_empty() && since.elapsed() < PASSED_ON {
             let waited = self.ready.wait_timeout(state, LOOK / 10);
@@ -248,7 +248,7 @@ impl BatchSlots {
             Memory::Bytes(_) => None,
         });
         let holds = first.map(hold).collect::<Result<_, Error>>()?;
-        // Nobody else set it: the lock is held.
+        // No other thread can have set it: the lock is held.
         let _ = self.holds.set(holds);
         Ok(())
     }
@@ -277,7 +277,7 @@ impl BatchSlots {
         true
     }
 
-    /// Has an epoch made after the one under way.
+    /// Lets an epoch be made ahead, after the current one.
     pub(super) fn make_ahead(&self, run: Run) {
         let mut state = self.lock();
         state.ahead = Some(state.begin(run));
@@ -287,14 +287,14 @@ impl BatchSlots {
         self.work.notify_all();
     }
 
-    /// Ends the epoch whose batches were all taken; the one after it is made on.
+    /// Ends the epoch whose batches were all taken; the one after it is still being made.
     pub(super) fn finish(&self) {
         let mut state = self.lock();
         state.current = None;
         self.tell(&state);
     }
 
-    /// Ends all epochs wherever they are. Rows being made come back later, by themselves.
+    /// Ends all epochs, wherever they are. Rows that are being made are put back later.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.abandon();
@@ -309,7 +309,7 @@ impl BatchSlots {
         }
     }
 
-    /// Waits for the next sample to make; `None` when the loader goes away.
+    /// Waits for the next sample to make; `None` when the loader is dropped.
     pub(super) fn take(&self, meters: &Meters) -> Option<Ticket> {
         let mut state = self.lock();
         loop {
@@ -329,14 +329,14 @@ impl BatchSlots {
                     Some(filling) => state.replace(filling),
                     None => state.is_short = true,
                 }
-                // A rank's share of a last step may be nothing.
+                // A rank may have no sample in the last step.
                 if is_news {
                     self.ready.notify_all();
                 }
                 self.work.notify_all();
                 continue;
             }
-            // Only a wait for the training counts, not one between epochs.
+            // Only waits for the training program count, not those between epochs.
             let starved = state.current.as_ref().is_some_and(UnderWay::has_steps_left);
             let since = Instant::now();
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -346,8 +346,8 @@ impl BatchSlots {
         }
     }
 
-    /// Brings a row back, made (with its class) or not; blends it with the other of its pair
-    /// where that is back too.
+    /// Puts a row back, whether it was made (then with its class) or not; blends it with its
+    /// partner if that has been put back too.
     pub(super) fn put(&self, ticket: Ticket, made: Result<Option<i64>, Error>, meters: &Meters) {
         if let Some(ahead) = self.ahead.get() {
             ahead.made(&ticket);
@@ -446,7 +446,7 @@ impl BatchSlots {
             }
             let since = Instant::now();
             if state.free.is_empty() && state.filling.is_empty() {
-                // Who holds them may be this thread, and then nothing will ever come back.
+                // This thread itself may hold them: then none would ever be returned.
                 let Waiting { lent, .. } = self.waiting;
                 let patience = if state.passed_on { lent.max(PASSED_ON) } else { lent };
                 if since - *all_lent_since.get_or_insert(since) >= patience {
@@ -467,8 +467,8 @@ impl BatchSlots {
         self.lock().has_answer(step)
     }
 
-    /// Waits until [`BatchSlots::batch`] would return a batch, the end or an error at once, and
-    /// no longer than `at_most`; whether it would.
+    /// Waits up to `at_most` until [`BatchSlots::batch`] would return a batch, the end or an error
+    /// at once; returns whether it would.
     pub(super) fn wait(&self, step: u64, at_most: Duration, meters: &Meters) -> bool {
         let begin = Instant::now();
         let mut state = self.lock();
@@ -488,7 +488,8 @@ impl BatchSlots {
         }
     }
 
-    /// Whether, with one batch more held, there are still two to be made, or one of two.
+    /// Whether, if one more batch were held, at least two slots (one, if there are two in all)
+    /// would still be free or being filled.
     pub(super) fn has_others(&self) -> bool {
         let state = self.lock();
         state.free.len() + state.filling.len() >= if self.n_slots > 2 { 2 } else { 1 }
@@ -503,7 +504,7 @@ impl BatchSlots {
         self.work.notify_all();
     }
 
-    /// Sends the threads home.
+    /// Ends the threads.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.work.notify_all();
@@ -512,37 +513,37 @@ impl BatchSlots {
         }
     }
 
-    /// Blends the samples of each step from now on. Once, and before the first epoch.
+    /// Blends the samples of each step from now on. Called once, before the first epoch.
     pub(super) fn blend(&self, blender: Blender) {
-        // A second one would be of the same options.
+        // A second blender would have the same options.
         let _ = self.blender.set(blender);
     }
 
-    /// Tells `ahead`, from now on, what comes next. Once, and before the first epoch.
+    /// Tells `ahead`, from now on, what comes next. Called once, before the first epoch.
     pub(super) fn read_ahead(&self, ahead: Ahead) {
-        // Of a second one nobody would ask.
+        // Nothing would use a second one.
         let _ = self.ahead.set(Arc::new(ahead));
     }
 
-    /// Who reads ahead.
+    /// The reader that reads ahead.
     pub(super) fn ahead(&self) -> Option<&Arc<Ahead>> {
         self.ahead.get()
     }
 
-    /// Says that a thread ended by a panic; whoever waits for a batch gets an error.
+    /// Notes that a thread panicked; all waits for a batch end with an error.
     pub(super) fn break_down(&self) {
         self.lock().broken = true;
         self.ready.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked with the lock held has set `broken` on its way out.
+        // A thread that panicked while it held the lock has set `broken` on its way out.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// The next sample of the steps that are begun.
+    /// The next sample of the steps that have begun.
     fn issue(&mut self) -> Option<Ticket> {
         for under_way in [&self.current, &self.ahead].into_iter().flatten() {
             let run = under_way.number;
@@ -586,7 +587,7 @@ impl State {
         Some((begun, step, slot))
     }
 
-    /// Puts a step that was split to its place; frees its slot where nobody needs it any more.
+    /// Puts a split step back in its place; frees its slot if it is not needed any more.
     fn replace(&mut self, filling: Filling) {
         let Some(place) = self.filling_of(filling.run, filling.step) else { return };
         let run = filling.run;
@@ -607,7 +608,7 @@ impl State {
         current.filter(|current| step < current.run.span.n_steps()).map(|current| current.number)
     }
 
-    /// Whether the batch of `step` is made, or will never be.
+    /// Whether the batch of `step` is finished, or will never be.
     fn has_answer(&self, step: u64) -> bool {
         let Some(number) = self.number_of(step) else { return true };
         let made = |f: &Filling| f.run == number && f.step == step && f.progress == Progress::Made;
@@ -627,7 +628,7 @@ impl State {
         self.recycle_abandoned();
     }
 
-    /// Frees slots of earlier runs whose rows are all back.
+    /// Frees slots of earlier runs whose rows have all been put back.
     fn recycle_abandoned(&mut self) {
         for _ in 0..self.filling.len() {
             let Some(mut filling) = self.filling.pop_front() else { return };

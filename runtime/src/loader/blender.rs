@@ -8,22 +8,21 @@ use crate::Error;
 use crate::augment::{Blend, Mixture, Numbers};
 use crate::order::KeyedRng;
 
-/// What is known of all steps.
+/// The settings that all steps share.
 #[derive(Debug)]
 pub(super) struct Blender {
     blend: Blend,
     seed: u64,
     numbers: Numbers,
-    /// Whether another sample comes instead of a broken one.
+    /// Whether a broken sample is replaced by another one.
     replaces: bool,
 }
 
 impl Blender {
-    /// `None` where nothing is blended.
+    /// Returns `None` if nothing is blended.
     ///
     /// # Errors
-    /// [`Error::Option`] without images, and with masks, of which nobody knows what half a class
-    /// is.
+    /// [`Error::Option`] without images, and with masks: half a class has no meaning.
     pub(super) fn new(options: &LoaderOptions, columns: &[Column]) -> Result<Option<Self>, Error> {
         let Some(blend) = options.blend else { return Ok(None) };
         let refuse = |reason: &str| Err(Error::Option { option: "blend", reason: reason.into() });
@@ -48,16 +47,16 @@ impl Blender {
         }))
     }
 
-    /// What is done in the step of `epoch` whose first position of all ranks is `first`.
+    /// How the step of `epoch` is blended whose first position, over all ranks, is `first`.
     pub(super) fn mixture(&self, epoch: u64, first: u64) -> Mixture {
         let mut rng = KeyedRng::of_sample(self.seed, epoch, KeyedRng::of_step(first));
         let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         self.blend.draw((side(self.numbers.width), side(self.numbers.height)), &mut rng)
     }
 
-    /// Whether a row holds a sample that may be blended: `made` says its class, or why there is
-    /// none, and `broken` why it is not the sample that belongs there. One whose class is unknown
-    /// would leave a part of the other's label to nobody.
+    /// Whether a row has a sample that may be blended: `made` is its class, or why there is
+    /// none, and `broken` says why it is not the sample that belongs there. A sample of unknown
+    /// class is not blended: a part of its partner's label would belong to no class.
     pub(super) fn takes(&self, made: &Result<Option<i64>, Error>, broken: Option<&Error>) -> bool {
         let is_known = matches!(made, Ok(label) if *label != Some(IGNORED_LABEL));
         is_known && (self.replaces || broken.is_none())
@@ -73,7 +72,7 @@ impl Blender {
     }
 }
 
-/// The rows that go together: row `row` of `n`, with the one half of them away.
+/// The two rows that are blended: row `row` of `n`, and the row that is `n / 2` rows away.
 pub(super) fn pair(row: usize, n: usize) -> Option<(usize, usize)> {
     let half = n / 2;
     let first = if row < half { row } else { row - half };
@@ -99,7 +98,7 @@ mod tests {
         }
     }
 
-    /// A step of all ranks has the pairs of its ranks.
+    /// The pairs of a step are those of its ranks.
     #[test]
     fn pairs_are_the_same_for_every_number_of_ranks_that_have_an_even_number_each() {
         for (ranks, each) in [(2, 4), (3, 2), (4, 6), (1, 24)] {

@@ -15,18 +15,18 @@ use crate::order::{KeyedPermutation, key};
 /// The stream of random numbers that deals samples to folds.
 const FOLDS: u64 = 1 << 60;
 
-/// Which samples of a split are used: those that pass all that is set. The others are as if the
-/// split did not have them; all ranks take as many steps.
+/// Which samples of a split are used: those that meet all conditions that are set. The others
+/// are treated as if the split did not have them; all ranks take the same number of steps.
 ///
 /// It is decided once, when the loader is made, from the indexes alone. A state keeps a checksum
 /// of what was chosen.
 #[derive(Debug, Clone, Default)]
 pub struct Select {
-    /// Only samples of which this is true.
+    /// Only samples for which this is true.
     pub only: Option<Predicate>,
-    /// No sample whose image has one of these digests.
+    /// Leaves out samples whose image has one of these digests.
     pub never: Option<Arc<HashSet<Digest>>>,
-    /// One of several parts, or all others.
+    /// Only the samples of one of several parts, or of all other parts.
     pub fold: Option<Fold>,
 }
 
@@ -40,7 +40,7 @@ pub struct Fold {
     pub number: u64,
     /// Whether this fold is used, as for validation, or all others are, as for training.
     pub held_out: bool,
-    /// Another seed, another division.
+    /// The seed of the division: a different seed gives different folds.
     pub seed: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct SampleFacts<'a> {
 pub struct Predicate(Arc<dyn Fn(&SampleFacts<'_>) -> bool + Send + Sync>);
 
 impl Predicate {
-    /// Selects the samples for which `is_used` returns true. It is told of every sample of the
+    /// Selects the samples for which `is_used` returns true. It is called for every sample of the
     /// split, and must always return the same for a sample.
     pub fn new(is_used: impl Fn(&SampleFacts<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_used))
@@ -91,7 +91,7 @@ impl Select {
         Some(format!("fold {} of {}, counted from 0", fold.number, fold.of))
     }
 
-    /// What decides about a sample of a split of `n`.
+    /// The function that decides about each sample of a split of `n`.
     fn decide(&self, n: u64) -> impl Fn(&SampleFacts<'_>) -> bool {
         let dealt = self.fold.map(|fold| {
             let places = KeyedPermutation::new(n, key(fold.seed, 0, FOLDS));
@@ -101,7 +101,7 @@ impl Select {
             let known = |never: &Arc<HashSet<Digest>>| {
                 sample.digest.is_some_and(|digest| never.contains(&digest))
             };
-            // First, so that it is told of every sample.
+            // First, so that it is called for every sample.
             self.only.as_ref().is_none_or(|only| only.0(sample))
                 && dealt.as_ref().is_none_or(|dealt| dealt(sample.number))
                 && !self.never.as_ref().is_some_and(known)
@@ -109,21 +109,21 @@ impl Select {
     }
 }
 
-/// The samples that an epoch has, by their numbers among them.
+/// The samples that an epoch has, numbered among themselves.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// One bit per sample of the split, and how many were chosen before each word; `None` where
-    /// all are.
+    /// One bit per sample of the split, and how many were chosen before each word; `None` if
+    /// all are chosen.
     bits: Option<(Vec<u64>, Vec<u64>)>,
     n_left_out: u64,
-    /// Of what [`Select`] has left; `None` where it was asked for nothing.
+    /// The checksum of the samples that [`Select`] left; `None` if it selects nothing.
     checksum: Option<u64>,
-    /// Of the samples chosen, where they were asked for.
+    /// The labels of the chosen samples, if they were requested.
     pub(super) labels: Vec<Option<i32>>,
 }
 
 impl Chosen {
-    /// The number in the split of the `nth` sample that was chosen.
+    /// The number in the split of the `nth` chosen sample.
     pub(super) fn sample(&self, nth: u64) -> u64 {
         let Some((words, before)) = &self.bits else { return nth };
         let at = before.partition_point(|before| *before <= nth).saturating_sub(1);
@@ -165,7 +165,7 @@ fn all_bits(n: u64) -> Vec<AtomicU64> {
     words
 }
 
-/// What is asked of the samples of a split.
+/// What to find out about the samples of a split.
 pub(super) struct Asked<'a> {
     pub(super) split: Split,
     pub(super) unknown: UnknownLabels,
@@ -175,7 +175,7 @@ pub(super) struct Asked<'a> {
     pub(super) threads: usize,
 }
 
-/// What one shard has.
+/// The result for one shard.
 #[derive(Default)]
 struct Found {
     n_left_out: u64,
@@ -184,8 +184,8 @@ struct Found {
     labels: Vec<Option<i32>>,
 }
 
-/// Chooses samples; takes what is left out off `shard_samples`, the samples of each shard of
-/// the split.
+/// Chooses samples, and subtracts those left out from `shard_samples`, the number of samples of
+/// each shard of the split.
 pub(super) fn choose(
     bundle: &Bundle,
     asked: &Asked<'_>,

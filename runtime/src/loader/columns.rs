@@ -3,7 +3,7 @@
 use gular_bundle::{Dtype, FieldIdx};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-/// A field in the slots.
+/// A field of a batch, as the slots store it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) name: String,
@@ -13,7 +13,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Bytes of a sample; `None` where each has its own length, or for more than there can be.
+    /// Bytes of a sample; `None` if each has a different length, or if the number overflows.
     pub(super) fn row_bytes(&self) -> Option<usize> {
         let (dtype, shape) = self.fixed.as_ref()?;
         let size = usize::try_from(dtype.size_bytes()).ok()?;
@@ -26,7 +26,7 @@ impl Column {
 pub enum Values<'a> {
     /// Numbers of one type and shape.
     Array(Array<'a>),
-    /// Bytes, such as a text, of each sample.
+    /// Bytes of each sample, such as a text.
     Bytes(&'a [Vec<u8>]),
 }
 
@@ -50,14 +50,14 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Numbers as they lie in memory.
+/// Numbers as they are in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array<'a> {
     /// Their type.
     pub dtype: Dtype,
     /// The number of samples, then the shape of one: row-major.
     pub shape: Vec<usize>,
-    /// The numbers, in this machine's order of bytes.
+    /// The numbers, in this machine's byte order.
     pub bytes: &'a [u8],
 }
 
@@ -69,9 +69,9 @@ impl<'a> Array<'a> {
     }
 }
 
-/// A number of a type that a bundle has.
+/// A type of numbers that bundles can contain.
 pub trait Element: FromBytes + Immutable + KnownLayout {
-    /// Which one.
+    /// The bundle's name of this type.
     const DTYPE: Dtype;
 }
 

@@ -11,11 +11,11 @@ pub enum Draw {
     /// Once an epoch.
     #[default]
     EachOnce,
-    /// As often as its weight is larger than another's, with replacement. One weight per sample
-    /// of the split, those not selected included; takes 8 bytes per sample beside them.
+    /// In proportion to its weight, with replacement. There is one weight per sample of the
+    /// split, including those not selected; drawing takes 8 more bytes of memory per sample.
     ByWeight(Weights),
-    /// Each class as often as any other, and within a class each sample as often as any other, to
-    /// within one. Samples of unknown class never come. Takes 8 bytes per sample.
+    /// All classes equally often, and within a class all samples equally often, to within one.
+    /// Samples of unknown class are never drawn. Takes 8 bytes of memory per sample.
     ByClass,
 }
 
@@ -28,7 +28,7 @@ impl Draw {
         }
     }
 
-    /// What is drawn from, of the `n_chosen` samples `chosen` of `n_all`, whose labels are `labels`.
+    /// Prepares drawing from the `n_chosen` samples `chosen` of `n_all`, whose labels are `labels`.
     pub(super) fn prepare(
         &self,
         n_all: u64,
@@ -45,7 +45,7 @@ impl Draw {
                     let n = weights.len();
                     return fail(format!("{n} weights were given for {n_all} samples"));
                 }
-                // As many as there are weights at most, which are in memory.
+                // At most as many as there are weights, and these are in memory.
                 let of_chosen =
                     (0..n_chosen as usize).map(|nth| weights[chosen.sample(nth as u64) as usize]);
                 match Draws::weighted(of_chosen) {

@@ -28,7 +28,7 @@ use super::{Layout, Numbers};
 use crate::Error;
 use crate::order::{Draws, LoaderState, Tally};
 
-/// Batches of one split, made ahead by a fixed pool of threads.
+/// Loads the batches of one split, ahead of their use, with a fixed pool of threads.
 ///
 /// ```no_run
 /// # use std::{path::Path, sync::Arc};
@@ -50,19 +50,19 @@ pub struct Loader {
     /// Samples of each shard of the split, without those left out.
     pub(super) shard_samples: Vec<u64>,
     pub(super) chosen: Arc<Chosen>,
-    /// What samples are drawn from.
+    /// The weights or classes that samples are drawn by.
     pub(super) draws: Option<Arc<Draws>>,
     pub(super) source: Arc<Source>,
     about: Arc<About>,
     epoch: u64,
     consumed: u64,
-    /// What was delivered; `None` where a state was restored that did not say.
+    /// The tally of what was delivered; `None` if a state without one was restored.
     tally: Option<Tally>,
     /// Whether `consumed` was restored and the epoch not begun since.
     restored: bool,
-    /// The epoch begun last.
+    /// The epoch that was begun last.
     begun: Option<u64>,
-    /// Of the epoch whose batches are handed out.
+    /// The current epoch, whose batches are handed out.
     under_way: Option<UnderWay>,
     counted: Stats,
     meters: Arc<Meters>,
@@ -79,11 +79,11 @@ struct UnderWay {
 }
 
 impl Loader {
-    /// Allocates the slots and starts the threads. Reads nothing but indexes, for
+    /// Reserves the slots and starts the threads. Reads only indexes, for
     /// [`LoaderOptions::unknown_labels`].
     ///
     /// # Errors
-    /// [`Error::Option`] naming the option that cannot be;
+    /// [`Error::Option`], which names the option with the impossible value;
     /// [`LoaderError::NoImages`](super::LoaderError::NoImages) for a bundle without images;
     /// [`Error::Bundle`], [`LoaderError::Memory`](super::LoaderError::Memory),
     /// [`LoaderError::Thread`](super::LoaderError::Thread).
@@ -120,7 +120,7 @@ impl Loader {
         })
     }
 
-    /// The same, of which no batch was taken, with images as other numbers.
+    /// The same loader with another type and layout of images; no batch may have been taken yet.
     ///
     /// # Errors
     /// As [`Loader::new`].
@@ -131,8 +131,8 @@ impl Loader {
         }
         let options = LoaderOptions { numbers, layout, ..self.options };
         let (bundle, threads) = (Arc::clone(self.source.bundle()), self.counted.threads);
-        // Slots have no memory yet, but who brings shards holds room for them as long as a thread
-        // is left.
+        // Slots have no memory yet, but the threads that fetch shards keep room for them until the
+        // last one ends.
         match bundle.source() {
             None => self.pool.dismiss(),
             Some(_) => drop(self.pool),
@@ -156,8 +156,8 @@ impl Loader {
         Some((*dtype, *channels?))
     }
 
-    /// Shows the memory of the images of all batches to `hold`, whole pages each, and keeps what it
-    /// returns until that memory is freed. Once, and before the first epoch.
+    /// Passes the memory of the images of all batches to `hold`, in whole pages, and keeps what it
+    /// returns until that memory is freed. Called once, before the first epoch.
     #[cfg(feature = "cuda")]
     pub(crate) fn hold(
         &self,
@@ -170,7 +170,7 @@ impl Loader {
     /// last call was [`Loader::restore`] with a state of this epoch.
     ///
     /// Threads begin at once, or began before ([`LoaderOptions::across_epochs`]). Dropping the
-    /// [`Epoch`] anywhere ends it.
+    /// [`Epoch`] ends the epoch early.
     pub fn epoch(&mut self, epoch: u64) -> Epoch<'_> {
         self.begin(epoch);
         Epoch { loader: self }
@@ -183,8 +183,8 @@ impl Loader {
         Stream { loader: self, ended: false }
     }
 
-    /// [`Loader::epoch`] for owners that cannot lend, such as objects of another language:
-    /// [`Loader::next_batch`] has the batches.
+    /// Begins an epoch like [`Loader::epoch`], for owners that cannot lend, such as objects of
+    /// another language: [`Loader::next_batch`] returns the batches.
     pub fn begin(&mut self, epoch: u64) {
         self.leave();
         let resumed = std::mem::take(&mut self.restored) && epoch == self.epoch;
@@ -268,14 +268,14 @@ impl Loader {
     }
 
     /// Continues where `state` was taken: the next [`Loader::epoch`] of its epoch begins there.
-    /// Arithmetic alone; nothing is read or made again.
+    /// This takes only arithmetic; nothing is read or made again.
     ///
     /// The tally in the state is continued by rank 0 alone: the state has the tally of all ranks,
     /// so when all of them restore it, their tallies still add up to the epoch's.
     ///
     /// # Errors
-    /// [`Error::State`] when the state is of another bundle, split, order or seed, or of as many
-    /// samples as this loader has not.
+    /// [`Error::State`] when the state is of another bundle, split, order or seed, or of another
+    /// number of samples.
     pub fn restore(&mut self, state: &LoaderState) -> Result<(), Error> {
         state.check(&self.state())?;
         (self.epoch, self.consumed, self.restored) = (state.epoch, state.consumed, true);
@@ -288,15 +288,15 @@ impl Loader {
         Ok(())
     }
 
-    /// Positions of an epoch, of all ranks together: what [`LoaderState::consumed`]
-    /// grows to.
+    /// The number of positions of an epoch, of all ranks together: [`LoaderState::consumed`] at
+    /// its end.
     #[must_use]
     pub fn n_positions(&self) -> u64 {
         n_positions(&self.options, &self.shard_samples)
     }
 
-    /// Samples of the split that no epoch has, under [`LoaderOptions::select`] and
-    /// [`UnknownLabels::Drop`](super::UnknownLabels::Drop).
+    /// The number of samples of the split that are in no epoch, because of
+    /// [`LoaderOptions::select`] or [`UnknownLabels::Drop`](super::UnknownLabels::Drop).
     #[must_use]
     pub fn n_left_out(&self) -> u64 {
         self.chosen.n_left_out()
@@ -312,7 +312,7 @@ impl Loader {
         Ok(span(options, &shard_samples, 0).n_steps())
     }
 
-    /// Steps of an epoch from its start, the same on every rank.
+    /// The number of steps of a whole epoch, the same on every rank.
     #[must_use]
     pub fn n_steps(&self) -> u64 {
         self.span(0).n_steps()
@@ -363,7 +363,7 @@ impl Loader {
         Ok(Some(batch))
     }
 
-    /// The slot, unless it has a fault.
+    /// Returns the slot, unless it has a fault.
     fn accept(&self, mut slot: Slot) -> Result<Slot, Error> {
         if slot.faults.is_empty() {
             return Ok(slot);
@@ -384,13 +384,13 @@ pub struct Epoch<'a> {
 }
 
 impl Epoch<'_> {
-    /// As [`Loader::state`]: after the batches taken so far.
+    /// Returns the same as [`Loader::state`]: the state after the batches taken so far.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.loader.state()
     }
 
-    /// As [`Loader::stats`].
+    /// Returns the same as [`Loader::stats`].
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.loader.stats()
@@ -434,7 +434,8 @@ pub struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// As [`Loader::state`]: after the batches taken so far, and of the epoch of the last one.
+    /// Returns the same as [`Loader::state`]: the state after the batches taken so far, in the
+    /// epoch of the last one.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.loader.state()

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::chosen::Chosen;
 use crate::order::EpochOrder;
 
-// Of FORMAT.md. A bundle with as many broken samples in a row has other troubles.
+// From FORMAT.md. A bundle with this many broken samples in a row has other problems.
 const MAX_REPLACEMENTS: usize = 1000;
 
-/// An epoch under way.
+/// An epoch in progress.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) order: EpochOrder,
-    /// What the order's numbers are in the split.
+    /// Maps the order's numbers to samples of the split.
     pub(super) chosen: Arc<Chosen>,
     pub(super) epoch: u64,
     pub(super) span: Span,
@@ -22,8 +22,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The samples that may come instead of a broken one at `position`, as FORMAT.md says: those
-    /// of the positions after it, and after the last those of the first.
+    /// The samples that may replace a broken one at `position`, as FORMAT.md says: those of the
+    /// positions after it, continued from the first position after the last.
     pub(super) fn replacements(&self, position: u64) -> impl Iterator<Item = u64> + '_ {
         let n = self.order.n_positions();
         let after = (1..n).take(MAX_REPLACEMENTS);
@@ -65,7 +65,7 @@ pub(super) struct Span {
     end: u64,
     /// The end of the epoch, which is past `end` where a partial step is left out.
     total: u64,
-    /// Positions a step, of all ranks.
+    /// Positions per step, of all ranks.
     stride: u64,
 }
 

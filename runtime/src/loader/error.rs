@@ -21,7 +21,7 @@ pub enum LoaderError {
         /// What is wrong with it.
         source: gular_codec::Error,
     },
-    /// The bundle's samples are nothing the loader can make pictures of.
+    /// The loader cannot make pictures of the bundle's samples.
     #[error(
         "the bundle has {found}; expected a field `image` with encoded images, or with pixels of \
         shape [height, width, channels] and type u8, u16, i8, i16, f16, bf16 or f32"
@@ -30,7 +30,7 @@ pub enum LoaderError {
         /// What it has.
         found: String,
     },
-    /// A mask has another size than the image that it is moved with.
+    /// A mask has another size than its image.
     #[error(
         "the mask of sample `{key}` (row {row} of shard `{shard}`) has {} x {} pixels, but its image has {} x {}",
         mask.0, mask.1, image.0, image.1
@@ -55,10 +55,10 @@ pub enum LoaderError {
         /// The loader's slots.
         slots: usize,
     },
-    /// A shard of a federation did not come.
+    /// A shard could not be fetched from a federation.
     #[error(transparent)]
     Shard(NotBrought),
-    /// The node's cache has no room for the shards that are needed at a time.
+    /// The node's cache has no room for the shards that are needed at the same time.
     #[error(
         "the cache is too small: split `{split}` needs {shards} of its {of} shards at a time, which take {}{}, and the cache's limit is {}",
         Size(*needed), held_by(*others), Size(*limit)
@@ -66,15 +66,15 @@ pub enum LoaderError {
     NoRoom {
         /// The split.
         split: Split,
-        /// Shards that are needed at a time.
+        /// The number of shards that are needed at the same time.
         shards: usize,
-        /// Its shards.
+        /// The number of its shards.
         of: usize,
-        /// Bytes that the cache needs for them and all else that it keeps.
+        /// Bytes that the cache needs for them and everything else that it keeps.
         needed: u64,
-        /// Those of them that are promised to other loaders and open files of this process.
+        /// How many of these bytes are reserved for other loaders and open files of this process.
         others: u64,
-        /// Its limit.
+        /// The cache's limit, in bytes.
         limit: u64,
     },
     /// Samples of an epoch were not delivered as its order says.
@@ -85,7 +85,7 @@ pub enum LoaderError {
         /// The first difference.
         what: String,
     },
-    /// Nobody counted what an epoch delivered from its start.
+    /// What an epoch delivered was not counted from its start.
     #[error(
         "it cannot be checked that epoch {epoch} delivered each sample once: the saved state has no tally of samples"
     )]
@@ -162,7 +162,7 @@ impl LoaderError {
     }
 }
 
-/// What of a room is not free, in words.
+/// Says in words which part of a cache is taken by others.
 fn held_by(others: u64) -> String {
     match others {
         0 => String::new(),

@@ -8,24 +8,24 @@ use super::pixels::Pixels;
 use super::{Depth, Layout, LoaderError, LoaderOptions};
 use crate::Error;
 
-/// Channels of a decoded picture, and of a batch of grey ones.
+/// The number of channels of a decoded picture, and of a batch of grey pictures.
 pub(super) const RGB: usize = 3;
 
 /// The fields of a batch besides the label.
 #[derive(Debug)]
 pub(super) struct Fields {
     pub(super) image: Option<ImageField>,
-    /// Those that were asked for, after the image in each row.
+    /// The requested fields, which follow the image in each row.
     pub(super) others: Vec<OtherField>,
     pub(super) columns: Vec<Column>,
-    /// The one whose digests prove that a sample was delivered: the image, else the first.
+    /// The field whose digests prove that a sample was delivered: the image, or else the first.
     pub(super) proof: FieldIdx,
 }
 
 #[derive(Debug)]
 pub(super) struct ImageField {
     pub(super) field: FieldIdx,
-    /// How it holds pixels, when it is not encoded.
+    /// How it stores pixels, if it is not encoded.
     pub(super) pixels: Option<Pixels>,
     pub(super) writer: Writer,
 }
@@ -38,14 +38,14 @@ pub(super) struct OtherField {
 
 #[derive(Debug)]
 pub(super) enum OtherKind {
-    /// Moved with the image, as these pixels, or encoded.
+    /// A mask, cropped and resized like the image. It is stored as these pixels; `None`: encoded.
     Mask(Option<Pixels>),
-    /// As it is stored; numbers have as many bytes.
+    /// Delivered as it is stored; a number has this many bytes.
     Plain(usize),
 }
 
 impl Fields {
-    /// Those that are read for a batch.
+    /// The fields that are read for a batch.
     pub(super) fn loaded(&self) -> impl Iterator<Item = FieldIdx> + '_ {
         let image = self.image.iter().map(|image| image.field);
         image.chain(self.others.iter().map(|other| other.field))
@@ -104,7 +104,7 @@ impl Fields {
         Ok(Self { image, others, columns, proof })
     }
 
-    /// Bytes of a row of each field, as far as a batch of them can be.
+    /// Bytes of a row of each field, after checking that a batch of them is possible.
     pub(super) fn row_bytes(&self, options: &LoaderOptions) -> Result<Vec<Option<usize>>, Error> {
         let (width, height) = options.transform.size();
         let rows = self.columns.iter().map(|column| {
@@ -135,14 +135,14 @@ fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<I
                 let found = format!("a field `image` of {dtype:?} {shape:?}");
                 return Err(LoaderError::NoImages { found }.into());
             };
-            // Floats are only a step on the way.
+            // Floats are only an intermediate step.
             (Some(pixels), if made == Dtype::F32 { dtype } else { made })
         }
     };
     let channels = pixels.map_or(RGB, |pixels| pixels.channels);
     let bands = match &options.bands {
         Some(bands) => bands.clone(),
-        // Networks take grey as they take colours.
+        // Networks take grey pictures with three channels, like colour.
         None if channels == 1 => vec![0; RGB],
         None => (0..channels).collect(),
     };
@@ -160,7 +160,7 @@ fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<I
     Ok(ImageField { field, pixels, writer })
 }
 
-/// The shape of an image in the order of memory.
+/// The shape of an image, in the order of its memory layout.
 fn image_shape(image: &ImageField, options: &LoaderOptions) -> Vec<usize> {
     let (width, height) = options.transform.size();
     let (width, height) = (width as usize, height as usize);
@@ -171,7 +171,7 @@ fn image_shape(image: &ImageField, options: &LoaderOptions) -> Vec<usize> {
     }
 }
 
-/// What moves a mask, and the type and shape of a moved one.
+/// How a mask is loaded, and the type and shape of the result.
 type MaskField = (OtherKind, Option<(Dtype, Vec<usize>)>);
 
 fn mask_field(field: &Field, options: &LoaderOptions) -> Result<MaskField, String> {

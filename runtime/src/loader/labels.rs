@@ -10,7 +10,7 @@ pub(super) const UNKNOWN: i32 = -1;
 pub const IGNORED_LABEL: i64 = -100;
 
 // Looking through them reads nothing that the first epoch would not read, but the first batch
-// waits for it: 256 indexes of 1 MB take a core 0.3 s.
+// waits for it: one core needs 0.3 s for 256 indexes of 1 MB.
 pub(super) const LOOKED_THROUGH: usize = 256;
 
 /// What to do about samples whose class is unknown.
@@ -19,19 +19,19 @@ pub(super) const LOOKED_THROUGH: usize = 256;
 /// makes every later call fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownLabels {
-    /// They are an error: at once, with their number, where the split has at most 256 shards;
-    /// else of the first batch that would hold one.
+    /// They are an error. If the split has at most 256 shards, the loader gives it at once, with
+    /// their number; otherwise the first batch that would contain one is the error.
     #[default]
     Refuse,
-    /// They are left out, as if the split did not have them: epochs are shorter, by as much on
-    /// every rank, and a state says by how many. The indexes of the split are read at once.
+    /// They are left out, as if the split did not have them: epochs become shorter, by the same on
+    /// every rank, and a state says by how many samples. The indexes of the split are read at once.
     Drop,
-    /// They stay, with [`IGNORED_LABEL`]. A mean over a batch is one over
-    /// [`Batch::n_labelled`](super::Batch::n_labelled) samples then.
+    /// They stay, with [`IGNORED_LABEL`]. A mean loss over a batch is then a mean over
+    /// [`Batch::n_labelled`](super::Batch::n_labelled) samples.
     Ignore,
 }
 
-/// The error of a class that is unknown.
+/// The error for unknown classes.
 pub(super) fn refused(what: &str) -> Error {
     let reason = format!(
         "{what}: choose `Drop` to leave them out, or `Ignore` to leave them out of loss and accuracy"

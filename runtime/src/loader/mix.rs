@@ -8,11 +8,11 @@ use super::{Batch, Loader};
 use crate::Error;
 use crate::order::{Draws, LoaderState};
 
-/// Batches of several loaders without end: each step takes one of a loader that is drawn by its
-/// weight, the same on every rank. `FORMAT.md`, "Orders".
+/// Batches of several loaders, without end: for each step, a loader is drawn by its weight, the
+/// same one on every rank. `FORMAT.md`, "Orders".
 ///
-/// Each loader goes from epoch to epoch by itself, so that [`Loader::check_delivered`] holds of
-/// each; its batch size may be its own.
+/// Each loader proceeds from epoch to epoch by itself, so that [`Loader::check_delivered`] works
+/// for each. Loaders may have different batch sizes.
 pub struct Mix {
     loaders: Vec<Loader>,
     weights: Vec<u32>,
@@ -25,24 +25,25 @@ pub struct Mix {
     ended: bool,
 }
 
-/// The state of a [`Mix`], as a checkpoint keeps it.
+/// The state of a [`Mix`], as a checkpoint stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MixState {
-    /// The seed by which loaders are drawn.
+    /// The seed with which loaders are drawn.
     pub seed: u64,
     /// Their weights.
     pub weights: Vec<u32>,
-    /// Steps taken.
+    /// The number of steps taken.
     pub step: u64,
-    /// Where each loader stands.
+    /// The state of each loader.
     pub loaders: Vec<LoaderState>,
 }
 
 impl Mix {
-    /// Mixes loaders with the given weights. All ranks give the same loaders in the same order.
+    /// Mixes loaders with the given weights. All ranks must pass the same loaders in the same
+    /// order.
     ///
     /// # Errors
-    /// [`Error::Option`] where a loader has no steps or is of another rank, or all weights are 0.
+    /// [`Error::Option`] when a loader has no steps or is of another rank, or all weights are 0.
     pub fn new(sources: Vec<(Loader, u32)>, seed: u64) -> Result<Self, Error> {
         let fail = |option, reason| Err(Error::Option { option, reason });
         let (loaders, weights): (Vec<Loader>, Vec<u32>) = sources.into_iter().unzip();
@@ -64,7 +65,7 @@ impl Mix {
     /// Returns which of several loaders with these weights gives the batch of step `step`.
     ///
     /// # Errors
-    /// [`Error::Option`] where all weights are 0.
+    /// [`Error::Option`] when all weights are 0.
     pub fn drawn(
         weights: impl ExactSizeIterator<Item = u32>,
         seed: u64,

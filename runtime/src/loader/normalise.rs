@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 use super::{Layout, Numbers};
 
-/// Per channel: value / scale, less `mean`, divided by `std`.
+/// How pixels are normalised, per channel: (value / `scale` - `mean`) / `std`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Normalise {
     /// What values are divided by first; by default the largest of their type for `u8` and
@@ -19,7 +19,7 @@ pub struct Normalise {
 }
 
 impl Default for Normalise {
-    /// ImageNet's, of red, green and blue.
+    /// The mean and standard deviation of ImageNet, for red, green and blue.
     fn default() -> Self {
         let (mean, std) = (vec![0.485, 0.456, 0.406], vec![0.229, 0.224, 0.225]);
         Self { scale: None, mean, std }
@@ -52,7 +52,7 @@ impl Normalise {
         usable.then_some(Self { scale: Some(1.0), mean, std })
     }
 
-    /// What is wrong with it for `channels` channels.
+    /// Says what is wrong with it for `channels` channels.
     pub(super) fn fault(&self, channels: usize) -> Option<String> {
         let fits = |values: &[f32]| values.len() == 1 || values.len() == channels;
         if !fits(&self.mean) || !fits(&self.std) {
@@ -80,10 +80,10 @@ impl Normalise {
     }
 }
 
-/// Pixels of a picture as a thread has them: `[height, width, channels]`.
+/// Pixels of a picture in a thread's memory: `[height, width, channels]`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PixelRows<'a, T> {
-    /// From the first pixel on; what is between the rows is not looked at.
+    /// The values from the first pixel on; values between the rows are ignored.
     pub(super) values: &'a [T],
     pub(super) width: usize,
     pub(super) channels: usize,
@@ -91,7 +91,7 @@ pub(super) struct PixelRows<'a, T> {
     pub(super) pitch: usize,
 }
 
-/// A channel's value as a thread has it.
+/// The type of a channel's value in a thread's memory.
 pub(super) trait Value: Sample {
     fn number(self) -> f32;
 }
@@ -119,7 +119,7 @@ impl Value for f32 {
 pub(super) struct Writer {
     pub(super) numbers: Numbers,
     pub(super) layout: Layout,
-    /// Which stored channels a batch has, in its order.
+    /// Which stored channels a batch has, in the batch's order.
     pub(super) bands: Vec<usize>,
     /// The type of the pixels that are given.
     pub(super) stored: Dtype,
@@ -129,8 +129,8 @@ pub(super) struct Writer {
     table: Table,
 }
 
-/// A table gives to the bit what torchvision's `ToTensor` and `Normalize` give, which a
-/// fused multiply-add does not; and a load costs no more than the conversion it saves.
+/// A table gives the same bits as torchvision's `ToTensor` and `Normalize`, which a fused
+/// multiply-add does not; and a lookup costs no more than the conversion it saves.
 #[derive(Debug)]
 enum Table {
     None,
@@ -161,14 +161,14 @@ impl Writer {
         self.numbers.dtype(self.stored)
     }
 
-    /// Whether bytes of pixels of `channels` channels are written as they are.
+    /// Whether the bytes of pixels with `channels` channels are written unchanged.
     pub(super) fn copies(&self, channels: usize) -> bool {
         (self.numbers, self.stored, self.layout)
             == (Numbers::Stored, Dtype::U8, Layout::ChannelsLast)
             && self.bands.iter().copied().eq(0..channels)
     }
 
-    /// Writes bytes, mirrored left to right where `flip`.
+    /// Writes pixels of type `u8`, mirrored left to right if `flip`.
     pub(super) fn u8s(&self, from: PixelRows<'_, u8>, flip: bool, out: &mut [u8]) {
         match &self.table {
             Table::F32(table) => {
@@ -187,7 +187,7 @@ impl Writer {
         }
     }
 
-    /// As [`Writer::u8s`].
+    /// Like [`Writer::u8s`], for `u16`.
     pub(super) fn u16s(&self, from: PixelRows<'_, u16>, flip: bool, out: &mut [u8]) {
         match self.numbers {
             Numbers::Stored => self.lay(from, flip, out, |_| u16::to_ne_bytes),
@@ -195,9 +195,9 @@ impl Writer {
         }
     }
 
-    /// As [`Writer::u8s`]; stored numbers become those of the type that they were read from.
+    /// Like [`Writer::u8s`], for `f32`; batches of stored numbers get their original type back.
     pub(super) fn f32s(&self, from: PixelRows<'_, f32>, flip: bool, out: &mut [u8]) {
-        // What was mixed lies between whole numbers; what was not is exact.
+        // Interpolated values are between whole numbers; the others are exact.
         let whole = f32::round_ties_even;
         match (self.numbers, self.stored) {
             (Numbers::Stored, Dtype::I8) => {
@@ -234,7 +234,7 @@ impl Writer {
         }
     }
 
-    /// Puts each value where it belongs; `number` makes that of channel `c` of the batch.
+    /// Writes each value to its place; `number` converts a value of channel `c` of the batch.
     fn lay<T: Copy, F: Fn(T) -> [u8; N], const N: usize>(
         &self,
         from: PixelRows<'_, T>,
@@ -278,7 +278,7 @@ fn channel<'a, T: Copy, const N: usize>(
     cells: impl Iterator<Item = &'a mut [u8; N]>,
     number: impl Fn(T) -> [u8; N],
 ) {
-    // RGB by itself: with a step that is known the loop is twice as fast.
+    // RGB has its own branch: the loop is twice as fast with a constant step.
     match (channels, flip) {
         (3, false) => {
             row.as_chunks::<3>().0.iter().zip(cells).for_each(|(v, to)| *to = number(v[band]));
@@ -338,7 +338,7 @@ mod tests {
             let rows = values.chunks(WIDTH * channels);
             let mut apart: Vec<u8> =
                 rows.flat_map(|row| [row, &vec![255; 3 * channels]].concat()).collect();
-            // The last row may end the bytes.
+            // The bytes may end with the last row.
             apart.truncate(apart.len() - 3 * channels);
             let bands = (0..channels).collect();
             let writer = Writer::new(numbers, layout, bands, Dtype::U8, &Normalise::scaled());

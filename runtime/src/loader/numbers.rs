@@ -8,11 +8,11 @@ pub enum Numbers {
     /// `f32`, normalised.
     #[default]
     F32,
-    /// `bf16`: those of [`Numbers::F32`], rounded to the nearest.
+    /// `bf16`: the values of [`Numbers::F32`], rounded to the nearest.
     Bf16,
-    /// `f16`: those of [`Numbers::F32`], rounded to the nearest.
+    /// `f16`: the values of [`Numbers::F32`], rounded to the nearest.
     F16,
-    /// As they are stored or decoded, not normalised: `u8`, `u16`, or of the field's own type.
+    /// As they are stored or decoded, not normalised: `u8`, `u16`, or the field's own type.
     Stored,
 }
 
@@ -43,14 +43,14 @@ pub enum Layout {
 /// How many bits the pixels of a batch have, if they are unsigned integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Depth {
-    /// As the bundle says: pixels of payload `raw` those of their field, encoded images 8. An
-    /// encoded image with 16 is an error.
+    /// As in the bundle: pixels of payload `raw` have the bits of their field, encoded images
+    /// have 8. An encoded image with 16 is an error.
     #[default]
     Stored,
-    /// Eight. Of 16 the high byte is kept (the value divided by 256, rounded down), as libpng,
-    /// Pillow and OpenCV do: right for pictures that use the whole range, wrong for
+    /// Eight. Of 16 bits, the high byte is kept (the value divided by 256, rounded down), as in
+    /// libpng, Pillow and OpenCV: right for pictures that use the whole range, wrong for
     /// reflectances from 0 to 10000.
     U8,
-    /// Sixteen. Those of 8 bits are taken times 257, so that white stays white.
+    /// Sixteen. Values of 8 bits are multiplied by 257, so that white stays white.
     U16,
 }

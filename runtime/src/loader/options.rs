@@ -10,101 +10,102 @@ use crate::augment::{Augment, Blend, Transform};
 use crate::order::{OrderKind, OrderSpec};
 use crate::{Error, Ranks, StopFlag};
 
-/// How a split is loaded. Start from [`LoaderOptions::new`] and change what is to differ.
+/// How a split is loaded. Start from [`LoaderOptions::new`] and change single fields.
 #[derive(Debug, Clone)]
 pub struct LoaderOptions {
-    /// Which part of the bundle.
+    /// The split to load.
     pub split: Split,
-    /// Samples a batch, on each rank.
+    /// Samples per batch, on each rank.
     pub batch_size: usize,
     /// The order of samples; its seed is also that of the augmentations.
     pub order: OrderSpec,
-    /// Which of the ranks this is, from 0.
+    /// The rank of this process, from 0.
     pub rank: u64,
     /// How many ranks share each epoch.
     pub world_size: u64,
     /// Threads that decode; 0 takes as many as this process may use cores
     /// (its affinity and its cgroup's quota are respected).
     pub threads: usize,
-    /// Batches in memory at a time, lent ones included; at least 2.
+    /// The most batches in memory at the same time, including lent ones; at least 2.
     pub slots: usize,
-    /// Bytes of samples, as they are stored, that may be read before a thread needs them. Other
-    /// threads do so when reads are seen to wait, as on a cold disk or a network; 0 never does.
+    /// The most bytes of stored samples that may be read before a decoding thread needs them.
+    /// Separate threads do this when reads are seen to wait, as on a cold disk or a network; with 0
+    /// they never do.
     pub read_ahead_bytes: u64,
-    /// What is done to each picture.
+    /// How each picture is cropped, resized and mirrored.
     pub transform: Transform,
     /// A function of your own that is applied next. It is not part of a loader's state: a training
     /// run that resumes must be given the same function.
     pub augment: Option<Augment>,
-    /// How the samples of a batch are at last blended in pairs; [`Batch::blended`](super::Batch::blended)
-    /// says how. No state of a loader knows it.
+    /// How the samples of a batch are finally blended in pairs; [`Batch::blended`](super::Batch::blended)
+    /// says with which result. It is not part of a loader's state.
     pub blend: Option<Blend>,
-    /// What batches hold of the images. A `Feed` chooses this and `layout`
-    /// itself, by its own options.
+    /// The type of the images' numbers in a batch. A `Feed` sets this and `layout` itself, by its
+    /// own options.
     pub numbers: Numbers,
-    /// How these lie in memory.
+    /// How these numbers are laid out in memory.
     pub layout: Layout,
     /// How pixels become numbers, unless they stay as they are stored.
     pub normalise: Normalise,
     /// Which samples of the split are used.
     pub select: Select,
-    /// Whether each of them comes once, or some more often; with any other than
-    /// [`Draw::EachOnce`] the kind of the order is to be `elastic`.
+    /// Whether each selected sample is delivered once per epoch, or some more often. With anything
+    /// but [`Draw::EachOnce`], the order must be `elastic`.
     pub draw: Draw,
-    /// Whether the first batches of the next epoch are made while the last of this one are
-    /// trained on: the epoch after it, or the same where that was the last one too. What is then
-    /// not asked for is thrown away. Unless told otherwise for `train` alone.
+    /// Whether the first batches of the next epoch are made while training uses the last ones of
+    /// this epoch. The next epoch is the one after it, or the same one again if it was also the
+    /// previous one. Batches that are not requested then are thrown away. Default: only for `train`.
     pub across_epochs: bool,
-    /// How many epochs there are to be: none past the last is made ahead.
+    /// The total number of epochs, so that no epoch after the last is made ahead.
     pub n_epochs: Option<u64>,
     /// How many bits pixels have.
     pub depth: Depth,
     /// The channels of the images in a batch, by their numbers from 0 in the bundle, in any
-    /// order; [`Field::bands`](gular_bundle::Field) names them. `None` takes all; of one channel
-    /// (grey) three copies.
+    /// order; [`Field::bands`](gular_bundle::Field) names them. `None` takes all channels; a single
+    /// channel (grey) is then copied three times.
     pub bands: Option<Vec<usize>>,
-    /// Fields that batches have besides `image` and `label`, by name. A `mask` is moved as its
-    /// image is, its values unmixed; other fields come as they are stored.
+    /// Fields that batches have besides `image` and `label`, by name. A `mask` is cropped, resized
+    /// and mirrored like its image, without interpolation; other fields are delivered as stored.
     pub fields: Vec<String>,
     /// What to do about an image that cannot be decoded.
     pub on_error: OnBadSample,
     /// What to do about a sample whose class is unknown: label -1.
     pub unknown_labels: UnknownLabels,
-    /// Whether pictures are turned as their EXIF orientation says. torchvision's `ImageFolder`
-    /// and FFCV do not turn them. Pixels of payload `raw` are upright already.
+    /// Whether pictures are rotated by their EXIF orientation. torchvision's `ImageFolder`
+    /// and FFCV do not rotate them. Pixels of payload `raw` are already upright.
     pub orientation: OrientationPolicy,
-    /// Ends the wait for a batch, within a second, with [`LoaderError::Stopped`](super::LoaderError::Stopped).
+    /// A flag that ends a wait for a batch, within a second, with [`LoaderError::Stopped`](super::LoaderError::Stopped).
     pub stop: Option<StopFlag>,
     /// How long to wait for a batch to be dropped while all of them are held, before
     /// [`LoaderError::AllLent`](super::LoaderError::AllLent). Ten minutes at least once a batch was dropped by another thread than
     /// the one that takes them.
     pub lent_patience: Duration,
-    /// What an image may cost.
+    /// Limits on what decoding an image may cost.
     pub limits: Limits,
-    /// Which library decodes JPEG; its pixels are its own.
+    /// Which library decodes JPEG. The pixel values of libraries differ slightly.
     pub jpeg: JpegBackend,
-    /// Whether a JPEG of which a sixth or less is wanted is decoded at a fraction of its size,
-    /// unless told otherwise within a stated distance of the full decode.
+    /// Whether a JPEG that is shrunk to a sixth or less is decoded at reduced size; by default
+    /// within a stated distance of the full decode.
     pub scaling: Scaling,
 }
 
 /// What to do about an image that cannot be decoded.
 ///
-/// This is a fault of the dataset, the same in every copy of the bundle. Bytes
+/// Such an image is a fault of the dataset, the same in every copy of the bundle. Bytes
 /// that differ from the manifest's digest, or cannot be read, are a fault of
-/// this copy: always an error, since skipping them would make this training run
-/// another one than that on the next machine.
+/// this copy. They are always an error, since skipping them would make this training run
+/// differ from the same run on another machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadSample {
-    /// The batch that would hold it is an error, which names the sample.
+    /// The batch that would contain it is an error, which names the sample.
     #[default]
     Fail,
-    /// Its batch is one sample smaller and counts it; nothing else changes. For evaluations,
-    /// which are to count each sample once.
+    /// The sample is left out: its batch is one sample smaller, and counts it as skipped. For
+    /// evaluations, which must count each sample once.
     Skip,
-    /// The sample of the next position that can be decoded comes instead of it, cropped and
-    /// mirrored in another way than there, and the batch counts it: so that all batches have the
-    /// same size. For training runs. `FORMAT.md`, "Orders".
+    /// The next sample in the order that can be decoded replaces it, cropped and mirrored
+    /// differently than at its own position, and the batch counts it as skipped. So all batches
+    /// have the same size. For training runs. `FORMAT.md`, "Orders".
     Replace,
 }
 
@@ -117,10 +118,10 @@ impl LoaderOptions {
     }
 
     /// Loads `split` in a process that trains alone: order `elastic` with seed 0, batches of 64,
-    /// random crops of 224 pixels for `train` and the middle 224 for the others.
+    /// random crops of 224 pixels for `train`, and the central 224 pixels for the other splits.
     ///
-    /// Where several ranks train together, each of them would take all samples:
-    /// [`LoaderOptions::for_ranks`].
+    /// If several ranks train together, use [`LoaderOptions::for_ranks`]: with this function, each
+    /// of them would take all samples.
     #[must_use]
     pub fn new(split: Split) -> Self {
         Self {
@@ -131,7 +132,7 @@ impl LoaderOptions {
             world_size: 1,
             threads: 0,
             slots: 4,
-            // Over a hundred photographs, or two batches of them.
+            // More than a hundred photographs, or two batches of them.
             read_ahead_bytes: 16 << 20,
             transform: match split {
                 Split::Train => Transform::train(224),

@@ -11,27 +11,28 @@ use super::{Loader, LoaderError};
 use crate::Error;
 use crate::order::{Differs, EpochOrder, LoaderState, Tally, Visit, Wrong, term};
 
-// Positions at a time, so that each shard is opened once for them: 16 bytes each.
+// Positions that are processed together, so that each shard is opened once for all of them: 16
+// bytes each.
 const CHUNK: u64 = 1 << 20;
 
-/// What has the digests of a shard's samples.
+/// The source of the digests of a shard's samples.
 enum Digests {
-    /// The shard, which is here.
+    /// The shard, if it is on this machine.
     Shard(Arc<Shard>),
-    /// Its index, where the shard may not be.
+    /// Its index, if the shard may not be on this machine.
     Index(Arc<Index>),
 }
 
 /// A sentence about how an epoch was delivered: `1,281,167 samples, each once`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivered {
-    /// Positions delivered, all of them with the sample that the order has there.
+    /// The number of positions delivered, all of them with the sample that the order gives.
     pub positions: u64,
-    /// Samples of the order.
+    /// The number of samples in the order.
     pub samples: u64,
-    /// Positions whose sample could not be decoded.
+    /// The number of positions whose sample could not be decoded.
     pub broken: u64,
-    /// Whether the samples were drawn, so that one may have come several times, or never.
+    /// Whether the samples were drawn, so that one can be delivered several times or never.
     pub drawn: bool,
 }
 
@@ -68,11 +69,12 @@ fn grouped(n: u64) -> String {
 impl Loader {
     /// Compares the tally in `state`, that of all ranks, with what the index and the order say.
     ///
-    /// At the end of an epoch, or anywhere in it. It needs the indexes of the shards, and per
-    /// sample some 300 ns; several ranks share that by [`Loader::expected_tally`].
+    /// It can be called at the end of an epoch or anywhere in it. It needs the indexes of the
+    /// shards, and about 300 ns per sample; several ranks can share this work with
+    /// [`Loader::expected_tally`].
     ///
     /// # Errors
-    /// [`Error::State`] for a state of another loader; [`LoaderError::Uncounted`] where it has no
+    /// [`Error::State`] for a state of another loader; [`LoaderError::Uncounted`] when it has no
     /// tally of the whole epoch; [`LoaderError::Delivered`] with the first difference; those of
     /// [`Loader::expected_tally`].
     pub fn check_delivered(&self, state: &LoaderState) -> Result<Delivered, Error> {
@@ -93,7 +95,7 @@ impl Loader {
         if state.consumed < n_positions {
             return Ok(state.consumed);
         }
-        // What the last steps of all ranks have left out is less than one step.
+        // The positions that the last steps of all ranks leave out are less than one step.
         let stride = self.options.world_size.saturating_mul(self.options.batch_size as u64);
         let left_out = n_positions.saturating_sub(tally.count);
         let cut = self.options.order.drop_last && left_out < stride;
@@ -103,7 +105,7 @@ impl Loader {
     /// Computes the tally that `positions` of `epoch` must add up to.
     ///
     /// # Errors
-    /// [`Error::Bundle`] where an index cannot be read.
+    /// [`Error::Bundle`] when an index cannot be read.
     pub fn expected_tally(&self, epoch: u64, positions: Range<u64>) -> Result<Tally, Error> {
         let n_positions = self.n_positions();
         let order = self.order_of(epoch);
@@ -127,8 +129,8 @@ impl Loader {
         Ok(tally)
     }
 
-    /// Does the last part of [`Loader::check_delivered`]: `expected` is of the positions up to
-    /// [`Loader::due`].
+    /// Does the last part of [`Loader::check_delivered`]: `expected` is the tally of the positions
+    /// up to [`Loader::due`].
     ///
     /// # Errors
     /// Those of [`Loader::check_delivered`].
@@ -159,7 +161,7 @@ impl Loader {
         Err(LoaderError::Delivered { epoch, what }.into())
     }
 
-    /// What is wrong at the first of the positions `wrong`.
+    /// Says what is wrong at the first of the positions `wrong`.
     fn name(&self, epoch: u64, wrong: &[(u64, u64)], n_positions: u64) -> Result<String, Error> {
         let Some((position, excess)) = wrong.first().copied() else { return Ok(String::new()) };
         let others = match wrong.len() - 1 {
@@ -191,7 +193,7 @@ impl Loader {
         Ok(format!("at position {position} of {n_positions} {what}{others}"))
     }
 
-    /// What `visit` adds; the sample's shard stays in `opened`.
+    /// Returns the term that `visit` adds; the sample's shard stays in `opened`.
     fn term(
         &self,
         opened: &mut Option<(ShardIdx, Digests)>,

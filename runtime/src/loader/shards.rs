@@ -26,19 +26,19 @@ use super::walk::{Walk, of_split};
 use crate::Error;
 use crate::order::OrderKind;
 
-/// Shards that are held beyond those of the next window, at most: each costs a lock.
+/// The most shards that are held besides those of the next window: each costs a lock.
 const MOST_AHEAD: usize = 64;
 
-/// The places in a plan of shards that threads wait for, and of those that stay.
+/// The first places in a plan are for shards that threads wait for and for those that stay.
 const URGENT: usize = 0;
 const PINNED: usize = 1;
 
 /// Where the bytes of shards come from.
 #[derive(Debug)]
 pub(super) enum Shards {
-    /// From the bundle's folder, which has all of them.
+    /// All shards are in the bundle's folder.
     Here,
-    /// From a federation, into a folder that has some of them at a time.
+    /// Shards are fetched from a federation into a folder that has some of them at a time.
     Brought(Box<Brought>),
 }
 
@@ -48,21 +48,22 @@ pub(super) struct Brought {
     pub(super) source: Arc<dyn ShardSource>,
     bundle: Arc<Bundle>,
     split: Split,
-    /// Bytes of room that are promised.
+    /// Bytes of space that are reserved in the cache.
     promised: u64,
-    /// Set when the loader goes away.
+    /// Set when the loader is dropped.
     pub(super) cancel: AtomicBool,
 }
 
-/// Which shards are held, and what becomes of each.
+/// Which shards are held, and the state of each.
 #[derive(Default)]
 pub(super) struct HeldShards {
     shards: HashMap<ShardIdx, Held>,
-    /// Those that threads wait for and their windows do not need: replacements of broken samples.
+    /// Shards that threads wait for although their windows do not need them: they have replacements
+    /// of broken samples.
     urgent: Vec<ShardIdx>,
-    /// All that an order without windows needs, once it was needed.
+    /// Shards that an order without windows has needed; it may need them again at any time.
     pinned: Vec<ShardIdx>,
-    /// What holds those, all at once.
+    /// The hold that keeps all pinned shards.
     split: Option<Hold>,
     /// How many threads wait for each shard, held or not.
     waiting: HashMap<ShardIdx, usize>,
@@ -73,11 +74,11 @@ type Hold = Arc<dyn Any + Send + Sync>;
 struct Held {
     hold: Option<Hold>,
     state: State,
-    /// The place in the plan: window, and shard in it. `None`: not needed any more.
+    /// The place in the plan: the window, and the shard in it. `None`: not needed any more.
     planned: Option<(usize, usize)>,
-    /// Threads that read it.
+    /// The number of threads that read it.
     n_readers: usize,
-    /// Whether a thread was already waiting when its bringing began.
+    /// Whether a thread was already waiting when fetching it began.
     is_late: bool,
 }
 
@@ -93,7 +94,7 @@ enum State {
     Wanted,
     Coming,
     There,
-    /// It did not come; tried again when somebody needs it.
+    /// It could not be fetched; it is tried again when a thread needs it.
     Failed(NotBrought),
 }
 
@@ -106,8 +107,8 @@ pub(super) enum Answer {
 }
 
 impl Shards {
-    /// Where the shards of `bundle` come from; of a federation's, room for what order `kind` of
-    /// `split` needs at a time is promised.
+    /// Finds out where the shards of `bundle` come from. If they come from a federation, reserves
+    /// space for those that order `kind` of `split` needs at the same time.
     ///
     /// # Errors
     /// [`LoaderError::NoRoom`].
@@ -116,7 +117,7 @@ impl Shards {
         let mut bytes: Vec<u64> = of_split(bundle, split).map(|(_, bytes)| bytes).collect();
         let n_shards = bytes.len();
         if let OrderKind::Window { shards } = kind {
-            // Any of them may meet in one window.
+            // Any of them can be in the same window.
             bytes.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
             bytes.truncate(usize::try_from(shards.max(1)).unwrap_or(usize::MAX));
         }
@@ -146,12 +147,13 @@ impl Drop for Brought {
 }
 
 impl Brought {
-    /// Ends what is under way.
+    /// Cancels the fetches in progress.
     pub(super) fn close(&self) {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// Holds what the walk needs next, as far as there is room, and lets go of all else.
+    /// Holds the shards that the walk needs next, as far as there is space, and releases all
+    /// others.
     pub(super) fn plan(&self, held: &mut HeldShards, walk: &Walk) {
         let mut room = self.source.room().free().saturating_add(self.promised);
         held.shards.values_mut().for_each(|shard| shard.planned = None);
@@ -186,14 +188,14 @@ impl Brought {
         shards.retain(|shard, held| {
             let is_over = held.planned.is_none() && held.is_idle() && !urgent.contains(shard);
             if is_over {
-                // Before the hold: a file that is open takes its room after its removal, too.
+                // Before releasing the hold: an open file takes its space even after its removal.
                 self.bundle.close(*shard);
             }
             !is_over
         });
     }
 
-    /// Why a shard did not come whose source panicked.
+    /// The error of a shard whose source panicked.
     pub(super) fn panicked(&self, shard: ShardIdx, message: &str) -> NotBrought {
         let entry = shard.of(&self.bundle.manifest().shards);
         NotBrought {
@@ -205,7 +207,7 @@ impl Brought {
         }
     }
 
-    /// Keeps a shard where it is, or will be; `split` does so where all of them are kept.
+    /// Keeps a shard from being removed; `split` does so if all of them are kept.
     fn hold(&self, shard: ShardIdx, split: Option<&Hold>) -> Held {
         let hold = match split {
             Some(split) => Ok(Arc::clone(split)),
@@ -218,9 +220,9 @@ impl Brought {
         Held { hold, state, planned: None, n_readers: 0, is_late: false }
     }
 
-    /// The shard to be brought next. Those of a window wait until the window before it is there:
-    /// together they would make the training wait for both. Nor does any come after one that
-    /// failed, unless it is waited for: that one may need their room.
+    /// The shard to fetch next. Shards of a window wait until all shards of the previous window are
+    /// there: fetched together, they would delay both. After a failed shard, others are fetched only
+    /// if a thread waits for them: the failed one may need their space.
     pub(super) fn next(&self, held: &mut HeldShards) -> Option<ShardIdx> {
         let HeldShards { shards, waiting, .. } = held;
         let any_waits = shards.iter().any(|(shard, held)| {
@@ -245,7 +247,7 @@ impl Brought {
         Some(shard)
     }
 
-    /// When each shard is needed next, by windows; `u64::MAX`: not in the epochs that are known.
+    /// When each shard is needed next, in windows; `u64::MAX`: not in the known epochs.
     pub(super) fn next_uses(&self, walk: &Walk) -> HashMap<ShardIdx, u64> {
         let mut uses = HashMap::new();
         for (window, number) in walk.windows(&self.bundle, self.split).zip(0..) {
@@ -256,7 +258,7 @@ impl Brought {
         uses
     }
 
-    /// Whether `shard` is there for one more reader, who says when it is done.
+    /// Registers one more reader of `shard`, if it is there; the reader calls [`Brought::done`].
     pub(super) fn read(&self, held: &mut HeldShards, shard: ShardIdx) -> bool {
         match held.shards.get_mut(&shard) {
             Some(held) if matches!(held.state, State::There) => {
@@ -267,8 +269,8 @@ impl Brought {
         }
     }
 
-    /// As [`Brought::read`], of a shard that is needed now for the sample at a position of a run;
-    /// `is_first`: asked for the first time.
+    /// Like [`Brought::read`], for a shard that is needed now for the sample at a position of a run;
+    /// `is_first`: this is the first call for it.
     pub(super) fn need(
         &self,
         held: &mut HeldShards,
@@ -281,8 +283,8 @@ impl Brought {
             return Answer::There;
         }
         let is_planned = held.shards.get(&shard).is_some_and(|held| held.planned.is_some());
-        // What a later window needs comes with it, once those before it are made: for a thread
-        // that is ahead of the others nothing leaves that they still need.
+        // The shards of a later window are fetched with that window, once the windows before it are
+        // finished: no shard that other threads still need is removed for a thread that is ahead.
         if !is_planned && !walk.needs(at, shard, &self.bundle, self.split) {
             if !held.urgent.contains(&shard) {
                 held.urgent.push(shard);
@@ -295,7 +297,7 @@ impl Brought {
         let is_waited_for = held.waiting.contains_key(&shard);
         match held.shards.get_mut(&shard) {
             Some(Held { state, hold, .. }) => match state {
-                // It failed before anybody needed it: once more.
+                // It failed before any thread needed it: try once more.
                 State::Failed(_) if is_first && !is_waited_for && hold.is_some() => {
                     *state = State::Wanted;
                     Answer::Wait
@@ -307,7 +309,7 @@ impl Brought {
         }
     }
 
-    /// A thread waits for a shard, or no more.
+    /// Notes that a thread begins or stops waiting for a shard.
     pub(super) fn wait(&self, held: &mut HeldShards, shard: ShardIdx, begins: bool) {
         if begins {
             held.begin_wait(shard);
@@ -320,7 +322,7 @@ impl Brought {
         }
     }
 
-    /// A reader is done; whether that changes what is planned.
+    /// Notes that a reader is done; returns whether that changes the plan.
     pub(super) fn done(&self, held: &mut HeldShards, walk: &Walk, shard: ShardIdx) -> bool {
         let Some(entry) = held.shards.get_mut(&shard) else { return false };
         entry.n_readers = entry.n_readers.saturating_sub(1);
@@ -332,7 +334,7 @@ impl Brought {
         changes
     }
 
-    /// What became of a shard that was to be brought.
+    /// Notes the result of fetching a shard.
     pub(super) fn came(
         &self,
         held: &mut HeldShards,
@@ -344,7 +346,7 @@ impl Brought {
         if let Some(held) = held.shards.get_mut(&shard) {
             held.state = match brought {
                 Ok(()) => State::There,
-                // It failed before anybody needed it: once more.
+                // It failed before any thread needed it: try once more.
                 Err(_) if is_waited_for && !held.is_late => State::Wanted,
                 Err(error) => State::Failed(error),
             };
@@ -354,7 +356,7 @@ impl Brought {
 }
 
 impl HeldShards {
-    /// What did not come is tried again: another epoch begins.
+    /// Makes failed shards be tried again, since another epoch begins.
     pub(super) fn forgive(&mut self) {
         self.shards.retain(|_, held| !matches!(held.state, State::Failed(_)) || !held.is_idle());
     }
@@ -374,7 +376,7 @@ impl HeldShards {
 }
 
 impl Held {
-    /// Whether nobody reads it or brings it.
+    /// Whether it is neither read nor being fetched.
     fn is_idle(&self) -> bool {
         self.n_readers == 0 && !matches!(self.state, State::Coming)
     }
@@ -405,7 +407,7 @@ mod tests {
         make(&Recipe { train: &SHARDS, ..Recipe::default() })
     }
 
-    /// Brings shards as `bring` does, and says which are waited for.
+    /// Brings shards with `bring`, and says which ones threads wait for.
     struct Script {
         room: Room,
         bring: Box<dyn Fn(ShardIdx) + Send + Sync>,
@@ -565,7 +567,7 @@ mod tests {
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--test-threads", "1"])
             .env("GULAR_TEST_NO_THREADS", made.dir.path())
-            // More than there are addresses: no thread has a stack.
+            // More than the address space: no thread can get a stack.
             .env("RUST_MIN_STACK", (1_u64 << 47).to_string())
             .output()
             .unwrap();

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 /// Where a loader's time goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Bytes from the shard; a page not in memory waits for its disk here.
+    /// Reading bytes from the shard, including waits for the disk.
     Read,
-    /// BLAKE3 over a sample seen for the first time.
+    /// Checking the BLAKE3 digest of a sample that is read for the first time.
     Check,
-    /// Decoding, cutting, resizing, mirroring.
+    /// Decoding, cropping, resizing, mirroring.
     Decode,
-    /// Threads idle: all slots are full, so the training is the slower side.
+    /// Threads are idle: all slots are full, so the training program is the slower side.
     WaitForSlot,
-    /// The training idle: its batch is not ready, so the loader is the slower side.
+    /// The training program is idle: its batch is not ready, so the loader is the slower side.
     WaitForBatch,
 }
 
@@ -39,11 +39,11 @@ impl Phase {
 /// What a training run waits for: the slowest part of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bottleneck {
-    /// The storage, or the network that the bytes come by.
+    /// The storage, or the network from which bytes are read.
     Reading,
-    /// The digests of samples seen for the first time.
+    /// The digests of samples that are read for the first time.
     Checking,
-    /// Decoding, cutting, resizing.
+    /// Decoding, cropping, resizing.
     Decoding,
     /// The training itself: batches are ready when it asks.
     Training,
@@ -65,10 +65,10 @@ impl Bottleneck {
 /// Sums since the loader was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Time in each phase, in the order of [`Phase`]: of all threads together,
-    /// but of the training for [`Phase::WaitForBatch`].
+    /// Time in each phase, in the order of [`Phase`]: the sum over all threads, or, for
+    /// [`Phase::WaitForBatch`], the time of the training program.
     pub time: [Duration; 5],
-    /// Samples made, those prefetched and thrown away included.
+    /// Samples made, including those that were made ahead and thrown away.
     pub samples: u64,
     /// Of these, samples that were read before a thread that decodes needed them.
     pub n_read_ahead: u64,
@@ -78,12 +78,12 @@ pub struct Stats {
     pub batches: u64,
     /// Samples in them.
     pub images: u64,
-    /// Samples that could not be decoded: left out, or with another one instead.
+    /// Samples that could not be decoded: they were left out or replaced.
     pub skipped: u64,
     /// Samples among those handed out whose class is unknown, under
     /// [`UnknownLabels::Ignore`](super::UnknownLabels::Ignore).
     pub unlabelled: u64,
-    /// Time in which an epoch was under way.
+    /// Time in which an epoch was in progress.
     pub elapsed: Duration,
     /// Threads that decode.
     pub threads: usize,
