@@ -37,8 +37,9 @@ pub struct LoaderOptions {
     /// A function of your own that is applied next. It is not part of a loader's state: a training
     /// run that resumes must be given the same function.
     pub augment: Option<Augment>,
-    /// How the samples of a batch are finally blended in pairs; [`Batch::blended`](super::Batch::blended)
-    /// says with which result. It is not part of a loader's state.
+    /// How the samples of a batch are finally blended in pairs;
+    /// [`Batch::blended`](super::Batch::blended) has the result. It is not part of a loader's
+    /// state.
     pub blend: Option<Blend>,
     /// The type of the images' numbers in a batch. A `Feed` sets this and `layout` itself, by its
     /// own options.
@@ -54,7 +55,8 @@ pub struct LoaderOptions {
     pub draw: Draw,
     /// Whether the first batches of the next epoch are made while training uses the last ones of
     /// this epoch. The next epoch is the one after it, or the same one again if it was also the
-    /// previous one. Batches that are not requested then are thrown away. Default: only for `train`.
+    /// previous one. Batches that are not requested then are thrown away. By default, this is on
+    /// only for `train`.
     pub across_epochs: bool,
     /// The total number of epochs, so that no epoch after the last is made ahead.
     pub n_epochs: Option<u64>,
@@ -74,7 +76,8 @@ pub struct LoaderOptions {
     /// Whether pictures are rotated by their EXIF orientation. torchvision's `ImageFolder`
     /// and FFCV do not rotate them. Pixels of payload `raw` are already upright.
     pub orientation: OrientationPolicy,
-    /// A flag that ends a wait for a batch, within a second, with [`LoaderError::Stopped`](super::LoaderError::Stopped).
+    /// A flag that ends a wait for a batch, within a second, with
+    /// [`LoaderError::Stopped`](super::LoaderError::Stopped).
     pub stop: Option<StopFlag>,
     /// How long to wait for a batch to be dropped while all of them are held, before
     /// [`LoaderError::AllLent`](super::LoaderError::AllLent). Ten minutes at least once a batch was dropped by another thread than

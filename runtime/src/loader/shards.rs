@@ -220,9 +220,9 @@ impl Brought {
         Held { hold, state, planned: None, n_readers: 0, is_late: false }
     }
 
-    /// The shard to fetch next. Shards of a window wait until all shards of the previous window are
-    /// there: fetched together, they would delay both. After a failed shard, others are fetched only
-    /// if a thread waits for them: the failed one may need their space.
+    /// The shard to fetch next. Shards of a window wait until all shards of the previous window
+    /// are there: fetched together, they would delay both. After a failed shard, others are
+    /// fetched only if a thread waits for them: the failed one may need their space.
     pub(super) fn next(&self, held: &mut HeldShards) -> Option<ShardIdx> {
         let HeldShards { shards, waiting, .. } = held;
         let any_waits = shards.iter().any(|(shard, held)| {
@@ -269,8 +269,8 @@ impl Brought {
         }
     }
 
-    /// Like [`Brought::read`], for a shard that is needed now for the sample at a position of a run;
-    /// `is_first`: this is the first call for it.
+    /// Like [`Brought::read`], for a shard that is needed now for the sample at a position of a
+    /// run; `is_first`: this is the first call for it.
     pub(super) fn need(
         &self,
         held: &mut HeldShards,
