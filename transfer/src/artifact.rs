@@ -13,7 +13,7 @@ use crate::{Error, SoundBundle};
 pub const ARTIFACT_TYPE: &str = "application/vnd.gular.bundle.v1";
 
 const MANIFEST: &str = "application/vnd.gular.bundle.manifest.v1+json";
-/// Before the envelope.
+/// The prefix of a shard's media type; the envelope's name follows.
 const SHARD: &str = "application/vnd.gular.bundle.shard.v1.";
 const INDEX: &str = "application/vnd.gular.bundle.index.v1.safetensors";
 const VIEW: &str = "application/vnd.gular.bundle.view.v1";

@@ -13,7 +13,7 @@ use gular_pelican::{Client, Error as Pelican, Url};
 
 use crate::{Error, Watch};
 
-/// Where the block tree of `url` is; `None` of an object without a name.
+/// Where the block tree of `url` is; `None` for an object without a name.
 pub(crate) fn beside(url: &Url) -> Option<Url> {
     url.parent()?.join(&format!("{}{BLOCKS_SUFFIX}", url.name()))
 }

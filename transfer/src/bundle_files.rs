@@ -8,9 +8,9 @@ use gular_pelican::{Client, Sink};
 
 use crate::{Error, RemoteBundle, WrongCopy, has_splits, wrong_copies};
 
-/// A place that has the files of one bundle, whose manifest was read before.
+/// A source of the files of one bundle, whose manifest has been read.
 pub trait BundleFiles: Sync {
-    /// What names the bundle in reports, its digest included.
+    /// The name of the bundle in reports, including its digest.
     fn name(&self) -> String;
 
     /// The bundle's manifest.
@@ -89,7 +89,7 @@ impl ManifestFile {
     }
 }
 
-/// A published bundle, by the client that reads it.
+/// A published bundle, with the client that reads it.
 pub(crate) struct OfFederation<'a> {
     pub(crate) client: &'a Client,
     pub(crate) remote: &'a RemoteBundle,
@@ -197,7 +197,7 @@ impl<'a> Blocks<'a> {
         self.block.saturating_mul(BLOCK_BYTES as u64)
     }
 
-    /// How many bytes the block under way still takes.
+    /// How many bytes the current block still needs.
     fn wanted(&self) -> usize {
         let rest = self.file.bytes.saturating_sub(self.start()).min(BLOCK_BYTES as u64);
         usize::try_from(rest).unwrap_or(BLOCK_BYTES).saturating_sub(self.bytes.len())
@@ -223,7 +223,7 @@ mod tests {
 
     const BLOCK: usize = BLOCK_BYTES;
 
-    /// What is passed on of bytes that come in pieces: where it begins, and how long it is.
+    /// Which bytes are passed on if they arrive in pieces: the first one, and their number.
     fn passed(len: usize, from: u64, piece: usize, bad: Option<u64>) -> (Vec<(u64, usize)>, bool) {
         let name = BundlePath::parse("x").unwrap();
         let file = FileEntry { name, bytes: len as u64, digest: Digest::of(b"") };

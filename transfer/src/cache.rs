@@ -115,10 +115,10 @@ impl Cache {
         self.open_within(client, url, fetch, open, None, watch)
     }
 
-    /// As [`Cache::open`], when the bundle takes at most `limit` bytes.
+    /// Like [`Cache::open`], if the bundle takes at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`Cache::open`]; [`Error::CacheLimit`].
+    /// Those of [`Cache::open`]; [`Error::CacheLimit`].
     pub(crate) fn open_within(
         &self,
         client: &Client,
@@ -133,8 +133,8 @@ impl Cache {
             self.check_limit(&remote, options, limit)?;
         }
         let dir = self.dir_of(remote.digest());
-        // Before its files are looked at: a streaming training removes those that nobody holds.
-        // Where there can be no folder nobody removes any, and `fetch` says so if it needs one.
+        // Before its files are examined: a streaming run removes those that no process holds.
+        // If the folder cannot be made, nothing is removed, and `fetch` says so if it needs one.
         let _ = fs::create_dir_all(dir.join(DATA_DIR));
         let guard = keep_whole(&dir);
         let report = fetch(client, &remote, &dir, options, watch)?;
@@ -183,7 +183,7 @@ impl Cache {
     pub fn whole(&self, digest: Digest, options: &OpenOptions) -> Option<Bundle> {
         self.check_own().ok()?;
         let dir = self.dir_of(digest);
-        // Before its files are looked at: a streaming training removes those that nobody holds.
+        // Before its files are examined: a streaming run removes those that no process holds.
         let guard = keep_whole(&dir);
         let bundle =
             Bundle::open(&dir, OpenOptions { digest: Some(digest), ..options.clone() }).ok()?;
@@ -219,7 +219,7 @@ impl Cache {
     /// Only its owner may write here: a file with the right name is trusted.
     fn check_own(&self) -> Result<(), Error> {
         use std::os::unix::fs::MetadataExt as _;
-        // In a folder that all may write, a link could lead anywhere.
+        // In a folder that everyone may write to, a link could lead anywhere.
         let look = if self.root.starts_with("/tmp") { fs::symlink_metadata } else { fs::metadata };
         let found = look(&self.root).map_err(|e| Error::io("look at", &self.root, e))?;
         let own = found.is_dir() && found.uid() == rustix::process::getuid().as_raw();

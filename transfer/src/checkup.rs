@@ -88,6 +88,6 @@ fn is_anywhere(seen: &Examination) -> bool {
 }
 
 fn is_object(client: &Client, url: &Url, cancel: &AtomicBool) -> bool {
-    // Where nothing can be listed, what a server gives for the name has to do.
+    // If nothing can be listed, a server's answer for the name decides.
     client.stat(url, cancel).is_ok_and(|stat| stat.collection != Some(true))
 }

@@ -21,17 +21,17 @@ use crate::{Error, Published};
 /// The folder that had the first file.
 #[derive(Debug, Default)]
 pub(crate) struct DataFolder {
-    /// Its number, counted from 1; 0 while it is unknown.
+    /// The number of the folder, counted from 1; 0 while it is unknown.
     known: AtomicUsize,
     /// Held by the one who asks while it is unknown.
     asking: Mutex<()>,
 }
 
 impl DataFolder {
-    /// What `ask` says of `file` in the first folder that has it.
+    /// Returns what `ask` says about `file` in the first folder that has it.
     ///
     /// # Errors
-    /// When none has it, what was said of the likeliest folder.
+    /// When no folder has it, the error for the likeliest folder.
     pub(crate) fn seek<T>(
         &self,
         published: &Published,
@@ -64,10 +64,10 @@ impl DataFolder {
         Err(first.unwrap_or(Pelican::Cancelled).into())
     }
 
-    /// What `ask` says of `file` where it most likely is.
+    /// Returns what `ask` says about `file` in the folder where it most likely is.
     ///
     /// # Errors
-    /// What `ask` returns.
+    /// The errors of `ask`.
     pub(crate) fn likeliest<T>(
         &self,
         published: &Published,
@@ -83,7 +83,7 @@ impl DataFolder {
         answer
     }
 
-    /// Which of the folders, once one is known.
+    /// The number of the folder, once it is known.
     pub(crate) fn known(&self) -> Option<usize> {
         self.known.load(Ordering::Relaxed).checked_sub(1)
     }

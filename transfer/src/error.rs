@@ -16,7 +16,7 @@ pub enum Error {
     /// The bundle could not be read.
     #[error(transparent)]
     Bundle(#[from] gular_bundle::Error),
-    /// A federation, server or token.
+    /// An error of a federation, a server or a token.
     #[error(transparent)]
     Pelican(#[from] gular_pelican::Error),
     /// The text after `#` in a URL is not a digest.
@@ -67,7 +67,7 @@ pub enum Error {
         /// The one that is there.
         found: Digest,
     },
-    /// A folder with other files, and nothing of the bundle.
+    /// The folder has other files, and none of the bundle.
     #[error("the folder `{dir}` is not empty: it holds `{found}`{}, which do not belong to this bundle", and_more(*more))]
     NotEmpty {
         /// The folder.
@@ -77,17 +77,17 @@ pub enum Error {
         /// How many others there are.
         more: usize,
     },
-    /// A bundle's URL of which the data would lie outside the namespace.
+    /// A bundle's URL whose data would be outside the namespace.
     #[error(
         "`{url}` is the namespace `{namespace}` itself; a bundle's URL continues with NAME/VERSION"
     )]
     NoRoomForName {
         /// The URL.
         url: String,
-        /// What all objects are below.
+        /// The namespace: all objects must be below it.
         namespace: String,
     },
-    /// A sound manifest, of another bundle.
+    /// The manifest is valid, but belongs to another bundle.
     #[error("the bundle at `{url}` has digest {found}, expected {expected}")]
     AnotherBundle {
         /// The URL.
@@ -122,7 +122,7 @@ pub enum Error {
     NoSplit {
         /// The split asked for.
         split: Split,
-        /// Those there are.
+        /// The splits that it has.
         has: Vec<Split>,
     },
     /// An object is not the one that was asked for.
@@ -132,7 +132,7 @@ pub enum Error {
         url: String,
         /// The digest asked for.
         expected: Digest,
-        /// What came.
+        /// The digest of the bytes that were received.
         found: Digest,
     },
     /// Others may write to the cache, so its files cannot be trusted.
@@ -148,7 +148,7 @@ pub enum Error {
         dir: String,
         /// Bytes of the bundle.
         needed: u64,
-        /// Bytes that it may take.
+        /// The limit, in bytes.
         limit: u64,
     },
     /// Other processes hold what the cache has.
@@ -156,18 +156,18 @@ pub enum Error {
     CacheInUse {
         /// The bundle's folder in the cache.
         dir: String,
-        /// Bytes that the bundle may take.
+        /// The limit for the bundle, in bytes.
         limit: u64,
         /// Bytes of a shard.
         needed: u64,
     },
-    /// A folder without a file.
+    /// The folder contains no files.
     #[error("the folder `{dir}` contains no files")]
     NoFiles {
         /// The folder.
         dir: String,
     },
-    /// A folder for one collection that holds files of others.
+    /// The folder has files that do not belong to the collection.
     #[error("the folder `{dir}` holds files that `{url}` does not have, such as `{found}`{}", and_more(*more))]
     Strangers {
         /// The folder.
@@ -204,7 +204,7 @@ pub enum Error {
     TooMany {
         /// The folder or collection.
         place: String,
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
     /// Folders in folders without an end.
@@ -212,10 +212,10 @@ pub enum Error {
     TooDeep {
         /// The folder or collection.
         place: String,
-        /// How deep it may be.
+        /// The deepest level that is allowed.
         limit: usize,
     },
-    /// A list of keys without one.
+    /// The list of keys is empty.
     #[error("the list of keys is empty")]
     NoKeys,
     /// Keys that no sample of the bundle has.
@@ -226,10 +226,10 @@ pub enum Error {
         /// The first ones.
         keys: Vec<String>,
     },
-    /// A condition that is none, or that the bundle cannot answer.
+    /// The condition is malformed, or cannot be decided for this bundle.
     #[error(transparent)]
     Condition(#[from] gular_bundle::FilterError),
-    /// A condition that holds for no sample.
+    /// The condition is true for no sample.
     #[error("the condition matches none of the {of} samples")]
     NoneFits {
         /// How many samples the bundle has.
@@ -247,7 +247,7 @@ pub enum Error {
         /// How many there are.
         samples: usize,
     },
-    /// What a place that is not a federation says.
+    /// An error of a source that is not a federation.
     #[error("{message}")]
     Source {
         /// What failed, and where.

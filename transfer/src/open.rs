@@ -11,7 +11,8 @@ use crate::{BundleUrl, Cache, Error, FetchOptions, FetchReport, TellWaiting, Tru
 /// Options of [`open_bundle`]: what is opened, and how.
 #[derive(Debug, Clone, Default)]
 pub struct BundleOptions {
-    /// Of a URL these splits, those that the bundle has; all when empty.
+    /// For a URL, the splits to fetch; splits that the bundle does not have are ignored. An empty
+    /// list means all.
     pub splits: Vec<Split>,
     /// How its files are read; its digest and that of a URL must agree.
     pub open: OpenOptions,
@@ -37,7 +38,7 @@ pub struct Opened {
     /// The bundle: all wanted splits of it on this machine, unless its shards come when they are
     /// needed.
     pub bundle: Bundle,
-    /// What was fetched for it; `None` for a local folder, and where shards are still to come.
+    /// What was fetched for it; `None` for a local folder, or if shards are fetched later.
     pub fetched: Option<FetchReport>,
 }
 
@@ -93,7 +94,7 @@ pub fn open_bundle(
     loop {
         let limit = options.cache_limit_bytes;
         match cache.open_within(&client, &url, &fetch, &options.open, limit, watch) {
-            // Only its manifest was read yet.
+            // So far only its manifest was read.
             Err(Error::NoSplit { split, .. }) if fetch.splits.len() > 1 => {
                 fetch.splits.retain(|wanted| *wanted != split);
             }

@@ -30,9 +30,9 @@ pub struct Published {
 pub enum Stored {
     /// An object of the right length.
     Whole,
-    /// Only objects of other lengths; that of the first, where the server tells it.
+    /// Only objects of other lengths; the length of the first one, if the server reports it.
     OtherLength(Option<u64>),
-    /// Nothing, says this server.
+    /// Nothing, according to this server.
     Missing {
         /// `https://HOST[:PORT]`.
         server: String,

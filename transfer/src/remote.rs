@@ -183,7 +183,7 @@ impl RemoteBundle {
         sink: &mut Sink<'_>,
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
-        // What one folder gave, the next need not give again.
+        // Blocks from one folder need not be read again from the next.
         let mut next = from_block;
         self.data.seek(&self.published, file, |url| {
             let object = Object { url, len_bytes: file.bytes, accepts };
@@ -276,7 +276,7 @@ impl RemoteBundle {
 pub(crate) fn read_manifest(dir: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(dir.join(MANIFEST_NAME))?;
-    // One byte more makes it another file's.
+    // With one more byte, it is a different file.
     file.take(MAX_MANIFEST_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

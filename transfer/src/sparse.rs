@@ -18,12 +18,12 @@ use gular_pelican::Client;
 
 use crate::{Error, RemoteBundle};
 
-/// At most one byte between values is asked for per so many wanted ones: saving a request is worth
-/// that.
+/// For this many wanted bytes, one byte between values may be requested: that is worth saving a
+/// request.
 const GAPS_OF: u64 = 16;
 
-/// A gap that is read over where values are few bytes and many, such as one number per sample:
-/// one request then brings what would be thousands.
+/// The largest gap that is read if values are small and many, such as one number per sample:
+/// one request then replaces thousands.
 const SMALL_GAP: u64 = 4 << 10;
 
 /// The longest gap: another request takes a round trip, in which a good line moves this much.
@@ -88,7 +88,7 @@ pub fn read_samples(
     read_with_gaps(client, remote, (wanted, 0), jobs, give, cancel)
 }
 
-/// As [`read_samples`], of values that are small: it reads over small gaps, however many.
+/// Like [`read_samples`], for small values: it reads small gaps as well, however many.
 pub(crate) fn read_small(
     client: &Client,
     remote: &RemoteBundle,
@@ -100,7 +100,7 @@ pub(crate) fn read_small(
     read_with_gaps(client, remote, (wanted, SMALL_GAP), jobs, give, cancel)
 }
 
-/// Any gap up to `small` is read over.
+/// Reads any gap of up to `small` bytes together with the values around it.
 fn read_with_gaps(
     client: &Client,
     remote: &RemoteBundle,
@@ -184,7 +184,7 @@ fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
             if row.0 >= wanted.index.n_samples() {
                 return Err(no_sample());
             }
-            // What has no digest of its own has its value in the index.
+            // A field without digests has its values in the index.
             let Some(digest) = wanted.index.digest(row, field) else { continue };
             let (start, len) = wanted.index.range(row, field).ok_or_else(no_sample)?;
             let end = start.saturating_add(len as u64);

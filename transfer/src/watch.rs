@@ -8,7 +8,7 @@ use gular_pelican::Error;
 /// A callback that gets the bytes done and the bytes in all, from any thread.
 pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
-/// A callback that gets the folder whose lock is waited for.
+/// A callback that gets the folder for whose lock the transfer waits.
 pub type Waiting<'a> = dyn Fn(&Path) + Sync + 'a;
 
 /// Follows a transfer, and can cancel it.
@@ -42,7 +42,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// How far all objects together are. A trial that failed takes its bytes back.
+/// The progress of all objects together. A failed attempt subtracts its bytes again.
 pub(crate) struct Moved<'a> {
     progress: &'a Progress<'a>,
     done: AtomicU64,

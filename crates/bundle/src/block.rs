@@ -34,7 +34,7 @@ pub fn n_blocks(len_bytes: u64) -> u64 {
 /// The chaining values of a file's blocks: tells for any one of them whether its bytes are right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockTree {
-    /// One value per block, so never empty.
+    /// One value per block; never empty.
     cvs: Vec<BlockCv>,
     len: u64,
 }

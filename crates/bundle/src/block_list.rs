@@ -12,7 +12,7 @@ use crate::block::{BlockCv, BlockTree};
 use crate::tensors::{Header, MAX_HEADER, assemble};
 use crate::{Dtype, Error};
 
-/// What is behind the name of the file.
+/// The suffix that is appended to the name of the file.
 pub const BLOCKS_SUFFIX: &str = ".blocks.safetensors";
 
 /// The longest that is read: of a file of 1 TiB.
@@ -23,7 +23,7 @@ const FILE_BYTES: &str = "file_bytes";
 const TENSOR: &str = "block.cv";
 
 impl BlockTree {
-    /// As the bytes of a file; `None` for one with more blocks than memory has room for.
+    /// Encodes the tree as the bytes of a file; `None` if its blocks do not fit in memory.
     #[must_use]
     pub fn to_list(&self) -> Option<Vec<u8>> {
         let metadata = vec![
@@ -36,7 +36,7 @@ impl BlockTree {
         assemble(metadata, vec![(TENSOR.to_owned(), Dtype::U8, shape, values)])
     }
 
-    /// What [`to_list`](Self::to_list) made; `path` is for messages.
+    /// Reads what [`to_list`](Self::to_list) wrote; `path` is for messages.
     ///
     /// # Errors
     /// [`Error::Malformed`], [`Error::Format`], [`Error::TooNew`], [`Error::TooLarge`].

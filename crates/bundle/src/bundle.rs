@@ -82,9 +82,9 @@ pub struct Bundle {
     /// Names of the fields.
     fields: Arc<[String]>,
     open: OpenShards,
-    /// What brings shards that are not there.
+    /// The source of shards that are not in the folder.
     source: Option<Arc<dyn ShardSource>>,
-    /// What keeps the files where they are.
+    /// Keeps the files from being removed.
     #[expect(dead_code, reason = "held until it is dropped")]
     guard: Option<Box<dyn Guard>>,
 }
@@ -523,7 +523,7 @@ mod tests {
         assert_eq!((tries.get(), bundle.opened().open), (2, 1));
         let never = |_| Err(Error::io("open", Path::new("x"), io::Error::from_raw_os_error(24)));
         assert!(bundle.open.get(ShardIdx(0), never).is_err());
-        // Nobody is left waiting.
+        // No thread is left waiting.
         bundle.shard(ShardIdx(0)).unwrap();
     }
 }

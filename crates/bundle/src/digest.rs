@@ -97,7 +97,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// As text, `blake3:` and hex digits.
+/// Written as a text: `blake3:` and hex digits.
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -125,7 +125,7 @@ pub enum Error {
     Value {
         /// The sample.
         key: String,
-        /// What does not fit.
+        /// Which condition is not met.
         reason: String,
     },
     /// A file whose values are not stored runs of bytes.
@@ -133,7 +133,7 @@ pub enum Error {
     NotInPlace {
         /// The file.
         path: String,
-        /// What is in the way.
+        /// What prevents it.
         reason: String,
     },
     /// Samples that an envelope has no place for.
@@ -145,7 +145,7 @@ pub enum Error {
         envelope: Envelope,
         /// The folder that the shard was to appear in.
         path: String,
-        /// What stands against it.
+        /// Why it is impossible.
         reason: String,
     },
     /// An envelope that this build does not write.
@@ -212,7 +212,7 @@ impl Error {
         }
     }
 
-    /// What is wrong, less the path of the file: for a message that names it elsewhere.
+    /// The message without the path of the file, for a message that names the file elsewhere.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {

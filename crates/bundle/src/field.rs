@@ -39,7 +39,7 @@ pub enum FieldKind {
     },
     /// Opaque bytes of varying length.
     Bytes {
-        /// What the bytes may be, such as `image/jpeg`; sorted.
+        /// The media types that the bytes may have, such as `image/jpeg`; sorted.
         media_types: Vec<String>,
     },
 }

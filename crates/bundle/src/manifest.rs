@@ -50,7 +50,7 @@ pub struct Manifest {
     pub classes: Vec<String>,
     /// How the bundle was made: options that chose its content.
     pub made: BTreeMap<String, MadeValue>,
-    /// What people should know of the dataset.
+    /// What people should know about the dataset.
     pub about: About,
     /// Exact sums over decoded pixels, when they were decoded.
     pub statistics: Option<Statistics>,
@@ -383,7 +383,7 @@ impl Manifest {
                 if file.name.as_str().split('/').any(|part| part.starts_with(TEMP_PREFIX)) {
                     return Some(format!("`{}` is the name of a temporary file", file.name));
                 }
-                // One file may stand in several lines, such as a shard of two splits.
+                // Several entries may list the same file, such as a shard of two splits.
                 if files.insert(&file.name, file).is_some_and(|other| other != file) {
                     return Some(format!(
                         "`{}` is listed twice, with different lengths or digests",
@@ -587,7 +587,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Of each kind of mistake: which member, what was expected, what is there.
+    /// For each kind of mistake: which member, what was expected, what was found.
     #[test]
     fn a_mistake_is_named_with_what_was_expected_and_found() {
         let text = String::from_utf8(example().to_bytes()).unwrap();

@@ -51,7 +51,8 @@ pub(crate) struct OpenShards {
 struct State {
     open: HashMap<ShardIdx, (Arc<Shard>, u64)>,
     opening: HashSet<ShardIdx>,
-    /// Of all shards that were ever open: a bit per sample and a few hundred bytes.
+    /// What is remembered of each shard that was ever open: a bit per sample, and a few hundred
+    /// bytes.
     known: HashMap<ShardIdx, Arc<Known>>,
     clock: u64,
     counts: Opened,

@@ -37,7 +37,7 @@ impl BundlePath {
         Ok(Self(text.to_owned()))
     }
 
-    /// As [`BundlePath::parse`], without keeping the text.
+    /// Checks like [`BundlePath::parse`], without storing the text.
     pub(crate) fn check(text: &str) -> Result<(), PathError> {
         match Self::fault(text) {
             None => Ok(()),

@@ -37,8 +37,8 @@ pub struct ReadAt {
     stop: Option<Arc<AtomicBool>>,
 }
 
-/// What tells whether a file is still the one that was looked at: it is the same file and
-/// nobody has written to it since.
+/// Identifies the state of a file: if it is equal, the file is the same, and was not written to
+/// in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     device: u64,

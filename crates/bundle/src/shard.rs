@@ -11,7 +11,7 @@ use crate::{Digest, Error, FieldIdx, Index, ReadAt, Row, SampleFault};
 /// When the bytes of a sample are checked against their digest in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CheckWhen {
-    /// Whoever brought the files here checked them block by block.
+    /// The files were checked block by block when they were fetched.
     OnFetch,
     /// The first time a sample is read since its bundle was opened.
     #[default]
@@ -20,14 +20,14 @@ pub enum CheckWhen {
     Always,
 }
 
-/// What is kept of a shard when it is closed, so that it need not be verified again.
+/// What is remembered of a closed shard, so that it need not be verified again.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// Those of the shard's file and the index's, when they were opened.
+    /// The identities of the shard's file and of the index's, when they were opened.
     files: [Option<Identity>; 2],
-    /// Where the parts of the index lie, which was accepted.
+    /// Where the parts of the accepted index are.
     layout: Arc<Layout>,
-    /// One bit per sample and field: its bytes were right. Empty where nobody asks.
+    /// One bit per sample and field: set if its bytes were right. Empty if nothing asks for it.
     checked: Vec<AtomicU64>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Sidecar {
     OnDisk(ReadAt),
 }
 
-/// What the index says about one field of a sample.
+/// The entry of the index for one field of a sample.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleEntry {
     row: Row,
@@ -179,7 +179,7 @@ impl Shard {
         let (file, layout) = (self.entries()?, &self.known.layout);
         let mut bytes = std::mem::take(key).into_bytes();
         self.key_of(file, row, &mut bytes)?;
-        // As it was accepted.
+        // Keys were checked when the index was accepted.
         *key = String::from_utf8(bytes).unwrap_or_default();
         Ok(SampleEntry {
             row,
@@ -438,7 +438,7 @@ impl Shard {
         }
     }
 
-    /// Where single entries of the index are read.
+    /// The file from which single entries of the index are read.
     fn entries(&self) -> Result<&ReadAt, Error> {
         match &self.sidecar {
             Sidecar::Held(index) => Ok(index.file()),
@@ -449,7 +449,7 @@ impl Shard {
         }
     }
 
-    /// As [`Shard::range`], where there is one.
+    /// Like [`Shard::range`], for a field that has one.
     fn place(&self, row: Row, field: FieldIdx) -> Result<(u64, usize), Error> {
         self.within(row, self.range(row, field)?)
     }
@@ -467,7 +467,7 @@ impl Shard {
         Ok(found)
     }
 
-    /// Where the bytes `part` of a value begin.
+    /// The offset of the bytes `part` of a value.
     fn part_of(
         &self,
         row: Row,

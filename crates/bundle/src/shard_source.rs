@@ -29,8 +29,8 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
         cancel: &AtomicBool,
     ) -> Result<Box<dyn Any + Send + Sync>, NotBrought>;
 
-    /// As [`ShardSource::hold`], of all shards of a split at once: by one open file, where there
-    /// may be thousands of them. `None` where that cannot be; then each is held by itself.
+    /// Like [`ShardSource::hold`], for all shards of a split at once: with one open file, since
+    /// there may be thousands of shards. `None` if that is impossible; then each is held by itself.
     fn hold_split(&self, split: Split, cancel: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>>;
 
     /// Brings a shard that is held, unless it is there; waits for room, and for another process
@@ -86,7 +86,7 @@ pub type TakeValue<'a> = dyn Fn(Row, &[u8]) + Sync + 'a;
 #[derive(Debug)]
 pub struct Room {
     limit: u64,
-    /// What the disk has room for, at most: others fill it, too.
+    /// The most that the disk has space for; other programs fill it, too.
     measured: AtomicU64,
     beside: u64,
     promised: AtomicU64,
@@ -95,8 +95,8 @@ pub struct Room {
 
 /// A reader that holds as many shards as there is room for.
 pub trait RoomReader: fmt::Debug + Send + Sync {
-    /// There may be less room than before: whoever holds more than what is free, and promised to
-    /// them, lets go of it.
+    /// Notes that there may be less space than before: holders of more than what is free and
+    /// reserved for them release it.
     fn room_changed(&self);
 }
 
@@ -174,7 +174,7 @@ impl Room {
     /// Takes a promise back.
     pub fn give_back(&self, bytes: u64) {
         let less = |promised: u64| Some(promised.saturating_sub(bytes));
-        // Such an update cannot fail.
+        // This update cannot fail.
         let _ = self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }

@@ -45,7 +45,7 @@ pub struct Tensor {
     pub end: u64,
 }
 
-/// What happens to tensors of types that no bundle holds.
+/// What to do with tensors of types that no bundle has.
 #[derive(Debug, Clone, Copy)]
 enum Unknown {
     Refused,
@@ -212,7 +212,7 @@ impl Header {
         Ok((Self { metadata: raw.metadata, tensors }, data_start))
     }
 
-    /// What `FORMAT.md` asks of shards and indexes beyond safetensors.
+    /// Checks the rules of `FORMAT.md` for shards and indexes that go beyond safetensors.
     fn check_layout(&self, path: &str, data_start: u64, file_len: u64) -> Result<(), Error> {
         if !data_start.is_multiple_of(HEADER_STEP) {
             let reason =

@@ -27,7 +27,7 @@ pub struct FetchOptions {
     pub splits: Vec<Split>,
     /// Shards at a time.
     pub jobs: usize,
-    /// What files that are there are worth.
+    /// How far existing files are trusted.
     pub trust: Trust,
     /// Only say what would be fetched.
     pub dry_run: bool,
@@ -45,7 +45,7 @@ impl Default for FetchOptions {
 pub enum Trust {
     /// Every byte is checked again.
     Nothing,
-    /// A file of the right length got its name when it had been checked.
+    /// A file of the right length is trusted: files get their name only after they are checked.
     Names,
 }
 
@@ -110,7 +110,7 @@ pub fn fetch_from(
     let is_whole =
         |shard: &&ShardEntry| shard.files().all(|f| has_len(&data.join(f.name.as_str()), f));
     if options.trust == Trust::Names && held == Held::Manifest && shards.iter().all(is_whole) {
-        // Nothing to write, so no need to wait for who does.
+        // There is nothing to write, so there is no need to wait for other writers.
         (watch.progress)(total, total);
         return Ok(report(0, total, held));
     }
@@ -131,7 +131,7 @@ pub fn fetch_from(
     let work = |group: &Vec<&ShardEntry>, stop: &AtomicBool| {
         let mut seen = HashSet::new();
         group.iter().try_for_each(|shard| {
-            // Files of an entry before this one are there, and were counted with it.
+            // Files of an earlier entry exist already, and were counted with it.
             let known = shard.files().filter(|file| !seen.insert(&file.name));
             let counted = AtomicU64::new(known.map(|file| file.bytes).sum());
             let advance = |n: u64, was_there: bool| {
@@ -156,7 +156,7 @@ pub fn fetch_from(
     Ok(report(total.saturating_sub(kept), kept, held))
 }
 
-/// Bytes that need no further room: of whole files and of temporary ones.
+/// Bytes that need no more space: those of complete files and of temporary ones.
 fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
     let there = |file: &FileEntry| {
         let to = data.join(file.name.as_str());
@@ -230,7 +230,7 @@ impl Job<'_> {
         Ok(index)
     }
 
-    /// A small file, and whether it was on the disk.
+    /// Reads a small file; returns its bytes, and whether it was on the disk.
     fn listing(&self, file: &FileEntry) -> Result<(Vec<u8>, bool), Error> {
         match read_if_sound(&self.data.join(file.name.as_str()), file) {
             Some(bytes) => Ok((bytes, true)),

@@ -13,22 +13,23 @@ use super::disk::Partial;
 use crate::remote::read_manifest;
 use crate::{Error, ManifestFile};
 
-/// So many bytes of a manifest are no chance beginning of another file: they name its format.
+/// Other files do not begin with this many bytes of a manifest by chance: they name its format.
 const TELLING_BYTES: usize = 32;
 
-/// What of a bundle a folder has.
+/// Which part of a bundle a folder has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
-    /// No manifest: nothing yet, or what a fetch that was stopped left.
+    /// No manifest: the folder is empty, or has what a stopped fetch left.
     Part,
     /// The bundle's manifest.
     Manifest,
-    /// A manifest that is cut or damaged.
+    /// A manifest that is truncated or damaged.
     DamagedManifest,
 }
 
 impl Held {
-    /// What `dir` has of `bundle`. Nothing is written beside files that are not the bundle's.
+    /// Finds out which part of `bundle` is in `dir`. Fails if `dir` has files of others, since
+    /// nothing is written beside those.
     ///
     /// # Errors
     /// [`Error::OtherBundle`], [`Error::NotEmpty`], [`Error::Io`].
@@ -63,7 +64,7 @@ impl Held {
         }
         let mut others = strangers_beside(dir, &in_data)?;
         if held == Self::DamagedManifest {
-            // Not the bundle's, as far as can be told.
+            // As far as can be told, it does not belong to the bundle.
             others.push(MANIFEST_NAME.to_owned());
         }
         none_of(dir, others)?;
@@ -101,7 +102,7 @@ fn has_data_of(bundle: &ManifestFile, dir: &Path, in_data: &[OsString]) -> bool 
     for file in shards.iter().flat_map(gular_bundle::ShardEntry::files) {
         let path = data.join(file.name.as_str());
         let temp = Partial::temp_of(&path);
-        // Of a file in a folder of its own, that folder.
+        // For a file in a subfolder, the name of that folder.
         let below = |path: &Path| {
             let first = path.strip_prefix(&data).ok()?.components().next()?;
             Some(first.as_os_str().to_owned())
@@ -130,7 +131,7 @@ fn strangers_beside(dir: &Path, in_data: &[OsString]) -> Result<Vec<String>, Err
     Ok(found)
 }
 
-/// What is in a folder; nothing where there is none.
+/// The names in a folder; none if the folder does not exist.
 fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
     let list = || -> io::Result<Vec<OsString>> {
         fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()

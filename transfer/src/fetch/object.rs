@@ -31,12 +31,12 @@ pub fn fetch_object(
     fetch(client, url, len_bytes, None, dir, dry_run, watch)
 }
 
-/// As [`fetch_object`] of an object whose block tree is known: each block is checked as it
-/// arrives, a server with other bytes is left for the next, and what a killed run left is kept
-/// as far as it is right.
+/// Like [`fetch_object`], for an object whose block tree is known: each block is checked as it
+/// arrives, a server with wrong bytes is replaced by the next, and what a killed run left is
+/// kept as far as it is right.
 ///
 /// # Errors
-/// As [`fetch_object`]; [`gular_pelican::Error::Corrupt`] when every copy has other bytes.
+/// Those of [`fetch_object`]; [`gular_pelican::Error::Corrupt`] when every copy has wrong bytes.
 pub fn fetch_object_by_blocks(
     client: &Client,
     url: &BundleUrl,
@@ -134,7 +134,7 @@ fn of_object(url: &BundleUrl, digest: Option<Digest>, dir: &Path, len_bytes: u64
     }
 }
 
-/// Bytes that are not there yet: what a killed run left needs no further room.
+/// The number of bytes still to fetch: what a killed run left needs no more space.
 pub(crate) fn missing(to: &Path, len: u64) -> u64 {
     let left = std::fs::metadata(Partial::temp_of(to)).map_or(0, |found| found.len());
     len.saturating_sub(left)
@@ -148,7 +148,7 @@ pub(crate) struct ObjectJob<'a> {
     pub(crate) watch: Watch<'a>,
 }
 
-/// A file that has its name now.
+/// The result: a file with its final name.
 pub(crate) struct Done {
     digest: Digest,
     pub(crate) fetched: u64,
@@ -228,7 +228,8 @@ impl ObjectJob<'_> {
         Ok(Some(Done { digest, fetched, checked, how: Some(how) }))
     }
 
-    /// All of it, compared with the checksum that a server tells, if any does.
+    /// Fetches the whole object, and compares it with the checksum that a server reports, if any
+    /// does.
     pub(crate) fn without(&self, url: &Url) -> Result<Done, Error> {
         let read = self.read(url, false, true)?;
         let (checked, how) = match read.checked {

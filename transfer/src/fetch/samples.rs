@@ -25,12 +25,12 @@ use super::work_folder::{Made, WorkFolder, there};
 use crate::sparse::{GiveValue, Sparse, SparseReport, read_samples, read_small};
 use crate::{Client, Error, RemoteBundle, Watch};
 
-/// Bytes of values that are held until they are written, about; as many of indexes that are read
+/// About how many bytes of values are kept in memory until they are written; and of indexes,
 /// before it is known how much is wanted.
 const HELD_BYTES: u64 = 64 << 20;
 /// Samples whose values are held at a time, at most: each of a few bytes takes room beside them.
 const MOST_ROWS: usize = 1 << 18;
-/// A shard takes samples until it has so many bytes of them.
+/// Samples are added to a shard until it has this many bytes of them.
 const SHARD_BYTES: u64 = 1 << 30;
 /// Keys that are named of those that no sample has.
 const MOST_NAMED: usize = 5;
@@ -42,7 +42,7 @@ pub struct SampleOptions {
     pub keys: BTreeSet<String>,
     /// A condition on them, as [`Filter`] reads it.
     pub filter: Option<String>,
-    /// Only those of these splits; of all when there are none.
+    /// Only samples of these splits; an empty list means all splits.
     pub splits: Vec<Split>,
     /// Requests at a time.
     pub jobs: usize,
@@ -242,7 +242,7 @@ fn bytes_of_listings<'a>(shard: &'a ShardEntry, listed: &mut HashSet<&'a BundleP
     files.filter(|file: &&FileEntry| listed.insert(&file.name)).map(|file| file.bytes).sum()
 }
 
-/// How the new bundle says what it is: what is true of its source, and which samples it has.
+/// The description of the new bundle: that of its source, and which samples were chosen.
 fn made(remote: &RemoteBundle, options: &SampleOptions) -> Made {
     let mut made = remote.manifest().made.clone();
     made.retain(|name, _| name != "plan" && !name.starts_with("derive_"));
@@ -330,7 +330,7 @@ impl Of<'_> {
         let mut value = |field| {
             let found = values.and_then(|values| values.get(&(row, field)));
             is_open |= found.is_none();
-            // Of an open one the answer does not count.
+            // While it is open, the answer does not matter.
             Ok(found.cloned().unwrap_or_default())
         };
         let mut facts = Facts {
@@ -447,7 +447,7 @@ impl<'a> Writing<'a> {
         let label = i64::from(of.index.label(row).unwrap_or(-1)).to_le_bytes();
         let value = |field| match values.get(&(row, field)) {
             Some(value) => value.as_slice(),
-            // What the index holds itself.
+            // The value is in the index itself.
             None => &label,
         };
         let all: Vec<&[u8]> = of.index.fields().map(value).collect();
@@ -462,7 +462,7 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    /// Its manifest, when all shards are written.
+    /// Returns the manifest, when all shards are written.
     fn finish(mut self, made: Made) -> Result<Manifest, Error> {
         self.end_shard()?;
         let (envelope, shards) = (Envelope::Shards, self.finished);

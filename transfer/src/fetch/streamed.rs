@@ -38,13 +38,14 @@ use super::folder::Held;
 use crate::bundle_files::OfFederation;
 use crate::{Error, RemoteBundle, Sparse, Trust, Watch, read_samples};
 
-/// How long to wait before room, or a shard that another process brings, is looked for again.
+/// How long to wait before checking again for free space, or for a shard that another process
+/// fetches.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long room is waited for that other processes do not give.
+/// How long to wait for other processes to free space.
 const ROOM_PATIENCE: Duration = Duration::from_secs(600);
 
-/// How long room is waited for on a disk that is full: others may give it back, or may not.
+/// How long to wait for space on a full disk, which other programs may or may not free.
 const DISK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Indexes, or single values, at a time: they are small, and each takes a round trip.
@@ -85,7 +86,7 @@ pub(crate) struct Streamed {
     tell: TellWaiting,
     /// The shard that a reader waits for.
     waited_for: Mutex<Option<ShardIdx>>,
-    /// How long room is waited for.
+    /// How long to wait for space.
     patience: Duration,
 }
 
@@ -134,7 +135,7 @@ impl Streamed {
         let indexes = there.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
         let beside = indexes.saturating_add(remote.manifest_bytes().len() as u64);
         let files = Files::look(&data, &remote);
-        // A file system that is full to the last byte serves nobody.
+        // A file system that is full to the last byte is of no use to anyone.
         let usable = free_bytes(dir) / 20 * 19;
         let here = files.bytes.saturating_sub(files.missing).saturating_add(beside);
         let all = usable.saturating_add(here);
@@ -167,7 +168,7 @@ impl Streamed {
         NotBrought { hint, is_passing, ..self.fault(entry.file.name.as_str(), error) }
     }
 
-    /// Says what is waited for, if it is this shard.
+    /// Tells the caller what it waits for, if it is this shard.
     fn say(&self, shard: ShardIdx, what: &dyn Fn() -> String) {
         let waited_for = *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
         if waited_for == Some(shard) {
@@ -221,7 +222,7 @@ impl Streamed {
             // Readers of this process that hold what they do not need yet.
             self.room.changed();
             let Some(since) = no_room_since else {
-                // They may have let go of some.
+                // Other processes may have released some.
                 no_room_since = Some(Instant::now());
                 continue;
             };
@@ -255,12 +256,12 @@ impl Streamed {
         // Other programs may have filled the file system since the limit was set.
         let here = files.bytes.saturating_sub(files.missing);
         self.room.measure(here.saturating_add(free_bytes(&self.data)));
-        // What an earlier run left of it is its own room.
+        // The part that an earlier run left needs no new space.
         let found = files.there.remove(own);
         found.iter().for_each(|file| files.forget(file));
         let missing = found.map_or(needed, |file| file.missing);
         let is_within = |files: &Files<'_>| files.bytes.saturating_add(needed) <= self.room.bytes();
-        // A file that is open somewhere takes its room after its removal, too.
+        // A file that a process has open takes its space even after its removal.
         let space = |files: &Files<'_>| files.missing.saturating_add(missing);
         let fits = |files: &Files<'_>| is_within(files) && space(files) <= free_bytes(&self.data);
         if !fits(&files) {
@@ -456,7 +457,7 @@ fn beside(to: &Path, purpose: &str) -> PathBuf {
     to.with_file_name(format!("{TEMP_PREFIX}{purpose}-{name}"))
 }
 
-/// What the file system of `dir` has free, as far as it tells.
+/// The free space of `dir`'s file system, if it is known.
 fn free_bytes(dir: &Path) -> u64 {
     free(dir).map_or(u64::MAX, |free| free.bytes)
 }
@@ -491,9 +492,9 @@ fn is_own(found: &fs::Metadata) -> bool {
 /// The shards in a folder, and those that come.
 struct Files<'a> {
     there: HashMap<&'a str, There>,
-    /// Of all of them.
+    /// The bytes of all shards.
     bytes: u64,
-    /// Those of `bytes` that are still to come.
+    /// How many of `bytes` still have to be fetched.
     missing: u64,
 }
 

@@ -25,7 +25,7 @@ use super::folder::{none_of, strangers};
 use crate::remote::read_manifest;
 use crate::{Error, Watch};
 
-/// How a bundle says what it is of.
+/// How a bundle was made, as its manifest describes it.
 pub(super) type Made = BTreeMap<String, MadeValue>;
 
 /// The bundle in `dir`, if it is the one that would be made; none where there are no files yet.
@@ -77,7 +77,7 @@ fn folder_in(dir: &Path) -> PathBuf {
 pub(super) struct WorkFolder<'a> {
     dir: &'a Path,
     folder: PathBuf,
-    /// Nobody else writes to `dir`.
+    /// Keeps other processes from writing to `dir`.
     _lock: FolderLock,
 }
 
@@ -111,7 +111,7 @@ impl<'a> WorkFolder<'a> {
         for file in files(manifest) {
             let to = data.join(file.name.as_str());
             match fs::rename(self.folder.join(file.name.as_str()), &to) {
-                // A killed run moved it.
+                // A killed run has moved it already.
                 Err(e) if e.kind() == ErrorKind::NotFound && has_len(&to, file) => {}
                 moved => moved.map_err(|e| Error::io("rename to", &to, e))?,
             }

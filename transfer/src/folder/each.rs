@@ -9,9 +9,9 @@ use gular_pelican::Error as Pelican;
 
 use crate::{Error, Watch};
 
-/// After so many passing failures in a row no more objects are begun: whatever makes all of them
-/// fail, such as a dead network, would be waited for with each. Failures of one object, such as a
-/// name that is taken, do not count: the next run would meet the same ones first.
+/// After this many temporary failures in a row, no more objects are begun: each would wait for
+/// the same cause, such as a dead network. Failures of a single object, such as a name that is
+/// taken, do not count: the next run would meet the same ones first.
 const MOST_IN_A_ROW: usize = 16;
 
 /// The objects of a folder that failed.
@@ -23,7 +23,7 @@ pub struct Failed {
     pub error: Error,
 }
 
-/// What failed of all, and how many were not begun.
+/// The objects that failed, and how many were not begun.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     pub(super) failed: Vec<Failed>,

@@ -86,7 +86,7 @@ struct Folder<'a> {
     moved: &'a Moved<'a>,
 }
 
-/// What became of an object.
+/// The result for one object.
 struct Got {
     len: u64,
     fetched: u64,
@@ -133,7 +133,7 @@ impl Folder<'_> {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         }
-        // Of the whole folder, which goes back when an object begins again.
+        // The progress of the whole folder; it decreases when an object begins again.
         let last = AtomicU64::new(0);
         let progress = |done: u64, _: u64| {
             let before = last.swap(done, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl Folder<'_> {
         len.ok_or_else(|| Error::NoLength { url: url.to_string() })
     }
 
-    /// Where an object goes. No folder on the way to it is a link: that might lead out of `dir`.
+    /// The path of an object. No folder on the path may be a link: it could lead outside `dir`.
     fn path_of(&self, name: &str) -> Result<PathBuf, Error> {
         let to = self.dir.join(name);
         for folder in to.ancestors().skip(1).take_while(|folder| *folder != self.dir) {
@@ -173,7 +173,7 @@ impl Folder<'_> {
     }
 }
 
-/// Whether `dir` holds nothing that is not of `url`.
+/// Whether every file in `dir` belongs to `url`.
 fn check_alone(
     dir: &Path,
     url: &Url,

@@ -12,7 +12,7 @@ use crate::{FolderLock, WrongCopy};
 /// failed.
 #[derive(Debug)]
 pub struct FolderReport<R> {
-    /// Of what did not fail.
+    /// The report on the objects that did not fail.
     pub report: R,
     /// What failed, each with its reason.
     pub failed: Vec<Failed>,
@@ -58,7 +58,7 @@ pub struct FolderFetch {
 }
 
 impl FolderFetch {
-    /// Of nothing yet.
+    /// An empty report.
     pub(super) fn new(url: &Url, dir: &Path, dry_run: bool) -> Self {
         Self {
             url: url.clone(),

@@ -13,7 +13,7 @@ use crate::{Error, Watch};
 /// The objects below a collection.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
-    /// By path below it, the length that the listing tells.
+    /// The objects by their path below the collection, with their length if the listing has it.
     pub(super) objects: BTreeMap<String, Option<u64>>,
     /// Collections that could not be listed, and names that cannot be files.
     pub(super) failed: Vec<Failed>,

@@ -60,7 +60,7 @@ pub(super) fn files(
 
 struct Walk<'a> {
     dir: &'a Path,
-    /// Where it is, links followed.
+    /// Its real path, with links resolved.
     real: &'a Path,
     url: &'a Url,
     watch: Watch<'a>,

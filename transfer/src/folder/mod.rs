@@ -27,7 +27,7 @@ pub use publish::publish_folder;
 pub struct FolderOptions {
     /// Objects at a time.
     pub jobs: usize,
-    /// Only say what would be moved.
+    /// Only reports what would be transferred.
     pub dry_run: bool,
     /// How many files and folders there may be in all.
     pub max_objects: usize,

@@ -76,8 +76,8 @@ pub fn publish_folder(
     Ok(FolderReport { report, failed, not_tried, lock: None })
 }
 
-/// What there is below `url`, as far as can be listed, in the collections that the files go to:
-/// one request per collection in place of one per file.
+/// The objects below `url`, as far as they can be listed, in the collections to which files are
+/// published: one request per collection instead of one per file.
 fn there(
     client: &Client,
     url: &Url,
@@ -93,7 +93,7 @@ fn there(
         Ok(listed) if listed.failed.is_empty() => Ok(Some(listed)),
         Err(error) if error.is_cancelled() => Err(error),
         Err(Error::Pelican(Pelican::NotFound { .. })) => Ok(Some(Listed::default())),
-        // Each is looked at before it is sent.
+        // The client checks each name before it sends the file.
         Ok(_) | Err(_) => Ok(None),
     }
 }

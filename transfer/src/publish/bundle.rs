@@ -21,9 +21,9 @@ use crate::{BundleUrl, Error, Published, Watch, blocks};
 pub struct PublishOptions {
     /// Objects at a time.
     pub jobs: usize,
-    /// Only say what would be sent.
+    /// Only reports what would be sent.
     pub dry_run: bool,
-    /// How what the origin has is compared with what is here.
+    /// How the origin's objects are compared with the local files.
     pub compare_by: CompareBy,
 }
 
@@ -58,7 +58,7 @@ pub fn publish(
     let manifest = [Item::new(from, published.manifest().clone())];
     let total = data.iter().chain(&manifest).fold(0, |sum: u64, i| sum.saturating_add(i.bytes));
     let sender = Sender { client, options, watch, moved: Moved::new(watch.progress, total) };
-    // A version that another bundle has: known before anything is sent.
+    // If another bundle has this version, say so before anything is sent.
     sender.check_version(&manifest)?;
     let there = Listing::new(client, published.data(), watch.cancel);
     let missing = data.iter().filter(|item| there.lacks(item.to.name()));
@@ -110,11 +110,12 @@ pub fn publish_file(
     sender.report(BundleUrl { url: url.clone(), digest: None }, done, start)
 }
 
-/// As [`publish_file`], of a file whose readers know its digest: its block tree is stored beside
-/// it, and before it, so that they can check each block. `scratch` is a folder for that on its way.
+/// Like [`publish_file`], for a file whose readers know its digest: its block tree is stored
+/// next to it, and before it, so that they can check each block. The tree is written to the
+/// folder `scratch` first.
 ///
 /// # Errors
-/// As [`publish_file`]; [`Error::Io`].
+/// Those of [`publish_file`]; [`Error::Io`].
 pub fn publish_file_with_blocks(
     client: &Client,
     from: &Path,
@@ -134,7 +135,7 @@ pub fn publish_file_with_blocks(
     let files = [Item::new(from.to_owned(), url.clone())];
     let total = lists.iter().chain(&files).map(|item| item.bytes).sum();
     let sender = Sender { client, options, watch, moved: Moved::new(watch.progress, total) };
-    // What has another name only because an upload was cut is found by its digest.
+    // An object with another name because an upload was cut off is found by its digest.
     let mut done = sender.send(&lists, IfTaken::RenameIfCut, None)?;
     done.extend(sender.send(&files, IfTaken::Refuse, None)?);
     sender.report(BundleUrl { url: url.clone(), digest: None }, done, start)
@@ -149,7 +150,7 @@ struct Item {
 
 impl Item {
     fn new(from: PathBuf, to: Url) -> Self {
-        // One that cannot be read fails when it is sent.
+        // A file that cannot be read fails when it is sent.
         let bytes = fs::metadata(&from).map_or(0, |metadata| metadata.len());
         Self { from, to, bytes }
     }
@@ -168,7 +169,7 @@ fn data_files(sound: &SoundBundle, published: &Published) -> Result<Vec<Item>, E
     Ok(items)
 }
 
-/// What sending an object needs of the whole.
+/// What sending any object needs.
 struct Sender<'a> {
     client: &'a Client,
     options: &'a PublishOptions,

@@ -5,16 +5,16 @@ use std::sync::atomic::AtomicBool;
 
 use gular_pelican::{Client, Error as Pelican, Url};
 
-/// What a collection held when the work began: one request in place of one for each
-/// object. (And XRootD 5.5.3 closes a connection after each 404, which over TLS and
-/// several at once can crash it.)
+/// The contents of a collection when the work began: one request instead of one per
+/// object. (Also, XRootD 5.5.3 closes a connection after each 404, which can crash it
+/// over TLS with several at once.)
 ///
-/// It is made once: a listing of all objects costs the origin far more than a look at
-/// the one that is next, which the client takes where the token could overwrite.
+/// It is made once: listing all objects costs the origin far more than a request for
+/// the next one, which the client sends if the token could overwrite it.
 pub(super) struct Listing(Option<BTreeSet<String>>);
 
 impl Listing {
-    /// Of nothing where nothing can be listed.
+    /// Lists `collection`; empty if it cannot be listed.
     pub(super) fn new(client: &Client, collection: &Url, cancel: &AtomicBool) -> Self {
         Self(names(client, collection, cancel))
     }

@@ -46,7 +46,7 @@ pub struct PublishReport {
 }
 
 impl PublishReport {
-    /// Of nothing yet.
+    /// An empty report.
     pub(crate) fn new(url: BundleUrl, dry_run: bool) -> Self {
         Self {
             digest: url.digest,

@@ -6,7 +6,7 @@ use gular_bundle::{Bundle, Digest, OpenOptions};
 
 use crate::Error;
 
-/// A local bundle that the caller has checked: what is damaged must not be spread.
+/// A local bundle that the caller has checked: a damaged one must not be published.
 #[derive(Debug)]
 pub struct SoundBundle(Bundle);
 

@@ -21,7 +21,7 @@ pub const SAMPLES_NAME: &str = "samples.tsv";
 /// The files of one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleFiles {
-    /// One a field; `None` for `label`.
+    /// One name per field; `None` for `label`.
     pub names: Vec<Option<String>>,
     /// The sample's line in [`SAMPLES_NAME`], with its line feed.
     pub line: String,
@@ -70,7 +70,7 @@ pub(crate) fn plain_names(
     fields.iter().zip(values).map(name).collect()
 }
 
-/// What a file of field `field` holds before the value's own bytes.
+/// The bytes of a file of field `field` before the value's own bytes.
 #[must_use]
 pub fn file_head(field: &Field) -> Vec<u8> {
     field.as_fixed().map_or(Vec::new(), |(dtype, shape)| npy::header(dtype, shape))

@@ -19,7 +19,7 @@ const MAX_HEADER: usize = 4096;
 /// Magic, version, and from version 2.0 on four bytes of length.
 const BEFORE_HEADER: usize = 12;
 
-/// What the header of an `.npy` file says of its array.
+/// The header of an `.npy` file: type, shape and order of its array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Npy {
     /// Type of the elements; NumPy's truth values are `u8`.
@@ -35,7 +35,7 @@ pub struct Npy {
 }
 
 impl Npy {
-    /// As many first bytes of a file as [`Npy::parse`] ever looks at.
+    /// The largest number of first bytes of a file that [`Npy::parse`] reads.
     pub const HEAD_BYTES: usize = BEFORE_HEADER + MAX_HEADER;
 
     /// Reads a header; `bytes` begin with it, and may end behind it.
@@ -103,7 +103,7 @@ fn number(descr: &str) -> Option<(Dtype, bool)> {
     Some((known, false))
 }
 
-/// What precedes the data of an array.
+/// The bytes of a file before the data of its array.
 #[must_use]
 pub fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
     let dims: Vec<String> = shape.iter().map(|n| format!("{n},")).collect();

@@ -8,11 +8,11 @@ use crate::{BlockTree, BundlePath, Digest, Envelope, Error, Field, FieldIdx, Rea
 /// Where the values of a field are in a file, one per sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldPlaces {
-    /// Of a bytes field; an empty value may lie anywhere.
+    /// Values of a bytes field; an empty value may be anywhere.
     Bytes(Vec<Run>),
-    /// Of a fixed field.
+    /// Values of a fixed field.
     Fixed(FixedPlaces),
-    /// Of field `label`: the values, where the file has no i64 of them.
+    /// The values of field `label`, if the file does not store them as i64.
     Labels(Vec<i32>),
 }
 

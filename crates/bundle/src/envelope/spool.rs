@@ -43,7 +43,7 @@ impl Spool {
     }
 }
 
-/// Where each value ends, counted from the first.
+/// The end of each value, counted from the beginning of the first.
 pub(crate) fn ends(lengths: &[i32]) -> Vec<i64> {
     let mut end = 0_i64;
     let add = |len: &i32| {

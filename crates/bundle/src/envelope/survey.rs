@@ -10,7 +10,7 @@ use crate::{Dtype, Envelope, Error, ReadAt};
 pub struct Survey {
     /// The number of samples; every column has as many values.
     pub rows: usize,
-    /// What there is of each sample, in the file's order.
+    /// The columns of the file, in its order.
     pub columns: Vec<Column>,
     /// Names of label values, by the column that the file gives them to; by
     /// the empty name where it does not say which.
@@ -20,7 +20,7 @@ pub struct Survey {
 /// One part of every sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// As the file calls it; in files we wrote, the field's name, or `key`.
+    /// Its name in the file; in files that Gular wrote, the field's name, or `key`.
     pub name: String,
     /// Its values.
     pub values: Values,
@@ -37,14 +37,14 @@ pub enum Values {
         dtype: Dtype,
         /// The shape of one value.
         shape: Vec<u64>,
-        /// Where they lie.
+        /// Where they are.
         places: FixedPlaces,
     },
     /// Integers by value: labels. `None` where there is nothing.
     Integers(Vec<Option<i64>>),
     /// Texts by value: keys, class names. `None` where there is nothing.
     Texts(Vec<Option<String>>),
-    /// They are there and cannot be read in place: why.
+    /// They exist, but cannot be read in place, for this reason.
     NotStored(String),
 }
 

@@ -34,8 +34,8 @@ impl<'a> ShardSpec<'a> {
     }
 }
 
-/// Where an envelope puts bytes. [`ShardWriter`] does all the rest: checks,
-/// digests, the index, names.
+/// Writes samples in the format of an envelope. [`ShardWriter`] does everything else:
+/// checks, digests, the index, names.
 pub(crate) trait Layout: fmt::Debug + Send {
     /// Adds one sample: one value a field, in the order of the fields, each
     /// of its field's size already.
@@ -50,7 +50,7 @@ pub(crate) struct Finished {
     /// Bytes that replace the file's first ones, which were written as zeros
     /// within the first block; empty for none.
     pub(crate) head: Vec<u8>,
-    /// One a field.
+    /// One entry per field.
     pub(crate) places: Vec<Places>,
 }
 

@@ -21,7 +21,7 @@ pub struct FilterError {
     pub text: String,
     /// The character, counted from 1.
     pub at: usize,
-    /// What was expected, and what is there.
+    /// What was expected, and what was found.
     pub reason: String,
 }
 
@@ -136,7 +136,7 @@ mod tests {
         ["cat", "great dane"].map(str::to_owned).to_vec()
     }
 
-    /// Of a cat of 100 bytes, 2.5 years old, from `north-3`.
+    /// Whether a condition takes a cat of 100 bytes, 2.5 years old, from `north-3`.
     fn takes(text: &str) -> bool {
         let filter = Filter::parse(text, &fields(), &classes()).unwrap();
         let mut value = |field: FieldIdx| match field.0 {

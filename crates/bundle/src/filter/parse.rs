@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What is behind a name of which nothing is known.
+    /// Parses what follows an unknown name.
     fn sketched(&mut self) -> Result<Node, FilterError> {
         let operator = self.operator()?;
         self.text()?;
@@ -287,7 +287,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What the index decides comes first: it may make the values of fields needless.
+/// Puts conditions first that the index can decide: the values of fields may then not be needed.
 fn one_or(mut nodes: Vec<Node>, joined: fn(Vec<Node>) -> Node) -> Node {
     if nodes.len() == 1 {
         return nodes.swap_remove(0);

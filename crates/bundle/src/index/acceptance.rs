@@ -30,7 +30,7 @@ impl Index {
         Self::accept_file(path, ReadAt::in_memory(path, bytes.into()), view, manifest, entry)
     }
 
-    /// As [`Index::accept`], of a file in memory or mapped.
+    /// Like [`Index::accept`], for a file in memory or mapped.
     pub(crate) fn accept_file(
         path: &str,
         file: ReadAt,

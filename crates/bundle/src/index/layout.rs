@@ -28,7 +28,7 @@ pub(crate) struct Layout {
     pub(super) view: Option<Arc<View>>,
 }
 
-/// What the index has of one field.
+/// The entries of the index for one field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FieldLayout {
     pub(super) place: Place,
@@ -36,21 +36,21 @@ pub(super) struct FieldLayout {
     pub(super) digests: Option<u64>,
 }
 
-/// Where the values of one field lie in a shard.
+/// Where the values of one field are in a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// Value `i` is `size` bytes at `base + i * size`.
     Strided { base: u64, size: u64 },
     /// Value `i` starts where entry `i` of the i64 at byte `offsets` says.
     Listed { offsets: u64, lengths: Lengths },
-    /// Of field `label`: the shard has no 8-byte integer of it, the index has the values.
+    /// Field `label`, if the shard does not store it as 8-byte integers: the index has the values.
     IndexOnly,
 }
 
 /// How long listed values are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lengths {
-    /// As entry `i` of the i32 at this byte says.
+    /// At the place that entry `i` of the i32 at this byte gives.
     Listed(u64),
     /// All alike.
     All(i32),
@@ -103,7 +103,7 @@ impl Layout {
         })
     }
 
-    /// What a value must hash to; `None` for `label` and past the last.
+    /// The digest of a value; `None` for `label` and past the last sample.
     pub(crate) fn digest(
         &self,
         file: &ReadAt,

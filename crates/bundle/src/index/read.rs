@@ -148,7 +148,7 @@ impl Index {
         Self::parse_file(path, ReadAt::in_memory(path, bytes.into()), fields, shard_bytes)
     }
 
-    /// As [`Index::parse`], of a file in memory or mapped.
+    /// Like [`Index::parse`], for a file in memory or mapped.
     pub(super) fn parse_file(
         path: &str,
         file: ReadAt,
@@ -162,7 +162,7 @@ impl Index {
         Ok(index)
     }
 
-    /// As [`Index::parse_file`], with a view, which may have the labels.
+    /// Like [`Index::parse_file`], with a view, which may have the labels.
     pub(super) fn parse_viewed(
         path: &str,
         file: ReadAt,
@@ -190,7 +190,7 @@ impl Index {
                 "its view has labels, but the bundle has no field `label`",
             ));
         }
-        // With labels of the view, those in the shard do not count.
+        // If the view has labels, those in the shard are not used.
         for (field, of) in fields.iter().zip(&mut layout.fields) {
             if field.is_label() && view.n_labels() > 0 {
                 of.place = Place::IndexOnly;
@@ -222,7 +222,7 @@ impl Index {
     }
 
     fn check_keys(&self, path: &str) -> Result<(), Error> {
-        // Those of samples that do not count as well: a view does not make an index right.
+        // Also the keys of samples that the view leaves out: a view does not make an index valid.
         let offsets = self.part(self.layout.key_offsets, self.n_stored().saturating_add(1), 8);
         let offsets = offsets.as_chunks::<8>().0;
         let key_bytes = self.file.lent(&self.layout.key_bytes).unwrap_or_default();
@@ -248,11 +248,12 @@ impl Index {
 enum LabelsAre {
     /// In the index.
     There,
-    /// There, or all in its view.
+    /// In the shard, or all of them in its view.
     MaybeInView,
 }
 
-/// Where the parts of the index `bytes` lie, once they keep the rules; keys are not looked at.
+/// Returns where the parts of the index `bytes` are, after checking the rules for everything
+/// but keys.
 fn parse(
     path: &str,
     bytes: &[u8],

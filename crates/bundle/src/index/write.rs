@@ -5,15 +5,15 @@ use crate::index::{FORMAT, SOURCE};
 use crate::tensors::assemble;
 use crate::{BundlePath, Digest, Dtype, Field, FieldIdx, Split};
 
-/// Where the values of a field lie.
+/// Where the values of a field are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Places {
     /// Value `i` of a fixed field starts at this byte + `i` · its size.
     Stride(u64),
     /// The first byte of each value.
     Offsets(Vec<u64>),
-    /// Of field `label` only: the file has no 8-byte integer of it, the
-    /// index's copy is the only one.
+    /// Only for field `label`: the file does not store it as 8-byte integers, and the
+    /// index has the only copy.
     IndexOnly,
 }
 

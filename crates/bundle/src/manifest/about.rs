@@ -51,7 +51,7 @@ pub struct About {
     /// The dataset's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it holds.
+    /// What the dataset contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its licence, as an SPDX expression where there is one.
@@ -60,7 +60,7 @@ pub struct About {
     /// How to cite it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub citation: Option<String>,
-    /// Where it is from, such as a URL.
+    /// Where the dataset is from, such as a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

@@ -11,7 +11,7 @@ use crate::{Dtype, Field, FieldKind};
 /// The metadata's name.
 pub(crate) const NAME: &str = "huggingface";
 
-/// What values of a shape are stored as.
+/// How values with a shape are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrays {
     Lists,

@@ -54,7 +54,7 @@ fn is_part(tensor: &str, pair: &str) -> bool {
     tensor.strip_prefix(pair).is_some_and(|rest| matches!(rest, ".bytes" | ".offsets"))
 }
 
-/// One tensor a sample: its name is the key.
+/// Surveys a file with one tensor per sample, whose name is the key.
 fn one_each(pairs: &[&str], plain: &[&Tensor]) -> Option<Survey> {
     let first = plain.first().filter(|_| pairs.is_empty() && plain.len() > MOST_FIELDS)?;
     if plain.iter().any(|t| t.dtype != first.dtype || t.shape != first.shape) {

@@ -18,7 +18,7 @@ pub(crate) struct Parts {
 pub(crate) struct Batch {
     pub(crate) rows: u64,
     pub(crate) parts: Parts,
-    /// What its body is compressed with.
+    /// The compression of its body.
     pub(crate) compression: Option<String>,
 }
 

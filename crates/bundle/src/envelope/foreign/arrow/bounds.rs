@@ -2,8 +2,8 @@
 
 use crate::ReadAt;
 
-/// What may be kept of a file: buffers that overlap, and values of no bytes,
-/// repeat what is in it for nothing.
+/// How much of a file may be kept in memory: overlapping buffers and empty values can
+/// repeat its contents without making the file larger.
 #[derive(Debug)]
 pub(crate) struct Budget {
     /// Values, of all columns together.

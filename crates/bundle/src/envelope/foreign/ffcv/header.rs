@@ -14,7 +14,7 @@ const MAX_FIELDS: u16 = 256;
 /// The version of FFCV 0.0.2 and later.
 const VERSION: u16 = 2;
 
-/// What stands before the pages.
+/// The part of the file before the pages.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) rows: u64,
@@ -32,11 +32,11 @@ pub(super) struct Header {
 pub(super) struct Spec {
     pub(super) name: String,
     pub(super) kind: FfcvKind,
-    /// Where it begins in a row.
+    /// Its offset in a row.
     pub(super) at: usize,
 }
 
-/// What a field is.
+/// The type of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FfcvKind {
     /// The number itself is in the row.
@@ -49,7 +49,7 @@ pub(super) enum FfcvKind {
     Json,
     /// `u64` first byte.
     Array(Dtype, Vec<u64>),
-    /// As that, of a type that no field has.
+    /// An array of a type that no field of a bundle has.
     OtherArray(String),
 }
 

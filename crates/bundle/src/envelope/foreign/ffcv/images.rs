@@ -8,7 +8,7 @@ use crate::{Dtype, Error, ReadAt};
 /// Bytes of an entry of the allocation table.
 const ENTRY: usize = 24;
 
-/// What a row says of an image.
+/// The entry of a row for an image.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ImageEntry {
     is_jpeg: bool,
@@ -67,7 +67,7 @@ pub(super) fn values(
 fn jpegs(file: &ReadAt, header: &Header, images: &[ImageEntry]) -> Result<Values, Error> {
     let table = allocations(file, header)?;
     let run = |image: &ImageEntry| {
-        // Of values that begin together all but the last are empty.
+        // If values begin at the same offset, all but the last are empty.
         let after = table.partition_point(|run| run.offset <= image.offset);
         let run = after.checked_sub(1).and_then(|at| table.get(at)).copied();
         run.filter(|run| run.offset == image.offset).map(Some).ok_or_else(|| {

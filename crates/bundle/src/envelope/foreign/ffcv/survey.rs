@@ -67,7 +67,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     })
 }
 
-/// What the rows say of a field's values.
+/// What the rows say about a field's values.
 enum Found {
     Images(Vec<ImageEntry>),
     Runs(Vec<Option<Run>>),

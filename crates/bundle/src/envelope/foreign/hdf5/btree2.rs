@@ -18,7 +18,7 @@ struct Header {
     root_records: u64,
 }
 
-/// What nodes of one level look like.
+/// The layout of the nodes of one level.
 struct Level {
     /// Most records that its nodes can have.
     most: u64,

@@ -2,7 +2,7 @@
 
 use crate::envelope::foreign::hdf5::UNDEFINED;
 
-/// What is left of some bytes. Every method is `None` past the end.
+/// The unread rest of some bytes. Every method returns `None` past the end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],

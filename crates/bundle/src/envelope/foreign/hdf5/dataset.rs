@@ -90,7 +90,7 @@ pub(super) fn is_ours(file: &Hdf5<'_>, messages: &[Message]) -> Result<bool, Err
 
 /// What a dataspace message says (IV.A.2.b).
 struct Space {
-    /// As in [`Dataset`].
+    /// The shape, as in [`Dataset`].
     shape: Option<Vec<u64>>,
     is_wide: bool,
 }
@@ -168,7 +168,7 @@ struct Attribute {
     texts: Vec<String>,
 }
 
-/// Those attributes (IV.A.2.m) of an object that hold texts.
+/// The attributes (IV.A.2.m) of an object that contain texts.
 fn attributes(
     file: &Hdf5<'_>,
     heaps: &mut Heaps,

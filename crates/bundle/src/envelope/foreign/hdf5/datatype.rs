@@ -3,10 +3,10 @@
 use crate::Dtype;
 use crate::envelope::foreign::hdf5::cursor::Cursor;
 
-/// What the elements of an array are.
+/// The type of an array's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Datatype {
-    /// What a fixed field may hold.
+    /// A number that a fixed field can have.
     Number(Dtype),
     /// Integers of another kind, such as big-endian ones.
     Integer { is_signed: bool, is_big: bool },

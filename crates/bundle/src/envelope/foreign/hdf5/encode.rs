@@ -33,7 +33,7 @@ pub(super) fn objects(
     arrays.sort_by(|a, b| a.name.cmp(&b.name));
     let mut tail = Vec::new();
     let at = |tail: &Vec<u8>| start.checked_add(tail.len() as u64);
-    // Of each array: where its name and its object header lie.
+    // For each array: the offsets of its name and its object header.
     let mut names = vec![0; ALIGN];
     let mut entries = Vec::new();
     for array in arrays {

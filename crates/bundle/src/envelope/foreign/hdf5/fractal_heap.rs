@@ -122,9 +122,9 @@ impl FractalHeap {
 
 /// From a table to one of its children.
 struct Step {
-    /// Where the child's address lies.
+    /// The offset of the child's address.
     pointer: u64,
-    /// Of a child that is a table: its rows.
+    /// The number of rows, if the child is a table.
     rows: Option<u64>,
     /// The byte within the child.
     offset: u64,

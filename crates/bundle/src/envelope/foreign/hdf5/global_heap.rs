@@ -12,7 +12,7 @@ use crate::envelope::foreign::hdf5::file::Hdf5;
 #[derive(Debug, Default)]
 pub(super) struct Heaps {
     seen: HashSet<u64>,
-    /// By address of the heap and number in it.
+    /// The objects by the address of their heap and their number in it.
     objects: HashMap<(u64, u32), Run>,
 }
 

@@ -82,7 +82,7 @@ pub(super) fn extensible_array(
                 continue;
             }
             check(file, pointer, b"EASB\0")?;
-            // One bit a page of all its blocks, in room for whole bytes for each.
+            // One bit per page of each block, rounded up to whole bytes per block.
             let bits = pointer.saturating_add(array.header).saturating_add(array.offset_size);
             let each = if pages.n > 1 { pages.n.div_ceil(8) } else { 0 };
             let bitmap = file.bytes(bits, n_blocks.saturating_mul(each))?;

@@ -14,12 +14,12 @@ pub(super) enum Layout {
     Other(String),
 }
 
-/// Where an array's chunks lie.
+/// Where an array's chunks are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChunkIndex {
     /// At the address of a B-tree of version 1.
     Tree1(u64),
-    /// There is but one.
+    /// There is only one chunk.
     Single(u64),
     /// All in a row.
     Implicit(u64),
@@ -63,7 +63,7 @@ fn chunked(file: &Hdf5<'_>, at: &mut Cursor<'_>) -> Option<Layout> {
     // The element size, which the datatype says too.
     at.skip(size)?;
     let kind = at.u8()?;
-    // What these hold stands again at the head of what they describe.
+    // The same values are repeated at the beginning of the structure that they describe.
     match kind {
         1 if flags & SINGLE_IS_FILTERED != 0 => at.skip(file.length_size.checked_add(4)?)?,
         1 | 2 => {}

@@ -39,7 +39,7 @@ const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 const UNDEFINED: u64 = u64::MAX;
 /// Attributes of the root group of shards we wrote.
 const FORMAT: &str = "gular-shard";
-/// What attribute `dtype` of a dataset of u16 says when its bits are bfloat16.
+/// The value of attribute `dtype` of a u16 dataset whose bits are bfloat16.
 const BFLOAT16: &str = "bfloat16";
 
 /// Kinds of object header messages (IV.A.2).

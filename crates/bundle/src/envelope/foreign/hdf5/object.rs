@@ -7,7 +7,7 @@ use crate::envelope::foreign::hdf5::cursor::Cursor;
 use crate::envelope::foreign::hdf5::file::Hdf5;
 use crate::envelope::foreign::hdf5::kind;
 
-/// What an object header says of its object.
+/// A message of an object header.
 #[derive(Debug)]
 pub(super) struct Message {
     /// One of [`kind`].

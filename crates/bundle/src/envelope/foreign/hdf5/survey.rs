@@ -213,7 +213,7 @@ fn by_path(datasets: &[Dataset]) -> ByPath<'_> {
     datasets.iter().map(|d| (d.path.as_str(), d)).collect()
 }
 
-/// What a dataset is of a column of bytes.
+/// Which part of a column of bytes a dataset is.
 enum Part<'d> {
     /// The bytes; the column's name, its offsets.
     Bytes(&'d str, &'d Dataset),

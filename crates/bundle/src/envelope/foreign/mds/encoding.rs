@@ -19,7 +19,7 @@ pub(super) enum Encoding {
     Array(Option<Dtype>),
     /// Pixels behind width, height and mode.
     Pixels,
-    /// Nothing that could be read in place: why.
+    /// It cannot be read in place, for this reason.
     Refused(String),
 }
 

@@ -15,7 +15,7 @@ const MAX_COLUMNS: usize = 256;
 /// The only version there has been under this name.
 const VERSION: u64 = 2;
 
-/// What stands before the samples.
+/// The part of the file before the samples.
 #[derive(Debug)]
 pub(super) struct Shard {
     /// The first byte of each sample, and one past the last of all.

@@ -20,7 +20,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     Ok(Survey { rows, columns, classes: BTreeMap::new() })
 }
 
-/// Where the values lie, a list a column.
+/// Where the values are, one list per column.
 fn runs(file: &ReadAt, offsets: &[u32], columns: &[Spec]) -> Result<Vec<Vec<Run>>, Error> {
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); columns.len()];
     let named = columns.iter().filter(|c| c.size.is_none()).count();

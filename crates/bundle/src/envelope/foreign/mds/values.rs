@@ -46,7 +46,7 @@ fn texts(file: &ReadAt, runs: &[Run]) -> Result<Vec<Option<String>>, Error> {
     runs.iter().map(text).collect()
 }
 
-/// By value: a label may be of this type.
+/// Reads unsigned integers by value: a label may have this type.
 fn unsigned(file: &ReadAt, runs: &[Run]) -> Result<Values, Error> {
     let mut numbers = Vec::with_capacity(runs.len());
     for run in runs {
@@ -60,7 +60,7 @@ fn unsigned(file: &ReadAt, runs: &[Run]) -> Result<Values, Error> {
     Ok(Values::Integers(numbers))
 }
 
-/// What stands before an array.
+/// The part of a value before its array.
 struct Head {
     dtype: Dtype,
     shape: Vec<u64>,

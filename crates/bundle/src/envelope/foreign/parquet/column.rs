@@ -12,7 +12,7 @@ const PLAIN: i64 = 0;
 const DICTIONARY: [i64; 2] = [2, 8];
 const RLE: i64 = 3;
 const SNAPPY: i64 = 1;
-/// No input makes snappy unpack to more than this many times its size.
+/// Snappy never unpacks to more than this many times the size of its input.
 const SNAPPY_RATIO: u64 = 32;
 
 /// Why there are no values.
@@ -58,16 +58,16 @@ impl Source<'_> {
     }
 }
 
-/// What `walk` does with each value: its bytes are this run of the source.
+/// A callback of `walk` for each value, whose bytes are this run of the source.
 type Take<'t, T> = &'t mut dyn FnMut(&ReadAt, Run) -> Result<T, Fault>;
 
 impl Column<'_> {
-    /// Where values lie in the file; `None` for nulls.
+    /// Where the values are in the file; `None` for nulls.
     pub(super) fn runs(&self) -> Result<Vec<Option<Run>>, Fault> {
         self.walk(false, &mut |_, run| Ok(run))
     }
 
-    /// What `take` makes of the bytes of each value.
+    /// Calls `take` with the bytes of each value, and collects the results.
     pub(super) fn read<T>(
         &self,
         take: &mut dyn FnMut(&[u8]) -> Result<T, Fault>,
@@ -113,7 +113,7 @@ impl Column<'_> {
         Ok(values)
     }
 
-    /// Where the levels and the values of a page lie.
+    /// Finds the levels and the values of a page.
     fn open(
         &self,
         page: &Page,

@@ -13,11 +13,11 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const ENCRYPTED: &[u8; 4] = b"PARE";
 /// Larger footers are refused; 10,000 row groups of 20 columns take 20 MB.
 const MAX_FOOTER: u64 = 64 << 20;
-/// What describes a column of a row group takes more bytes than this.
+/// The description of a column of a row group takes more bytes than this.
 const LEAST_CHUNK: usize = 16;
 const LIST: u8 = 9;
 
-/// What a file says of itself.
+/// The metadata of a file.
 #[derive(Debug, Default)]
 pub(super) struct Footer {
     pub(super) leaves: Vec<Leaf>,
@@ -30,14 +30,14 @@ pub(super) struct Footer {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) rows: u64,
-    /// One a leaf.
+    /// One chunk per leaf column.
     pub(super) chunks: Vec<Chunk>,
 }
 
 /// The pages of one column in a group.
 #[derive(Debug, Clone)]
 pub(super) struct Chunk {
-    /// Where they lie; the reason when they do not lie in this file.
+    /// Where they are; the reason if they are not in this file.
     pub(super) place: Result<Run, String>,
     pub(super) codec: i64,
 }
@@ -116,7 +116,7 @@ impl Footer {
         self.groups.iter().try_fold(0_u64, |all, group| all.checked_add(group.rows))
     }
 
-    /// Nothing but these numbers bounds the values of a column that repeats one.
+    /// Checks the numbers of values: nothing else limits a column that repeats one value.
     fn check(&self, len: u64) -> Result<(), String> {
         let columns = self.leaves.len();
         if self.groups.iter().any(|group| group.chunks.len() != columns) {
@@ -175,7 +175,7 @@ impl Chunk {
         Some(Self { place: Ok(Run { offset, len }), codec: data.int(4)? })
     }
 
-    /// What the pages are compressed with.
+    /// The compression of the pages.
     pub(super) fn codec_name(&self) -> String {
         let names = ["nothing", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw"];
         let name = usize::try_from(self.codec).ok().and_then(|codec| names.get(codec).copied());

@@ -98,7 +98,7 @@ impl<'a> Pages<'a> {
 struct Header {
     body: u64,
     unpacked: u64,
-    /// What it is, how many values, their encoding; `None` without values.
+    /// Its kind, the number of values, and their encoding; `None` without values.
     kind: Option<(PageKind, u64, i64)>,
 }
 

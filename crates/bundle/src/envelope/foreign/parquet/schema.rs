@@ -22,7 +22,7 @@ pub(super) struct Leaf {
     pub(super) max_def: u32,
 }
 
-/// What values are, and how a plain page holds them.
+/// The type of values, and how a plain page stores them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ColumnKind {
     /// A length in four bytes, then the value.
@@ -35,7 +35,7 @@ pub(super) enum ColumnKind {
     Number { dtype: Dtype, stored: u64 },
     /// u64, which is not a type of a field.
     Unsigned64,
-    /// Nothing that is read: why.
+    /// It is not read, for this reason.
     Other(String),
 }
 
@@ -89,7 +89,7 @@ pub(super) fn leaves<'a>(
         let max_def = group.max_def.saturating_add(u32::from(repetition != 0));
         let name = match &group.name {
             None => element.name,
-            // What a list is made of has names that say nothing.
+            // The names of the elements of a list say nothing.
             Some(name) if repeated => name.clone(),
             Some(name) => format!("{name}.{}", element.name),
         };
@@ -117,7 +117,7 @@ pub(super) fn leaves<'a>(
     Ok(leaves)
 }
 
-/// What an annotation says of the physical type.
+/// How an annotation refines the physical type.
 enum Annotation {
     None,
     Text,
@@ -161,7 +161,7 @@ fn kind(element: &Value<'_>) -> ColumnKind {
     }
 }
 
-/// By the logical type, or by the older one that it replaced.
+/// Reads the annotation from the logical type, or from the older one that it replaced.
 fn annotation(element: &Value<'_>) -> Annotation {
     if let Some(Value::Struct(union)) = element.field(10) {
         return match union.first() {

@@ -56,7 +56,7 @@ fn values(column: &Walk<'_>, left: &mut u64) -> Result<Values, Error> {
         ColumnKind::Bytes => column.runs().map(Values::Bytes),
         ColumnKind::Texts => texts(column, left).map(Values::Texts),
         ColumnKind::Unsigned64 => {
-            // What has more than 63 bits is not a label.
+            // A number with more than 63 bits is not a label.
             let value = |b: &[u8]| Ok(Some(Dtype::I64.integer(b)).filter(|value| *value >= 0));
             let values = column.read(&mut |bytes| value(bytes));
             values.map(|all| Values::Integers(all.into_iter().map(Option::flatten).collect()))

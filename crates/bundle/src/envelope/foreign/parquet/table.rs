@@ -30,7 +30,7 @@ pub enum Cells {
     Floats(Vec<Option<f64>>),
     /// Texts.
     Texts(Vec<Option<String>>),
-    /// Nothing that is read: why.
+    /// It is not read, for this reason.
     Unread(String),
 }
 

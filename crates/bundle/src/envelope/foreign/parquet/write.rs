@@ -38,7 +38,7 @@ const CREATED_BY: &str = "gular version 1";
 #[derive(Debug)]
 pub(crate) struct Writer {
     fields: Vec<Field>,
-    /// What it has written waits in memory until the row group is complete.
+    /// Its output is kept in memory until the row group is complete.
     file: SerializedFileWriter<Vec<u8>>,
     /// Bytes of the file that no longer wait.
     written: u64,
@@ -312,7 +312,7 @@ fn write(column: &mut SerializedColumnWriter<'_>, field: &Field, values: &[ByteA
             let value = |v: &ByteArray| v.data().first_chunk().map(|b| f64::from_le_bytes(*b));
             put::<DoubleType>(column, level, values.iter().filter_map(value))
         }
-        // Of u32 the bits.
+        // For u32, the bits are written.
         Some((_, Dtype::U32)) => {
             let value = |v: &ByteArray| v.data().first_chunk().map(|b| i32::from_le_bytes(*b));
             put::<Int32Type>(column, level, values.iter().filter_map(value))

@@ -7,7 +7,7 @@
 
 use std::io::{self, Read};
 
-/// What stands between the columns.
+/// The separator of the columns.
 const TAB: char = '\t';
 
 /// The list's bytes, made line by line as they are read.

@@ -10,7 +10,7 @@ use crate::envelope::foreign::squashfs::list::{List, is_list};
 use crate::envelope::{Column, Run, SAMPLES_NAME, Survey, Values, media};
 use crate::{Error, MAX_INDEX_BYTES, ReadAt};
 
-/// What writes an image again so that it can be read in place.
+/// How to rewrite an image so that it can be read in place.
 const REPACK: &str =
     "`mksquashfs FOLDER NEW.squashfs -noD -noF -no-sparse -no-fragments` makes one that can";
 /// The column of what no sample is made of.

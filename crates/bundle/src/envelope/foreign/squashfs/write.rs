@@ -24,7 +24,7 @@ pub(crate) struct Writer {
     image: image::Writer<Sink>,
     sink: Sink,
     names: FileNames,
-    /// Of each field: what precedes its values in their files.
+    /// For each field, the bytes before its values in their files.
     heads: Vec<Vec<u8>>,
     /// The files, sample by sample.
     files: Vec<(String, FileData)>,

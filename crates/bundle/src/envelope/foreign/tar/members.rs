@@ -27,7 +27,7 @@ pub(crate) struct Members<'a> {
     done: bool,
 }
 
-/// What extended headers say of the next member.
+/// What extended headers say about the next member.
 #[derive(Default)]
 struct Extended {
     path: Option<String>,
@@ -150,7 +150,7 @@ impl<'a> Members<'a> {
         match kind {
             b'L' => extended.path = Some(self.text(cut(&bytes))?),
             b'K' => extended.link = Some(self.text(cut(&bytes))?),
-            // Of global headers nothing says where a member lies.
+            // Global headers never say where a member is.
             b'g' => {}
             _ => {
                 for (name, value) in records(&bytes).ok_or_else(|| self.bad("a pax record"))? {

@@ -34,7 +34,7 @@ impl Stems {
     }
 }
 
-/// What follows the stem in the name of a field's member, dot included.
+/// The part after the stem in the name of a field's member, including the dot.
 pub(crate) fn suffix(field: &Field, key: &BundlePath, value: &[u8]) -> String {
     let name = field.name.as_str();
     if name == "label" {
@@ -49,7 +49,7 @@ pub(crate) fn suffix(field: &Field, key: &BundlePath, value: &[u8]) -> String {
     }
 }
 
-/// What a member holds, by what follows the first dot of its name.
+/// The contents of a member, decided by the part of its name after the first dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
     /// `jpg`, `png`, …: the image.

@@ -39,7 +39,7 @@ struct Groups {
     keys: Vec<String>,
     /// Whether the key is by a record or by the image's name.
     settled: bool,
-    /// By suffix, in order of appearance: rows and runs.
+    /// For each suffix, in order of appearance: rows and runs.
     parts: Vec<(String, Vec<(usize, Run)>)>,
     by_suffix: BTreeMap<String, usize>,
 }

@@ -9,7 +9,7 @@ use crate::{BundlePath, Error, Field};
 #[derive(Debug)]
 pub(crate) struct Writer {
     fields: Vec<Field>,
-    /// Of each fixed field: what precedes its data in a member.
+    /// For each fixed field, the bytes before its data in a member.
     npy: Vec<Vec<u8>>,
     stems: Stems,
     places: Vec<Places>,
