@@ -53,7 +53,7 @@ pub(crate) fn npy(file: &[u8], dtype: Dtype, shape: &[u64]) -> Result<Vec<u8>, F
     Ok(values)
 }
 
-/// From the first axis fastest to the last axis fastest.
+/// Transposes from column-major (first axis fastest) to row-major order (last axis fastest).
 fn transposed(data: &[u8], shape: &[u64], element: usize) -> Vec<u8> {
     let dims: Vec<usize> = shape.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
     // Bytes from one element to the next along each axis.
@@ -79,12 +79,12 @@ fn transposed(data: &[u8], shape: &[u64], element: usize) -> Vec<u8> {
     values
 }
 
-/// What is known of an array before its numbers are read.
+/// What is known about an array before its numbers are read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Start {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
-    /// Of a TIFF.
+    /// The location on the Earth, if the file is a TIFF that has one.
     pub(crate) geo: Option<Geo>,
     /// Whether a JPEG decoder makes its numbers.
     pub(crate) is_jpeg: bool,

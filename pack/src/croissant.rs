@@ -74,7 +74,7 @@ pub fn croissant(
     Ok(Value::Object(text))
 }
 
-/// Where the manifest is whose folder is at `url`, and the data: as they are published.
+/// The published URLs of the manifest and of the data, for a bundle at `url`.
 fn places(url: &str) -> (String, String) {
     let folder = url.split('#').next().unwrap_or(url).trim_end_matches('/');
     // A host has nothing above it.
@@ -114,7 +114,7 @@ fn about(text: &mut Map<String, Value>, bundle: &Bundle, source: &Path) {
     }
 }
 
-/// What there is, for bundles that do not say it themselves.
+/// A generated description, for bundles that have none.
 fn described(manifest: &Manifest) -> String {
     let splits: Vec<String> = Split::ALL
         .iter()

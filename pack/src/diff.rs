@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::sort::Sorter;
 use crate::{Error, Progress};
 
-/// So many keys of each kind are in a report.
+/// A report lists this many keys of each kind.
 const MOST_NAMED: usize = 20;
 
 /// How two bundles differ.
@@ -78,18 +78,18 @@ pub enum Difference {
     Added,
     /// The first bundle alone has it.
     Removed,
-    /// A value is another.
+    /// A value differs.
     Changed,
-    /// Its class is another, by name where there are names.
+    /// Its class differs; classes are given by name if they have names.
     Relabelled(Option<String>, Option<String>),
-    /// Its split is another.
+    /// Its split differs.
     Moved(Split, Split),
 }
 
 /// Options of [`diff`]: where keys are sorted, and in how much memory.
 #[derive(Debug, Clone, Copy)]
 pub struct DiffOptions<'a> {
-    /// What memory does not hold is sorted here.
+    /// The folder for sorting what does not fit in memory.
     pub temp_dir: &'a Path,
     /// Bytes of memory for sorting.
     pub memory_bytes: usize,
@@ -203,7 +203,7 @@ pub fn diff(
     Ok(report)
 }
 
-/// What is said of both before a sample is looked at.
+/// The part of the report that needs no sample.
 fn described(from: &Bundle, to: &Bundle) -> DiffReport {
     let (a, b) = (from.manifest(), to.manifest());
     let named = |field: &Field, of: &[Field]| of.iter().find(|f| f.name == field.name).cloned();
@@ -264,7 +264,7 @@ fn common_fields(from: &Bundle, to: &Bundle) -> Vec<[FieldIdx; 2]> {
     fields.filter_map(pair).collect()
 }
 
-/// What says that all samples of two shards are the same.
+/// If these are equal, all samples of two shards are the same.
 type SameLine = (Split, Digest, Option<Digest>);
 
 fn line(entry: &ShardEntry) -> SameLine {
@@ -280,7 +280,7 @@ fn shared(from: &Bundle, to: &Bundle) -> HashSet<SameLine> {
 /// Numbers of classes that mean the same in both bundles.
 struct Classes {
     names: Vec<String>,
-    /// Of the second bundle, the number of each of its classes among those of both.
+    /// For each class of the second bundle, its number among the classes of both.
     of_to: Vec<i32>,
     alike: bool,
 }
@@ -324,7 +324,7 @@ impl Classes {
 /// In place of a label: the bundle has none. No label is so low.
 const NO_LABEL: i32 = i32::MIN;
 
-/// What is known of a sample.
+/// What is compared of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     side: u8,

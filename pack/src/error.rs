@@ -18,7 +18,7 @@ pub enum Error {
     /// A text that is not a condition on samples.
     #[error(transparent)]
     Condition(#[from] gular_bundle::FilterError),
-    /// Nothing to pack.
+    /// There is nothing to pack.
     #[error("no {what} below `{path}`{ignored}")]
     NoImages {
         /// What was looked for.
@@ -51,7 +51,7 @@ pub enum Error {
     BadMembers {
         /// The archive.
         path: String,
-        /// They, and why.
+        /// The files, and the reason for each.
         bad: BadInputs,
     },
     /// An archive that takes more room unpacked than it may.
@@ -147,11 +147,11 @@ pub enum Error {
     NoColumn {
         /// The table.
         path: String,
-        /// What the column is of.
+        /// What the column should contain.
         what: &'static str,
         /// Its name, when it was given.
         wanted: Option<String>,
-        /// Those there are.
+        /// The columns that exist.
         columns: Vec<String>,
     },
     /// Images that two rows of a table are of.
@@ -201,7 +201,7 @@ pub enum Error {
         found: String,
         /// The first one of another type or shape.
         second: String,
-        /// That type and shape.
+        /// The type and shape of the other.
         other: String,
     },
     /// Files that cannot be packed.
@@ -227,9 +227,9 @@ pub enum Error {
         path: String,
         /// What differs.
         what: String,
-        /// That of the first bundle.
+        /// The value in the first bundle.
         expected: String,
-        /// That of this one.
+        /// The value in this bundle.
         found: String,
     },
     /// Samples of several bundles with one key.
@@ -263,9 +263,9 @@ pub enum Error {
     UnlikeBase {
         /// `payload`, `envelope`, `classes`, or what the manifest calls it in `made`.
         setting: &'static str,
-        /// Of the base.
+        /// The value in the base.
         old: Option<String>,
-        /// Of the new version.
+        /// The value in the new version.
         new: Option<String>,
     },
     /// A new version would have another field than its base.
@@ -316,7 +316,7 @@ pub enum Error {
         needed: u64,
         /// Bytes free now, without the unfinished files.
         free: u64,
-        /// Files that may still be made, which can run out before bytes do.
+        /// The number of files that can still be created, which can run out before bytes do.
         files: u64,
         /// The writer's error.
         source: gular_bundle::Error,
@@ -396,7 +396,7 @@ pub enum Error {
     NotInPlace {
         /// The column.
         column: String,
-        /// What is in the way.
+        /// What prevents it.
         reason: String,
     },
     /// Texts that are meant to be keys and are not.
@@ -454,7 +454,7 @@ pub enum Error {
         format: &'static str,
         /// One of another format.
         second: String,
-        /// That format.
+        /// The format of the other file.
         other: &'static str,
     },
     /// Another process packs here.
@@ -473,7 +473,7 @@ pub enum Error {
         path: String,
         /// Finished shards.
         done: usize,
-        /// All shards.
+        /// The number of all shards.
         total: usize,
     },
     /// The writer's error.
@@ -509,7 +509,7 @@ pub struct BadInput {
 /// What would make a bad input acceptable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Remedy {
-    /// Nothing but another file.
+    /// Only a different file.
     #[default]
     Repair,
     /// A higher limit of pixels.
@@ -553,7 +553,7 @@ impl From<gular_codec::Error> for Fault {
     }
 }
 
-/// Of many files that cannot be packed, this many are named.
+/// At most this many of the files that cannot be packed are named.
 const MOST_NAMED: usize = 20;
 
 /// Files with something wrong: the first ones, and how many there are.
@@ -642,7 +642,7 @@ fn and_files(files: u64) -> String {
 
 impl From<gular_files::Error> for Error {
     fn from(error: gular_files::Error) -> Self {
-        // As the files of a bundle's own writer: a full disk is told alike.
+        // Like errors of the bundle's own writer: a full disk is reported in the same way.
         Self::Bundle(error.into())
     }
 }

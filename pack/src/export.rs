@@ -28,7 +28,7 @@ pub struct ExportOptions {
     pub level: i32,
     /// Threads that compress.
     pub jobs: usize,
-    /// Only say what would be done.
+    /// Only reports what would be done.
     pub dry_run: bool,
 }
 
@@ -101,7 +101,7 @@ pub fn export(
         let (temp, _lock) = temp_for(folder_of(to), to)?;
         let io = |e| Error::io("write", to, e);
         let mut encoder = zstd::Encoder::new(temp.as_file(), options.level).map_err(io)?;
-        // With one worker and with many the frames are the same, without any they are not.
+        // One worker and many give the same frames; no worker gives different ones.
         let jobs = u32::try_from(options.jobs.max(1)).unwrap_or(1);
         encoder.multithread(jobs).map_err(io)?;
         encoder.include_checksum(true).map_err(io)?;
@@ -149,7 +149,7 @@ fn holds(to: &Path, manifest: &[u8]) -> bool {
         entry.take(manifest.len() as u64 + 1).read_to_end(&mut found)?;
         Ok::<_, io::Error>(is_manifest && found == manifest)
     };
-    // Whatever cannot be read so is another file.
+    // If it cannot be read in this way, it is a different file.
     to.is_file() && first().unwrap_or(false)
 }
 
@@ -166,7 +166,7 @@ fn temp_for(folder: &Path, to: &Path) -> Result<(NamedTempFile, Lock), Error> {
     options.write(true).create(true).truncate(false).custom_flags(no_links);
     let file = options.open(&path).map_err(io)?;
     let lock = Lock::try_on(file, &path, LockMode::Exclusive)?;
-    // Not current: another run may have given it its name between the two.
+    // If it is not current, another run may have renamed the file in between.
     let lock = lock.filter(Lock::is_current).ok_or_else(busy)?;
     // A copy of the handle shares the lock.
     let file = lock.file().try_clone().map_err(io)?;

@@ -9,7 +9,7 @@ use crate::{ArchiveLimits, LabelColumn, NamePattern, PayloadOptions, TableOption
 /// All options that decide what a bundle contains.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
-    /// What top-level folders are.
+    /// The meaning of top-level folders.
     pub layout: Layout,
     /// Where labels come from.
     pub labels: Labels,
@@ -27,7 +27,7 @@ pub struct PlanOptions {
     pub shard_bytes: u64,
     /// The file format of the shards.
     pub envelope: Envelope,
-    /// What becomes of the images.
+    /// How images are stored.
     pub payload: PayloadOptions,
     /// Which files are inputs.
     pub inputs: Inputs,
@@ -48,15 +48,15 @@ pub struct PlanOptions {
     pub archive: ArchiveLimits,
     /// Texts for the manifest.
     pub about: About,
-    /// Files that list keys, one per line, of samples that are not packed. What is found of the
-    /// source, such as fields, types and classes, is found of these too.
+    /// Files that list the keys of samples that are not packed, one per line. These samples still
+    /// count for what is found out about the source, such as fields, types and classes.
     pub leave_out: Vec<PathBuf>,
     /// Bytes of memory for sorting; what does not fit is sorted on disk.
     pub memory_bytes: usize,
 }
 
 impl PlanOptions {
-    /// What becomes of the inputs, as the manifest says it.
+    /// How the inputs are stored, as the manifest says it.
     pub(crate) fn manifest_payload(&self) -> Payload {
         match (self.inputs, &self.payload) {
             (Inputs::Arrays | Inputs::Pixels { .. }, _) => Payload::Raw,
@@ -141,11 +141,11 @@ pub struct FieldFiles {
     pub name: FieldName,
     /// A folder or an archive.
     pub files: PathBuf,
-    /// What names have behind the image's, before their extension.
+    /// The suffix of names after the image's name, before the extension.
     pub suffix: String,
 }
 
-/// What the top-level folders of a source are.
+/// The meaning of a source's top-level folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Splits when all are named like splits, else classes.
@@ -171,7 +171,7 @@ pub enum Labels {
     Column(LabelColumn),
 }
 
-/// What happens to images that have no label where labels come from names or a table.
+/// What happens to images that have no label, if labels come from names or a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlabelled {
     /// They end the run.
@@ -183,9 +183,9 @@ pub enum Unlabelled {
 /// The order of samples within a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackOrder {
-    /// By a hash of seed and key, so that neighbours in a shard are unrelated.
+    /// Ordered by a hash of seed and key, so that neighbours in a shard are unrelated.
     Shuffled,
-    /// By key; for `class/file` the order of torchvision's `ImageFolder`.
+    /// Ordered by key; for `class/file`, this is the order of torchvision's `ImageFolder`.
     Sorted,
 }
 
@@ -198,7 +198,7 @@ pub enum CheckImages {
     Full,
     /// Every pixel is decoded, and nothing is tolerated.
     Strict,
-    /// Only that there are bytes.
+    /// Only checks that files are not empty.
     None,
 }
 

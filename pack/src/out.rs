@@ -40,7 +40,7 @@ pub const STATE_DIR: &str = ".gular-pack";
 /// The list of inputs left out, beside the manifest.
 pub const SKIPPED_NAME: &str = "skipped.jsonl";
 
-/// What became of a planned shard.
+/// The result for a planned shard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Done {
     /// Which run it is of: its plan and envelope.
@@ -54,13 +54,13 @@ pub(crate) struct Done {
     /// Tiles that too little was measured of.
     #[serde(default)]
     pub(crate) empty_tiles: u64,
-    /// Of its decoded pixels, when it is of split `train`.
+    /// The sums of its decoded pixels, if it is of split `train`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sums: Option<Sums>,
 }
 
 impl Done {
-    /// Of a run that looks at no input.
+    /// The result of a run that examines no input.
     pub(crate) fn of(run: &str, entry: Option<ShardEntry>) -> Self {
         let (plan, tolerated) = (run.to_owned(), BadInputs::default());
         Self { plan, entry, skipped: Vec::new(), tolerated, empty_tiles: 0, sums: None }
@@ -100,12 +100,12 @@ impl OutDir {
         let made_here = !path.exists();
         check_free(path)?;
         let lock = lock(&state, path)?;
-        // Whoever had the lock before may have finished meanwhile.
+        // The process that had the lock before may have finished the bundle meanwhile.
         check_free(path)?;
         let out = Self { path: path.to_owned(), state, data, made_here, lock };
         fs::create_dir_all(&out.data).map_err(|e| Error::io("create", &out.data, e))?;
         remove_leftovers(&out.data)?;
-        // Of the manifest and the list of inputs left out.
+        // Temporary files of the manifest and of the list of inputs that were left out.
         remove_where(&out.path, |name| name.starts_with(TEMP_PREFIX))?;
         remove_leftovers(&out.state)?;
         Ok(out)
@@ -218,7 +218,7 @@ impl OutDir {
         }
     }
 
-    /// Of `shards`, those that an earlier run finished and that are still there in full length.
+    /// Those of `shards` that an earlier run finished and that still exist in full length.
     pub(crate) fn finished(
         &self,
         run: &str,
@@ -253,7 +253,7 @@ impl OutDir {
         let json = serde_json::to_vec(done).expect("names, numbers and texts serialise");
         let path = self.done_path(number);
         let mut temp = temp_in(&self.state)?;
-        // As errors of files, by which a full disk is known.
+        // As errors of files, by which a full disk is recognised.
         temp.write_all(&json).map_err(|e| gular_files::Error::new("write", &path, e))?;
         temp.persist(&path).map_err(|e| gular_files::Error::new("rename to", &path, e.error))?;
         Ok(())
@@ -315,7 +315,7 @@ impl OutDir {
         entries.flatten().any(|e| !is_leftover(&e.file_name().to_string_lossy()))
     }
 
-    /// What the file system has room for.
+    /// The free space of the file system.
     pub(crate) fn free(&self) -> Result<Free, Error> {
         Ok(gular_files::free(&self.path)?)
     }
@@ -335,13 +335,13 @@ pub(crate) fn finished_bundle(out: &Path) -> Result<Option<Bundle>, Error> {
     Ok(Some(Bundle::open(out, OpenOptions::default())?))
 }
 
-/// What the state's folder is called while it goes.
+/// The name of the state's folder while it is being removed.
 pub(crate) fn gone(out: &Path) -> PathBuf {
     out.join(format!("{TEMP_PREFIX}done"))
 }
 
-/// Whoever finds it may remove it, so somebody else may be at it. What is still open after a
-/// second stays for the next run.
+/// Removes it. Any process that finds it may do so, so another one may be removing it at the
+/// same time. Files that are still open after a second are left for the next run.
 pub(crate) fn remove_gone(gone: &Path) -> Result<(), Error> {
     for _ in 0..20 {
         match fs::remove_dir_all(gone) {
@@ -376,7 +376,7 @@ fn check_free(out: &Path) -> Result<(), Error> {
         return Ok(());
     }
     if bundle {
-        // Of a run that was killed after all was done.
+        // Left by a run that was killed after everything was done.
         remove_gone(&gone(out))?;
         let manifest = out.join(MANIFEST_NAME);
         let digest = digest_of(&manifest).map_err(|e| Error::io("read", &manifest, e))?;

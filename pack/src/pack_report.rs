@@ -113,8 +113,8 @@ pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
     splits
 }
 
-/// What a user should look at. `is_whole` says whether these are all samples of the bundle: what
-/// is new in a version says nothing of its classes.
+/// Warnings for the user. `is_whole` says whether these are all samples of the bundle: new
+/// samples of a version alone say nothing about its classes.
 pub(crate) fn warnings(
     plan: &Plan,
     splits: &BTreeMap<Split, SplitReport>,
@@ -162,7 +162,7 @@ pub(crate) fn warnings(
     warnings
 }
 
-/// What of names and tables does not show in the bundle.
+/// Warnings about names and tables that the bundle itself does not show.
 fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut unlabelled = plan.unlabelled.clone();

@@ -26,15 +26,16 @@ use crate::{CheckImages, Error, Inputs, Labels, OnBadInput, Part, PlanOptions, s
 /// Options of a run that do not change a byte of the bundle.
 #[derive(Debug, Clone)]
 pub struct PackOptions {
-    /// What the bundle holds.
+    /// What the bundle contains.
     pub plan: PlanOptions,
     /// Worker threads.
     pub jobs: usize,
-    /// Only scan and plan.
+    /// Only scans and plans.
     pub dry_run: bool,
     /// Pack this part of the plan's shards alone; [`merge`](crate::merge) makes the bundle.
     pub part: Option<Part>,
-    /// Where a dry run sorts what memory does not hold; other runs do so in the output folder.
+    /// The folder in which a dry run sorts what does not fit in memory; other runs use the output
+    /// folder.
     pub temp_dir: PathBuf,
 }
 
@@ -327,7 +328,8 @@ fn folder_below(source: &Path, file: &Path) -> String {
     below.unwrap_or_default()
 }
 
-/// What finished shards of an interrupted run are good for.
+/// Identifies the plan and options: finished shards of an interrupted run can be used only if it
+/// had the same.
 pub(crate) fn run_id(plan: &Plan, options: &PlanOptions) -> String {
     format!("{} {}", plan.digest.hex(), options.envelope)
 }
@@ -356,7 +358,7 @@ pub(crate) fn still_needed(plan: &Plan, shards: Range<usize>, done: &BTreeMap<us
 
 fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackReport {
     let splits = pack_report::splits(plan);
-    // To make pixels of an image is to decode it.
+    // Making pixels of an image decodes it.
     let decodes = plan.recipe != Recipe::Encoded;
     let check = match options.plan.check {
         _ if options.plan.inputs != Inputs::Images => CheckImages::None,

@@ -69,7 +69,7 @@ pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     found.map(|(e, n)| (e.as_str(), *n)).collect()
 }
 
-/// What a walk found besides the images it handed on.
+/// What a walk found besides the images that it passed on.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) classes: BTreeSet<String>,
@@ -85,11 +85,11 @@ pub(crate) struct Scan {
     pub(crate) deeper: bool,
     /// Images whose names have no label.
     pub(crate) unlabelled: Names,
-    /// What the columns of a table of pixels are.
+    /// The meaning of the columns of a table of pixels.
     pub(crate) pixels: Option<PixelColumns>,
 }
 
-/// Where a key belongs by its folders.
+/// The split and class of a key, by its folders.
 pub(crate) fn place<'k>(
     key: &'k str,
     split_layout: bool,
@@ -110,9 +110,9 @@ pub(crate) fn place<'k>(
     (split, class)
 }
 
-/// Of an archive whose images are all below one folder, makes that folder the source: people pack
-/// `photos/` into an archive and mean its folders. Not a split, a class, or what the caller says is
-/// a class.
+/// If all images of an archive are below one folder, makes that folder the source: people pack
+/// `photos/` into an archive and mean its folders. Does nothing if the folder is a split, a
+/// class, or something that the caller says is a class.
 pub(crate) fn enter(source: &mut Source, options: &PlanOptions) -> Result<(), Error> {
     let Source::Archive(archive) = source else { return Ok(()) };
     if options.layout == Layout::Class {
@@ -310,7 +310,7 @@ pub(crate) fn stem_and_extension(path: &str) -> (&str, &str) {
 
 struct Walk<'a> {
     source: &'a Path,
-    /// What the stems of files of other fields end with.
+    /// The endings of the stems of other fields' files.
     beside: Vec<String>,
     options: &'a PlanOptions,
     scan: Scan,
@@ -341,7 +341,7 @@ impl Walk<'_> {
     /// Takes an entry of a folder; metadata when it is a folder to go into.
     fn entry(&mut self, path: &Path) -> Result<Option<fs::Metadata>, Error> {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        // Such as the lock of what is fetched there.
+        // Such as the lock of a fetch into this folder.
         if name.starts_with(TEMP_PREFIX.as_bytes()) {
             return Ok(None);
         }

@@ -17,7 +17,7 @@ use crate::error::Fault;
 use crate::input::check_bytes;
 use crate::source::Source;
 
-/// Files that one thread keeps open.
+/// The number of files that one thread keeps open.
 const MOST_OPEN: usize = 8;
 /// Bytes of decoded chunks that one thread keeps: neighbours share them.
 const CHUNK_BYTES: usize = 32 << 20;
@@ -25,8 +25,8 @@ const CHUNK_BYTES: usize = 32 << 20;
 /// More tiles than this are not cut from one scene: a million tiles of 512 are 512 GB of bytes.
 const MOST_TILES: u64 = 1 << 22;
 
-/// Where the tiles of a scene of `size` = (columns, rows) begin: (column, row); how many there
-/// would be, when they are too many.
+/// The corners (column, row) of the tiles of a scene of `size` = (columns, rows); an error with
+/// the number of tiles if there are too many.
 pub(crate) fn corners(size: (u32, u32), tile: &TileOptions) -> Result<Vec<(u32, u32)>, u64> {
     let step = u64::from(tile.size - tile.overlap).max(1);
     let n = |len: u32| u64::from(len.saturating_sub(tile.size)).div_ceil(step) + 1;

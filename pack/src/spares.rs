@@ -13,7 +13,7 @@ pub(crate) struct Spares {
 }
 
 impl Spares {
-    /// Of `len` bytes each.
+    /// Spares of `len` bytes each.
     pub(crate) fn new(len: usize) -> Self {
         Self { len, free: Mutex::default() }
     }

@@ -12,7 +12,8 @@ const ROUNDS: usize = 1 << 16;
 /// Lanes of 8-bit values: so many that they are a loop, which compilers turn into full vectors; of
 /// [`LANES`] they make a row of single steps.
 const NARROW_LANES: usize = 8 * LANES;
-/// As [`ROUNDS`], of two values each, whose sums have 16 bits: 2 · 255 · 128 is below 2¹⁶.
+/// Like [`ROUNDS`], with two values per round, whose sums have 16 bits: 2 · 255 · 128 is below
+/// 2¹⁶.
 const NARROW_ROUNDS: usize = 128;
 
 /// Exact sums, one a channel.
@@ -24,7 +25,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Of 8-bit pixels of `channels` samples.
+    /// Sums 8-bit pixels of `channels` samples.
     pub(crate) fn of_u8(values: &[u8], channels: usize) -> Self {
         match LANES.is_multiple_of(channels) {
             true => Self::narrow(values, channels),
@@ -32,12 +33,12 @@ impl Sums {
         }
     }
 
-    /// Of 16-bit pixels of `channels` samples.
+    /// Sums 16-bit pixels of `channels` samples.
     pub(crate) fn of_u16(values: &[u16], channels: usize) -> Self {
         Self::wide(values, channels, |v| u32::from(*v))
     }
 
-    /// As [`Sums::of_u16`], of little-endian bytes.
+    /// Like [`Sums::of_u16`], for little-endian bytes.
     pub(crate) fn of_u16_le(bytes: &[u8], channels: usize) -> Self {
         Self::wide(bytes.as_chunks().0, channels, |v| u32::from(u16::from_le_bytes(*v)))
     }
@@ -107,7 +108,7 @@ impl Sums {
         }
     }
 
-    /// Of pixels that lanes do not hold a whole number of times.
+    /// Sums pixels of which lanes do not hold a whole number.
     fn by_pixel<T>(values: &[T], channels: usize, number: impl Fn(&T) -> u32) -> Self {
         let (mut sum, mut squares) = (vec![0_u64; channels], vec![0_u64; channels]);
         for pixel in values.chunks_exact(channels) {

@@ -18,7 +18,7 @@ pub(crate) const FOLDER: &str = "folder";
 /// More class names than this are not classes.
 const MOST_CLASSES: usize = 1 << 20;
 
-/// What the user says of columns.
+/// What the user says about columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) image: Option<String>,
@@ -30,18 +30,18 @@ pub(crate) struct Wanted {
     pub(crate) key: Option<Option<String>>,
 }
 
-/// What columns of one name are in all files together.
+/// The type of all columns with one name, in all files together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoredKind {
     Bytes,
     Fixed(Dtype, Vec<u64>),
     Integers,
     Texts,
-    /// Nothing that could be read in place: why.
+    /// It cannot be read in place, for this reason.
     Unusable(String),
 }
 
-/// All files' columns.
+/// The columns of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// In order of appearance.
@@ -51,7 +51,7 @@ pub(crate) struct Found {
     /// Names of values, by column; by the empty name those of the labels,
     /// whichever column they are.
     classes: BTreeMap<String, Vec<String>>,
-    /// Those columns whose files name values differently: one such file.
+    /// Columns whose values have different names in different files, each with one such file.
     disputed: BTreeMap<String, String>,
     files: usize,
     /// In how many files a column is.
@@ -75,7 +75,7 @@ impl Found {
                 None => self.columns.push((column.name.clone(), kind)),
                 Some((_, known)) if *known == kind => {}
                 Some((_, StoredKind::Unusable(_))) => {}
-                // By value, where they do not lie alike in all files.
+                // By value, if they are not stored in the same way in all files.
                 Some((_, known)) if is_integers(known) && is_integers(&kind) => {
                     *known = StoredKind::Integers;
                 }
@@ -98,7 +98,7 @@ impl Found {
         Ok(())
     }
 
-    /// What files call the values of a column of labels.
+    /// The names that files give to the values of a column of labels.
     fn class_names(&self, column: &str) -> Result<Vec<String>, Error> {
         let name = if self.classes.contains_key(column) { column } else { "" };
         if let Some(path) = self.disputed.get(name) {
@@ -142,7 +142,7 @@ fn kind(column: &Column) -> StoredKind {
 /// How a field's values are taken from its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {
-    /// As they lie.
+    /// In place, as they are stored.
     InPlace,
     /// Integers, by value or read from the file: labels.
     Numbers,
@@ -152,7 +152,7 @@ pub(crate) enum Take {
     Folder,
 }
 
-/// What becomes of the columns.
+/// Which column becomes which field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Roles {
     /// Fields and their columns; media types of bytes fields come later.
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(classes(&both, Some("quality")).unwrap(), ["good"]);
         // Names of no column are the labels'.
         assert_eq!(classes(&[named(&[("", "dog")])], None).unwrap(), ["dog"]);
-        // Files need not agree on what is not used.
+        // Files need not agree on columns that are not used.
         let files = [named(&[("quality", "good")]), named(&[("quality", "bad")])];
         classes(&files, None).unwrap();
         let error = classes(&files, Some("quality")).unwrap_err().to_string();

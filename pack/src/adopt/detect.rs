@@ -18,7 +18,7 @@ pub(crate) struct Source {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) envelope: Envelope,
-    /// By its name and folder.
+    /// The split, decided by its name and folder.
     pub(crate) split: Split,
 }
 
@@ -98,7 +98,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// By the first bytes, whatever the name.
+/// Finds the format by the first bytes, whatever the name.
 fn envelope_of(file: &File, path: &Path) -> Result<Envelope, Error> {
     let mut head = [0; 512];
     let n = file.read_at(&mut head, 0).map_err(|e| Error::io("read", path, e))?;

@@ -38,7 +38,7 @@ pub struct AdoptOptions {
     pub key: Option<Option<String>>,
     /// How samples fall into splits.
     pub split: AdoptSplit,
-    /// What becomes of samples whose class is unknown.
+    /// What to do with samples whose class is unknown.
     pub unknown: UnknownLabels,
     /// Texts for the manifest.
     pub about: About,
@@ -46,20 +46,20 @@ pub struct AdoptOptions {
     pub jobs: usize,
     /// Bytes of memory to compare keys in; more are sorted on disk.
     pub memory_bytes: usize,
-    /// Only say what would be found.
+    /// Only reports what would be found.
     pub dry_run: bool,
 }
 
 /// How adopted samples are divided into splits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AdoptSplit {
-    /// By the first folder of their keys, in SquashFS images where all are named
-    /// like splits; else by the names of their files, `train` where those do not say.
+    /// In SquashFS images whose folders are all named like splits, by the first folder of keys;
+    /// otherwise by the names of the files, or `train` if these do not say.
     #[default]
     Auto,
     /// By the first folder of their keys.
     Folder,
-    /// All into this one.
+    /// All samples belong to this split.
     All(Split),
 }
 
@@ -73,7 +73,7 @@ pub enum UnknownLabels {
     Refuse,
     /// They are left out.
     Drop,
-    /// They are of this class.
+    /// They get this class.
     Class(i32),
 }
 
@@ -85,7 +85,7 @@ struct Part {
     samples: usize,
 }
 
-/// What the first look found.
+/// The result of the survey.
 struct Found {
     roles: Roles,
     parts: Vec<Part>,
@@ -102,10 +102,10 @@ struct Unknown {
     keys: Vec<String>,
 }
 
-/// Of many samples of unknown class, this many are named.
+/// At most this many samples of unknown class are named.
 const MOST_NAMED: usize = 20;
 
-/// What one file has of one split.
+/// The samples of one split in one file.
 struct Rows {
     file: ReadAt,
     keys: Vec<BundlePath>,
@@ -123,7 +123,7 @@ pub struct AdoptReport {
     pub digest: Option<Digest>,
     /// The format of the files.
     pub envelope: Envelope,
-    /// Files.
+    /// Number of files.
     pub shards: u64,
     /// Bytes of these files, which stay where they are.
     pub bytes: u64,
@@ -133,7 +133,7 @@ pub struct AdoptReport {
     pub fields: BTreeMap<String, String>,
     /// Where keys come from: a column, or `file/row`.
     pub keys: String,
-    /// Class names.
+    /// Number of classes.
     pub classes: usize,
     /// Columns that did not become a field, and why.
     pub left_out: BTreeMap<String, String>,
@@ -463,7 +463,7 @@ impl Adopt<'_> {
     fn open(&self, source: &Source) -> Result<(ReadAt, Survey), Error> {
         let file = ReadAt::open(&source.path, Backend::Pread)?.until(self.cancel);
         let found = survey(&file, source.envelope).or_else(|error| {
-            // Whatever the walker made of the read that failed.
+            // A cancel is reported as such, whatever error the walker made of the failed read.
             self.check_cancel()?;
             Err(Error::from(error))
         })?;
@@ -537,7 +537,8 @@ impl Adopt<'_> {
         Ok(())
     }
 
-    /// What an interrupted run must have been of for its indexes to be of use.
+    /// Identifies the input and options: indexes of an interrupted run can be used only if it had
+    /// the same.
     fn id(&self, found: &Found) -> Result<String, Error> {
         let mut hasher = blake3::Hasher::new();
         let unknown = self.options.unknown;
@@ -565,7 +566,7 @@ impl Adopt<'_> {
                 UnknownLabels::Drop => is_dropped = labels.iter().map(|l| *l == -1).collect(),
                 UnknownLabels::Class(class) => {
                     labels.iter_mut().filter(|l| **l == -1).for_each(|l| *l = class);
-                    // By value: what the file says stays as it is.
+                    // By value: the file itself is not changed.
                     places[label] = FieldPlaces::Labels(labels);
                 }
                 UnknownLabels::Keep | UnknownLabels::Refuse => {}
@@ -654,7 +655,7 @@ impl Adopt<'_> {
     }
 }
 
-/// What is to be known of samples of unknown class.
+/// The warning about samples of unknown class.
 fn unknown_warning(unknown: &Unknown, choice: UnknownLabels) -> Option<String> {
     let what = match choice {
         UnknownLabels::Keep => {

@@ -11,8 +11,8 @@ use crate::adopt::columns::{Roles, Take};
 use crate::scan::place;
 use crate::{Error, Labels};
 
-/// Where the values of every field lie in a file; `by_folder` says that keys
-/// begin with their split.
+/// Finds the values of every field in a file; with `by_folder`, keys begin with
+/// their split.
 pub(crate) fn places(
     file: &ReadAt,
     survey: &Survey,
@@ -72,7 +72,7 @@ pub(crate) fn labels(
     let Some((field, column, take)) = roles.fields.iter().find(|(f, _, _)| f.is_label()) else {
         return Ok(Vec::new());
     };
-    // By value, also where a reader would take them from the file.
+    // By value, even if a reader could take them from the file.
     let take = if *take == Take::InPlace { Take::Numbers } else { *take };
     match field_places(
         file,
@@ -202,7 +202,7 @@ impl MediaTypes {
         self.unknown += other.unknown;
     }
 
-    /// As a manifest lists them; `column` tells what unknown bytes may be.
+    /// The media types as a manifest lists them; `column` is a hint for unknown bytes.
     pub(crate) fn list(&self, column: &str) -> Vec<String> {
         let mut types: Vec<String> = self.known.iter().cloned().collect();
         if self.unknown > 0 || types.is_empty() {

@@ -10,7 +10,7 @@ use crate::Error;
 
 /// A list above this is refused; 10⁵ shards take 60 MB.
 const MAX_INDEX: u64 = 256 << 20;
-/// What every shard's description begins with, behind the offsets.
+/// The beginning of every shard's description, after the offsets.
 const CONFIG: &[u8; 19] = b"{\"column_encodings\"";
 
 /// Whether the file begins as a shard: a count, as many offsets, a description.
@@ -35,7 +35,7 @@ pub(crate) fn decompress(path: &Path) -> Option<String> {
     })
 }
 
-/// What is read of `index.json`.
+/// The part of `index.json` that is read.
 #[derive(Deserialize)]
 struct Index {
     shards: Vec<Shard>,

@@ -17,7 +17,7 @@ use crate::scan::stem_and_extension;
 use crate::source::Source;
 use crate::{Error, FieldFiles, Inputs, PlanOptions};
 
-/// What is opened while the plan is made: one for each field.
+/// The fields whose values are files, while the plan is made.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     fields: Vec<Finding>,
@@ -42,7 +42,7 @@ struct Finding {
     seen: Seen,
 }
 
-/// What the files of a field have in common.
+/// The properties that the files of a field share.
 #[derive(Debug, Default)]
 struct Seen {
     media_types: BTreeSet<&'static str>,
@@ -63,7 +63,7 @@ pub(crate) struct FilesOf {
     pub(crate) field: Field,
     pub(super) source: Source,
     pub(super) make: Make,
-    /// Files that no image has.
+    /// The number of files that belong to no image.
     pub(crate) unused: u64,
 }
 
@@ -90,8 +90,8 @@ impl Beside {
         Ok(Self { fields: fields? })
     }
 
-    /// What the plan has for the files of the image `key`, and their bytes. Images come in
-    /// one order whatever that of the folder, so what the first one is does not change.
+    /// Returns the plan's values for the files of the image `key`, and their bytes. The order of
+    /// images does not depend on the folder's, so the first one is always the same.
     pub(crate) fn planned(&mut self, key: &str) -> Result<(Vec<Value>, u64), Fault> {
         let mut all = 0_u64;
         let mut values = Vec::with_capacity(self.fields.len());

@@ -7,7 +7,7 @@ use crate::source::Source;
 /// More extensions than this are not extensions: parts of names behind dots.
 const MOST_EXTENSIONS: usize = 1000;
 
-/// Of each file 128 bits of the digest of its stem, its size and its extension: 32 bytes,
+/// For each file, 128 bits of the digest of its stem, its size and its extension: 32 bytes,
 /// whatever the length of its path.
 #[derive(Debug, Default)]
 pub(super) struct Stems {

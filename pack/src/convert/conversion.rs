@@ -29,11 +29,11 @@ pub enum Target {
 /// Options of [`convert`].
 #[derive(Debug, Clone, Copy)]
 pub struct ConvertOptions {
-    /// What to.
+    /// What the bundle is converted to.
     pub target: Target,
     /// Worker threads.
     pub jobs: usize,
-    /// Only say what would be done.
+    /// Only reports what would be done.
     pub dry_run: bool,
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn each_shard(
 ) -> Result<BTreeMap<usize, Done>, Error> {
     let left: Vec<usize> = (0..n_shards).filter(|i| !done.contains_key(i)).collect();
     let done = Mutex::new(done);
-    // Whoever cancels is seen by the shards themselves, which say so.
+    // The shards themselves notice a cancel, and report it.
     let ended = parallel(&left, jobs, &AtomicBool::new(false), |number, _| {
         let made = shard(*number)?;
         done.lock().unwrap_or_else(PoisonError::into_inner).insert(*number, made);

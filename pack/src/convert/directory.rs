@@ -70,7 +70,7 @@ fn is_written(index: &Index, row: Row, fields: &[Field], dir: &Path, line: &str)
     let Some(places) = line.strip_prefix(key).and_then(|rest| rest.strip_prefix('\t')) else {
         return false;
     };
-    // No name of a file has a TAB, as no key has one.
+    // File names contain no TAB, since keys contain none.
     let places: Vec<&str> = places.split('\t').collect();
     places.len() == fields.len()
         && fields.iter().zip(places).zip(FieldIdx::first(fields.len())).all(

@@ -143,10 +143,10 @@ impl Bases {
         let all: Vec<&Manifest> = self.bundles().map(Bundle::manifest).collect();
         let first = all[0];
         let mut made: BTreeMap<String, MadeValue> = first.made.clone();
-        // What is true of all. The plan is of other shards, and what was derived before stands
-        // in the manifest of that bundle.
+        // Only what is true of all bundles. The plan belongs to other shards, and how a base was
+        // derived is in that bundle's own manifest.
         made.retain(|name, value| all.iter().all(|m| m.made.get(name) == Some(value)));
-        // Where some are tiles, neighbours are still to stay in one split.
+        // If some samples are tiles, neighbours must stay in one split.
         let tile = all.iter().find_map(|m| m.made.get("tile"));
         made.extend(tile.map(|tile| ("tile".to_owned(), tile.clone())));
         made.retain(|name, _| name != "plan" && name != "base" && !name.starts_with("derive_"));

@@ -14,7 +14,7 @@ impl Bits {
         Self { words: vec![0; n.div_ceil(64)] }
     }
 
-    /// All of `n`.
+    /// `n` bits, all set.
     pub(super) fn all(n: usize) -> Self {
         let mut words = vec![u64::MAX; n.div_ceil(64)];
         if let (Some(last), used @ 1..) = (words.last_mut(), n % 64) {

@@ -15,7 +15,7 @@ use crate::{Error, Progress};
 /// Samples taken of each line.
 pub(super) type Taken = Vec<Bits>;
 
-/// What chooses samples.
+/// Chooses samples.
 #[derive(Debug)]
 pub(super) struct Chooser {
     filter: Option<Filter>,
@@ -81,7 +81,7 @@ impl Chooser {
     }
 }
 
-/// What `work` makes of each line, in order, by several threads.
+/// Calls `work` for each line on several threads, and returns the results in order.
 pub(super) fn each_line<T: Send>(
     lines: &[Line],
     jobs: usize,

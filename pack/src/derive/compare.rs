@@ -38,7 +38,7 @@ pub(super) struct Comparison<'a> {
     pub(super) source: &'a Source,
     pub(super) plan: &'a Plan,
     pub(super) options: &'a PackOptions,
-    /// Where the sort puts what memory does not hold.
+    /// The folder for records that do not fit in memory while they are sorted.
     pub(super) temp: &'a Path,
     pub(super) cancel: &'a AtomicBool,
 }
@@ -80,7 +80,7 @@ impl Comparison<'_> {
         };
         let (of_base, sorted) = self.sorted()?;
         let (mut candidates, mut bytes) = (Vec::new(), 0);
-        // Of a key the sample comes before the input.
+        // For each key, the sample comes before the input.
         let mut sample: Option<(Vec<u8>, (ShardIdx, Row))> = None;
         for pair in sorted {
             let (key, record) = pair.map_err(|e| self.sorting(e))?;
@@ -105,8 +105,8 @@ impl Comparison<'_> {
         Ok(Compared { of_base, ..compared })
     }
 
-    /// All samples of the base, which are counted, and all inputs, by key: tiles of a scene follow
-    /// each other.
+    /// Sorts all samples of the base, and all inputs, by key, so that the tiles of a scene are
+    /// consecutive. Returns the number of the base's samples as well.
     fn sorted(&self) -> Result<(u64, Sorted), Error> {
         let mut sorter = Sorter::new(self.temp, self.options.plan.memory_bytes);
         let mut of_base = 0_u64;
@@ -225,7 +225,7 @@ impl Entry {
     }
 }
 
-/// What becomes of the inputs that were looked at.
+/// The results of comparing inputs.
 struct Tally<'a> {
     comparison: Comparison<'a>,
     compared: Compared,

@@ -46,11 +46,11 @@ pub(super) struct Version {
     pub(super) about: About,
     /// Inputs that were left out.
     pub(super) skipped: Vec<BadInput>,
-    /// What decoded JPEG, if there was any.
+    /// The decoder that decoded JPEG, if there was any.
     pub(super) decoder: Option<MadeValue>,
 }
 
-/// As [`derive`]; the bundle says of itself what `version` says.
+/// Like [`derive`]; the new bundle describes itself as `version` says.
 pub(super) fn derive_from(
     bases: &[PathBuf],
     out: &Path,
@@ -144,7 +144,7 @@ fn check(bases: &[PathBuf], options: &DeriveOptions) -> Result<(), Error> {
     check_fractions(&options.fractions)
 }
 
-/// What the new bundle consists of.
+/// Makes the manifest of the new bundle.
 fn manifest(bases: &Bases, all: &[Line], lines: &[NewLine], options: &DeriveOptions) -> Manifest {
     let mut manifest = bases.manifest();
     manifest.shards = lines.iter().map(|line| line.entry.clone()).collect();

@@ -40,7 +40,7 @@ impl KeyList {
         self.hashes.len()
     }
 
-    /// Those that [`KeyList::has`] was never asked for.
+    /// The keys for which [`KeyList::has`] was never called.
     pub(super) fn unseen(&self) -> Result<Names, Error> {
         let mut names = Names::default();
         let n = self.seen.iter().filter(|seen| !seen.load(Ordering::Relaxed)).count() as u64;
@@ -58,7 +58,7 @@ impl KeyList {
     }
 }
 
-/// What stands for a key in memory.
+/// The hash that represents a key in memory.
 fn hash(key: &str) -> u128 {
     let hash = blake3::hash(key.as_bytes());
     u128::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))

@@ -95,7 +95,7 @@ fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error>
         };
         raw.depth.get_or_insert(of_base);
     }
-    // As if there were JPEG: where none was decoded, the base has no decoder.
+    // As if there were JPEG: if none was decoded, the base names no decoder.
     let mut recipe = Recipe::new(plan, Depths::default(), &["image/jpeg".to_owned()])?;
     recipe.with_jpeg();
     let mut made = BTreeMap::new();
@@ -174,7 +174,7 @@ fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
-/// What the values of a field are, in words.
+/// Describes the type of a field's values in words.
 fn kind(field: &Field) -> String {
     let mut text = match field.as_fixed() {
         Some((dtype, shape)) => format!("{} {shape:?}", dtype.safetensors_name()),

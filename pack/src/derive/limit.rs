@@ -76,7 +76,7 @@ fn quotas(counts: &[u64], limit: Limit) -> Vec<u64> {
     let all: u64 = counts.iter().sum();
     let wanted = match limit {
         Limit::Samples(n) => n.min(all),
-        // Of any share at least one.
+        // At least one sample, however small the share.
         Limit::Share(share) => ((all as f64 * share).round() as u64).clamp(all.min(1), all),
     };
     let parts = |n: &u64| {

@@ -56,7 +56,7 @@ fn hard_link(from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// What `to` is, when it is `from`.
+/// The kind of link that `to` is, if it is `from` already.
 fn again(from: &Path, to: &Path) -> Result<Linked, Error> {
     let io = |e| Error::io("read", to, e);
     let (a, b) = (fs::metadata(from).map_err(io)?, fs::metadata(to).map_err(io)?);

@@ -113,10 +113,10 @@ pub fn pack_onto(
         // An earlier run may have ended before it did this.
         bring(&new, out)?;
     }
-    // What is packed below says of these too.
+    // If samples are packed below, that report includes these.
     let (mut packed, mut skipped) = (None, found.skipped);
     let is_new = compared.changed + compared.added > 0;
-    // Where there is nothing at all, packing says why.
+    // If there are no inputs at all, packing says why.
     if is_new || compared.unchanged == 0 {
         let mut some = options.clone();
         some.plan.leave_out = if is_new { vec![kept.clone(), empty] } else { Vec::new() };
@@ -154,7 +154,7 @@ pub fn pack_onto(
     }
     let n_skipped = skipped.len() as u64;
     let about = about(&options.plan.about, &bundle.manifest().about);
-    // Of what stays, or of what is packed: there is none where no JPEG was decoded.
+    // The decoder of the kept samples, or of the packed ones. None if no JPEG was decoded.
     let of_new = if packed.is_some() { finished_bundle(&new)? } else { None };
     let mut of_both = [Some(&bundle), of_new.as_ref()].into_iter().flatten();
     let decoder = of_both.find_map(|bundle| bundle.manifest().made.get("decoder").cloned());
@@ -172,13 +172,13 @@ pub fn pack_onto(
     Ok(report(packed, n_skipped, Some(made)))
 }
 
-/// What says which labels and splits samples that stay have now: a table, if it says any.
+/// The table that gives new labels and splits to kept samples, if it has any.
 fn said_of_kept(plan: &PlanOptions, labelled: bool) -> Option<TableOptions> {
     let Labels::Table(tables) = &plan.labels else { return None };
     if labelled {
         return Some(tables.clone());
     }
-    // Its other values, of several classes too, are in fields.
+    // Its other values, also those of several classes, are in fields.
     tables.split.as_ref()?;
     Some(TableOptions { label: LabelColumn::None, separator: None, ..tables.clone() })
 }
@@ -217,7 +217,7 @@ fn as_of(out: &Path, error: Error) -> Error {
     }
 }
 
-/// What the new version says of itself, else what the base says.
+/// The description of the new version; where it says nothing, that of the base.
 fn about(new: &About, base: &About) -> About {
     let or = |new: &Option<String>, base: &Option<String>| new.clone().or_else(|| base.clone());
     About {
@@ -270,7 +270,7 @@ fn bring(new: &Path, out: &Path) -> Result<u64, Error> {
     Ok(brought)
 }
 
-/// Where the new shards are until the bundle is made.
+/// The folder of the new shards until the bundle is finished.
 fn beside(out: &Path) -> PathBuf {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     out.with_file_name(format!("{TEMP_PREFIX}new-{name}"))
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(links(onto()), 2);
         let expected = vec![b"one".to_vec(), b"three".to_vec()];
         assert_eq!(all_values(&out), expected);
-        // As if it had ended before they moved: then another run moves them.
+        // As if the run had ended before they were moved: another run then moves them.
         let new = beside(&out);
         pack(
             &source,

@@ -9,13 +9,13 @@ use crate::TableOptions;
 /// Options of [`derive`](crate::derive): which samples are taken, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeriveOptions {
-    /// Only samples of which this condition is true, by the labels and splits that they had.
+    /// Only samples for which this condition is true, with the labels and splits that they had.
     pub filter: Option<String>,
     /// Only samples whose keys these files list, one per line.
     pub keys: Vec<PathBuf>,
     /// No samples whose keys these files list.
     pub remove: Vec<PathBuf>,
-    /// Only so many of those.
+    /// Only this many of the samples chosen so far.
     pub limit: Option<Limit>,
     /// Whether each class keeps its share of each split under `limit`.
     pub stratified: bool,
@@ -29,9 +29,9 @@ pub struct DeriveOptions {
     pub seed: u64,
     /// Threads.
     pub jobs: usize,
-    /// Only say what would be done.
+    /// Only reports what would be done.
     pub dry_run: bool,
-    /// Where tables and keys are sorted that do not fit in `memory_bytes`.
+    /// The folder for sorting tables and keys that do not fit in `memory_bytes`.
     pub temp_dir: PathBuf,
     /// Bytes of memory for sorting.
     pub memory_bytes: usize,
@@ -40,7 +40,7 @@ pub struct DeriveOptions {
 /// How many samples are taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// So many.
+    /// This many samples.
     Samples(u64),
     /// This share, above 0 and up to 1.
     Share(f64),
@@ -49,7 +49,7 @@ pub enum Limit {
 /// What happens to samples that a table of labels does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlisted {
-    /// They keep their label; those that have none end the run.
+    /// They keep their label. A sample without one ends the run.
     Keep,
     /// They are left out.
     Skip,

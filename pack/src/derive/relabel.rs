@@ -13,10 +13,10 @@ use crate::labels::{FieldColumns, Join, Joined, Names, Said, Table, TableOptions
 /// A sample, and the label and split that a table gives to it.
 type OfRow = (Row, Option<i32>, Option<Split>);
 
-/// What a table says of the samples of one line.
+/// What a table says about the samples of one line.
 #[derive(Debug, Default)]
 pub(super) struct SaidOf {
-    /// By row.
+    /// What it says about each row.
     said: Vec<OfRow>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct NewLabels {
     table: Table,
 }
 
-/// What joined, line by line, and what did not.
+/// The result of the join, line by line, and what did not match.
 #[derive(Debug, Default)]
 pub(super) struct Relabelled {
     pub(super) lines: Vec<SaidOf>,
@@ -128,7 +128,7 @@ impl NewLabels {
         Ok(relabelled)
     }
 
-    /// What becomes of samples without a row.
+    /// Handles samples without a row in the table.
     fn unlisted(
         &self,
         bases: &Bases,

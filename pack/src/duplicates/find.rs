@@ -116,7 +116,7 @@ impl Among<'_> {
         at.sample(place.bundle(), label)
     }
 
-    /// Where it is, and what its index says of it.
+    /// Where it is, and what its index says about it.
     fn at(&self, place: Place) -> Result<At, Error> {
         let SampleId { shard, row } = place.sample();
         let split = shard.of(&self.bundle.manifest().shards).map(|s| s.split);
@@ -144,7 +144,7 @@ impl At {
     }
 }
 
-/// What several samples have; only the first ones are kept in memory.
+/// Makes the group of samples with the same digest; only the first ones are kept in memory.
 fn group(
     both: &[&Among<'_>],
     entries: &[Entry],
@@ -170,7 +170,7 @@ fn group(
             group.splits.push(at.split);
         }
         let label = at.shard.label(at.row)?;
-        // Of two bundles a number may mean two classes.
+        // In two bundles, the same number can mean different classes.
         group.labels_differ |= both.len() == 1 && *first_label.get_or_insert(label) != label;
         let kept = group.samples.len() < MOST_NAMED;
         if kept || list.is_some() {

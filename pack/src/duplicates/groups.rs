@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gular_bundle::{Digest, Split};
 use serde::Serialize;
 
-/// So many groups of a kind are named, and so many samples of each.
+/// This many groups of a kind are named, and this many samples of each.
 pub(super) const MOST_NAMED: usize = 5;
 
 /// Images that several samples have in common.

@@ -14,7 +14,7 @@ pub(super) struct Entry {
 /// A sample of one of the bundles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// Of which bundle, and which shard.
+    /// The bundle and the shard, as one number.
     shard: u32,
     row: u32,
 }

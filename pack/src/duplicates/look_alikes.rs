@@ -26,8 +26,8 @@ const MOST_PAIRS: usize = 200;
 const MOST_BITS: u32 = 3;
 /// Samples of one shard that a thread takes at a time.
 const AT_ONCE: usize = 256;
-/// Of pictures that share a quarter of their hash, each is compared with so many before it:
-/// plain pictures have few hashes.
+/// Among images that share a quarter of their hash, each is compared with this many before it:
+/// plain images have few different hashes.
 const MOST_COMPARED: usize = 4096;
 
 /// Options of [`find_looks`]: which kinds of similarity to look for.
@@ -41,7 +41,7 @@ pub struct LookOptions {
     pub jobs: usize,
     /// Bytes of memory for sorting.
     pub memory_bytes: usize,
-    /// Where to sort what memory does not hold.
+    /// The folder for sorting what does not fit in memory.
     pub temp_dir: PathBuf,
 }
 
@@ -170,7 +170,7 @@ impl Among<'_> {
             Dtype::U16 => 2,
             _ => return None,
         };
-        // Of two bytes the higher one.
+        // The higher of two bytes.
         let values = bytes.iter().skip(size - 1).step_by(size).copied();
         let rgb: Vec<u8> =
             if channels == 1 { values.flat_map(|v| [v; 3]).collect() } else { values.collect() };
@@ -178,7 +178,7 @@ impl Among<'_> {
     }
 }
 
-/// What is known of a decoded image.
+/// What is stored of a decoded image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     place: Place,
@@ -232,7 +232,7 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// Of images with the same pixels, each that has other bytes than the first.
+    /// Reports, among images with the same pixels, each whose bytes differ from the first's.
     fn same(&mut self, group: &[Look]) -> Result<(), Error> {
         let [first, others @ ..] = group else { return Ok(()) };
         if others.is_empty() {
@@ -249,7 +249,8 @@ impl Pairs<'_> {
         Ok(())
     }
 
-    /// Of images that share quarter `key` of their hash, those whose whole hashes are close.
+    /// Reports, among images that share quarter `key` of their hash, those whose whole hashes are
+    /// close.
     fn near(&mut self, key: &[u8], group: &[Look]) -> Result<(), Error> {
         let quarter = key.first().copied().unwrap_or(0);
         for (i, b) in group.iter().enumerate() {

@@ -22,7 +22,8 @@ pub(super) fn columns(crowds: bool) -> Vec<String> {
     COLUMNS.iter().take(if crowds { 4 } else { 3 }).map(|&name| name.to_owned()).collect()
 }
 
-/// What a column of boxes holds, however many boxes the images have: none, one each, or several.
+/// The type of a column of boxes, however many boxes the images have: none, one each, or
+/// several.
 pub(super) fn kind(column: &str) -> Option<ValueKind> {
     match column {
         BOXES => Some(ValueKind::Arrays { row: Some(4), integers: false }),

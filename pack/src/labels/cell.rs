@@ -1,6 +1,6 @@
 //! One cell of a table.
 
-/// What a cell holds.
+/// The value of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cell {
     Missing,
@@ -8,10 +8,10 @@ pub(super) enum Cell {
     Integer(i64),
     Float(f64),
     Text(String),
-    /// Of a format without types: a number where all cells of the column are.
+    /// A text in a format without types: a number, if all cells of the column are.
     Written(String),
     List(Vec<Cell>),
-    /// Nothing that is read: why.
+    /// It is not read, for this reason.
     Other(String),
 }
 
@@ -21,7 +21,7 @@ impl Cell {
         if text.trim().is_empty() { Self::Missing } else { Self::Written(text.to_owned()) }
     }
 
-    /// Its integer, where it holds or spells one.
+    /// Its integer, if it is one or spells one.
     pub(super) fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(n) => Some(*n),
@@ -30,7 +30,7 @@ impl Cell {
         }
     }
 
-    /// Its number, where it holds or spells one.
+    /// Its number, if it is one or spells one.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Integer(n) => Some(*n as f64),
@@ -40,7 +40,7 @@ impl Cell {
         }
     }
 
-    /// As the name of a class or a file, without the blanks around it.
+    /// Its text as the name of a class or a file, without the blanks around it.
     pub(super) fn word(&self) -> Option<String> {
         match self {
             Self::Text(text) | Self::Written(text) => Some(text.trim().to_owned()),

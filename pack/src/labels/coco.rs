@@ -19,11 +19,11 @@ use crate::Error;
 /// The file, once its parts are known to fit.
 #[derive(Debug, Deserialize)]
 pub(super) struct Coco {
-    /// By id.
+    /// Sorted by id.
     images: Vec<CocoImage>,
-    /// By image.
+    /// Sorted by image.
     annotations: Vec<Annotation>,
-    /// By id.
+    /// Sorted by id.
     categories: Vec<Category>,
 }
 

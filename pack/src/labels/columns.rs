@@ -42,7 +42,7 @@ const LABEL_NAMES: [&str; 11] = [
 /// The media type of arrays that say their own shape. Format: `FORMAT.md`, "Fields".
 pub(super) const NPY: &str = "application/x-npy";
 
-/// What a column holds, in all rows together.
+/// The type of a column's values, in all rows together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ValueKind {
     Integers,
@@ -63,11 +63,11 @@ pub(super) enum ValueKind {
         row: Option<u64>,
         integers: bool,
     },
-    /// Nothing that becomes a field: why.
+    /// It cannot become a field, for this reason.
     Unusable(String),
 }
 
-/// What was seen of a column.
+/// What has been seen of a column so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     missing: u64,
@@ -91,7 +91,7 @@ struct List {
     floats: u64,
     texts: u64,
     others: u64,
-    /// Of the lists in lists.
+    /// The lists inside lists.
     rows: u64,
     row_lens: BTreeSet<usize>,
 }
@@ -171,7 +171,7 @@ impl Seen {
             && self.bools + self.integers + self.floats + self.texts + self.lists == rows
     }
 
-    /// What all cells together are; `rows` is the number of rows of all tables.
+    /// The type of all cells together; `rows` is the number of rows of all tables.
     pub(super) fn kind(&self, rows: u64) -> ValueKind {
         let unusable = |reason: &str| ValueKind::Unusable(reason.to_owned());
         if let Some(reason) = &self.other {

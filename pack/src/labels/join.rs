@@ -33,7 +33,7 @@ pub(crate) struct Join {
     rows: u64,
 }
 
-/// What joined, and what did not.
+/// The result of the join, and what did not match.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Joined {
     /// Images without a row, or with one that has no label.
@@ -47,7 +47,7 @@ pub(crate) struct Joined {
     matched: u64,
 }
 
-/// What the table says of an image.
+/// What the table says about an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) split: Option<Split>,
@@ -187,7 +187,7 @@ impl Row {
         })
     }
 
-    /// Where it stands: of several tables, which may have one name, with the path.
+    /// Where it is in the table. With several tables, which may have the same name, with the path.
     fn at(&self, table: &Table) -> String {
         table.files().get(self.file).map_or_else(String::new, |path| {
             let name = match table.files().len() {

@@ -7,7 +7,7 @@ use crate::Error;
 /// More class names than this are not classes.
 pub(crate) const MOST_CLASSES: usize = 1 << 20;
 
-/// What all labels of a column spell.
+/// The words in all labels of a column.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     pub(crate) words: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Words {
 pub(crate) struct Numbering {
     /// Class names in the order of their numbers; none where integers are numbers by themselves.
     pub(crate) classes: Vec<String>,
-    /// Of each word.
+    /// The number of each word.
     pub(crate) numbers: HashMap<String, i64>,
 }
 

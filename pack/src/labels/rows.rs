@@ -9,8 +9,8 @@ use super::coco::Coco;
 use super::{csv, jsonl, parquet, yolo};
 use crate::Error;
 
-/// What a table's rows are handed to: the number of the line or row, the names of the columns so
-/// far, and a cell for each of these or fewer.
+/// A callback for each row of a table. It gets the number of the line or row, the names of the
+/// columns so far, and at most one cell for each of these.
 pub(super) type Each<'a> = &'a mut dyn FnMut(u64, &[String], &[Cell]) -> Result<(), Error>;
 
 /// Tables with more columns are refused.
@@ -50,7 +50,7 @@ impl Format {
         }
     }
 
-    /// What numbers of rows count.
+    /// The word for what numbers of rows count.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Csv | Self::Tsv | Self::JsonLines => "line",

@@ -32,7 +32,7 @@ pub struct TableOptions {
     pub label: LabelColumn,
     /// The column of splits.
     pub split: Option<String>,
-    /// What separates several classes in one cell of text.
+    /// The separator of several classes in one cell of text.
     pub separator: Option<String>,
     /// Which further columns become fields.
     pub fields: FieldColumns,
@@ -76,7 +76,7 @@ pub enum LabelColumn {
 /// Which further columns become fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum FieldColumns {
-    /// All that can be; the others are told.
+    /// All columns that can become fields; the others are reported.
     #[default]
     All,
     /// These; each must be one that can be.
@@ -116,12 +116,12 @@ pub(crate) struct Table {
     rows: u64,
 }
 
-/// What a table says of one image.
+/// What a table says about one image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableRow<'a> {
     /// Which table.
     pub(crate) file: usize,
-    /// Its line or row.
+    /// The number of its line or row.
     pub(crate) line: u64,
     pub(crate) name: &'a str,
     pub(crate) split: Option<Split>,
@@ -353,7 +353,7 @@ impl Table {
     }
 }
 
-/// What was seen of all tables.
+/// What has been seen of all tables.
 struct Survey {
     columns: Vec<String>,
     seen: Vec<Seen>,
@@ -366,7 +366,8 @@ impl Survey {
         let shown: Vec<String> = options.files.iter().map(|p| p.display().to_string()).collect();
         let mut survey =
             Self { columns: Vec::new(), seen: Vec::new(), rows: 0, shown: shown.join(", ") };
-        // With a separator a column of labels is one of lists; which one it is, is not known yet.
+        // With a separator, a column of labels is a column of lists. Which column has the labels is
+        // not known yet.
         for path in &options.files {
             let mut places: Vec<usize> = Vec::new();
             let before = survey.rows;
@@ -458,7 +459,7 @@ impl Survey {
         Ok(Some((name, kind)))
     }
 
-    /// As [`Survey::label`] of cells that are split.
+    /// Like [`Survey::label`], for cells that are split.
     fn separated(
         &self,
         options: &TableOptions,
@@ -542,7 +543,7 @@ impl Survey {
     }
 }
 
-/// Where a column is in the rows of a table, which may find columns on the way.
+/// The position of a column in the rows of a table, in which new columns can appear later.
 struct Place<'a> {
     column: &'a str,
     looked: usize,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::cell::Cell;
 use super::columns::{NPY, ValueKind};
 
-/// What the plan has for a cell; `None` when the cell is not of that kind.
+/// The plan's value for a cell; `None` if the cell is not of that kind.
 pub(super) fn planned(cell: &Cell, kind: &ValueKind) -> Option<Value> {
     let integer = |cell: &Cell| cell.integer().map(Value::from);
     Some(match (kind, cell) {
@@ -68,7 +68,7 @@ fn float(x: f64) -> Value {
     match x {
         f64::INFINITY => Value::from("inf"),
         f64::NEG_INFINITY => Value::from("-inf"),
-        // Of NaN null.
+        // NaN becomes null.
         x => Value::from(x),
     }
 }

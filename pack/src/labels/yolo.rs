@@ -35,7 +35,7 @@ pub(super) fn read(folder: &Path, each: Each<'_>) -> Result<(), Error> {
     let names = classes(folder)?;
     let mut row = 0;
     walk(folder, &mut |path| {
-        // As images: hidden files are passed over, and links are followed.
+        // Like images: hidden files are ignored, and links are followed.
         if path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".") {
             return Ok(None);
         }

@@ -45,7 +45,7 @@ pub(crate) struct Planned {
     pub(crate) bytes: u64,
 }
 
-/// What became of a planned shard.
+/// The result for a planned shard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartShard {
     pub(crate) number: usize,
@@ -75,7 +75,8 @@ impl PartFile {
         Self { format, version: VERSION, part, planned, options, manifest, skipped, shards }
     }
 
-    /// Of the finished part in folder `dir`; `None` when there is none, or a run is unfinished.
+    /// Reads that of the finished part in folder `dir`; `None` if there is none, or if a run is
+    /// unfinished.
     pub(crate) fn finished(dir: &Path) -> Result<Option<Self>, Error> {
         match dir.join(STATE_DIR).symlink_metadata() {
             Ok(_) => Ok(None),
@@ -83,7 +84,7 @@ impl PartFile {
         }
     }
 
-    /// Of folder `dir`; `None` when there is none.
+    /// Reads that of folder `dir`; `None` if there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(PART_NAME);
         let mut bytes = Vec::new();

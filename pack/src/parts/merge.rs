@@ -23,7 +23,7 @@ use crate::{Error, Progress};
 pub struct MergeOptions {
     /// Worker threads.
     pub jobs: usize,
-    /// Only say what would be done.
+    /// Only reports what would be done.
     pub dry_run: bool,
 }
 
@@ -165,7 +165,7 @@ fn in_order(found: Vec<Found>) -> Result<Vec<Found>, Error> {
     }
     let of = first.part.of();
     let missing: Vec<u32> = (1..=of).filter(|n| !by_number.contains_key(n)).take(21).collect();
-    // Where parts differ, those that would be called missing are there.
+    // If parts differ, those that would be called missing may exist.
     if faults.is_empty() && !missing.is_empty() {
         let n = u64::from(of) - by_number.len() as u64;
         let named: Vec<String> = missing.iter().take(20).map(|n| format!("{n}/{of}")).collect();
@@ -180,7 +180,7 @@ fn in_order(found: Vec<Found>) -> Result<Vec<Found>, Error> {
     }
 }
 
-/// What makes `b` a part of another run than `a`.
+/// Says why `b` is a part of another run than `a`.
 fn difference(a: &PartFile, b: &PartFile) -> Option<String> {
     if a.part.of() != b.part.of() {
         return Some(format!("it is part {}, expected a part of {}", b.part, a.part.of()));
@@ -274,7 +274,7 @@ fn place(
     out.keep_source(&format!("parts {}", manifest.digest().hex()))?;
     let device = |path: &Path| fs::metadata(path).map_or(0, |m| m.dev());
     let here = device(&out.data);
-    // What an interrupted run brought has its name when it is whole.
+    // A file that an interrupted run moved here has its name only if it is complete.
     let to = |file: &PlacedFile| out.data.join(file.entry.name.as_str());
     let is_there =
         |file: &PlacedFile| fs::metadata(to(file)).is_ok_and(|m| m.len() == file.entry.bytes);

@@ -55,7 +55,7 @@ impl Part {
         self.of
     }
 
-    /// Its shards, of `n`: all parts together have each of them once.
+    /// Its shards among all `n`; each shard is in exactly one part.
     pub(crate) fn shards(self, n: usize) -> Range<usize> {
         let before = |parts: u32| {
             let shards = n as u128 * u128::from(parts) / u128::from(self.of);

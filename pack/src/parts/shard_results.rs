@@ -6,7 +6,7 @@ use crate::error::{BadInput, BadInputs};
 use crate::out::Done;
 use crate::sums::Sums;
 
-/// Of all shards of a plan, or of a part.
+/// The results of all shards of a plan, or of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) shards: Vec<ShardEntry>,
@@ -18,7 +18,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Of shards in the plan's order; `skipped` were left out before there was a plan.
+    /// Collects results in the plan's order; `skipped` were left out before there was a plan.
     pub(crate) fn new(skipped: Vec<BadInput>, done: impl IntoIterator<Item = Done>) -> Self {
         let mut gathered = Self { skipped, ..Self::default() };
         for mut done in done {

@@ -23,11 +23,11 @@ pub(crate) struct Depths {
     is_geo: bool,
     /// Whether a JPEG decoder makes the numbers of one of them.
     is_jpeg: bool,
-    /// What TIFF files say of their bands: not more than two ways.
+    /// What TIFF files say about their bands; at most two different descriptions are kept.
     bands: Vec<(Vec<String>, Option<String>)>,
 }
 
-/// What all arrays of a set have in common.
+/// The properties that all arrays of a set share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Common {
     pub(crate) dtype: Dtype,
@@ -60,7 +60,7 @@ impl Depths {
         None
     }
 
-    /// All inputs are pictures of 8 bits and this shape.
+    /// Notes a picture of 8 bits and this shape.
     pub(crate) fn pixels(&mut self, shape: [u64; 3], key: &str) {
         if self.arrays.is_empty() {
             self.arrays.push((Dtype::U8, shape.to_vec(), key.to_owned()));
@@ -79,7 +79,7 @@ impl Depths {
         };
         let Some(bits) = bits else { return };
         let first = if bits == 16 { &mut self.u16 } else { &mut self.u8 };
-        // Whatever order the folder was listed in.
+        // Independent of the order in which the folder was listed.
         if first.as_deref().is_none_or(|first| key < first) {
             *first = Some(key.to_owned());
         }
@@ -123,7 +123,7 @@ impl Depths {
         Some(start)
     }
 
-    /// What all arrays have in common.
+    /// Returns the properties that all arrays share.
     pub(crate) fn arrays(mut self) -> Result<Common, Error> {
         self.arrays.sort_by(|(.., a), (.., b)| a.cmp(b));
         let mut arrays = self.arrays.into_iter();
@@ -132,7 +132,7 @@ impl Depths {
             _ => (Vec::new(), None),
         };
         let Self { is_geo, is_jpeg, .. } = self;
-        // Where none can be read, each says why when it is packed.
+        // If none can be read, each gives its own error when it is packed.
         let Some((dtype, shape, first)) = arrays.next() else {
             let (dtype, shape) = (Dtype::U8, Vec::new());
             return Ok(Common { dtype, shape, is_geo, is_jpeg, bands, nodata });
@@ -158,7 +158,7 @@ impl Depths {
     }
 }
 
-/// As a manifest writes a number; `None` where it cannot.
+/// A number as a manifest writes it; `None` if it cannot.
 fn decimal(number: f64) -> Option<String> {
     // Rust writes no exponent.
     let text = number.to_string();

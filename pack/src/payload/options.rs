@@ -93,7 +93,7 @@ impl PayloadOptions {
                         raw.channels
                     ));
                 }
-                // As if it were RGB of 16 bits: what is decoded on the way may be.
+                // As if it were RGB of 16 bits, which intermediate pixels can be.
                 let bytes = u128::from(raw.width) * u128::from(raw.height) * 6;
                 if bytes == 0 || bytes >= 1 << 31 {
                     let size = format!("{}x{}", raw.width, raw.height);

@@ -35,7 +35,7 @@ pub(crate) enum Recipe {
         geo: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         tile: Option<Tile>,
-        /// Of TIFF whose chunks are JPEG.
+        /// The decoder of TIFF files whose chunks are JPEG.
         #[serde(skip_serializing_if = "Option::is_none")]
         decoder: Option<&'static str>,
     },

@@ -46,7 +46,7 @@ pub struct PlanBuilder {
 #[derive(Debug)]
 struct Joining {
     table: Table,
-    /// Of each of its files the folder below the source, from which it names images.
+    /// For each of its files, the folder below the source to which its image names are relative.
     folders: Vec<String>,
     join: Join,
 }
@@ -196,7 +196,7 @@ impl PlanBuilder {
                 Ok(_) if leave_out.has(key) => {}
                 Ok((mut files, of_files)) => {
                     files.extend(scene.and_then(|scene| scenes.get(scene)).map(|n| (*n).into()));
-                    // Of a scene a tile takes as much as of its image.
+                    // Of a scene's files, a tile takes only as much as one of its image.
                     let of_files = if scene.is_some() { 0 } else { of_files };
                     let mut value = bytes.to_le_bytes().to_vec();
                     value.extend(of_files.to_le_bytes());
@@ -277,7 +277,7 @@ impl Joining {
     }
 }
 
-/// What a table made of the plan, beside its samples' values.
+/// What a table contributes to the plan, besides the values of samples.
 #[derive(Debug, Default)]
 pub(super) struct FromTable {
     pub(super) labelled: bool,

@@ -25,7 +25,7 @@ pub struct Plan {
     pub digest: Digest,
     /// The shards, by split, then in order.
     pub shards: Vec<PlanShard>,
-    /// All samples.
+    /// The number of all samples.
     pub samples: u64,
     /// Bytes of all source files.
     pub bytes: u64,
@@ -49,7 +49,7 @@ pub struct Plan {
     pub(crate) split_stored: Option<StoredSplit>,
     /// Columns of the table that became no field, and why.
     pub(crate) left_out: Vec<(String, String)>,
-    /// What becomes of the images.
+    /// How images are stored.
     pub(crate) recipe: Recipe,
     /// How many of `fields`, the last of them, arrays bring along.
     pub(crate) n_of_arrays: usize,
@@ -70,7 +70,7 @@ pub struct PlanShard {
     pub bytes: u64,
     /// Bytes of their values beside image and label, about.
     pub(crate) extra: u64,
-    /// Where its first sample's line begins in the plan.
+    /// The offset of its first sample's line in the plan.
     pub(crate) offset: u64,
 }
 

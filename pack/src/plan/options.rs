@@ -78,7 +78,7 @@ pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), Error> {
 fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
     let TileOptions { size, overlap, min_valid } = tile;
     let fail = |text: String| Err(Error::Option(text));
-    // Of one byte a pixel 256 MiB; how large tiles of more are, is known with the first scene.
+    // 256 MiB with one byte per pixel; the first scene tells how large tiles with more bytes are.
     if !(1..=16_384).contains(&size) || overlap >= size {
         return fail(format!(
             "tiles have {size} pixels and an overlap of {overlap}; expected 1 to 16384 pixels, and an overlap that is smaller"

@@ -57,7 +57,7 @@ impl<W: Write> Out<W> {
     }
 }
 
-/// What the plan says beside options and samples.
+/// The parts of a plan besides options and samples.
 pub(super) struct Content<'a> {
     pub(super) classes: &'a [String],
     pub(super) media_types: &'a [String],

@@ -18,7 +18,7 @@ const HEAD: u64 = 262;
 #[derive(Debug)]
 pub(crate) struct Archive {
     path: PathBuf,
-    /// With a slash at its end: the folder whose members are all there is; or nothing.
+    /// The folder to whose members the source is restricted, with a slash at its end; or empty.
     root: String,
     kind: ArchiveKind,
 }
@@ -74,7 +74,7 @@ impl Archive {
         &self.path
     }
 
-    /// From now on names begin below `folder`, and nothing else is there.
+    /// From now on, names are relative to `folder`, and members outside it do not exist.
     pub(crate) fn enter(&mut self, folder: &str) {
         self.root = format!("{folder}/");
     }

@@ -31,7 +31,7 @@ pub enum ArchiveLimit {
     Ratio,
 }
 
-/// What is smaller expands as it likes.
+/// An archive that unpacks to at most this many bytes is never refused.
 pub(super) const SMALL: u64 = 1 << 20;
 
 impl ArchiveLimits {

@@ -45,7 +45,7 @@ pub(super) enum Found<'a> {
         unpacked: u64,
     },
     Folder,
-    /// What has no bytes of its own, or none that can be had: why it is refused.
+    /// A member without bytes of its own, or whose bytes cannot be read: why it is refused.
     Refused(&'a str),
 }
 
@@ -98,8 +98,8 @@ impl<'a, P> Gather<'a, P> {
         Error::Expands { path: self.path.clone(), limit, reason }
     }
 
-    /// All members, when there is nothing wrong with any; `len` is the length of the archive.
-    /// `names` reads the names of all files again, to say which occur twice.
+    /// Returns all members, if nothing is wrong with any; `len` is the length of the archive.
+    /// `names` reads the names of all files again, to find those that occur twice.
     pub(super) fn finish(mut self, len: u64, names: &mut Names<'_>) -> Result<Members<P>, Error> {
         if self.limits.expands_too_far(len, self.total) {
             // Members that share their bytes.

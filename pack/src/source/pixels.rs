@@ -41,20 +41,20 @@ pub(crate) struct PixelTable {
     path: PathBuf,
     file: File,
     columns: Columns,
-    /// What keys begin with: the file's name without its extension.
+    /// The beginning of keys: the file's name without its extension.
     name: String,
     /// Height, width, channels.
     shape: [u64; 3],
     /// Where rows begin, and where the last one ends.
     starts: Vec<u64>,
-    /// Of every row: -1 for an unknown class.
+    /// The label of every row: -1 for an unknown class.
     labels: Vec<i32>,
     /// Rows that cannot be packed, by number, in order.
     bad: Vec<(u64, BadInput)>,
     classes: Vec<String>,
 }
 
-/// What the cells of a row are.
+/// The meaning of the cells of a row.
 #[derive(Debug)]
 struct Columns {
     separator: u8,
@@ -161,7 +161,7 @@ impl PixelTable {
         &self.classes
     }
 
-    /// What its columns were taken for.
+    /// How its columns were interpreted.
     pub(crate) fn columns(&self) -> PixelColumns {
         let labels = self.columns.label.filter(|_| self.labelled());
         PixelColumns { labels: labels.map(|at| self.columns.called(at)), shape: self.shape }
@@ -225,14 +225,14 @@ fn fault(path: &Path, at: &str, reason: String) -> Error {
 }
 
 impl Columns {
-    /// By the first line, which may name them.
+    /// Interprets the columns by the first line, which may name them.
     fn new(first: &[u8], options: &PlanOptions, path: &Path) -> Result<Self, Error> {
         let separator = separator_of(first);
         let cells: Vec<String> = cells(first, separator)
             .map(|cell| String::from_utf8_lossy(cell).into_owned())
             .collect();
         let n = cells.len();
-        // As pandas names columns without names: 0, 1, 2, and so on.
+        // pandas names unnamed columns like this: 0, 1, 2, and so on.
         let counts = n > 1 && (0_usize..).zip(&cells).all(|(i, cell)| *cell == i.to_string());
         let is_row = !counts && cells.iter().all(|cell| cell.parse::<i64>().is_ok());
         let names = if is_row { Vec::new() } else { cells };
@@ -356,7 +356,7 @@ fn pixel(cell: &[u8]) -> Option<u8> {
     })
 }
 
-/// What is found on the way through all rows.
+/// What is found in the pass over all rows.
 struct Survey<'a> {
     name: String,
     columns: &'a Columns,
@@ -420,7 +420,7 @@ struct Ids {
     has_names: bool,
 }
 
-/// All words, and each by its id.
+/// All words, which can also be found by their id.
 struct Known {
     words: Words,
     by_id: Vec<String>,
