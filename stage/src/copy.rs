@@ -18,7 +18,7 @@ use crate::Error;
 
 /// The class names beside unpacked samples, one a line.
 const CLASSES_NAME: &str = "classes.txt";
-/// What one thread copies at a time.
+/// The number of blocks that one thread copies at a time.
 const PIECE_BLOCKS: u64 = 64;
 
 /// A copy under way.

@@ -21,11 +21,11 @@ pub enum Error {
     /// A copy would not fit.
     #[error("not enough room in `{dir}`: the copy needs {}, but {limit} allows only {}", Size(*needed), Size(*available))]
     NoRoom {
-        /// Where the copy was to go.
+        /// The folder for the copy.
         dir: String,
         /// Its bytes, with what must stay free beside them.
         needed: u64,
-        /// What the limit leaves.
+        /// The bytes that the limit leaves.
         available: u64,
         /// Which limit.
         limit: String,
@@ -38,7 +38,7 @@ pub enum Error {
         Size(*needed), Size(*limit)
     )]
     FileTooLarge {
-        /// Where the copy was to go.
+        /// The folder for the copy.
         dir: String,
         /// Its largest file.
         needed: u64,
@@ -50,17 +50,17 @@ pub enum Error {
         "not enough room in `{dir}`: the copy needs {needed} files and folders, and the file system allows {free} more"
     )]
     TooManyFiles {
-        /// Where the copy was to go.
+        /// The folder for the copy.
         dir: String,
         /// Files and folders.
         needed: u64,
-        /// Those that the file system can still take.
+        /// The number that the file system can still take.
         free: u64,
     },
     /// There is no folder to stage to.
     #[error("cannot stage to `{dir}`: {reason}")]
     Target {
-        /// Where the copy was to go.
+        /// The folder for the copy.
         dir: String,
         /// What is wrong with it.
         reason: String,
@@ -100,10 +100,10 @@ pub enum Error {
     /// There is nothing to copy.
     #[error("cannot stage `{path}`: it does not exist")]
     NoSource {
-        /// What was named.
+        /// The path that was given.
         path: String,
     },
-    /// Somebody asked it to stop before the copy was whole.
+    /// Staging was asked to stop before the copy was complete.
     #[error("staging `{place}` was stopped; the unfinished copy was removed")]
     Stopped {
         /// What was staged.
@@ -162,7 +162,7 @@ impl Error {
         gular_files::Error::new(action, path, source).into()
     }
 
-    /// What staging ends with inside when it is to stop; callers see [`Error::Stopped`].
+    /// The internal error with which staging stops; callers see [`Error::Stopped`].
     pub(crate) fn cancelled() -> Self {
         Self::Transfer(gular_transfer::Error::cancelled())
     }

@@ -38,12 +38,12 @@ pub(super) struct Folder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Missing,
-    /// Somebody is copying.
+    /// A process is copying it.
     Growing,
     Whole,
 }
 
-/// What files take of their file system.
+/// The space that files take on their file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) bytes: u64,
@@ -63,12 +63,12 @@ impl Folder {
         Self { path: base.join(format!("gular-stage-{uid}")) }
     }
 
-    /// Where the whole copy lies.
+    /// The path of the complete copy.
     pub(super) fn whole(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Where it grows.
+    /// The path of the copy while it is being made.
     pub(super) fn part(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}.part"))
     }
@@ -103,7 +103,7 @@ impl Folder {
         }
     }
 
-    /// As [`Self::enter`], and writes nothing: `None` when there is no folder.
+    /// Like [`Self::enter`], but writes nothing: `None` if there is no folder.
     pub(super) fn enter_there(
         &self,
         cancelled: &dyn Fn() -> bool,
@@ -127,7 +127,7 @@ impl Folder {
         let path = self.path.join(MARKER);
         let marker = Lock::wait_on(marker, &path, LockMode::Exclusive, &mut |_| !cancelled())?;
         let marker = marker.ok_or_else(Error::cancelled)?;
-        // Whoever had it may have removed the folder with it.
+        // The process that had it may have removed the folder with it.
         let is_current = marker.is_current();
         Ok(is_current.then(|| Gate { folder: self, marker: Some(marker) }))
     }
@@ -391,7 +391,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() {
         return Err(io::Error::other("it is not a folder of this user"));
     }
-    // What is mounted below it is not its own.
+    // File systems mounted below it are not part of it.
     mount::unmount_below(path)?;
     fs::remove_dir_all(path)
 }
@@ -408,7 +408,8 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-/// What the files and folders below `dir` take, itself included; not what is mounted there.
+/// The space of the files and folders below `dir`, including itself, without what is mounted
+/// there.
 fn taken(dir: &Path) -> Taken {
     let device = fs::symlink_metadata(dir).map(|found| found.dev()).ok();
     let Ok(entries) = fs::read_dir(dir) else { return Taken::default() };

@@ -59,7 +59,7 @@ pub(super) fn digest_in(name: &str) -> Option<&str> {
     namespace.bytes().all(|b| b.is_ascii_digit()).then_some(hex)
 }
 
-/// What the links and folders take. The shards stay where they are.
+/// The space that the links and folders need. The shards stay where they are.
 pub(super) fn need(bundle: &Bundle) -> Need {
     let mut need = Need::default();
     let manifest = bundle.manifest();

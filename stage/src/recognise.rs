@@ -29,7 +29,7 @@ impl Found {
     }
 }
 
-/// What is at `place`.
+/// Finds out what is at `place`.
 pub(super) fn look(
     place: &str,
     options: &StageOptions,
@@ -60,7 +60,7 @@ pub(super) fn look(
         };
         let directory = Directory::list(path)?;
         return match (directory.holds_shards(), fault) {
-            // Somebody else's manifest, or none.
+            // The manifest of another program, or none.
             (false, _) => Found::local(Source::Directory(directory)),
             // Copied as plain files, nothing of it would be checked.
             (true, Some(fault)) => Err(fault.into()),
@@ -91,7 +91,7 @@ pub(super) fn look(
     }
 }
 
-/// What is published at `url`.
+/// Finds out what is published at `url`.
 pub(super) fn remote(
     url: &BundleUrl,
     options: &StageOptions,
@@ -101,7 +101,7 @@ pub(super) fn remote(
     Ok(RemoteBundle::open(&client(options, env)?, url, cancel)?)
 }
 
-/// Who fetches.
+/// The client for fetching.
 pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
     let options = ClientOptions {
         token_files: options.token_files.clone(),

@@ -11,7 +11,7 @@ use crate::Error;
 /// `statfs` of a file system in memory.
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
-/// What stays free for the rest of the job: this, and a twentieth of the copy.
+/// The space that stays free for the rest of the job is this plus a twentieth of the copy.
 const MARGIN_BYTES: u64 = 16 << 20;
 /// How a file system in memory counts a file.
 const PAGE_BYTES: u64 = 4096;
@@ -28,12 +28,12 @@ pub struct Limit {
     pub memory: bool,
 }
 
-/// What a copy takes.
+/// The space that a copy needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Need {
     /// In whole pages.
     pub(super) bytes: u64,
-    /// As the files say.
+    /// The sum of the files' lengths.
     pub(super) content: u64,
     pub(super) files: u64,
     pub(super) inodes: u64,
@@ -69,7 +69,7 @@ impl Need {
     }
 }
 
-/// What a folder offers.
+/// The space that a folder offers.
 #[derive(Debug)]
 pub(super) struct Room {
     dir: PathBuf,

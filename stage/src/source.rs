@@ -105,7 +105,7 @@ fn bundle_files(manifest: &gular_bundle::Manifest, need: &mut Need) {
     }
 }
 
-/// From the indexes alone.
+/// Adds what the sample files need, from the indexes alone.
 fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
     let manifest = bundle.manifest();
     let heads: Vec<u64> = manifest.fields.iter().map(|f| file_head(f).len() as u64).collect();
@@ -227,7 +227,7 @@ impl Directory {
         self.files.iter().any(|file| is_index(&file.path))
     }
 
-    /// Of its place, and of the names, lengths and times of what is in it.
+    /// A name made of its path, and of the names, lengths and times of its contents.
     fn name(&self) -> String {
         let mut digest = StreamDigest::new();
         let mut text = |bytes: &[u8]| {

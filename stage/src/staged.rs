@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Options of [`stage`]: what is staged, and how.
 #[derive(Debug, Clone)]
 pub struct StageOptions {
-    /// Where the copy goes.
+    /// The place of the copy.
     pub to: StageTo,
     /// A bundle's samples as plain files, named as `gular convert` names them.
     pub unpack: bool,
@@ -35,7 +35,7 @@ pub struct StageOptions {
     pub jobs: usize,
     /// For a URL, a file with the token to use, before all that the environment names.
     pub token_files: Vec<PathBuf>,
-    /// Of a URL: the most bytes per second to read.
+    /// The most bytes per second to read from a URL.
     pub max_bytes_per_second: Option<u64>,
     /// For a URL, read from the origin instead of from caches.
     pub direct: bool,
@@ -103,7 +103,7 @@ pub struct StageReport {
 /// A complete copy, which exists at least as long as this value.
 #[derive(Debug)]
 pub struct Staged {
-    /// What it took.
+    /// The report on the copy.
     pub report: StageReport,
     seat: Seat,
 }
@@ -231,7 +231,7 @@ pub fn stage(
     run().map_err(|e| stopped(e, place))
 }
 
-/// Nothing stays of a copy that was stopped, unlike of other things that are fetched.
+/// A copy that was stopped is removed entirely, unlike other fetches.
 fn stopped(error: Error, place: &str) -> Error {
     match error {
         Error::Transfer(error) if error.is_cancelled() => {
@@ -391,14 +391,14 @@ impl Work<'_> {
         made
     }
 
-    /// From the node's cache, else from where that has it from.
+    /// Copies from the node's cache, or from the source of the cache.
     fn copy(&self, to: &Path) -> Result<(), Error> {
         let Some((url, digest)) = self.cached.as_ref().and_then(|url| Some((url, url.digest?)))
         else {
             return self.copy_from(&self.source, to);
         };
-        // Where it cannot be had, as in a cache that only others may write, every byte is
-        // checked nonetheless.
+        // If it cannot be taken, as in a cache that only others may write to, every byte is
+        // still checked.
         let waiting = |_: &Path| (self.event)(StageEvent::Waiting);
         let watch = Watch { waiting: &waiting, ..Watch::silent(self.cancel) };
         let lock = Cache::at(None, self.env).lock(digest, watch);
@@ -484,7 +484,7 @@ mod tests {
             plan(data.to_str().unwrap(), &self.options, &self.env, &never)
         }
 
-        /// Somebody else's copy that takes all the room there is, while it grows.
+        /// Another process's growing copy, which takes all the space there is.
         fn fill(&self, base: &str) -> (Lock, Lock) {
             let name = "f".repeat(64);
             let folder = Folder::below(&fs::canonicalize(self.dir.path().join(base)).unwrap());

@@ -13,7 +13,7 @@ use crate::{
 /// The options of a [`Decoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecodeOptions {
-    /// What an image may cost.
+    /// Limits on what decoding an image may cost.
     pub limits: Limits,
     /// Whether pictures are turned upright.
     pub orientation: OrientationPolicy,
@@ -54,7 +54,7 @@ pub struct Decoder {
     pixels: Vec<u8>,
     /// The same, upright, where that takes a copy.
     upright: Vec<u8>,
-    /// What is resized before its middle is kept, or it is padded.
+    /// The resized image, before it is cropped to its centre or padded.
     fitted: Vec<u8>,
     /// What the last call tolerated.
     flaw: Option<Error>,
@@ -173,12 +173,12 @@ impl Decoder {
         done
     }
 
-    /// As [`fit`](Self::fit), with 16 bits a sample: those of a 16-bit PNG as they are;
-    /// others are decoded and resized with 8 bits, then taken times 257, so that white
+    /// Like [`fit`](Self::fit), with 16 bits per sample. A 16-bit PNG keeps its values; other
+    /// images are decoded and resized with 8 bits, then multiplied by 257, so that white
     /// stays white.
     ///
     /// # Errors
-    /// As `fit`.
+    /// Those of `fit`.
     pub fn fit_u16(
         &mut self,
         bytes: &[u8],
@@ -209,11 +209,11 @@ impl Decoder {
         Ok(file.header)
     }
 
-    /// As [`crop_resize`](Self::crop_resize), with 16 bits a sample: those of a 16-bit PNG as
-    /// they are; others are decoded and resized with 8 bits, then taken times 257.
+    /// Like [`crop_resize`](Self::crop_resize), with 16 bits per sample. A 16-bit PNG keeps its
+    /// values; other images are decoded and resized with 8 bits, then multiplied by 257.
     ///
     /// # Errors
-    /// As `crop_resize`.
+    /// Those of `crop_resize`.
     pub fn crop_resize_u16(
         &mut self,
         bytes: &[u8],
@@ -351,7 +351,7 @@ impl Decoder {
         Picture::new(region.width, region.height, upright)
     }
 
-    /// By which step `region` is decoded smaller on its way to `to`.
+    /// The factor by which `region` is decoded smaller before it is resized to `to`.
     fn step(&self, file: &File<'_>, region: Rect, to: &Resize) -> u32 {
         let DecodeOptions { scaling, jpeg, .. } = self.options;
         match &file.kind {
@@ -422,7 +422,7 @@ struct File<'a> {
     orientation: Orientation,
 }
 
-/// What else is known of a file of each format.
+/// What else is known about a file, for each format.
 enum ByFormat {
     Jpeg(Frame),
     Png(Png),
@@ -457,13 +457,13 @@ impl File<'_> {
         self.orientation.upright_size(self.header.width, self.header.height)
     }
 
-    /// Where `region`, of the upright picture, is stored.
+    /// The stored rectangle of `region`, which is in the upright picture.
     fn stored(&self, region: Rect) -> Rect {
         self.orientation.stored_rect(region, self.header.width, self.header.height)
     }
 
-    /// Where `region` lies in the upright picture of the pixels of `step` by `step` that it
-    /// touches; in pixels of the file, and of the same size.
+    /// The position of `region` within the blocks of `step` by `step` pixels that it touches, in
+    /// the upright picture; in pixels of the file, and with the same size.
     fn part(&self, region: Rect, step: u32) -> Rect {
         let stored = self.stored(region);
         let Rect { x, y, width, height } = scale::touched(stored, step);
@@ -472,7 +472,7 @@ impl File<'_> {
     }
 }
 
-/// What a backend decoded (`outer`, in the picture) and what was asked for (`rect`, in
+/// What a backend decoded (`outer`, in the picture) and what was requested (`rect`, in
 /// `outer`).
 struct Window {
     outer: Rect,

@@ -12,7 +12,7 @@ pub enum Error {
     /// The first bytes are not a format this crate reads, whatever the name says.
     #[error("the file is not JPEG, PNG or WebP: it begins with {start}")]
     UnknownFormat {
-        /// What the file starts with.
+        /// The first bytes of the file.
         start: Start,
     },
     /// The header declares more pixels than the limit. Nothing was allocated.
@@ -33,7 +33,7 @@ pub enum Error {
     Truncated {
         /// The file's format.
         format: Format,
-        /// Where it ends, as far as known.
+        /// Where the data ends, as far as known.
         detail: String,
     },
     /// The bytes contradict the format.
@@ -41,7 +41,7 @@ pub enum Error {
     Corrupt {
         /// The file's format.
         format: Format,
-        /// What is wrong, in the decoder's words where it has some.
+        /// What is wrong, in the decoder's words if it has any.
         detail: String,
     },
     /// A valid file of a kind that is not read.

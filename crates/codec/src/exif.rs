@@ -7,7 +7,7 @@
 
 use crate::Orientation;
 
-/// What some writers put before the TIFF block, in JPEG all.
+/// A prefix before the TIFF block: always in JPEG, and from some writers in other formats.
 const PREFIX: &[u8] = b"Exif\0\0";
 
 const ORIENTATION_TAG: u16 = 0x0112;

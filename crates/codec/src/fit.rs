@@ -20,7 +20,7 @@ pub enum Fit {
 pub(crate) struct Placement {
     /// The part of the upright picture that is resized.
     pub region: Rect,
-    /// What it is resized to: (columns, rows).
+    /// The size to which it is resized: (columns, rows).
     pub size: (u32, u32),
     /// The part of that which is kept.
     pub keep: Rect,

@@ -64,7 +64,7 @@ impl Orientation {
         if self.axes().0 { (height, width) } else { (width, height) }
     }
 
-    /// Where `upright` lies in the stored picture of `width` by `height`, which contains it.
+    /// The rectangle `upright` in the stored picture of `width` by `height`, which contains it.
     pub(crate) fn stored_rect(self, upright: Rect, width: u32, height: u32) -> Rect {
         let (swap, back_x, back_y) = self.axes();
         let across = (upright.x, upright.width);
@@ -81,9 +81,9 @@ impl Orientation {
         }
     }
 
-    /// Where `stored`, of a stored picture of `width` by `height`, lies in the upright one.
+    /// The rectangle `stored`, of a stored picture of `width` by `height`, in the upright one.
     pub(crate) fn upright_rect(self, stored: Rect, width: u32, height: u32) -> Rect {
-        // What turns the upright picture back.
+        // The orientation that rotates the upright picture back.
         let back = match self {
             Self::Rotate90 => Self::Rotate270,
             Self::Rotate270 => Self::Rotate90,

@@ -26,7 +26,7 @@ pub(crate) struct Png {
     pub(crate) header: Header,
     /// Whether it has further frames.
     pub(crate) is_animated: bool,
-    /// What is not as it should be and leaves the pixels as they are.
+    /// A violation of the format that does not affect the pixels.
     pub(crate) flaw: Option<&'static str>,
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn weigh_edges(pixels: &mut [u8], stride: usize, rect: Rect, region: 
     }
     for (edge, inner, covered) in [(first, first + 1, top), (last, last.saturating_sub(1), bottom)]
     {
-        // Not where there is one row alone.
+        // Not if there is only one row.
         if let Ok([edge, inner]) = pixels.get_disjoint_mut([line(edge), line(inner)]) {
             mix(edge, inner, covered, step);
         }

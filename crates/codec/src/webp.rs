@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WebP {
     pub(crate) header: Header,
-    /// What is not as it should be and leaves the pixels as they are.
+    /// A violation of the format that does not affect the pixels.
     pub(crate) flaw: Option<&'static str>,
 }
 

@@ -49,7 +49,7 @@ impl Inner {
         Route { reused: false, ..fresh.unwrap_or_else(|_| old.clone()) }
     }
 
-    /// Of all who need the same answer at a time one asks for it.
+    /// If several threads need the same answer at the same time, only one of them asks for it.
     async fn ask_once(&self, url: &Url, verb: Verb) -> Result<Route, Error> {
         let question = format!("{} {verb:?} {}", url.authority(), url.query());
         if verb.lists() || self.routes.is_unkept(&question) {
@@ -67,7 +67,7 @@ impl Inner {
         Ok(route)
     }
 
-    /// What the director says, and whether it was kept.
+    /// Returns the director's answer, and whether it was cached.
     async fn ask(&self, url: &Url, verb: Verb) -> Result<(Route, bool), Error> {
         let (server, base) = match self.director(url.authority()).await? {
             Director::At(server, base) => (server, base),
@@ -99,7 +99,7 @@ impl Inner {
         let namespace = parse_answer(&response.headers).namespace;
         let second = match (&first, response.status, &namespace) {
             (Some(_), ..) => None,
-            // What was found goes only to whoever names its issuer.
+            // A token that was found is sent only to servers that name its issuer.
             (None, 401 | 403 | 404, namespace) => {
                 named.or(self.token(url, verb.action(), namespace.as_ref())?)
             }
@@ -110,7 +110,7 @@ impl Inner {
         if let Some(token) = second {
             let had_servers = response.status < 400;
             match self.ask_patiently(url, verb, &request, Some(&token)).await {
-                // What it said to nobody in particular still holds.
+                // The answer without a token is still valid.
                 Err(_) if had_servers => {}
                 Ok(better) if had_servers && matches!(better.status, 401 | 403) => {
                     better.finish().await;
@@ -230,7 +230,7 @@ impl Inner {
                     wait
                 }
                 Err(fault @ Fault::Tls(_)) => {
-                    // No trial mends a certificate.
+                    // Trying again does not repair a certificate.
                     attempts.add_lasting(&request.server, &fault);
                     None
                 }

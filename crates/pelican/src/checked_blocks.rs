@@ -31,7 +31,7 @@ pub(crate) enum Stop {
     Failed(Error),
 }
 
-/// Who takes the bytes of an object.
+/// The receiver of an object's bytes.
 pub(crate) trait Take {
     /// An answer begins that may bring the next bytes. Why they cannot follow those that
     /// were taken before, when that is so; then [`position`](Self::position) has changed.
@@ -55,7 +55,7 @@ pub(crate) trait Take {
     fn limit(&self) -> u64;
     /// The next bytes.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Stop>;
-    /// There are no more.
+    /// Called after the last byte.
     fn end(&mut self) -> Result<(), Stop>;
     /// Forgets what was taken and not accepted.
     fn rewind(&mut self);
@@ -201,7 +201,7 @@ impl Take for Part<'_> {
     }
 
     fn rewind(&mut self) {
-        // Nothing of it is known to be right before all of it is there.
+        // A block can be checked only when it is complete.
         self.bytes.clear();
     }
 }

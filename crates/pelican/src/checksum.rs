@@ -17,7 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 
-/// What to ask for: crc32c is what origins have at hand, md5 what the others do.
+/// The checksums to request: origins have crc32c ready, other servers compute md5.
 pub(crate) const WANT_DIGEST: &str = "crc32c,md5";
 
 /// A server reads the whole object to answer for its digest: 3 s a GB for md5 were
@@ -68,7 +68,7 @@ impl Algorithm {
 /// A checksum, shown as `crc32c:f6cfe9c8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksum {
-    /// What it was made with.
+    /// The algorithm.
     pub algorithm: Algorithm,
     /// Big-endian: 16 bytes for md5, 4 for the others.
     pub value: Vec<u8>,

@@ -26,7 +26,7 @@ const TOKEN_POLL: Duration = Duration::from_secs(2);
 /// The options of a client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// Where tokens, certificates, proxies and preferred caches are named.
+    /// The environment, which names tokens, certificates, proxies and preferred caches.
     pub env: Env,
     /// Files with the tokens to use, before all that the environment names: each where it
     /// fits, such as one to write with and one to read with.
@@ -58,8 +58,8 @@ pub struct ClientOptions {
     /// A folder, of which nobody else may write, for the last good route of each namespace;
     /// it is used where bytes are checked by a digest, when a director is down.
     pub route_folder: Option<PathBuf>,
-    /// Who is told of what a user should know meanwhile, and of settings of the environment
-    /// that are not used.
+    /// A callback for messages to the user during a transfer, and about settings of the
+    /// environment that are not used.
     pub tell: Tell,
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct Inner {
     finder: Finder,
     /// A token that ended before was of no use from the start.
     begun: SystemTime,
-    /// Of which tokens it was said that a new one is waited for.
+    /// The tokens for which the user was told that the client waits for a new one.
     waited: Mutex<HashSet<(String, SystemTime)>>,
     /// Some until it is dropped.
     runtime: Option<Runtime>,
@@ -137,7 +137,7 @@ pub(crate) struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Not waiting for a name that is being looked up: that can take half a minute.
+        // Does not wait for a name lookup in progress: that can take half a minute.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -296,7 +296,7 @@ impl Inner {
         }
     }
 
-    /// Where the token for writing is from, and how long it lasts, where it says.
+    /// Where the token for writing is from, and how long it is valid, if it says so.
     pub(crate) fn time_left(
         &self,
         url: &Url,
@@ -308,7 +308,7 @@ impl Inner {
         Ok(Some((found.from, left)))
     }
 
-    /// What speaks against the token for `action`, or that there is none.
+    /// Why the token for `action` may be refused, or that there is none.
     pub(crate) fn diagnosis(
         &self,
         url: &Url,
@@ -330,7 +330,7 @@ impl Inner {
         response: Response,
     ) -> Error {
         let status = response.status;
-        // Where no director told of the namespace, the server itself may.
+        // If no director described the namespace, the server itself may do so.
         let told = parse_answer(&response.headers).namespace;
         response.finish().await;
         self.denied_as(what, url, namespace.or(told.as_ref()), server, status)

@@ -33,7 +33,7 @@ pub struct Told {
     pub len_bytes: Option<u64>,
     /// Its checksum.
     pub checksum: Option<Checksum>,
-    /// Who told it.
+    /// The server that reported it.
     pub server: String,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Namespace {
     pub(crate) collections_url: Option<String>,
     /// Whose tokens are taken, in the order named, each once; empty when not told.
     pub(crate) issuers: Vec<String>,
-    /// What the paths in a token's scopes are relative to; empty when not told.
+    /// The paths to which a token's scopes are relative; empty if the director does not say.
     pub(crate) base_paths: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Namespace {
     }
 }
 
-/// What the headers of a director's answer say.
+/// The headers of a director's answer, parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Each URL once, by ascending priority, at most six; empty when none was named.

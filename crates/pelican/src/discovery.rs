@@ -66,7 +66,7 @@ impl Inner {
                     (format!("it answers {status}"), asked)
                 }
                 Ok(found) => break found,
-                // Nothing of this passes within seconds.
+                // None of these errors disappears within seconds.
                 Err(fault @ Fault::Tls(_)) => return Err(Useless::lasting(fault.to_string())),
                 Err(fault) => (fault.to_string(), None),
             };

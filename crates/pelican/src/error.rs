@@ -12,7 +12,7 @@ use crate::{Diagnosis, Scheme, TokenError, Url, UrlError};
 pub struct Attempt {
     /// `https://HOST[:PORT]`.
     pub server: String,
-    /// What it did.
+    /// What went wrong with it.
     pub fault: String,
     /// Whether it may do better at another time.
     pub passes: bool,
@@ -27,7 +27,7 @@ pub struct Attempts {
     pub requests: u32,
     /// Whether the origin, or the one server there is, was among them.
     pub origin_asked: bool,
-    /// What the servers know this run by: `X-Pelican-JobId`.
+    /// The id of this run that servers get: `X-Pelican-JobId`.
     pub job_id: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Attempts {
         }
     }
 
-    /// What operators find this run by in their logs.
+    /// The id by which operators find this run in their logs.
     fn job(&self) -> String {
         self.job_id.as_ref().map_or(String::new(), |id| format!(", X-Pelican-JobId {id}"))
     }
@@ -98,7 +98,7 @@ pub enum Error {
     Discovery {
         /// The host of the URL.
         host: String,
-        /// What it did instead.
+        /// What it did instead of answering correctly.
         reason: String,
         /// Whether it may do better at another time.
         passes: bool,
@@ -108,7 +108,7 @@ pub enum Error {
     NotFound {
         /// The object.
         url: String,
-        /// Who said so; of a `file://` URL nobody needs to.
+        /// The server that said so; empty for a `file://` URL.
         server: String,
         /// Its words, after `: `.
         said: String,
@@ -119,7 +119,7 @@ pub enum Error {
     NoOrigin {
         /// The object.
         url: String,
-        /// Who said so.
+        /// The server that said so.
         director: String,
         /// Its words, after `: `.
         said: String,
@@ -131,11 +131,11 @@ pub enum Error {
         action: &'static str,
         /// The object.
         url: String,
-        /// Who refused.
+        /// The server that refused.
         server: String,
         /// The HTTP status.
         status: u16,
-        /// What a look at the token says.
+        /// The diagnosis of the token.
         diagnosis: Box<Diagnosis>,
     },
     /// The federation offers nobody who could do it.
@@ -155,7 +155,7 @@ pub enum Error {
         action: &'static str,
         /// The object.
         url: String,
-        /// Who was tried.
+        /// The servers that were tried.
         attempts: Attempts,
         /// Since the first trial.
         elapsed: Duration,
@@ -165,7 +165,7 @@ pub enum Error {
     Corrupt {
         /// The object.
         url: String,
-        /// Who has what.
+        /// What each server has.
         attempts: Attempts,
     },
     /// Larger than the caller accepts.
@@ -183,7 +183,7 @@ pub enum Error {
     Taken {
         /// The object.
         url: String,
-        /// What is known of it.
+        /// What is known about it.
         found: String,
     },
     /// All the names an upload may take are burned.
@@ -195,7 +195,7 @@ pub enum Error {
         url: String,
         /// Names tried besides it.
         tried: u32,
-        /// What is known of the last.
+        /// What is known about the last one.
         found: String,
     },
     /// The file to be uploaded is not what it was.
@@ -216,7 +216,7 @@ pub enum Error {
         /// The system's word.
         source: std::io::Error,
     },
-    /// Whoever receives the bytes cannot take them.
+    /// The receiver of the bytes cannot take them.
     #[error("cannot store the bytes read from `{url}`: {source}")]
     Sink {
         /// The object.
@@ -250,7 +250,7 @@ impl Error {
             Self::Discovery { passes, .. } => *passes,
             // An origin that is restarted says goodbye first.
             Self::NoOrigin { .. } => true,
-            // Whoever renews it writes the same file.
+            // A renewed token is written to the same file.
             Self::Denied { diagnosis, .. } => diagnosis.is_expired(),
             _ => false,
         }

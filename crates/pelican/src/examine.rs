@@ -45,7 +45,7 @@ pub enum Role {
 /// The result of examining one server.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// What it is.
+    /// The role of the server.
     pub role: Role,
     /// `https://HOST[:PORT]`; empty for one that nobody names.
     pub server: String,
@@ -55,7 +55,7 @@ pub struct Probe {
     pub connection: Option<Duration>,
     /// How long the head of its answer took, on the open connection.
     pub first_byte: Option<Duration>,
-    /// What was read of the object, in which time.
+    /// How many bytes of the object were read, and in which time.
     pub read: Option<(u64, Duration)>,
     /// How long ago a cache fetched its copy; zero for one that it fetched now.
     pub age: Option<Duration>,
@@ -63,7 +63,7 @@ pub struct Probe {
     pub fault: Option<ProbeFault>,
 }
 
-/// What is wrong with a server, or with what it was asked.
+/// What is wrong with a server, or with the request to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProbeFault {
@@ -77,7 +77,7 @@ pub enum ProbeFault {
     Denied {
         /// The HTTP status.
         status: u16,
-        /// What a look at the token says.
+        /// The diagnosis of the token.
         diagnosis: Box<Diagnosis>,
     },
     /// It says that there is no such object.
@@ -122,7 +122,7 @@ pub struct Examination {
     pub object: Option<Vec<u8>>,
 }
 
-/// What a cache has of an object.
+/// Whether a cache has an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copy {
     /// It has.
@@ -246,7 +246,7 @@ impl Inner {
                 route
             }
             Err(error) => {
-                // What the connection says is the nearer cause.
+                // An error of the connection is the more direct cause.
                 let fault = director_fault(error, &mut probe, asked)?;
                 probe.fault.get_or_insert(fault);
                 Route::of(Vec::new())
@@ -278,7 +278,7 @@ impl Inner {
             }
         }
         let n_caches = route.places.len();
-        // Of no directory, an origin is asked after all caches.
+        // If it is not a directory, the origin is asked after all caches.
         let at = seen.probes.iter().position(|probe| probe.role == Role::Origin);
         let none = at.map(|at| seen.probes.remove(at));
         route.places.extend(origins);
@@ -465,7 +465,7 @@ fn nothing_of(role: Role, server: String) -> Probe {
     Probe { role, server, name, connection, first_byte, read, age, fault: None }
 }
 
-/// What a director's refusal means for it.
+/// Translates an error of the director to a fault of the director.
 fn director_fault(error: Error, probe: &mut Probe, asked: Duration) -> Result<ProbeFault, Error> {
     Ok(match error {
         Error::NotFound { said, .. } => {

@@ -22,7 +22,7 @@ use crate::route::retry_after;
 
 /// Bytes of a body that are handed to the connection at a time.
 const PIECE: usize = 256 << 10;
-/// What is kept of an answer that is not a success.
+/// The most bytes that are kept of an answer that is not a success.
 const MAX_MESSAGE: usize = 64 << 10;
 
 /// A request.
@@ -36,7 +36,7 @@ pub struct Exchange<'a> {
     pub headers: &'a [(&'static str, String)],
     /// The value of `Authorization`, which is sent over TLS or to this machine alone.
     pub authorization: Option<&'a str>,
-    /// What it carries.
+    /// The body of the request.
     pub body: Option<Arc<[u8]>>,
 }
 
@@ -66,7 +66,7 @@ pub enum ExchangeFault {
     /// The cancel flag was set.
     #[error("stopped")]
     Cancelled,
-    /// Who took the bytes could not keep them.
+    /// The receiver of the bytes could not store them.
     #[error("{0}")]
     Sink(io::Error),
     /// It may be better at another time.
@@ -184,7 +184,7 @@ async fn source_of(
     let whole = Bytes::from_owner(Arc::clone(body));
     for begin in (0..body.len()).step_by(PIECE) {
         let end = begin.saturating_add(PIECE).min(body.len());
-        // There is room for all of them.
+        // The channel has space for all of them.
         let _ = to.send(Ok(whole.slice(begin..end))).await;
     }
     source

@@ -12,7 +12,7 @@ const AGENT: &str = concat!("gular/", env!("CARGO_PKG_VERSION"));
 /// HTCondor's job ads are some kilobytes.
 const MAX_JOB_AD: u64 = 1 << 20;
 
-/// Who asks.
+/// The identity of this run.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     /// `gular/VERSION`, and the job's project, by which the OSDF accounts for transfers.

@@ -195,7 +195,7 @@ mod tests {
         let url = |path: &str| Url::parse(&format!("pelican://h:1{path}")).unwrap();
         let kept = LastGood::new(Some(folder.clone()));
         kept.keep(&url("/ns/a/x"), &route());
-        // By another process.
+        // Read by another process.
         let found = LastGood::new(Some(folder.clone())).find(&url("/ns/b/y z")).unwrap();
         let places = ["https://c1:8443/ns/b/y%20z", "https://c2/api/v1.0/ns/b/y%20z"];
         assert_eq!(found.places, places.map(|place| Place::of(place).unwrap()));
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         let find = || LastGood::new(Some(folder.clone())).find(&url("/ns/b"));
 
-        // Of who else may have written it nothing is believed, and nothing of old.
+        // A file that another user may have written is not trusted, nor an old one.
         for (path, mode) in [(&file, 0o622), (&folder, 0o777)] {
             let was = fs::metadata(path).unwrap().permissions();
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

@@ -19,8 +19,8 @@ use crate::url::{is_segment, percent_decode};
 /// The namespace of WebDAV's elements, under whatever prefix.
 const DAV: &str = "DAV:";
 
-/// What may be read of an answer: some 100,000 entries at XRootD's 600 bytes each,
-/// a hundred times a usual quota.
+/// The most bytes that are read of an answer: some 100,000 entries at XRootD's 600 bytes
+/// each, a hundred times a usual quota.
 pub(crate) const MAX_LISTING_BYTES: usize = 64 << 20;
 
 /// Elements and texts, at XRootD's 35 an entry; bounds memory at some 300 MiB.
@@ -52,12 +52,12 @@ pub struct Stat {
     pub collection: Option<bool>,
 }
 
-/// What a server said of a path and of what is directly below it.
+/// What a server said about a path and about the entries directly below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Multistatus {
     /// The path that was asked for.
     pub(crate) itself: Option<Entry>,
-    /// What it holds, each once, sorted by name; empty for an object.
+    /// Its members, each once, sorted by name; empty for an object.
     pub(crate) members: Vec<Entry>,
     /// Entries left out: what no URL can name, and what is not directly below the path.
     pub(crate) skipped: usize,
@@ -122,7 +122,7 @@ enum Parsed {
     /// The path that was asked for.
     Itself(Entry),
     Member(Entry),
-    /// Not there, says the server.
+    /// The server says that it does not exist.
     Gone,
     /// Why it is left out.
     Odd(String),
@@ -365,7 +365,7 @@ mod tests {
         check_href("/d/a b%41", "/d", Some("a b%41"));
         check_href("/d/50%", "/d", Some("50%"));
         check_href("/d/pct%41", "/d", Some("pctA"));
-        // What belongs to the request tells how the rest is written.
+        // The part that repeats the request shows how the rest is written.
         check_href("/p%2541/x%2542", "/p%41", Some("x%42"));
         check_href("/p%41/x%42", "/p%41", Some("x%42"));
         check_href("/p%41/x%42", "/pA", Some("xB"));

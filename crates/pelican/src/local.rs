@@ -153,7 +153,7 @@ pub(crate) fn write(
         temp.as_file().set_permissions(mode).map_err(|e| Error::io("write", &to, e))?;
     }
     match gular_files::persist_new(temp, &to) {
-        // Whoever was first is compared with by the caller.
+        // The caller compares with the file that was there first.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         done => Ok(done.map(drop)?),
     }

@@ -27,7 +27,7 @@ impl Drop for Stream<'_> {
 }
 
 impl Pace {
-    /// No more than `limit` bytes per second in all, where there is a limit.
+    /// A pace of at most `limit` bytes per second in all, if there is a limit.
     pub(crate) fn new(limit: Option<u64>) -> Self {
         let paid_until = Mutex::new(Instant::now());
         Self { limit, paid_until, streams: AtomicU64::new(0) }
@@ -46,7 +46,7 @@ impl Pace {
     fn due(&self, bytes: u64, limit: u64, now: Instant) -> Duration {
         let cost = Duration::from_secs_f64(bytes as f64 / limit.max(1) as f64);
         let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was not used before is lost: no burst after a pause.
+        // Unused time is lost, so that there is no burst after a pause.
         *paid_until = (*paid_until).max(now) + cost;
         paid_until.saturating_duration_since(now)
     }

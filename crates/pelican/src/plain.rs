@@ -26,13 +26,13 @@ pub trait PlainSink {
     /// The next bytes, which begin at `position`.
     ///
     /// # Errors
-    /// Then the read ends.
+    /// An error ends the read.
     fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// What was written is of no use: it begins again at 0.
+    /// Discards what was written: the object begins again at 0.
     ///
     /// # Errors
-    /// Then the read ends.
+    /// An error ends the read.
     fn restart(&mut self) -> io::Result<()>;
 }
 
@@ -43,8 +43,8 @@ pub struct PlainRead {
     pub len_bytes: u64,
     /// Whether it began again at 0.
     pub restarted: bool,
-    /// What says that the bytes are those that were stored: a checksum and whose it is;
-    /// else why there is none.
+    /// What shows that the bytes are those that were stored: a checksum and its server;
+    /// otherwise, why there is none.
     pub checked: Result<String, String>,
 }
 
@@ -98,7 +98,7 @@ impl Client {
             take.restart()?;
             match self.0.transfer(&direct, &mut take).await {
                 Ok(()) => {}
-                // Nobody may read from the origin, or it is down: the bytes stay in doubt.
+                // The origin does not allow reads, or is down: the bytes cannot be confirmed.
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(_) => return corrupt(doubts),
             }
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// What a server's checksum says of the bytes that came.
+/// The result of comparing a server's checksum with the received bytes.
 enum Sum {
     /// Which, and whose.
     Same(String),
@@ -181,7 +181,7 @@ impl Inner {
     }
 }
 
-/// What tells versions of an object apart.
+/// What distinguishes versions of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Version {
     etag: Option<String>,
@@ -193,7 +193,7 @@ impl Version {
     fn of(response: &Response) -> Self {
         let text = |name| response.header(name).map(|value| value.trim().to_owned());
         let etag = text("etag").map(|tag| tag.trim_start_matches("W/").to_owned());
-        // Of a range the whole length stands behind the slash.
+        // For a range, the whole length follows the slash.
         let range = response.header("content-range");
         let whole = range.and_then(|range| range.rsplit_once('/')?.1.trim().parse().ok());
         let len = if response.status == 206 { whole } else { response.content_length() };
@@ -219,13 +219,13 @@ struct Plain<'a> {
     url: &'a Url,
     sink: &'a mut dyn PlainSink,
     position: u64,
-    /// What the caller says; what it turned out to be.
+    /// The length that the caller expects, and the one that the servers report.
     expected: Option<u64>,
     len: Option<u64>,
     /// Whether a server's checksum is wanted in the end.
     check: bool,
     version: Option<Version>,
-    /// Who gave the last bytes.
+    /// The server that sent the last bytes.
     server: Option<Server>,
     sums: Vec<Summer>,
     restarted: bool,
@@ -320,8 +320,8 @@ impl Take for Plain<'_> {
     }
 
     fn rewind(&mut self) {
-        // Where no length is told, nothing can be asked from the middle on. A sink that
-        // cannot begin again fails at the next write.
+        // If the server does not say the length, a read cannot resume in the middle. A sink
+        // that cannot begin again fails at the next write.
         if self.len.is_none() && self.position > 0 {
             let _ = self.restart();
         }

@@ -20,8 +20,8 @@ pub(crate) struct Preferred {
 }
 
 impl Preferred {
-    /// What the environment names. What Pelican's client takes and we cannot use is left
-    /// out, with a word in `warnings`.
+    /// Reads the caches from the environment. Values that Pelican's client accepts and we cannot
+    /// use are left out, with a message in `warnings`.
     pub(crate) fn of(env: &Env, warnings: &mut Vec<String>) -> Self {
         let Some(list) = env.get(NAME) else { return Self::default() };
         // The Go client trims quotes around the whole and around each.
@@ -87,7 +87,7 @@ mod tests {
         check("https://c:8443,https://C:8443", &[c], true, 0);
         check("unix:///run/cache.sock,https://c:8443", &[c], true, 1);
         check("https://c:8443/a/path https://d", &[d], true, 1);
-        // Nothing is left of it: then it does not count.
+        // No usable value is left, so the setting is ignored.
         check("unix:///run/cache.sock", &[], false, 1);
         check("+", &[], false, 0);
         check("\"\"", &[], false, 0);

@@ -149,9 +149,9 @@ impl Client {
     }
 }
 
-/// What to return, if anything, when a name failed; `first` keeps why the first did.
-/// `verified`: there must be an object, so that a name that is gone was burned and cleaned
-/// up since.
+/// What to return, if anything, when a name failed; `first` keeps the error of the first
+/// one. `verified`: there must be an object, so a name that is gone was burned and has been
+/// cleaned up since.
 fn settle_for(
     first: &mut Option<Error>,
     error: Error,
@@ -169,7 +169,7 @@ fn settle_for(
         }
         // The name that was asked for, not the last of its substitutes.
         Error::Corrupt { .. } => Some(first.take().unwrap_or(error)),
-        // No further name was ever written: the first one tells what is wrong.
+        // No other name was ever written: the error of the first one is the right one.
         Error::NotFound { .. } if renamed > 0 => Some(first.take().unwrap_or(error)),
         error => Some(error),
     }
@@ -221,7 +221,7 @@ impl Inner {
                 }
             }
             if route.reused && (sources.lacks() || sources.is_unreachable(unreachable)) {
-                // What the director said of another object need not hold for this one.
+                // The director's answer for another object need not hold for this one.
                 route = self.route_anew(url, Verb::Read, &route).await;
                 if sources.add(route.places.clone(), direct) {
                     continue;

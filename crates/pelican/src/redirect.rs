@@ -68,7 +68,7 @@ fn carries_token(place: &Place) -> bool {
     query.split('&').any(|part| part.starts_with("authz=") || part.starts_with("access_token="))
 }
 
-/// Where a `Location` leads; `None` for what is not a place, or less safe than this one.
+/// Where a `Location` leads; `None` if it is not a place, or less secure than this one.
 pub(crate) fn next(at: &Place, location: &str) -> Option<Place> {
     let location = location.split('#').next()?.trim();
     let next = if location.contains("://") {

@@ -85,13 +85,13 @@ impl Retry {
         self.since = Instant::now();
     }
 
-    /// Somebody is there and asks for time: there is patience for that long at least.
+    /// A server asks for time: retries for at least that long.
     pub(crate) fn bear(&mut self, patience: Duration) {
         self.patience = self.patience.max(patience);
     }
 
-    /// Somebody says that it is starting: there is patience for that long, and no limit to
-    /// the number of trials.
+    /// A server says that it is starting: retries for that long, with no limit on the
+    /// number of trials.
     pub(crate) fn starts_again(&mut self, patience: Duration) {
         self.bear(patience);
         self.policy.trials = u32::MAX;
@@ -103,7 +103,7 @@ impl Retry {
         self.again_at(asked, Instant::now())
     }
 
-    /// What to tell of it.
+    /// The trials and the time so far, for an error.
     pub(crate) fn spent(&self) -> Spent {
         Spent { requests: self.trials, elapsed: self.begun.elapsed() }
     }
@@ -152,8 +152,8 @@ impl fmt::Display for Spent {
     }
 }
 
-/// What a `Retry-After` asks for (RFC 9110, section 10.2.3), seconds or a date, at most
-/// an hour. A date counts from `date`, the server's own clock, where the answer has one.
+/// The wait that a `Retry-After` asks for (RFC 9110, section 10.2.3), in seconds or as a
+/// date, at most an hour. A date is relative to `date`, the server's clock, if the answer has it.
 pub(crate) fn retry_after(value: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let asked = match value.parse() {

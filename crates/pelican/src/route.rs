@@ -11,7 +11,7 @@ use crate::http::{Response, Server};
 use crate::retry;
 use crate::token::Action;
 
-/// What servers are wanted for.
+/// What servers are needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verb {
     /// Read, from caches where there are some.
@@ -80,7 +80,7 @@ impl Place {
     }
 }
 
-/// Where to go, best first.
+/// The places to try, best first.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) places: Vec<Place>,
@@ -96,8 +96,8 @@ impl Route {
         Self { places, namespace: None, reused: false, brokered: false }
     }
 
-    /// As the director names it, when it does: a server may be a cache below one path, and
-    /// an origin below another.
+    /// Uses the director's entry for it, if there is one: a server may be a cache below one path,
+    /// and an origin below another.
     pub(crate) fn keep_only(&mut self, cache: &Server, url: &Url) {
         self.places.retain(|place| place.server == *cache);
         self.places.truncate(1);
@@ -107,7 +107,7 @@ impl Route {
     }
 }
 
-/// What an answer's `Retry-After` asks for.
+/// The wait that an answer's `Retry-After` asks for.
 pub(crate) fn retry_after(response: &Response) -> Option<Duration> {
     let value = response.header("retry-after")?;
     retry::retry_after(value, response.header("date"), SystemTime::now())

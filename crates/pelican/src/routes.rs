@@ -21,7 +21,7 @@ const KEEP_ROUTE: Duration = Duration::from_secs(15 * 60);
 /// The Go client's and pelicanfs' term.
 const KEEP_DIRECTOR: Duration = Duration::from_secs(30 * 60);
 
-/// Who names the servers of a federation.
+/// The service that names the servers of a federation.
 #[derive(Debug, Clone)]
 pub(crate) enum Director {
     /// Base URL without `/` at its end.
@@ -47,7 +47,7 @@ impl Directors {
     }
 }
 
-/// What discovery hosts and directors said.
+/// The answers of discovery hosts and directors.
 pub(crate) struct Routes {
     pub(crate) directors: Directors,
     pub(crate) gates: Gates,

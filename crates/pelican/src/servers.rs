@@ -21,7 +21,7 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 /// How long a measured speed is believed.
 const KEEP_RATE: Duration = Duration::from_secs(600);
 
-/// What is known of all servers.
+/// What is known about all servers.
 #[derive(Debug, Default)]
 pub(crate) struct Servers(Mutex<HashMap<Server, Known>>);
 

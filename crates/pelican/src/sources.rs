@@ -33,26 +33,26 @@ pub(crate) enum Fared {
     Slow(u64),
     /// 500, which may pass, or not.
     Broken,
-    /// No trial will mend it.
+    /// It failed in a way that trying again does not repair.
     Out,
-    /// Not here; its words.
+    /// It does not have the object; its message.
     Missing(String),
-    /// Not with this token; the status.
+    /// It refused this token; the status.
     Refused(u16),
     /// Other bytes, from this one on, or an answer that makes no sense.
     Wrong(u64),
 }
 
-/// What to say when nobody gave the object, the weightiest first.
+/// The result if no server gave the object, the most important first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// All that can be asked have other bytes, or the origin has.
     Wrong,
-    /// Somebody wants another token.
+    /// A server wants another token.
     Refused(Place, u16),
-    /// Somebody says that there is no such object.
+    /// A server says that there is no such object.
     Missing(Server, String),
-    /// Not all could be asked.
+    /// Some servers could not be asked.
     Failed,
 }
 
@@ -67,7 +67,7 @@ struct Source {
     /// Of these two, it is other bytes.
     wrong: bool,
     broken: u32,
-    /// Nobody is faster, so its speed is not a reason to leave it.
+    /// No other server is faster, so its speed is not a reason to leave it.
     fast_enough: bool,
 }
 
@@ -81,11 +81,11 @@ pub(crate) struct Sources {
     ahead: Option<usize>,
     /// How many of them have had their turn in this pass.
     n_done: usize,
-    /// Who was asked, for the error.
+    /// The servers that were asked, for the error.
     pub(crate) attempts: Attempts,
     missing: Option<(Server, String)>,
     refused: Option<(Place, u16)>,
-    /// What a server that refused says of the namespace: a director may say nothing.
+    /// What a server that refused says about the namespace: a director may say nothing.
     pub(crate) told: Option<Namespace>,
     /// The first byte of the block of which somebody had other bytes.
     wrong_at: Option<u64>,
@@ -205,7 +205,7 @@ impl Sources {
         }
     }
 
-    /// Those that had other bytes.
+    /// The servers that had wrong bytes.
     pub(crate) fn wrong(&self) -> impl Iterator<Item = &Server> {
         self.list.iter().filter(|source| source.wrong).map(|source| &source.place.server)
     }
@@ -256,7 +256,7 @@ impl Sources {
         self.list.iter().filter(|source| !source.out).map(|s| wait(&s.place.server)).min()
     }
 
-    /// What to say, and who was asked.
+    /// The result, and the servers that were asked.
     pub(crate) fn verdict(self) -> (Verdict, Attempts) {
         let passing = self.list.iter().any(|source| !source.out);
         let mut origins = self.list.iter().filter(|source| source.is_origin).peekable();
@@ -304,7 +304,7 @@ mod tests {
         Duration::ZERO
     }
 
-    /// Who is asked in a pass in which each server fares as `fared` says.
+    /// The servers that are asked in a pass, with the results that `fared` gives.
     fn pass(sources: &mut Sources, fared: impl Fn(&str) -> Fared) -> Vec<String> {
         let mut asked = Vec::new();
         while let Some(place) = sources.next(at_once) {
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(sources.rivals(), [place("b"), place("c")]);
         sources.prefer(Some(&place("c")));
         assert_eq!(sources.next(at_once), Some(place("c")));
-        // No other is faster: it is asked again, and then its speed counts no more.
+        // No other server is faster: it is asked again, and its speed no longer matters.
         sources.prefer(None);
         assert_eq!(sources.next(at_once), Some(place("c")));
         assert!(sources.rivals().is_empty());
@@ -434,7 +434,7 @@ mod tests {
         check(&[Fared::Again, missing()], gone);
         check(&[Fared::Out, missing(), Fared::Refused(401)], Verdict::Refused(place("s2"), 401));
         check(&[Fared::Out, missing(), Fared::Refused(401), Fared::Wrong(0)], Verdict::Wrong);
-        // Who could not be asked may have the right bytes.
+        // A server that could not be asked may have the right bytes.
         check(&[Fared::Again, missing(), Fared::Wrong(0)], Verdict::Failed);
     }
 

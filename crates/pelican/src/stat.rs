@@ -134,7 +134,7 @@ impl Inner {
         self.judge_head(url, &route, &place, response).await
     }
 
-    /// What the answer to HEAD says.
+    /// Interprets the answer to HEAD.
     pub(crate) async fn judge_head(
         &self,
         url: &Url,
@@ -175,7 +175,7 @@ impl Inner {
         let cooling = |server: &Server| self.servers.is_cooling(server);
         let wait = |server: &Server| self.servers.wait(server);
         let mut sources = Sources::new(&route.places, false, cooling);
-        // Whoever did not answer a moment ago is not waited for when there are others.
+        // If there are other servers, does not wait for one that just failed to answer.
         let hopeless = policy == Policy::LOOK && route.places.iter().all(|p| cooling(&p.server));
         loop {
             while let Some(place) = sources.next(wait).filter(|_| !hopeless) {

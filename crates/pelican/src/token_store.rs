@@ -25,7 +25,7 @@ impl Token {
     pub fn keep(&self, path: &Path) -> Result<(), Error> {
         let io = |e| Error::io("write", path, e);
         let mut file = temp_with_mode(folder_of(path), 0o600)?;
-        // Whatever the umask is.
+        // These permissions do not depend on the umask.
         file.as_file().set_permissions(Permissions::from_mode(0o600)).map_err(io)?;
         writeln!(file, "{}", self.secret()).map_err(io)?;
         // A name that is a folder cannot be replaced, and says so; a link is.

@@ -32,7 +32,7 @@ pub enum Scheme {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Url {
     scheme: Scheme,
-    /// As typed, such as `osdf`.
+    /// The scheme as typed, such as `osdf`.
     shown: String,
     token_name: Option<String>,
     authority: String,
@@ -93,7 +93,7 @@ impl Url {
             None => (place, ""),
         };
         let (authority, path) = match shown.as_str() {
-            // There is one such federation, so what stands first belongs to the path.
+            // There is only one such federation, so the first segment belongs to the path.
             "osdf" | "stash" => {
                 let path = if authority.is_empty() { path.into() } else { format!("/{place}") };
                 (OSDF_HOST.to_owned(), path)
@@ -302,7 +302,7 @@ fn decode_path(path: &str) -> Result<String, String> {
         percent_decode(path).ok_or("its percent-encoding is cut short, or not UTF-8".to_owned())?;
     let trimmed = decoded.trim_end_matches('/');
     let mut segments = trimmed.split('/');
-    // What stands before the first `/`: nothing, since a path starts with one.
+    // The part before the first `/` is empty, since a path starts with one.
     let _ = segments.next();
     match segments.find(|segment| !is_segment(segment)) {
         Some(segment) => Err(format!("its path contains the part `{}`", segment.escape_debug())),
@@ -447,7 +447,7 @@ mod tests {
         for shown in [url.to_string(), format!("{url:?}")] {
             assert_eq!(shown, expected);
         }
-        // What is sent is whole.
+        // The query is sent unchanged.
         assert!(url.query().contains("secret6"));
         for bad in ["htps://h/a?authz=secret", "https://h/a?x=secret#y", "https://h/a?pack&secret"]
         {

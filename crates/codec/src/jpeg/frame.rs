@@ -22,7 +22,7 @@ const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 /// Bytes of an Adobe segment's data.
 const ADOBE_LEN: usize = 12;
 
-/// What the pixels' decoders need to know beforehand.
+/// What the decoders of pixels need to know beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub width: u32,

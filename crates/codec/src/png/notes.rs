@@ -79,7 +79,7 @@ impl Notes {
         }
     }
 
-    /// That of the EXIF block; else of ImageMagick's copy of one; else of XMP.
+    /// The orientation in the EXIF block, or else in ImageMagick's copy of one, or else in XMP.
     pub(super) fn orientation(&self) -> Orientation {
         let of_exif = self.exif.or(self.profile).and_then(|read| read.ok().flatten());
         of_exif.or(self.xmp).unwrap_or_default()

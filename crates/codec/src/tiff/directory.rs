@@ -54,12 +54,12 @@ struct Entry {
     value: [u8; 8],
     /// How many bytes of `value` there are.
     room: usize,
-    /// Where a value is that does not fit.
+    /// The offset of a value that does not fit into the entry.
     place: u64,
 }
 
 impl Entry {
-    /// Of a file with 32-bit places.
+    /// Reads an entry of a file with 32-bit offsets.
     fn classic(order: ByteOrder, entry: [u8; 12]) -> Self {
         let [tag, kind] = [&entry[..2], &entry[2..4]].map(|bytes| order.short(bytes));
         let [count, place] = [&entry[4..8], &entry[8..]].map(|bytes| order.number(bytes));
@@ -68,7 +68,7 @@ impl Entry {
         Self { tag, kind, count, value, room: 4, place }
     }
 
-    /// Of a BigTIFF.
+    /// Reads an entry of a BigTIFF.
     fn big(order: ByteOrder, entry: [u8; 20]) -> Self {
         let [tag, kind] = [&entry[..2], &entry[2..4]].map(|bytes| order.short(bytes));
         let [count, place] = [&entry[4..12], &entry[12..]].map(|bytes| order.number(bytes));

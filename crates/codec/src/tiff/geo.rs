@@ -38,7 +38,7 @@ impl Geo {
         })
     }
 
-    /// That of a window whose corner is at (`x`, `y`).
+    /// The transform of a window whose corner is at (`x`, `y`).
     pub fn window_transform(&self, x: u32, y: u32) -> Option<[f64; 6]> {
         let [x0, a, b, y0, d, e] = self.transform?;
         let (x, y) = (f64::from(x), f64::from(y));
@@ -134,7 +134,7 @@ fn band_names(xml: &str, bands: u16) -> Vec<String> {
     if names.iter().all(String::is_empty) {
         return Vec::new();
     }
-    // As GDAL counts them.
+    // GDAL counts them in this way.
     for (i, name) in names.iter_mut().enumerate().filter(|(_, name)| name.is_empty()) {
         *name = format!("band_{}", i + 1);
     }
@@ -191,7 +191,7 @@ fn half(value: f64) -> Option<u16> {
     while units >= 2048.0 {
         (units, exponent) = (units / 2.0, exponent + 1);
     }
-    // Where it rounds up to 2048, the carry is the next exponent.
+    // If it rounds up to 2048, the carry increases the exponent.
     Some(sign | (exponent * 1024 + units.round_ties_even() as u16))
 }
 

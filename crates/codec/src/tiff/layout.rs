@@ -100,7 +100,7 @@ impl Tiff {
         let samples = if planar { 1 } else { bands };
         let kind = of.integer(259)?.unwrap_or(1);
         let compression = unpack::Compression::new(kind, photometric, samples, bits, &tables)?;
-        // Of others libtiff does not look at it.
+        // For other compressions, libtiff ignores it.
         let predictor = match compression.has_predictor() {
             true => of.integer(317)?.unwrap_or(1),
             false => 1,

@@ -43,7 +43,7 @@ fn add_up<const B: usize>(
     }
 }
 
-/// As [`add_up`], with the pixel before in registers.
+/// Like [`add_up`], with the previous pixel in registers.
 fn add_pixels<const B: usize, const N: usize>(
     numbers: &mut [[u8; B]],
     add: impl Fn([u8; B], [u8; B]) -> [u8; B],

@@ -114,7 +114,7 @@ impl Tiff {
         self.place(at).is_some_and(|(offset, length)| offset == 0 || length == 0)
     }
 
-    /// Where chunk `at` begins, and how long it is.
+    /// The offset of chunk `at`, and its length.
     fn place(&self, at: usize) -> Option<(u64, u64)> {
         Some((*self.offsets.get(at)?, *self.lengths.get(at)?))
     }
@@ -173,7 +173,7 @@ impl Tiff {
         // Samples of less than a byte, in rows of whole bytes.
         let packed_line = (line * usize::from(self.bits)).div_ceil(8);
         let unpacked = packed_line * rows as usize;
-        // What packs badly takes somewhat more than it unpacks to.
+        // Incompressible data takes slightly more than it unpacks to.
         if length > unpacked as u64 * 2 + (1 << 16) {
             return Err(corrupt(format!(
                 "chunk {at} takes {length} bytes and unpacks to {unpacked}"
@@ -216,7 +216,7 @@ impl Tiff {
         Ok(())
     }
 
-    /// What was never written.
+    /// Fills `out` with the value of pixels that were never written.
     fn fill(&self, out: &mut [u8]) {
         let bytes = self.number.bytes();
         let value = self.geo.nodata.and_then(|nodata| self.number.encode(nodata));

@@ -12,7 +12,7 @@ pub(super) enum Compression {
     PackBits,
     Zstd,
     Jpeg {
-        /// What every chunk's stream begins with, up to where its own tables and scans begin.
+        /// The beginning of every chunk's stream, up to its own tables and scans.
         start: Vec<u8>,
     },
 }
@@ -115,7 +115,7 @@ fn inflate(packed: &[u8], out: &mut [u8]) -> Result<(), Error> {
     if n.1 < out.len() {
         return Err(too_short(out));
     }
-    // What follows the last number: its checksum, where nothing else does.
+    // The bytes after the last number: only its checksum, if all is well.
     let rest = packed.get(n.0..).unwrap_or_default();
     inflater.read(rest, out, n.1, true).map(drop).map_err(|fault| damaged(&fault))
 }

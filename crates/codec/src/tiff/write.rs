@@ -12,7 +12,7 @@ use super::{Geo, Number};
 /// How strips are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Packing {
-    /// Not at all.
+    /// No compression.
     None,
     /// Deflate, of differences of integers.
     #[default]
@@ -285,7 +285,7 @@ impl Tags {
         self.tags.push((tag, 4, values.len() as u64, data));
     }
 
-    /// As wide as the file's own places.
+    /// Writes numbers as wide as the file's offsets.
     fn places(&mut self, tag: u16, values: &[u64]) {
         if !self.big {
             return self.longs(tag, values);

@@ -28,7 +28,7 @@ const MAX_IDLE: usize = 8;
 pub(crate) struct Timeouts {
     /// Name and TCP; half as long again for proxy and TLS.
     pub(crate) connect: Duration,
-    /// No byte either way, the head of an answer included.
+    /// The longest time without a byte in either direction, also while waiting for an answer.
     pub(crate) stall: Duration,
     /// For `100 Continue`, before the body goes without it.
     pub(crate) expect: Duration,
@@ -166,7 +166,7 @@ impl Http {
         Ok(Self { connector, timeouts, identity, idle: Idle::default() })
     }
 
-    /// What servers know this run by.
+    /// The id of this run that servers get.
     pub(crate) fn job_id(&self) -> &str {
         &self.identity.job_id
     }

@@ -53,8 +53,8 @@ impl fmt::Debug for Proxy {
 }
 
 impl Proxies {
-    /// What the environment names. A proxy that we cannot use is left out, with a word in
-    /// `warnings`: most servers are reached without.
+    /// Reads the proxies from the environment. A proxy that we cannot use is left out, with a
+    /// message in `warnings`: most servers can be reached without it.
     pub(super) fn of(env: &Env, warnings: &mut Vec<String>) -> Self {
         let either = |upper: &'static str, lower: &'static str| {
             env.get(lower).map(|value| (lower, value)).or(env.get(upper).map(|v| (upper, v)))
@@ -95,7 +95,7 @@ fn spares(name: &str, host: &str, port: u16) -> bool {
     }
     let bare = |name: &str| name.trim_start_matches('[').trim_end_matches(']').to_owned();
     let (name, wanted) = match name.rsplit_once(':') {
-        // Of an IPv6 address the last `:` begins a port only behind its bracket.
+        // In an IPv6 address, the last `:` begins a port only if it follows the bracket.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
             (bare(name), port.parse().ok())
         }

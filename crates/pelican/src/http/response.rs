@@ -32,7 +32,7 @@ pub(crate) enum Fault {
     Lost(String),
     /// The server broke the protocol, or answered more than it may.
     Protocol(String),
-    /// What was to be sent could not be read.
+    /// The body to be sent could not be read.
     Source(String),
     /// The request cannot be put into words.
     Request(String),
@@ -83,7 +83,7 @@ pub(crate) struct Response {
     home: (Idle, Server),
     stall: Duration,
     keep: bool,
-    /// What was sent, lest an answer that repeats it is shown.
+    /// The token that was sent, so that it can be hidden if the answer repeats it.
     token: Option<Token>,
     gate: Option<oneshot::Sender<()>>,
 }
@@ -118,7 +118,7 @@ impl Response {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Who answered.
+    /// The server that answered.
     pub(crate) fn server(&self) -> &Server {
         &self.home.1
     }
@@ -182,7 +182,7 @@ impl Response {
     /// order or is kept. XRootD 5.5.3 can crash on TLS connections that are cut
     /// while it answers.
     pub(crate) async fn finish(self) {
-        // Whatever else happens to it concerns nobody.
+        // Errors of this read do not matter.
         let _ = self.read(64 << 10).await;
     }
 

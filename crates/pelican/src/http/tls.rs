@@ -39,7 +39,7 @@ fn roots(env: &Env, warnings: &mut Vec<String>) -> Result<RootCertStore, Error> 
         store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
     for dir in [dirs, env.get("X509_CERT_DIR")].into_iter().flatten().flat_map(|d| d.split(':')) {
-        // As OpenSSL does, what is not a certificate is passed over.
+        // Like OpenSSL, ignores files that are not certificates.
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()).filter(|path| path.is_file()) {
             let certificates = CertificateDer::pem_file_iter(path).into_iter().flatten();

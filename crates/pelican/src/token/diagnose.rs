@@ -15,7 +15,7 @@ const LEAST_LEFT: Duration = Duration::from_secs(10);
 /// The audiences that every server takes: WLCG's and SciTokens'.
 const ANY_AUDIENCE: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
 
-/// What a claim may show of itself; one is a few dozen characters.
+/// The most characters of a claim that are shown; usual claims have a few dozen.
 const MAX_SHOWN_CHARS: usize = 200;
 
 /// The action that a token must allow.
@@ -34,9 +34,9 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Diagnosis {
-    /// There is none.
+    /// There is no token.
     NoToken {
-        /// Where one was looked for, and what was there instead.
+        /// Where tokens were looked for, and what was found instead.
         looked: Vec<String>,
     },
     /// Its time is over, or will be before a server has looked at it.
@@ -73,11 +73,11 @@ pub enum Diagnosis {
         /// What it would need.
         needed: String,
     },
-    /// No scope is for the action.
+    /// No scope allows the action.
     NoScope {
         /// Where the token is from.
         from: String,
-        /// What was to be done.
+        /// The action that was refused.
         action: Action,
         /// Its scopes.
         found: Vec<String>,
@@ -90,7 +90,7 @@ pub enum Diagnosis {
         from: String,
         /// The scope.
         found: String,
-        /// Where scopes' paths count from.
+        /// The path to which the paths in scopes are relative.
         base: String,
         /// What was meant.
         meant: String,
@@ -101,7 +101,7 @@ pub enum Diagnosis {
         from: String,
         /// The scopes for the action.
         found: Vec<String>,
-        /// Where their paths count from.
+        /// The path to which their paths are relative.
         base: String,
         /// What it would need.
         needed: String,
@@ -123,7 +123,7 @@ pub enum Diagnosis {
         /// Whom the namespace trusts; empty when nobody says.
         trusted: Vec<String>,
     },
-    /// Nothing wrong was found.
+    /// Nothing wrong with the token was found.
     Unexplained {
         /// Where the token is from.
         from: String,
@@ -234,7 +234,7 @@ fn judge_scopes(claims: &Claims, from: &str, want: &Want<'_>) -> Option<Diagnosi
     judge_scope_paths(from, found, needed, want)
 }
 
-/// Where scopes' paths count from, and the object's path from there.
+/// The path to which scopes are relative, and the object's path relative to it.
 struct Base<'a> {
     path: &'a str,
     object: Option<&'a str>,
@@ -321,8 +321,8 @@ impl Diagnosis {
         )
     }
 
-    /// What the user can do next; with the command that gets a token for the URL that was
-    /// refused, where another token is what is needed.
+    /// What the user can do next, with the command that gets a token for the refused URL if
+    /// another token is needed.
     pub(crate) fn hint_for(&self, action: &str, url: &str) -> String {
         let new = matches!(
             self,

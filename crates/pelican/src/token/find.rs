@@ -22,7 +22,7 @@ use super::{Action, Diagnosis, Token};
 use crate::Env;
 use crate::director::Namespace;
 
-/// No token comes near; a file past it is something else.
+/// Tokens are much smaller; a larger file is something else.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// How many of HTCondor's credentials are tried; a job has one or two.
@@ -34,7 +34,7 @@ pub(crate) struct Want<'a> {
     pub(crate) action: Action,
     /// The object's path, decoded, with the namespace.
     pub(crate) path: &'a str,
-    /// What the director said; without it, a token's issuer and paths are not judged.
+    /// The director's description; without it, a token's issuer and paths are not checked.
     pub(crate) namespace: Option<&'a Namespace>,
     /// HTCondor's name of the token, as in `NAME+osdf://`.
     pub(crate) token_name: Option<&'a str>,
@@ -50,7 +50,7 @@ pub(crate) struct Found {
     pub(crate) in_file: bool,
     /// When it ends, if it says.
     pub(crate) expires: Option<SystemTime>,
-    /// What speaks against it; it is used all the same, for there was none better.
+    /// Why it may be refused. It is used nevertheless, since there was no better one.
     pub(crate) doubt: Option<Diagnosis>,
 }
 
@@ -72,7 +72,7 @@ pub enum TokenError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         reason: io::Error,
     },
     /// It holds something else.
@@ -80,7 +80,7 @@ pub enum TokenError {
     NoToken {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it; nothing of what it holds.
+        /// What is wrong with it, without any of its contents.
         reason: String,
     },
 }
@@ -147,8 +147,8 @@ impl Finder {
         Self { explicit, search: true, env: env.clone(), uid, tmp: tmp.to_owned() }
     }
 
-    /// Of the tokens that may be sent, the first that nothing speaks against; else the
-    /// one with the least, of those the first.
+    /// Returns, of the tokens that may be sent, the first one that has no fault; otherwise the
+    /// first of those with the least serious fault.
     ///
     /// # Errors
     /// [`TokenError`] when a file that the user named gives none.

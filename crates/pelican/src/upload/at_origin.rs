@@ -23,7 +23,7 @@ use crate::token::Action;
 use crate::url::percent_decode;
 use crate::{Diagnosis, Error, Scheme, Url};
 
-/// What lies at the origin under a name.
+/// What the origin stores under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum There {
     Nothing,
@@ -61,7 +61,7 @@ enum Read {
     Unread,
 }
 
-/// What passes, perhaps: the words for the next trial.
+/// A result, or the message of an error that may be temporary, for the next trial.
 type Passing<T> = Result<T, String>;
 
 impl Inner {
@@ -131,8 +131,8 @@ impl Inner {
         })
     }
 
-    /// What lies there, by name and length alone: `Other` of some length, whatever bytes
-    /// it has.
+    /// Finds out what is stored, by name and length alone: an object of another length is
+    /// `Other`, whatever its bytes.
     async fn look(
         &self,
         job: &Job<'_>,
@@ -297,7 +297,7 @@ impl Inner {
         };
         let first = match self.send_following(url, place, at).await {
             Ok(response) => response,
-            // No trial mends a certificate.
+            // Trying again does not repair a certificate.
             Err(fault @ Fault::Tls(_)) => {
                 let mut attempts = Attempts::default();
                 attempts.add(&place.server, &fault);
@@ -323,7 +323,7 @@ impl Inner {
         if self.may_be_write_only(url, route)? {
             return Ok(Ok(Read::Unread));
         }
-        // Who cannot write here has no use for reading.
+        // A token that cannot write here need not be able to read.
         let writes = self.diagnosis(url, Action::Create, namespace)?.weight() < 2;
         let what = if writes { Action::Read } else { Action::Create };
         Err(self.denied_as(what, url, namespace, &place.server, status))

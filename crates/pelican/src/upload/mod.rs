@@ -47,11 +47,12 @@ pub enum IfTaken {
 /// How the origin's object is compared with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompareBy {
-    /// By length.
+    /// Compares the lengths.
     Size,
-    /// By the digest that the origin tells; where it tells none, by length.
+    /// Compares the digest that the origin reports; if it reports none, the lengths.
     Digest,
-    /// By that digest; where the origin tells none, or another, by reading back.
+    /// Compares that digest; if the origin reports none, or a different one, reads the object
+    /// back.
     #[default]
     Bytes,
 }
@@ -89,7 +90,7 @@ pub struct Upload<'a> {
 /// The result of an [`Upload`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uploaded {
-    /// Where the bytes lie: the name asked for, or one after it.
+    /// The name under which the bytes are stored: the requested one, or one after it.
     pub url: Url,
     /// Its length.
     pub len_bytes: u64,
@@ -165,7 +166,7 @@ impl Client {
     }
 }
 
-/// What an upload reaches at best between two sites, for a guess of its time.
+/// The best rate of an upload between two sites, in bytes per second, to estimate its time.
 const GOOD_RATE: u64 = 100_000_000;
 
 impl Client {
@@ -216,7 +217,7 @@ impl Client {
     }
 }
 
-/// What became of one name.
+/// The result for one name.
 enum Placed {
     Written(Compared),
     Identical(Compared),
@@ -306,7 +307,7 @@ impl Inner {
                 // came of them is at this origin.
                 retry.moved();
             } else if route.reused && asked.is_some() {
-                // What the director said of another object, some time ago, need not hold now.
+                // The director's earlier answer for another object need not hold now.
                 let old = route.places.clone();
                 route = self.route_anew(job.url, Verb::Write, &route).await;
                 turn = if route.places == old { 1 } else { 0 };
@@ -447,7 +448,7 @@ impl Inner {
         self.denied_as(Action::Create, job.url, namespace, &place.server, status)
     }
 
-    /// What to say of other bytes: whether they are the beginning of ours.
+    /// Describes different bytes: whether they are the beginning of ours.
     async fn other(
         &self,
         job: &Job<'_>,

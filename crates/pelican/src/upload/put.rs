@@ -32,7 +32,7 @@ pub(super) enum Put {
     Refused(u16),
     /// Worth another trial.
     Again(String, Option<Duration>),
-    /// Not worth one.
+    /// An error for which another trial is useless.
     Failed(String),
 }
 
@@ -111,7 +111,7 @@ impl Inner {
             // Its end is told by the answer.
             std::future::pending::<Result<(), Error>>().await
         };
-        // What writes it elsewhere when all of it has come takes as long as reading it.
+        // A server that copies the object after receiving all of it takes as long as reading it.
         let storing = digest_patience(job.local.len);
         let upload = http::Upload { len: job.local.len, expect, storing, source };
         let (result, began) = tokio::select! {

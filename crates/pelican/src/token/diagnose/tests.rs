@@ -97,7 +97,7 @@ fn scope_names_belong_to_a_profile() {
         "/ns/x",
         "is a SciTokens token and needs `write:/x`, but has the scopes `storage.modify:/`",
     );
-    // Who does not tell a profile may name them either way.
+    // A token without a profile may write scopes in either way.
     check(r#""scope":"read:/""#, Action::Read, "/ns/x", "");
     check(r#""scope":"storage.read:/""#, Action::Read, "/ns/x", "");
 }
@@ -146,7 +146,7 @@ fn paths_count_from_the_base_path() {
     assert_eq!(judge_based(&["/ns", "/ns/top"], "/ns/top/d/e/x"), 0);
     assert_eq!(judge_based(&[], "/ns/d/e/x"), 0);
     assert_eq!(judge_based(&["/elsewhere"], "/ns/d/e"), 0);
-    // Where paths count from is not known, so they cannot be wrong.
+    // The base of the paths is not known, so they cannot be wrong.
     let want = Want { action: Action::Read, path: "/q", namespace: None, token_name: None };
     assert_eq!(judge_token(jwt(&payload), &want).weight(), 0);
 }
