@@ -11,9 +11,9 @@ const SPARE: Duration = Duration::from_secs(30);
 /// The time at which a training run stops by itself.
 #[derive(Debug, Clone)]
 pub struct Deadline {
-    /// As the user says.
+    /// The time that the user gave.
     stop_at: Option<Instant>,
-    /// As the batch system says.
+    /// The end that the batch system gave.
     end: Option<(Instant, EndTime)>,
     /// The longest that a checkpoint took so far.
     save: Duration,

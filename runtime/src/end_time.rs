@@ -23,7 +23,7 @@ const SCONTROL_PATIENCE: Duration = Duration::from_secs(10);
 pub struct EndTime {
     /// When.
     pub at: SystemTime,
-    /// Who says so.
+    /// The source of this time.
     pub source: &'static str,
 }
 
@@ -94,7 +94,7 @@ fn slurm_duration(text: &str) -> Option<Duration> {
     clock.contains(':').then(|| Duration::from_secs(seconds))
 }
 
-/// What Slurm's own program says of a job, where there is one that answers.
+/// The output of Slurm's `scontrol` for a job, if the program exists and answers.
 fn scontrol(job: &str) -> Option<String> {
     let mut command = Command::new("scontrol");
     command.args(["--oneliner", "show", "job", job]);

@@ -27,7 +27,7 @@ pub enum RankSource {
     Mvapich2,
     /// HTCondor's parallel universe: `_CONDOR_PROCNO`, `_CONDOR_NPROCS`.
     Condor,
-    /// Nobody: one process alone.
+    /// No launcher: a single process.
     Single,
 }
 
@@ -48,9 +48,9 @@ pub enum RankError {
     /// A launcher that said half.
     #[error("the environment variable `{given}` is set, but `{missing}` is not")]
     Half {
-        /// What is set.
+        /// The setting that is given.
         given: &'static str,
-        /// What is not.
+        /// The setting that is missing.
         missing: &'static str,
     },
     /// A rank that its world does not have.
@@ -62,7 +62,7 @@ pub enum RankError {
         rank: u64,
         /// The world size.
         world_size: u64,
-        /// Who said so.
+        /// The source of these values.
         origin: &'static str,
     },
     /// Two launchers say different things about this process.
@@ -102,7 +102,7 @@ pub struct Ranks {
     pub world_size: u64,
     /// Which process of this machine, from 0; 0 where the launcher does not say.
     pub local_rank: u64,
-    /// Who said so.
+    /// The source of these values.
     pub source: RankSource,
 }
 

@@ -25,10 +25,11 @@ pub enum Blend {
     },
     /// `CutMix(alpha)`: a rectangle of the other sample, which takes 1 - `weight` of the area.
     CutMix {
-        /// As of [`Blend::MixUp`].
+        /// Like that of [`Blend::MixUp`].
         alpha: f64,
     },
-    /// By turns one of the two, as `RandomChoice([MixUp(mixup), CutMix(cutmix)])`.
+    /// One of the two, chosen at random for each step, as
+    /// `RandomChoice([MixUp(mixup), CutMix(cutmix)])`.
     Either {
         /// `alpha` of [`Blend::MixUp`].
         mixup: f64,
@@ -39,7 +40,7 @@ pub enum Blend {
 
 /// What a sample of a batch was blended with.
 ///
-/// A loss is `weight * loss(own class) + (1 - weight) * loss(label)`, or that of
+/// The loss is `weight * loss(own class) + (1 - weight) * loss(label)`, or the loss with
 /// [`Batch::soft_labels`](crate::Batch::soft_labels).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Blended {
@@ -51,12 +52,12 @@ pub struct Blended {
     pub sample: u64,
 }
 
-/// What is done to all pairs of a step.
+/// How all pairs of a step are blended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Mixture {
     /// The weight of the own numbers.
     Whole(f64),
-    /// What is exchanged, and the part of the area that is not.
+    /// The rectangle that is exchanged, and the part of the area that is not.
     Window(Rect, f64),
 }
 
@@ -81,7 +82,7 @@ impl Blend {
         Some(format!("alpha is {wrong}, expected a number above 0"))
     }
 
-    /// What is done to pictures of `width` by `height` pixels.
+    /// Draws how pictures of `width` by `height` pixels are blended.
     pub(crate) fn draw(&self, (width, height): (u32, u32), rng: &mut KeyedRng) -> Mixture {
         match *self {
             Self::MixUp { alpha } => Mixture::Whole(beta(alpha, rng)),
@@ -178,7 +179,7 @@ fn mix<const N: usize>(
 
 fn exchange(numbers: &Numbers, rect: Rect, one: &mut [u8], other: &mut [u8]) {
     let Numbers { width, height, planes, .. } = *numbers;
-    // What is not a plane is in the pixel.
+    // Channels that are not planes are inside the pixel.
     let pixel = one.len() / (planes * width * height).max(1);
     let columns = rect.x as usize * pixel..(rect.x + rect.width) as usize * pixel;
     let rows = rect.y as usize..(rect.y + rect.height) as usize;

@@ -71,7 +71,7 @@ pub enum Transform {
 pub struct Placement {
     /// The part of the upright picture that is used.
     pub region: Rect,
-    /// What that part is made into; mirrored last, when only what is kept is left.
+    /// How that part is resized; mirroring comes last, when only the kept part is left.
     pub resize: Resize,
     /// The part of the result that is kept; `None` keeps all of it.
     pub keep: Option<Rect>,
@@ -262,8 +262,8 @@ fn random_region(
     Rect::new((width - w) / 2, (height - h) / 2, w, h)
 }
 
-/// Where on a side of `length` pixels, with `padding` zeros before and after it, a part of `part`
-/// pixels begins: torchvision's `RandomCrop.get_params`, after the padding of `pad_if_needed`.
+/// The start of a part of `part` pixels on a side of `length` pixels with `padding` zeros before
+/// and after it: torchvision's `RandomCrop.get_params`, after the padding of `pad_if_needed`.
 fn random_start(length: u32, part: u32, padding: u32, rng: &mut KeyedRng) -> i64 {
     let (length, part, padding) = (i64::from(length), i64::from(part), i64::from(padding));
     let missing = (part - length - 2 * padding).max(0);
@@ -274,7 +274,7 @@ fn random_start(length: u32, part: u32, padding: u32, rng: &mut KeyedRng) -> i64
 
 /// The `size` pixels at `at` of a picture of `of` pixels, which has zeros around it.
 fn window(of: (u32, u32), at: (i64, i64), size: (u32, u32), flip: bool) -> Placement {
-    // Of one side: where what is seen begins, how long it is, and the zeros before it.
+    // For one side: the start of the visible part, its length, and the zeros before it.
     let seen = |of: u32, at: i64, size: u32| {
         let end = (at + i64::from(size)).min(i64::from(of));
         let start = at.max(0);
@@ -303,7 +303,8 @@ fn middle(width: u32, height: u32, resize_short: u32, crop: (u32, u32)) -> Place
     let long = u64::from(resize_short) * u64::from(w.max(h)) / u64::from(short.max(1));
     let long = u32::try_from(long).unwrap_or(u32::MAX);
     let (to_width, to_height) = if w <= h { (resize_short, long) } else { (long, resize_short) };
-    // Of one side: the pixels before what is kept, how many these are, and the zeros before them.
+    // For one side: the pixels before the kept part, the length of that part, and the zeros before
+    // it.
     let side = |length: u32, crop: u32| match length.checked_sub(crop) {
         Some(over) => ((f64::from(over) / 2.0).round_ties_even() as u32, crop, 0),
         None => (0, length, (crop - length) / 2),

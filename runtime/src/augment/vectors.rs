@@ -15,7 +15,7 @@ pub(super) struct Vectors {
     pub(super) blends: Blends,
 }
 
-/// What a function makes of the picture.
+/// The result of a function for the picture.
 #[derive(Deserialize)]
 pub(super) struct Case {
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Case {
     pub(super) f32: Vec<f32>,
 }
 
-/// What becomes of a batch of two pictures.
+/// The results for a batch of two pictures.
 #[derive(Deserialize)]
 pub(super) struct Blends {
     pub(super) width: usize,

@@ -45,8 +45,8 @@ pub enum Pixels<'a> {
     U8(&'a mut [u8]),
     /// 0 to 65,535.
     U16(&'a mut [u16]),
-    /// Of fields of floats or of numbers with a sign: as they are stored. What changes colours
-    /// takes them for 0 to 1 and cuts off the rest, as torchvision does.
+    /// Values of fields of floats or signed numbers, as they are stored. Functions that change
+    /// colours expect 0 to 1 and clip other values, as in torchvision.
     F32(&'a mut [f32]),
 }
 
@@ -70,7 +70,7 @@ pub struct View<'a> {
     pub sample: u64,
     /// The sample's key.
     pub key: &'a str,
-    /// What was asked for and is not possible.
+    /// The requested change that is not possible.
     pub(crate) refused: Option<String>,
 }
 
@@ -194,13 +194,13 @@ impl View<'_> {
     }
 }
 
-/// What of `start..start + len` lies below `end`.
+/// The part of `start..start + len` that is below `end`.
 fn clip(start: u32, len: u32, end: usize) -> std::ops::Range<usize> {
     let stop = (start as usize).saturating_add(len as usize).min(end);
     (start as usize).min(stop)..stop
 }
 
-/// What moves pixels of `n` values each.
+/// Moves pixels of `n` values each.
 trait Move {
     fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize);
 }

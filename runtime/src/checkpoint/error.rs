@@ -29,7 +29,7 @@ pub enum CheckpointError {
         dir: String,
         /// How many were tried.
         count: usize,
-        /// What each one has.
+        /// The fault of each one.
         faults: String,
     },
     /// A checkpoint of a later format version.
@@ -78,7 +78,7 @@ pub enum CheckpointError {
         /// The operating system's reason.
         source: io::Error,
     },
-    /// That thread ended by a panic of its own.
+    /// That thread panicked.
     #[error("the thread that writes checkpoints panicked")]
     Panicked,
 }

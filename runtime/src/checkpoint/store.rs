@@ -106,7 +106,7 @@ impl Checkpoints {
         let lock = Lock::wait_on(&folder, &path, LockMode::Exclusive, &mut briefly)?;
         let in_use = || CheckpointError::InUse { dir: dir.display().to_string() };
         let lock = lock.ok_or_else(in_use)?;
-        // That nothing can be written shows now, and not after the first epoch.
+        // If nothing can be written, this fails now, and not after the first epoch.
         temp_folder(dir)?;
         Ok(Self { _lock: lock, dir: dir.to_owned(), bundle, keep })
     }
@@ -169,8 +169,8 @@ impl Checkpoints {
         let path = self.dir.join(&name);
         rename_over(temp.path(), &path)?;
         sync_folder(&self.dir)?;
-        // What lies under the temporary name now is the checkpoint replaced, if
-        // there was one; it goes only when the new one is durable.
+        // The replaced checkpoint, if there was one, has the temporary name now. It is
+        // removed only when the new one is durable.
         drop(temp);
         gular_files::write_file(&self.dir.join(LATEST_NAME), format!("{name}\n").as_bytes())?;
         self.remove_old(step);
@@ -218,7 +218,7 @@ impl Checkpoints {
     pub fn keep_best(&self, step: u64) -> Result<(), Error> {
         let name = dir_name(step) + "\n";
         gular_files::write_file(&self.dir.join(BEST_NAME), name.as_bytes())?;
-        // What was the best until now.
+        // The best checkpoint until now.
         let saved = self.steps()?.first().copied();
         saved.into_iter().for_each(|saved| self.remove_old(saved));
         Ok(())
@@ -348,7 +348,7 @@ pub fn read_checkpoint(path: &Path) -> Result<Loaded, Error> {
     })
 }
 
-/// What the pointer `path` names; `None` where it is longer than a name.
+/// The name in the pointer `path`; `None` if it is longer than a name.
 fn pointed(path: &Path) -> io::Result<Option<String>> {
     let mut text = String::new();
     let file = File::open(path)?;

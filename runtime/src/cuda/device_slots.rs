@@ -32,11 +32,11 @@ pub(crate) trait Lanes {
     fn event(&self) -> Result<Self::Event, Error>;
     /// After all that was given to the copy stream.
     fn copy_records(&self, event: &Self::Event) -> Result<(), Error>;
-    /// What the copy stream is given next begins after `event`.
+    /// Makes later work of the copy stream begin after `event`.
     fn copy_waits(&self, event: &Self::Event) -> Result<(), Error>;
     /// After all that was given to the compute stream, which is libtorch's.
     fn compute_records(&self, event: &Self::Event) -> Result<(), Error>;
-    /// What the compute stream is given next begins after `event`.
+    /// Makes later work of the compute stream begin after `event`.
     fn compute_waits(&self, event: &Self::Event) -> Result<(), Error>;
     /// Whether `event`, as last recorded, is past; never recorded, it is.
     fn is_past(&self, event: &Self::Event) -> Result<bool, Error>;
@@ -58,11 +58,11 @@ pub(crate) trait Views: Lanes {
 
 /// A batch on the host.
 pub(crate) trait Held {
-    /// What is copied: its images, then its labels at [`labels_at`].
+    /// The bytes that are copied: its images, then its labels at [`labels_at`].
     fn bytes(&self) -> &[u8];
 }
 
-/// Where the labels of a batch begin whose images are `images` bytes.
+/// The offset of the labels of a batch whose images are `images` bytes.
 pub(crate) fn labels_at(images: usize) -> usize {
     images.next_multiple_of(size_of::<i64>())
 }
@@ -154,7 +154,7 @@ impl<L: Lanes, B: Held, A> DeviceSlots<L, B, A> {
         Ok(Some((Lent { slot }, about)))
     }
 
-    /// What was given to the compute stream up to now was the last to read the slot.
+    /// Notes that no work submitted to the compute stream after now reads the slot.
     #[expect(clippy::needless_pass_by_value, reason = "a slot is handed back once")]
     pub(crate) fn consumed(&mut self, lent: Lent) -> Result<(), Error> {
         self.lanes.compute_records(&self.slots[lent.slot].consumed)
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::order::key;
 
-    /// What a stream is given.
+    /// Work that a stream is given.
     enum Work {
         Wait {
             event: usize,
@@ -463,7 +463,7 @@ mod tests {
             ring.give_back_copied().unwrap();
             taken += 1;
             if Some(taken) == abandon_after {
-                // As at the end of an epoch that is left: what is ahead comes again.
+                // As at the end of an abandoned epoch: batches that were ahead are made again.
                 ring.abandon();
                 uploaded = taken;
             }

@@ -9,7 +9,7 @@ use libloading::os::unix::Library;
 
 use super::CudaError;
 
-/// What is asked of the driver. Of one that lacks a function cudarc would panic.
+/// The functions of the driver that are used. If one is missing, cudarc would panic.
 const FUNCTIONS: [&str; 39] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",

@@ -1,6 +1,6 @@
 //! Errors that prevent computing on a GPU.
 
-/// What a GPU needs and is missing, or what the GPU refused.
+/// What a GPU needs and is missing, or which action the GPU refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
@@ -19,7 +19,7 @@ pub enum CudaError {
     Gpu {
         /// Its number among those this process sees.
         index: usize,
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
         /// The driver's answer.
         reason: String,
@@ -27,7 +27,7 @@ pub enum CudaError {
     /// NCCL could not be opened or refused.
     #[error("NCCL cannot {action}: {reason}")]
     Nccl {
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
         /// NCCL's answer.
         reason: String,

@@ -16,7 +16,7 @@ use crate::Error;
 pub struct Gpu {
     /// Its number among those that this process sees, from 0.
     pub index: usize,
-    /// As the driver calls it, such as `NVIDIA H200`.
+    /// The driver's name for it, such as `NVIDIA H200`.
     pub name: String,
     /// Compute capability (major, minor).
     pub capability: (i32, i32),
@@ -90,7 +90,7 @@ impl Gpu {
         Ok(event)
     }
 
-    /// What names it among the GPUs of all machines: the host's name, and its own number.
+    /// A name that is unique among the GPUs of all machines: the host's name, and its own number.
     pub(crate) fn identity(&self) -> Result<String, CudaError> {
         let uuid = self.context.uuid();
         let uuid = uuid.map_err(|e| refused(self.index, "ask for its number", e))?;
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_driver_says_so() {
-        // Where there is one, it computes.
+        // If there is a GPU, it can compute.
         if let Err(error) = Gpu::open(None, 0) {
             assert!(matches!(error, Error::Cuda(CudaError::NoGpu { .. })), "{error}");
             assert!(error.hint().is_some());

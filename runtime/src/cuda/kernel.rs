@@ -22,12 +22,12 @@ const BLOCK: u32 = 256;
 /// Images of a batch: the most rows that a grid can have.
 const MOST_IMAGES: i64 = 65_535;
 
-/// What becomes what.
+/// Which type is converted to which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
     pub(crate) stored: Dtype,
     pub(crate) channels: u32,
-    /// Of an image.
+    /// The number of pixels of an image.
     pub(crate) pixels: u32,
     pub(crate) numbers: Numbers,
     pub(crate) layout: Layout,
@@ -47,7 +47,7 @@ impl Conversion {
         self.channels.checked_mul(self.pixels).filter(|n| *n < u32::MAX - BLOCK)
     }
 
-    /// What NVRTC is told for a GPU of this compute capability.
+    /// The options of NVRTC for a GPU of this compute capability.
     fn options(&self, (major, minor): (i32, i32)) -> Vec<String> {
         let stored = if self.stored == Dtype::U16 { "unsigned short" } else { "unsigned char" };
         let number = match self.numbers {
@@ -171,7 +171,7 @@ impl Drop for Kernel {
     fn drop(&mut self) {
         let context = &self.context;
         context.record_err(context.bind_to_thread());
-        // What was launched may still run.
+        // Launched kernels may still run.
         context.record_err(context.default_stream().synchronize());
         // SAFETY: loaded by `new`, and nothing of it runs any more.
         context.record_err(unsafe { result::module::unload(self.module) });

@@ -21,11 +21,11 @@ pub(crate) struct CudaLanes {
     poison: bool,
 }
 
-/// What is allocated.
+/// The allocated memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
     pub(crate) n_slots: usize,
-    /// Of a slot.
+    /// Bytes of a slot.
     pub(crate) bytes: usize,
     /// Whose memory of the device.
     pub(crate) slots: Slots,
@@ -35,7 +35,7 @@ pub(crate) struct Memory {
 
 struct Slot {
     memory: DeviceBytes,
-    /// Where a batch is copied first.
+    /// The buffer to which a batch is copied first.
     staging: Option<PinnedHostSlice<u8>>,
 }
 
@@ -52,8 +52,8 @@ impl CudaLanes {
         let compute = context.default_stream();
         let slot = |_| Slot::new(context, &copy, memory);
         let slots = (0..memory.n_slots).map(slot).collect::<Result<_, Error>>()?;
-        // What the driver gave to the copy stream is there for the compute stream too, and what
-        // libtorch gave is no longer used by those who had it before.
+        // Memory that the driver gave to the copy stream exists for the compute stream too, and
+        // memory that libtorch gave is no longer used by its previous owners.
         copy.synchronize().map_err(refused)?;
         compute.synchronize().map_err(refused)?;
         Ok(Self { context: Arc::clone(context), copy, compute, slots, poison })

@@ -28,7 +28,7 @@ pub(super) fn open() -> Result<(), String> {
     OPENED.get_or_init(open).clone()
 }
 
-/// What the dynamic linker said: libloading has it as the cause.
+/// The message of the dynamic linker, which libloading has as the cause.
 pub(super) fn reason(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn the_missing_library_is_named() {
-        // Where there is one, it opens, again and again.
+        // If the library is there, it can be opened several times.
         if let Err(reason) = open() {
             assert!(reason.contains(".so"), "{reason}");
         }

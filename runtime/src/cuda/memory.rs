@@ -13,7 +13,7 @@ use super::lanes::refused;
 use crate::Error;
 use crate::torch::Slots;
 
-/// What a slot is filled with before each batch when it is to be seen that nobody reads it.
+/// The byte that fills a slot before each batch, to show that nothing reads it too early.
 const POISON: u8 = 0xA5;
 
 /// Memory of this process that is page-locked until this is dropped.
@@ -69,7 +69,7 @@ pub(super) fn page_locked(
 /// Bytes on the device, as a tensor of `u8` with one dimension.
 pub(super) struct DeviceBytes {
     tensor: Tensor,
-    /// What that is a view of, where it is the driver's.
+    /// The driver's memory that it is a view of, if it is the driver's.
     _of_driver: Option<CudaSlice<u8>>,
 }
 

@@ -243,7 +243,7 @@ impl Nccl {
 impl Drop for Nccl {
     fn drop(&mut self) {
         if let Ok(api) = Api::open() {
-            // What was given to the stream is done first, unless a rank was lost.
+            // Work that was submitted to the stream is finished first, unless a rank was lost.
             if self.comm.lock().unwrap_or_else(PoisonError::into_inner).handle.is_some() {
                 self.context.record_err(self.context.synchronize());
             }
@@ -354,7 +354,7 @@ fn init(
             }
             Ok(comm)
         };
-        // Whoever asked may have gone.
+        // The receiver may no longer exist.
         drop(done.send(join()));
     };
     let thread = thread::Builder::new().name("gular-nccl".into()).spawn(work);

@@ -18,7 +18,7 @@ const NAMES: [&str; 4] = ["libcaffe2_nvrtc.so", "libnvrtc.so.13", "libnvrtc.so.1
 type Program = *mut c_void;
 type Code = c_int;
 
-/// What is used of the library, as its header declares it since CUDA 11.1.
+/// The functions of the library that are used, as its header declares them since CUDA 11.1.
 struct Nvrtc {
     create: unsafe extern "C" fn(
         *mut Program,
@@ -37,7 +37,7 @@ struct Nvrtc {
     explain: unsafe extern "C" fn(Code) -> *const c_char,
     /// Whose functions these are.
     _library: Library,
-    /// What it opens by name alone when it compiles, where no search path may lead.
+    /// A library that NVRTC opens by name alone when it compiles; the search path may not find it.
     _builtins: Option<Library>,
 }
 
@@ -78,7 +78,7 @@ impl Nvrtc {
                 destroy: *library.get(c"nvrtcDestroyProgram".to_bytes())?,
                 explain: *library.get(c"nvrtcGetErrorString".to_bytes())?,
                 _library: library,
-                // Of its own folder, and so of its own version.
+                // From its own folder, and so of the same version.
                 _builtins: beside().and_then(|path| Library::new(path).ok()),
             })
         }

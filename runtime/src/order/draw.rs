@@ -48,14 +48,14 @@ impl Weights {
         &self.weights
     }
 
-    /// What a state keeps of them: another list gives another number.
+    /// A checksum for states: a different list gives a different number.
     #[must_use]
     pub const fn checksum(&self) -> u64 {
         self.checksum
     }
 }
 
-/// What an order draws from; its samples are numbered among those chosen.
+/// The weights or classes that an order draws from; samples are numbered among those chosen.
 #[derive(Debug)]
 pub(crate) enum Draws {
     /// The sum of the weights up to and with each sample.

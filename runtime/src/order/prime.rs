@@ -70,7 +70,7 @@ pub(super) fn locator(sums: &[u64]) -> Option<Vec<u64>> {
 /// All xᵢ of `locator`, in order; `None` unless all of them are in `range`.
 pub(super) fn roots(locator: &[u64], range: Range<u64>) -> Option<Vec<Root>> {
     let n = locator.len() - 1;
-    // Where Π (1 − xᵢ·z) is 0 at 1/x, Π (x − xᵢ) is at x: the same coefficients, turned round.
+    // Π (1 − xᵢ·z) is 0 at 1/x if Π (x − xᵢ) is 0 at x: the same coefficients in reverse order.
     let is_root = |x: &u64| locator.iter().fold(0, |sum, c| add(mul(sum, *x), *c)) == 0;
     let found: Vec<u64> = range.filter(is_root).take(n).collect();
     (found.len() == n).then_some(found)

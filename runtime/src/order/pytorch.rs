@@ -6,11 +6,11 @@
 
 use super::mt19937::Generator;
 
-/// From this length on PyTorch draws 64 bits a step and fills inside out.
+/// From this length on, PyTorch draws 64 bits per step and fills inside out.
 const LARGE: u64 = (u32::MAX / 20) as u64;
 
-/// From this range on `torch.randint` draws 64 bits a number, so that taking the
-/// remainder skews it by 5 % at most. PyTorch 2.6 still drew 32 below 2³².
+/// From this range on, `torch.randint` draws 64 bits per number, so that taking the
+/// remainder skews it by at most 5 %. PyTorch 2.6 still drew 32 bits below 2³².
 const WIDE_RANGE: u64 = 1 << 28;
 
 /// Indices below 2³² take 4 bytes each, longer ranges 8.

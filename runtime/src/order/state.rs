@@ -42,8 +42,8 @@ pub struct LoaderState {
     pub selection: Option<u64>,
     /// Whether samples are drawn; the kind of the order is `elastic` then.
     pub drawn_by: DrawnBy,
-    /// What was delivered of the epoch: by this rank, and by whatever is in the state that it
-    /// went on from; of all ranks once theirs are added. `None` where that state had none.
+    /// What was delivered of the epoch: by this rank, and before the state from which it resumed;
+    /// by all ranks, once their tallies are added. `None` if that state had none.
     pub tally: Option<Tally>,
 }
 

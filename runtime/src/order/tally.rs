@@ -30,13 +30,13 @@ const N_SUMS: usize = 1 + 2 * (2 + N_RANGES + N_POWERS);
 pub struct Tally {
     /// Positions delivered.
     pub count: u64,
-    /// Those among them whose sample could not be decoded.
+    /// The number of these positions whose sample could not be decoded.
     pub broken: u64,
     ranges: [u64; N_RANGES],
     powers: [u64; N_POWERS],
 }
 
-/// Where a tally is not what it should be.
+/// How a tally differs from the expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Differs {
     /// At these positions, in order, each with what its sum has too much.
@@ -72,19 +72,19 @@ pub fn term(visit: Visit, digest: &Digest) -> u64 {
     u64::from_le_bytes(first) % MODULUS
 }
 
-/// What happened at a position whose sum has too much.
+/// What happened at a position whose sum is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// Nothing came.
+    /// No sample was delivered.
     LeftOut,
-    /// What belongs there came twice.
+    /// The right sample was delivered twice.
     Twice,
-    /// What came has this term.
+    /// Another sample was delivered; it has this term.
     Instead(u64),
 }
 
 impl Wrong {
-    /// Of a position with `excess`, where a sample of term `expected` belongs.
+    /// Explains `excess` at a position where a sample of term `expected` belongs.
     pub(crate) fn of(excess: u64, expected: u64) -> Self {
         match add(excess, expected) {
             0 => Self::LeftOut,
@@ -152,7 +152,7 @@ impl Tally {
         Some(Self { count, broken, ranges, powers })
     }
 
-    /// Where it differs from `expected`, of an epoch of `n_positions`; `None` where it does not.
+    /// How it differs from `expected` in an epoch of `n_positions`; `None` if it does not.
     pub(crate) fn differs(&self, expected: &Self, n_positions: u64) -> Option<Differs> {
         let ranges: Vec<u64> =
             self.ranges.iter().zip(expected.ranges).map(|(a, b)| sub(*a, b)).collect();

@@ -12,13 +12,13 @@ pub(super) struct Written {
     bundle: Digest,
     split: Split,
     order: Name,
-    /// Of `torch`.
+    /// Only for order `torch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     shuffle: Option<bool>,
-    /// Of `window`.
+    /// Only for order `window`.
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<u64>,
-    /// Of `weighted`.
+    /// Only for order `weighted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<u64>,
     seed: u64,
@@ -26,13 +26,13 @@ pub(super) struct Written {
     epoch: u64,
     consumed: u64,
     world_size: u64,
-    /// Where samples are left out.
+    /// Only if samples are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
-    /// Where they were selected.
+    /// Only if samples were selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     selection: Option<u64>,
-    /// Not in states of earlier builds.
+    /// Missing in states of earlier builds.
     #[serde(skip_serializing_if = "Option::is_none")]
     tally: Option<Tally>,
 }
@@ -119,7 +119,7 @@ impl TryFrom<Written> for LoaderState {
 mod tests {
     use super::*;
 
-    /// What is said of a state when `from` in it is `to`.
+    /// The error for a state in which `from` is replaced by `to`.
     fn refusal(from: &str, to: &str) -> String {
         let bundle = Digest::of(b"bundle");
         let text = format!(

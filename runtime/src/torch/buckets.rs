@@ -34,14 +34,14 @@ struct Bucket {
     weights: Tensor,
     /// The weights in `f32`, where they are halves.
     wide: Option<Tensor>,
-    /// As `wide`, or as the weights: 0.999 of a `bf16` rounds to the same `bf16`, so that a mean
-    /// of squares would never fall.
+    /// Of the type of `wide`, or else of the weights: 0.999 times a `bf16` rounds to the same
+    /// `bf16`, so that a mean of squares would never decrease.
     state: Vec<Tensor>,
     /// Zeros, for the gaps between gradients.
     gap: Tensor,
 }
 
-/// What becomes a bucket.
+/// The variables that become a bucket.
 struct Group {
     kind: Kind,
     device: Device,

@@ -20,14 +20,14 @@ pub enum Compute {
     Cuda(Option<usize>),
 }
 
-/// What [`Compute::open`] found.
+/// The device that [`Compute::open`] found.
 #[derive(Debug, Clone)]
 pub enum Place {
     /// The CPU.
     Cpu {
         /// Why it is not a GPU; `None` if nobody asked for one.
         why: Option<String>,
-        /// What to do about it, where a driver made a GPU to be expected.
+        /// What to do about it, if there is a driver, so that a GPU was expected.
         hint: Option<String>,
     },
     /// A GPU.

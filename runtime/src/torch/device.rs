@@ -27,7 +27,7 @@ pub(super) struct DeviceFeed<V: Views> {
     unpinned: Option<Error>,
 }
 
-/// What goes beside a batch on its way.
+/// What accompanies a batch on its way to the GPU.
 pub(super) struct Ahead {
     about: About,
     /// Fields that are not images: on the CPU until their batch is taken.
@@ -50,7 +50,7 @@ fn pixel_bytes(loader: &Loader) -> usize {
 /// A batch whose labels follow its images in memory, so that one copy brings both.
 struct Packed {
     batch: Batch,
-    /// Of both.
+    /// Bytes of both together.
     bytes: usize,
 }
 
@@ -107,7 +107,7 @@ impl DeviceFeed<CudaLanes> {
                 CudaLanes::new(context, &of, options.poison)
             };
             match &unpinned {
-                // Where locking is refused, so may be allocating what is locked.
+                // If locking is refused, allocating locked memory may be refused as well.
                 Some(_) => lanes(true).or_else(|_| lanes(false)),
                 None => lanes(options.pin == Pin::Alloc),
             }
@@ -331,7 +331,7 @@ mod tests {
         Converter::new(plain, (Dtype::U8, 3), &how, Device::Cpu).unwrap()
     }
 
-    /// What a batch holds: samples, labels, bytes.
+    /// The contents of a batch: samples, labels, bytes.
     type Seen = (Vec<u64>, Vec<i64>, Vec<u8>);
 
     fn seen(batch: &TensorBatch) -> Seen {

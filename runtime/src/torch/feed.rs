@@ -35,8 +35,8 @@ pub struct TensorBatch {
     /// Class indices, `i64` of shape `[n]`; `[0]` for a bundle without labels.
     /// [`IGNORED_LABEL`](crate::IGNORED_LABEL) where the class is unknown.
     pub labels: Tensor,
-    /// What each sample was blended with, under
-    /// [`LoaderOptions::blend`](crate::LoaderOptions::blend); else empty.
+    /// What each sample was blended with; empty unless
+    /// [`LoaderOptions::blend`](crate::LoaderOptions::blend) is set.
     pub blended: Vec<Blended>,
     /// Samples whose class is known, over which a mean loss is one; 0 for a bundle without labels.
     pub n_labelled: usize,
@@ -49,7 +49,7 @@ pub struct TensorBatch {
     pub fields: BTreeMap<String, Tensor>,
     /// Other fields of bytes, by name: those of each sample.
     pub bytes: BTreeMap<String, Vec<Vec<u8>>>,
-    /// Where the training stands after this batch: what to save once its step is done.
+    /// The loader's state after this batch, to be saved once its step is done.
     pub state: LoaderState,
     /// Samples left out because they could not be decoded.
     pub skipped: usize,
@@ -151,7 +151,7 @@ impl Feed {
         let Self { loader, state, .. } = self;
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
-            // Where the last epoch was forgotten and not dropped.
+            // In case the last epoch was leaked and not dropped.
             gpu.abandon();
         }
         let batches = loader.epoch(epoch);
@@ -325,7 +325,7 @@ fn converter(loader: &Loader, place: &Place, options: &FeedOptions) -> Result<Co
     })
 }
 
-/// What is known of a batch beside its tensors.
+/// What is known about a batch besides its tensors.
 #[derive(Debug)]
 pub(super) struct About {
     pub(super) sample_ids: Vec<u64>,
@@ -344,7 +344,7 @@ pub(super) struct About {
 }
 
 impl About {
-    /// Of `batch`, after which the loader was in `state`.
+    /// The facts about `batch`, after which the loader was in `state`.
     pub(super) fn of(batch: &mut Batch, state: LoaderState) -> Self {
         let is_bytes =
             |(name, values): (&str, Values<'_>)| values.bytes().is_some().then(|| name.to_owned());

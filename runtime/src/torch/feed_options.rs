@@ -7,7 +7,7 @@ use crate::{Layout, Numbers};
 /// How batches become tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct FeedOptions {
-    /// What the images become.
+    /// The type of the images' numbers.
     pub numbers: Numbers,
     /// The order of their values in memory.
     pub layout: Layout,
@@ -19,7 +19,7 @@ pub struct FeedOptions {
     pub pin: Pin,
     /// Whose memory the batches come to on a GPU.
     pub slots: Slots,
-    /// What converts pixels to numbers on a GPU.
+    /// How pixels are converted to numbers on a GPU.
     pub convert: Convert,
     /// Overwrite the memory of a batch before it is used again, so that a reader that
     /// comes too late sees it. For checks; costs time.
@@ -56,7 +56,7 @@ pub enum Pin {
     None,
 }
 
-/// Who allocates the memory for batches on a GPU.
+/// How the memory for batches on a GPU is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Slots {
     /// libtorch's, so that its allocator counts it.
@@ -66,7 +66,7 @@ pub enum Slots {
     Driver,
 }
 
-/// What makes numbers of pixels on a GPU. The bits are the same.
+/// How pixels are converted to numbers on a GPU. The resulting bits are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Convert {
     /// One kernel for `u8` and `u16`, which NVRTC compiles when a [`Feed`](super::Feed) is made.

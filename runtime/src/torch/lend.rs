@@ -9,7 +9,7 @@ use tch::{Kind, Tensor};
 use super::foreign::{Lent, tensor_over};
 use crate::{Array, Batch, Error, Layout, Values};
 
-/// As libtorch names a type. tch has no names for `u16` and `u32`: these are the next larger.
+/// libtorch's name of a type. tch has no names for `u16` and `u32`: the next larger type is used.
 pub(super) fn kind(dtype: Dtype) -> Kind {
     match dtype {
         Dtype::U8 => Kind::Uint8,
@@ -44,7 +44,7 @@ pub(super) fn lend_labels(batch: &Arc<Batch>) -> Result<Tensor, Error> {
     tensor_over(batch, Lent::Labels, (&[labels.len() as i64], &[1]), Kind::Int64)
 }
 
-/// As [`lend`], with memory of its own.
+/// Like [`lend`], but copies the memory.
 pub(super) fn copy(batch: &Batch, name: &str) -> Result<Option<Tensor>, Error> {
     let Some(Values::Array(array)) = batch.field(name) else { return Ok(None) };
     let shape: Vec<i64> = array.shape.iter().map(|n| *n as i64).collect();

@@ -53,7 +53,7 @@ impl Machine {
 
 fn processor(env: &Env) -> String {
     let mut words = vec![std::env::consts::ARCH.to_owned()];
-    // Of the first one; all of a machine are alike.
+    // From the first CPU; all CPUs of a machine are alike.
     let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     for name in ["vendor_id", "CPU implementer", "CPU part"] {
         let line =
@@ -89,8 +89,8 @@ fn instructions() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// What the file `build-version` beside the loaded library says; where there is none, how
-/// long the library is.
+/// The text of the file `build-version` beside the loaded library; if there is none, the
+/// length of the library.
 fn libtorch() -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut paths = maps.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| path);

@@ -12,8 +12,8 @@ pub(crate) struct Converter {
     numbers: Numbers,
     layout: Layout,
     stored: Dtype,
-    /// As tensors: libtorch multiplies by the inverse of a plain number on a GPU, which gives
-    /// other bits.
+    /// Stored as tensors: on a GPU, libtorch multiplies by the inverse of a plain number, which
+    /// gives other bits.
     scale: Tensor,
     mean: Tensor,
     std: Tensor,
@@ -30,7 +30,7 @@ struct Fused {
 }
 
 impl Converter {
-    /// Of images of `channels` channels, which batches hold as they are `stored`.
+    /// Converts images of `channels` channels, which batches have as they are `stored`.
     pub(crate) fn new(
         (numbers, layout): (Numbers, Layout),
         (stored, channels): (Dtype, usize),
@@ -115,7 +115,7 @@ impl Converter {
         if last { Ok(numbers.f_permute([0, 3, 1, 2])?) } else { Ok(numbers) }
     }
 
-    /// Of the numbers, unless they are as stored.
+    /// The type of the numbers, unless they are as stored.
     fn kind(&self) -> Kind {
         match self.numbers {
             Numbers::Bf16 => Kind::BFloat16,
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Also of numbers that no pixel becomes: tiny, huge, infinite, and NaN.
+    /// Also for numbers that no pixel gives: tiny, huge, infinite, and NaN.
     #[test]
     fn the_kernel_rounds_as_the_loader_does() {
         let halves = |scale: f32| {

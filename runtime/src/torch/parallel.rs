@@ -102,7 +102,7 @@ pub struct DataParallel {
     /// Trainable, in the order of their names.
     variables: Vec<Tensor>,
     buckets: Vec<Bucket>,
-    /// What [`DataParallel::synchronised`] gives.
+    /// The result of [`DataParallel::synchronised`].
     synchronised: Cell<Duration>,
 }
 
@@ -218,7 +218,7 @@ impl DataParallel {
         let mut sums = Tally::to_sums(state.tally.as_ref());
         self.sum(&mut sums)?;
         let state = LoaderState { tally: Tally::from_sums(&sums), ..state.clone() };
-        // From here on all have the same state, so an error is one on all of them.
+        // From here on, all ranks have the same state, so they all get the same error.
         let due = u128::from(loader.due(&state)?);
         let (rank, world_size) = (u128::from(self.group.rank()), self.group.world_size());
         let part = |rank| (due * rank / u128::from(world_size)) as u64;
@@ -393,7 +393,7 @@ impl DataParallel {
         let Self { tensors, group, .. } = self;
         if let Some(tensors) = &tensors {
             tensors.wait().map_err(|error| ended(&group, error))?;
-            // Nobody's part is still needed by another.
+            // After this, no rank needs another rank's part.
             group.barrier()?;
         }
         drop(tensors);
@@ -408,7 +408,7 @@ impl std::fmt::Debug for DataParallel {
     }
 }
 
-/// What all ranks know about a step before its gradients are added up.
+/// What all ranks know about a step before its gradients are summed.
 #[derive(Debug, Clone)]
 pub struct Agreed {
     /// Samples of this rank.
@@ -427,7 +427,7 @@ impl Agreed {
     }
 }
 
-/// What ended the training: it says more than how that showed between GPUs.
+/// The error that ended the training run: it says more than its consequence between GPUs.
 fn ended(group: &Group, error: Error) -> Error {
     #[cfg(feature = "cuda")]
     if let Error::Cuda(CudaError::Nccl { .. }) = &error {

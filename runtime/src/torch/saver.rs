@@ -68,7 +68,7 @@ impl Saver {
         self.begin_as(state, store, optimiser, false)
     }
 
-    /// As [`Saver::begin`]; once it is on disk, it is the best checkpoint
+    /// Like [`Saver::begin`]; once the checkpoint is on the disk, it is the best one
     /// ([`Checkpoints::keep_best`]).
     ///
     /// # Errors

@@ -16,7 +16,7 @@ const MODEL: &str = "model.safetensors";
 const OPTIMISER: &str = "optimiser.safetensors";
 const STATE: &str = "training.json";
 
-/// What a checkpoint holds beside the tensors.
+/// The contents of a checkpoint besides the tensors.
 ///
 /// The state of torch's random number generator is not in it: with
 /// [`set_step_rng`] it follows from `seed` and `step`.
@@ -26,11 +26,12 @@ pub struct TrainState {
     pub step: u64,
     /// The seed of the training.
     pub seed: u64,
-    /// Where the loader stands; names epoch and bundle.
+    /// The state of the loader; it names epoch and bundle.
     pub loader: LoaderState,
     /// The JPEG decoder: another one gives other pixels.
     pub decoder: String,
-    /// What it computes on: another one gives other sums. `None` in states of earlier builds.
+    /// The machine that it computes on: another one gives other sums. `None` in states of earlier
+    /// builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// Sums and figures of the epoch under way, so that its metrics go on.

@@ -32,8 +32,8 @@ pub fn write_weights(store: &VarStore, path: &Path) -> Result<Digest, Error> {
     write_weights_about(store, &BTreeMap::new(), path)
 }
 
-/// As [`write_weights`], with texts in the file's metadata that say what the weights are for:
-/// `safe_open(…).metadata()` of Python's safetensors gives them, and
+/// Like [`write_weights`], with texts in the file's metadata that describe the weights.
+/// `safe_open(…).metadata()` of Python's safetensors returns them, and so does
 /// [`WeightsFile::about`](super::WeightsFile::about).
 ///
 /// # Errors
@@ -82,7 +82,7 @@ pub(super) fn write(
     write_about(named, &BTreeMap::new(), out)
 }
 
-/// As [`write`], with texts in the file's metadata.
+/// Like [`write`], with texts in the file's metadata.
 pub(super) fn write_about(
     named: &BTreeMap<String, Tensor>,
     about: &BTreeMap<String, String>,
@@ -93,7 +93,7 @@ pub(super) fn write_about(
     for (name, tensor) in named {
         tensors.push((dtype(tensor.f_kind()?)?, name, tensor));
     }
-    // As the format's own library does: the widest first, so that all are aligned.
+    // Like the format's own library: the widest first, so that all are aligned.
     tensors.sort_by(|(a, _, _), (b, _, _)| b.cmp(a));
     let mut infos = Vec::with_capacity(tensors.len());
     let mut end = 0;
@@ -277,7 +277,7 @@ mod tests {
         .into()
     }
 
-    /// As the format's own library wants it: all bytes at once.
+    /// The form that the format's own library needs: all bytes at once.
     struct Whole(Dtype, Vec<usize>, Vec<u8>);
 
     impl View for Whole {

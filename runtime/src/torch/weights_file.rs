@@ -11,7 +11,7 @@ use tch::{Kind, Tensor};
 use super::weights::dtype;
 use crate::Error;
 
-/// What PyTorch's batch norm counts and, with its default momentum, never uses; tch has none.
+/// A counter of PyTorch's batch norm. With the default momentum it is never used; tch has none.
 const COUNTER: &str = ".num_batches_tracked";
 
 /// Named tensors, and texts about them.
