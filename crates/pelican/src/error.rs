@@ -108,7 +108,7 @@ pub enum Error {
     NotFound {
         /// The object.
         url: String,
-        /// The server that said so; empty for a `file://` URL.
+        /// The server that said so; `this machine` for a `file://` URL.
         server: String,
         /// Its words, after `: `.
         said: String,
