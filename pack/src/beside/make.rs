@@ -103,7 +103,7 @@ impl PlannedFile<'_> {
     }
 
     fn read(&self) -> Result<Vec<u8>, Fault> {
-        read_file(&self.of.source, self.path, self.bytes)
+        read_file(&self.of.source, self.path, self.bytes, Vec::new())
     }
 
     fn value(
