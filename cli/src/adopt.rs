@@ -63,7 +63,7 @@ pub(crate) struct AdoptArgs {
     /// Memory for comparing keys; larger lists are sorted on disk
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) memory: u64,
-    /// Only show fields, unused columns and samples
+    /// Only show columns used, columns left out, and the number of samples
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

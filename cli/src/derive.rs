@@ -66,7 +66,7 @@ pub(crate) struct DeriveArgs {
     /// larger limit includes the samples of a smaller one. Takes 32 bytes of memory per sample.
     #[arg(long, value_name = "N|P%", value_parser = limit)]
     pub(crate) limit: Option<Limit>,
-    /// With --limit, each class keeps its share of each split
+    /// With --limit, take the same share of each class in each split
     #[arg(long, requires = "limit")]
     pub(crate) stratified: bool,
     /// A table of labels (.csv, .tsv, .jsonl, .parquet), as for `gular pack`

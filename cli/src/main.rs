@@ -53,7 +53,7 @@ use crate::shared::Output;
 ///
 /// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage errors too), 75 not
 /// now (servers are busy, down or out of reach: the same command may work later), 130 and 143
-/// stopped by a signal. `stage` and `job measure` exit with their command's code.
+/// stopped by a signal. `stage` and `job measure` exit with the code of the command that they run.
 #[derive(Debug, Parser)]
 #[command(name = "gular", version, disable_version_flag = true, max_term_width = 100, after_help = EXAMPLE, after_long_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -68,7 +68,8 @@ pub(crate) struct Cli {
 }
 
 const EXAMPLE: &str = "\
-Exit codes: 0 done, 1 bad data, 2 error, 75 try later; `stage`, `job measure`: their command's code
+Exit codes: 0 done, 1 bad data, 2 error, 75 try again later, 130 or 143 stopped by a signal.
+`stage` and `job measure` exit with the code of the command that they run.
 \nExample:\n  gular pack photos/ bundle/ && gular verify bundle/";
 
 const EXAMPLES: &str = "\

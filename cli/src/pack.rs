@@ -37,7 +37,9 @@ use crate::{pack_report, show, units};
 /// interrupted, run the same command again: finished shards are kept.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "gular pack [OPTIONS] <SRC> <OUT>\n       gular pack --merge <PART>... <OUT>",
+    override_usage = "\
+gular pack [OPTIONS] <SRC> <OUT>
+       gular pack --merge <PART>... <OUT>      (joins parts made with --part)",
     after_help = "\
 Example:
   gular pack photos/ bundle/ --fractions train=0.9,val=0.1",
@@ -213,11 +215,11 @@ pub(crate) struct PackArgs {
     /// With --payload raw, bytes of pixels. Units: KiB, MiB, GiB, KB, MB, GB, or plain bytes.
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) shard_size: u64,
-    /// The shards' file format
+    /// Format: shards, arrow, parquet, hdf5, tar, squashfs
     ///
-    /// Gular reads all of them in the same way; choose the one that your other tools read:
-    /// safetensors (`shards`), Hugging Face (`arrow`, `parquet`), HDF5 (`hdf5`), WebDataset
-    /// (`tar`), a mounted file system (`squashfs`).
+    /// The file format of the shards. Gular reads all of these in the same way; choose the one that
+    /// your other tools read: safetensors (`shards`), Hugging Face (`arrow`, `parquet`), HDF5
+    /// (`hdf5`), WebDataset (`tar`), a mounted file system (`squashfs`).
     #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = units::envelope)]
     pub(crate) envelope: Envelope,
     /// `header`, `full` (finds truncated files) or `none`

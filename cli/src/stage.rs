@@ -43,7 +43,7 @@ Example:
 pub(crate) struct StageArgs {
     /// A bundle's folder or URL, or a directory
     pub(crate) src: String,
-    /// Where to: `auto`, `shm`, `scratch`, or an existing folder
+    /// Where the copy goes: `auto`, `shm`, `scratch`, or an existing folder
     ///
     /// `auto`: /dev/shm if the copy takes less than half of what is available, otherwise scratch.
     /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp.

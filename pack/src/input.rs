@@ -1,6 +1,7 @@
 //! Reads an input file, decides whether it can be packed, and makes its value.
 
 use std::io;
+use std::mem;
 use std::ops::Range;
 
 use gular_bundle::{Digest, Payload};
@@ -21,6 +22,9 @@ use crate::{CheckImages, Inputs, PlanOptions, TileOptions};
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
 pub(crate) const MOST_BYTES: u64 = (1 << 31) - 1;
+
+/// Memory of larger files is not kept: every thread keeps that of one.
+const MOST_KEPT: usize = 4 << 20;
 
 /// What packing would make of an input, compared with what a bundle has of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +76,8 @@ pub(crate) struct InputReader<'a> {
     files: ReadFiles<'a>,
     tile: Option<TileOptions>,
     scenes: Scenes,
+    /// Memory of the last file, for the next: the system maps and clears new memory.
+    file: Vec<u8>,
 }
 
 impl<'a> InputReader<'a> {
@@ -88,7 +94,20 @@ impl<'a> InputReader<'a> {
         let maker = Maker { recipe: &plan.recipe, spares, statistics };
         let files = ReadFiles::new(&plan.files);
         let scenes = Scenes::new(max_pixels);
-        Self { plan, check, inputs, source_digests, limits, decoder, maker, files, tile, scenes }
+        let file = Vec::new();
+        Self {
+            plan,
+            check,
+            inputs,
+            source_digests,
+            limits,
+            decoder,
+            maker,
+            files,
+            tile,
+            scenes,
+            file,
+        }
     }
 
     /// The values of a planned input, or why it cannot be packed.
@@ -149,7 +168,7 @@ impl<'a> InputReader<'a> {
                 if encoded && !stored.image.has_len(record.bytes) {
                     return Ok(Likeness::Other);
                 }
-                let bytes = read_file(source, record.key.as_str(), record.bytes)?;
+                let bytes = read_file(source, record.key.as_str(), record.bytes, Vec::new())?;
                 let known = if encoded { stored.image.digest } else { stored.source };
                 (known == Some(Digest::of(&bytes)), self.of_file(&bytes)?, None)
             }
@@ -186,11 +205,15 @@ impl<'a> InputReader<'a> {
             let size = self.plan.recipe.size();
             return Ok((self.maker.picture(pixels, None), OfImage { size, corner: (0, 0) }));
         }
-        let bytes = read_file(source, record.key.as_str(), record.bytes)?;
-        let flaw = self.check(record, &bytes)?;
-        let image = self.of_file(&bytes)?;
-        let source = self.source_digests.then(|| Digest::of(&bytes));
-        let mut value = Value { source, ..self.maker.make(bytes, &mut self.decoder)? };
+        let memory = mem::take(&mut self.file);
+        let mut file = read_file(source, record.key.as_str(), record.bytes, memory)?;
+        let flaw = self.check(record, &file)?;
+        let image = self.of_file(&file)?;
+        let source = self.source_digests.then(|| Digest::of(&file));
+        let mut value = Value { source, ..self.maker.make(&mut file, &mut self.decoder)? };
+        if file.capacity() <= MOST_KEPT {
+            self.file = file;
+        }
         if flaw.is_some() {
             value.flaw = flaw;
         }
@@ -290,10 +313,15 @@ pub(crate) fn check_bytes(bytes: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// All of a planned file.
-pub(crate) fn read_file(source: &Source, path: &str, bytes: u64) -> Result<Vec<u8>, Fault> {
+/// All of a planned file, in `memory` where that is possible.
+pub(crate) fn read_file(
+    source: &Source,
+    path: &str,
+    bytes: u64,
+    memory: Vec<u8>,
+) -> Result<Vec<u8>, Fault> {
     check_bytes(bytes)?;
-    let (file, found) = source.read(path, bytes).map_err(|e: io::Error| {
+    let (file, found) = source.read(path, bytes, memory).map_err(|e: io::Error| {
         let denied = e.kind() == io::ErrorKind::PermissionDenied;
         Fault::new(format!("cannot be read: {e}"), denied.then_some("check its permissions"))
     })?;

@@ -150,3 +150,99 @@ impl<I, W> Drop for StopOnPanic<'_, I, W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread::{scope, sleep};
+    use std::time::Duration;
+
+    use gular_bundle::BundlePath;
+
+    use super::*;
+
+    const N: u64 = 200;
+
+    fn records() -> impl Iterator<Item = Result<Record, Error>> {
+        (0..N).map(|i| {
+            let key = BundlePath::parse(&format!("{i:03}")).unwrap();
+            Ok(Record { key, label: 0, bytes: 10, values: String::new() })
+        })
+    }
+
+    /// A value of 20 bytes, sooner or later.
+    fn value(record: &Record) -> Result<Value, BadInput> {
+        let n: u64 = record.key.as_str().parse().unwrap();
+        sleep(Duration::from_micros(n * 7919 % 300));
+        Ok(Value { bytes: vec![0; 20], ..Value::default() })
+    }
+
+    /// What is written when `readers` read at most `ahead_bytes` ahead.
+    fn written(readers: usize, ahead_bytes: u64, most: usize) -> Vec<String> {
+        let mut written = Vec::new();
+        let feed = ReadAhead::new(records(), ahead_bytes, |item: Item| {
+            written.push(item.unwrap().0.key.to_string());
+            written.len() < most
+        });
+        scope(|scope| {
+            for _ in 0..readers {
+                scope.spawn(|| feed.read_all(&mut value));
+            }
+        });
+        drop(feed);
+        written
+    }
+
+    #[test]
+    fn items_are_written_in_order_whoever_reads_them() {
+        let expected: Vec<String> = (0..N).map(|i| format!("{i:03}")).collect();
+        for (readers, ahead) in [(1, 1), (2, 1), (3, 50), (8, 1 << 20)] {
+            assert_eq!(written(readers, ahead, usize::MAX), expected, "{readers} {ahead}");
+            assert_eq!(written(readers, ahead, 30), expected[..30], "{readers} {ahead}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_read_ahead_than_may_be() {
+        let (reading, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        let feed = ReadAhead::new(records(), 60, |_| {
+            reading.fetch_sub(1, Ordering::SeqCst);
+            true
+        });
+        scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    feed.read_all(&mut |record| {
+                        most.fetch_max(
+                            reading.fetch_add(1, Ordering::SeqCst) + 1,
+                            Ordering::SeqCst,
+                        );
+                        value(record)
+                    });
+                });
+            }
+        });
+        // Six of 10 bytes are let in, and the next one in order always is.
+        assert!(most.load(Ordering::SeqCst) <= 7, "{most:?}");
+    }
+
+    #[test]
+    fn a_reader_that_panics_ends_the_others() {
+        let feed = ReadAhead::new(records(), 10, |_| true);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        feed.read_all(&mut |record| {
+                            assert_ne!(record.key.as_str(), "050", "on purpose");
+                            value(record)
+                        });
+                    });
+                }
+            });
+        }));
+        assert!(ended.is_err());
+        assert!(feed.lock().next_out <= 50);
+    }
+}

@@ -73,8 +73,11 @@ impl ShardWorkers<'_> {
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let packed = self.shard(*number, readers, AHEAD_BYTES / at_once as u64, stop)?;
+            let packed = self.shard(*number, readers, AHEAD_BYTES / at_once as u64, stop);
+            // Before the place is free: whoever takes it must not begin another shard.
+            stop.fetch_or(packed.is_err(), Ordering::Relaxed);
             drop(place);
+            let packed = packed?;
             if let Some(packed) = packed {
                 let written = packed.finish()?;
                 self.out.note(*number, &written)?;

@@ -19,7 +19,7 @@ use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
 
-/// Check whether an image will run where it should
+/// Check whether an image will run on given GPUs and a given Apptainer version
 ///
 /// Looks for libraries that are missing or too old, GPUs without code in the CUDA libraries,
 /// drivers that are too old, missing files that Apptainer and HTCondor expect, secrets, and a file
@@ -36,10 +36,12 @@ pub(super) struct CheckArgs {
     /// in the image]
     #[arg(long, value_delimiter = ',', value_name = "CC")]
     pub(super) gpus: Vec<gular_containers::cuda::Capability>,
-    /// The oldest Apptainer it must run under [default: as in that recipe, otherwise 1.1]
+    /// The oldest Apptainer it must run under [default: as in the recipe stored in the image,
+    /// otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(super) apptainer: Option<gular_containers::recipe::Runtime>,
-    /// Also run, here, the commands by which HTCondor tests an image and starts a job in it
+    /// Also run, on this machine, the commands with which HTCondor tests an image and starts a job
+    /// in it
     ///
     /// This starts programs of the image: only for images you trust.
     #[arg(long)]

@@ -38,8 +38,8 @@ Examples:
 pub(super) struct PullArgs {
     /// docker://HOST/REPOSITORY[:TAG][@DIGEST] for an OCI image; oras://… or osdf://… for a SIF
     pub(super) from: String,
-    /// docker://: folder of the new OCI layout; oras://: the new SIF; osdf://: folder to put the
-    /// SIF in [default: named after FROM, in the current folder]
+    /// With docker://, the folder of the new OCI layout; with oras://, the new SIF; with osdf://,
+    /// the folder for the SIF [default: named after FROM, in the current folder]
     pub(super) to: Option<PathBuf>,
     /// Which platform's image to take: linux/amd64 or linux/arm64 [default: linux/amd64]
     ///

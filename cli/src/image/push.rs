@@ -41,7 +41,7 @@ pub(super) struct PushArgs {
     pub(super) from: String,
     /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
     pub(super) to: String,
-    /// A repository of TO's registry, such as lab/base: reuse its blobs instead of sending them
+    /// Do not send blobs that this repository of the same registry, such as lab/base, already has
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
     /// Which platform's image to send: linux/amd64 or linux/arm64 [default: linux/amd64]
@@ -49,7 +49,8 @@ pub(super) struct PushArgs {
     /// If FROM has images for several platforms, only one is sent.
     #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]
     pub(super) platform: Option<Platform>,
-    /// Send NVIDIA's libraries to a registry on another machine, under NVIDIA's terms
+    /// Accept NVIDIA's terms, which is needed to push NVIDIA's libraries to a registry that is not
+    /// on this machine
     #[arg(long)]
     pub(super) accept_nvidia_eula: bool,
     /// Blobs sent at the same time

@@ -23,13 +23,13 @@ pub(crate) struct InspectArgs {
     /// Seed for choosing the images that are shown
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Find images that PATH shares with BUNDLE, such as a test set
+    /// Find images of PATH that BUNDLE (for example a test set) also has
     ///
     /// By the digests in both indexes; no image is read.
     #[arg(long, value_name = "BUNDLE")]
     pub(crate) against: Option<PathBuf>,
-    /// Find re-encoded copies (same pixels, other bytes) in PATH; with --against, between the two
-    /// bundles
+    /// Find pairs of images with the same pixels but different bytes, such as a PNG and a lossless
+    /// WebP: both in PATH, or with --against one in PATH and one in BUNDLE
     ///
     /// Every image is decoded.
     #[arg(long)]

@@ -161,7 +161,9 @@ struct Parts {
 
 /// The values of parameter `name`, which are 1, 2, 3 …, and as many as the command counts.
 fn parts(name: &str, parameters: &Parameters, command: &[String]) -> Result<Parts, Failure> {
-    let hint = format!("add `--sweep {name}=1..8`, and write `{{{name}}}/8` in the command");
+    let hint = format!(
+        "add `--sweep {name}=1..8`, and write `{{{name}}}/8` in the command, which becomes 1/8, 2/8 and so on"
+    );
     let at = parameters.names.iter().position(|other| other == name).ok_or_else(|| {
         Failure::new(format!("`--sweep` does not set the parameter `{name}`"), Some(hint.clone()))
     })?;

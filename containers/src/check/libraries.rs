@@ -159,10 +159,9 @@ fn opened(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>)
         });
         if !is_there {
             let message = format!("it opens `{name}` at run time, which is not beside it");
-            findings.push(
-                Finding::error("opened-library", elf.path, message)
-                    .hint("take it from the same wheel, or the wheel of the same CUDA version"),
-            );
+            let hint =
+                format!("take `{name}` from the same wheel, or from one for the same CUDA version");
+            findings.push(Finding::error("opened-library", elf.path, message).hint(hint));
         }
     }
 }

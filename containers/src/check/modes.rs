@@ -85,7 +85,8 @@ fn link(inventory: &Inventory<'_>, path: &RootPath, target: &str) -> Option<Find
         return None;
     }
     let message = format!("it points to `{target}`, which does not exist");
-    Some(Finding::warning("link", path, message).hint("add its target, or leave it out"))
+    let hint = "add the file that the link points to, or leave the link out";
+    Some(Finding::warning("link", path, message).hint(hint))
 }
 
 /// `target` from the folder `place` on, by its text alone; `None` above the root.

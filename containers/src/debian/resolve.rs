@@ -119,7 +119,7 @@ pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a Pa
                     name: package.name.clone(),
                     reason: format!("it depends on {names}, which the archive does not have"),
                     hint: Some(
-                        "add the archive's suite or component that has this package".to_owned(),
+                        "add the suite or component of Debian that has this package".to_owned(),
                     ),
                 });
             };

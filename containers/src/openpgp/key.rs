@@ -38,13 +38,13 @@ enum Numbers {
 /// Why a signature is not a key's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("its type is not that of a signature over a document")]
+    #[error("it is another type of signature, not one over a document")]
     Kind,
     #[error(
         "the digest algorithm of the signature (number {0}) is too weak or unknown; expected SHA-256, SHA-384 or SHA-512"
     )]
     Hash(u8),
-    #[error("it has a critical part that this build does not support")]
+    #[error("it has a part that is marked as critical and that this build does not support")]
     Critical,
     #[error("it was made before its key")]
     Time,

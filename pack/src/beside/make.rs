@@ -103,7 +103,7 @@ impl PlannedFile<'_> {
     }
 
     fn read(&self) -> Result<Vec<u8>, Fault> {
-        read_file(&self.of.source, self.path, self.bytes)
+        read_file(&self.of.source, self.path, self.bytes, Vec::new())
     }
 
     fn value(
@@ -205,7 +205,9 @@ fn same_size(mask: (u32, u32), image: Option<(u32, u32)>) -> Result<(), Fault> {
     );
     Err(Fault::new(
         reason,
-        Some("save both at the same size, and the image upright (without an EXIF rotation)"),
+        Some(
+            "save image and mask at the same size; save the image upright (without an EXIF rotation)",
+        ),
     ))
 }
 

@@ -33,13 +33,13 @@ use crate::{
 pub struct BaseReport {
     /// The digest of the base.
     pub base: Digest,
-    /// Samples of it that stay as they are.
+    /// Samples of the base that stay as they are.
     pub unchanged: u64,
-    /// Samples of it that are packed again, since one of their values has changed.
+    /// Samples of the base that are packed again, since one of their values has changed.
     pub changed: u64,
-    /// Samples of it that the source no longer has.
+    /// Samples of the base that the source no longer has.
     pub removed: u64,
-    /// Samples that it does not have.
+    /// Samples of the source that the base does not have.
     pub added: u64,
     /// What was packed; null if no sample is new or changed, or if all of these were left out.
     pub packed: Option<PackReport>,

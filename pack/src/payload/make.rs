@@ -1,5 +1,6 @@
 //! The value of one image.
 
+use std::mem;
 use std::ops::RangeInclusive;
 
 use gular_bundle::{Digest, Dtype};
@@ -61,13 +62,13 @@ impl Maker<'_> {
         Value { sums, geo, ..Value::of(bytes) }
     }
 
-    /// The value of an image, given the bytes of its file.
-    pub(crate) fn make(&self, file: Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
+    /// The value of an image, given the bytes of its file, which are taken if they are the value.
+    pub(crate) fn make(&self, file: &mut Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
         match *self.recipe {
-            Recipe::Encoded | Recipe::Bytes => Ok(Value::of(file)),
+            Recipe::Encoded | Recipe::Bytes => Ok(Value::of(mem::take(file))),
             Recipe::Arrays { dtype, ref shape, .. } => {
                 let limits = &decoder.options().limits;
-                let (bytes, geo) = array::values(&file, dtype, shape, limits)?;
+                let (bytes, geo) = array::values(file, dtype, shape, limits)?;
                 let (true, None, Some((planes, plane))) = (self.statistics, &geo, planes(shape))
                 else {
                     return Ok(self.picture(bytes, geo));
@@ -79,7 +80,7 @@ impl Maker<'_> {
                 Ok(Value { sums, ..Value::of(bytes) })
             }
             Recipe::Reencoded { max_side, quality, .. } => {
-                let picture = shrunk(decoder.decode(&file)?, max_side)?;
+                let picture = shrunk(decoder.decode(file)?, max_side)?;
                 let (width, height) = (picture.width(), picture.height());
                 let bytes = JpegEncoder::default().encode(picture.data(), width, height, quality);
                 let bytes = bytes.map_err(|e| match e {
@@ -98,7 +99,7 @@ impl Maker<'_> {
                 match depth {
                     Depth::U8 => {
                         let mut bytes = self.spares.take();
-                        let header = decoder.fit(&file, size, fit, &mut bytes)?;
+                        let header = decoder.fit(file, size, fit, &mut bytes)?;
                         if n == 1 {
                             check_grey(header.channels)?;
                             bytes = bytes.as_chunks::<3>().0.iter().map(|p| p[0]).collect();
@@ -109,7 +110,7 @@ impl Maker<'_> {
                     Depth::U16 => {
                         let pixels = width as usize * height as usize;
                         let mut rgb = vec![[0; 3]; pixels];
-                        let header = decoder.fit_u16(&file, size, fit, &mut rgb)?;
+                        let header = decoder.fit_u16(file, size, fit, &mut rgb)?;
                         let mut values = rgb.into_flattened();
                         if n == 1 {
                             check_grey(header.channels)?;
@@ -195,8 +196,8 @@ mod tests {
         let maker = Maker { recipe: &recipe, spares: &Spares::new(0), statistics: true };
         // Channel 0 is 1 everywhere, channel 1 is 2, channel 2 is 3.
         let planar: Vec<u8> = (1..=3).flat_map(|value| [value; 72]).collect();
-        let file = [gular_bundle::npy_header(Dtype::U8, &[3, 8, 9]), planar].concat();
-        let value = maker.make(file, &mut Decoder::new(DecodeOptions::default())).unwrap();
+        let mut file = [gular_bundle::npy_header(Dtype::U8, &[3, 8, 9]), planar].concat();
+        let value = maker.make(&mut file, &mut Decoder::new(DecodeOptions::default())).unwrap();
         let sums = value.sums.unwrap();
         assert_eq!((sums.pixels, sums.sum), (72, vec![72, 144, 216]));
         assert_eq!(planes(&[2, 3, 5]), None, "two rows of five channels");

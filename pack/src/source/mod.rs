@@ -74,14 +74,20 @@ impl Source {
         }
     }
 
-    /// An input of `bytes` bytes, and how long it is now: another length has other bytes.
-    pub(crate) fn read(&self, key: &str, bytes: u64) -> io::Result<(Vec<u8>, u64)> {
+    /// An input of `bytes` bytes, in `memory` if it is a file, and how long it is now: another
+    /// length has other bytes.
+    pub(crate) fn read(
+        &self,
+        key: &str,
+        bytes: u64,
+        memory: Vec<u8>,
+    ) -> io::Result<(Vec<u8>, u64)> {
         match self {
             Self::Folder(folder) => {
                 let file = File::open(folder.join(key))?;
                 // One byte more than planned shows a file that grew.
                 let room = usize::try_from(bytes).unwrap_or(0).saturating_add(1);
-                let found = read_up_to(&file, room)?;
+                let found = read_up_to(&file, room, memory)?;
                 let len = match found.len() as u64 == bytes {
                     true => bytes,
                     false => file.metadata().map_or(found.len() as u64, |m| m.len()),
@@ -132,7 +138,7 @@ impl Source {
             Self::Folder(folder) => {
                 let file = File::open(folder.join(key))?;
                 let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-                read_up_to(&file, most.min(len))
+                read_up_to(&file, most.min(len), Vec::new())
             }
             Self::Archive(archive) => {
                 let mut bytes = archive.read(key)?;
@@ -160,10 +166,12 @@ fn is_row() -> io::Error {
     io::Error::other("it is a row of a table")
 }
 
-/// The first `room` bytes of a file, or all of it: two reads, where
+/// The first `room` bytes of a file, or all of it, and more if `memory` is larger: two reads, where
 /// `read_to_end` takes five to feel its way, and no zeros written first.
-fn read_up_to(file: &File, room: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(room);
+fn read_up_to(file: &File, room: usize, memory: Vec<u8>) -> io::Result<Vec<u8>> {
+    let mut bytes = memory;
+    bytes.clear();
+    bytes.reserve_exact(room);
     while bytes.len() < room {
         match rustix::io::read(file, spare_capacity(&mut bytes)) {
             Ok(0) => break,

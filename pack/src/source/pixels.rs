@@ -31,7 +31,8 @@ pub struct PixelColumns {
     /// The column of labels: its name, or `column 1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<String>,
-    /// Height, width and channels of an image: the other columns, in this order.
+    /// Height, width and channels of an image. The columns of pixels fill it row by row, with the
+    /// channels of a pixel together.
     pub shape: [u64; 3],
 }
 

@@ -92,7 +92,7 @@ pub(super) fn start() -> Result<(i32, i32), CudaError> {
     if let Some(name) = FUNCTIONS.iter().find(lacks) {
         return Err(CudaError::NoGpu {
             reason: format!("the driver's library has no function `{name}`"),
-            hint: "the driver is too old, or this is a library for building only (`stubs`): `ldconfig -p | grep libcuda` shows which file is used",
+            hint: "the driver is too old, or the `libcuda.so.1` that was found is from the folder `stubs` of a CUDA toolkit, which is only for building: `ldconfig -p | grep libcuda` shows which file is used",
             driver: true,
         });
     }

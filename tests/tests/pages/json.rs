@@ -275,7 +275,7 @@ With `--json` a command prints its result as one JSON object on stdout, and mess
 
 Members may be added in later versions; none of those below changes its meaning. *Optional* members are left out when there is nothing to say. `x[].y` is member `y` of each object in the list `x`. `x.NAME.y` is member `y` of each value of the object `x`, whose member names vary, such as names of splits. For a value of type *any*, the column *meaning* says what it is. Sizes are in bytes and times in seconds, unless the member's name has another unit. Digests are texts such as `blake3:4d40…`.
 
-This page is made from the program's source; `GULAR_BLESS=1 cargo xtask test -- --test pages json` writes it again. Commands that are missing have no result of their own. [cli.md](cli.md) has their options.
+This page is made from the program's source; `GULAR_BLESS=1 cargo xtask test -- --test pages json` writes it again. Commands that are not on this page have no result of their own. [cli.md](cli.md) has their options.
 ";
 
 /// What a JSON value is.
