@@ -121,14 +121,17 @@ where
         while !state.stopped {
             let number = state.next_out;
             let Some(item) = state.ready.remove(&number) else { break };
-            let held = held(&item);
+            // Before it is written: meanwhile another reader may read the next one.
+            state.next_out += 1;
+            state.in_flight = state.in_flight.saturating_sub(held(&item));
+            self.wake(&state);
             drop(state);
             let more = write(item);
             state = self.lock();
-            state.next_out += 1;
-            state.in_flight = state.in_flight.saturating_sub(held);
-            state.stopped |= !more;
-            self.wake(&state);
+            if !more {
+                state.stopped = true;
+                self.wake(&state);
+            }
         }
         state.write = Some(write);
     }
@@ -156,7 +159,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread::{scope, sleep};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use gular_bundle::BundlePath;
 
@@ -201,6 +204,34 @@ mod tests {
             assert_eq!(written(readers, ahead, usize::MAX), expected, "{readers} {ahead}");
             assert_eq!(written(readers, ahead, 30), expected[..30], "{readers} {ahead}");
         }
+    }
+
+    #[test]
+    fn the_next_is_read_while_one_is_written_whatever_its_size() {
+        let read = AtomicU64::new(0);
+        let mut written = 0;
+        let feed = ReadAhead::new(records(), 1, |_| {
+            written += 1;
+            // Another reader comes as far as the record after this one, unless it was the last.
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while read.load(Ordering::SeqCst) < (written + 1).min(N) {
+                assert!(Instant::now() < deadline, "nothing is read while {written} is written");
+                sleep(Duration::from_micros(100));
+            }
+            written < N
+        });
+        scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    feed.read_all(&mut |record| {
+                        read.fetch_add(1, Ordering::SeqCst);
+                        value(record)
+                    });
+                });
+            }
+        });
+        drop(feed);
+        assert_eq!(written, N);
     }
 
     #[test]

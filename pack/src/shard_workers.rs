@@ -62,8 +62,8 @@ impl ShardWorkers<'_> {
         let at_once = at_once.min(left.len()).max(1);
         let readers = match self.plan.recipe {
             // One more: files are waited for.
-            Recipe::Encoded | Recipe::Bytes => (jobs / at_once).max(1) + 1,
-            _ => (jobs / at_once).max(1),
+            Recipe::Encoded | Recipe::Bytes => jobs / at_once + 1,
+            _ => jobs.div_ceil(at_once),
         };
         let done = Mutex::new(done);
         let places = Places::new(at_once);
@@ -123,7 +123,10 @@ impl ShardWorkers<'_> {
         };
         std::thread::scope(|scope| {
             for _ in 1..readers {
-                scope.spawn(read);
+                // If the system gives no more threads, fewer read.
+                if std::thread::Builder::new().spawn_scoped(scope, read).is_err() {
+                    break;
+                }
             }
             read();
         });

@@ -820,13 +820,16 @@ fn a_new_version_takes_labels_from_names_as_its_base_does() {
     put(&at("images"), "cat.0.jpg", &jpeg(0));
     run(&at("images"), &at("v1"), plan("^[a-z]+"), 1).unwrap();
     put(&at("images"), "dog.1.jpg", &jpeg(1));
-    let onto = |out: &str, pattern: &str| {
-        let (options, none) = (options(plan(pattern), 1), AtomicBool::new(false));
+    let onto = |out: &str, plan: PlanOptions| {
+        let (options, none) = (options(plan, 1), AtomicBool::new(false));
         pack_onto(&at("v1"), &at("images"), &at(out), &options, &|_| {}, &none)
     };
-    assert_eq!(onto("v2", "^[a-z]+").unwrap().added, 1);
-    let error = onto("v3", "[0-9]+").unwrap_err().to_string();
+    assert_eq!(onto("v2", plan("^[a-z]+")).unwrap().added, 1);
+    let error = onto("v3", plan("[0-9]+")).unwrap_err().to_string();
     assert!(error.contains("the base has `^[a-z]+`"), "{error}");
+    // Those of folders would stand beside those that unchanged images keep.
+    let error = onto("v4", PlanOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("the base has the expression `^[a-z]+`"), "{error}");
 }
 
 #[test]

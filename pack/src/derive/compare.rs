@@ -17,7 +17,7 @@ use gular_files::parallel;
 
 use crate::input::{InputReader, Likeness, StoredSample, StoredValue};
 use crate::packing::PackOptions;
-use crate::plan::{Plan, Record};
+use crate::plan::{Plan, Record, check_cancel};
 use crate::sort::{Sorted, Sorter};
 use crate::source::Source;
 use crate::spares::Spares;
@@ -113,6 +113,7 @@ impl Comparison<'_> {
         for shard in ShardIdx::first(self.base.manifest().shards.len()) {
             let index = self.base.index(shard)?;
             of_base += index.n_samples() as u64;
+            check_cancel(0, self.cancel)?;
             for row in index.rows() {
                 let key = index.key(row).unwrap_or_default().as_bytes();
                 let place = [shard.0 as u64, row.0 as u64].map(u64::to_le_bytes);
@@ -121,6 +122,7 @@ impl Comparison<'_> {
             }
         }
         for shard in &self.plan.shards {
+            check_cancel(0, self.cancel)?;
             for record in self.plan.records(shard)? {
                 let Record { key, bytes, values, .. } = record?;
                 let head = [OF_SOURCE, shard.split as u8];
@@ -216,7 +218,8 @@ impl Entry {
         let (bytes, values) = rest.split_first_chunk::<8>()?;
         let record = Record {
             key: BundlePath::parse(std::str::from_utf8(key).ok()?).ok()?,
-            // Labels are not compared: those of what stays are changed without packing it.
+            // Labels are not compared: a table gives new ones to what stays, without packing it, and
+            // `like_base` refuses to take them from elsewhere than the base did.
             label: -1,
             bytes: u64::from_le_bytes(*bytes),
             values: std::str::from_utf8(values).ok()?.to_owned(),

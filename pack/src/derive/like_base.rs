@@ -65,6 +65,13 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
             new = new.as_str()
         ));
     }
+    if let (Labels::Folder, Some(MadeValue::Text(old))) =
+        (&options.plan.labels, manifest.made.get("label_from"))
+    {
+        return fail(&format!(
+            "labels must come from the file names as in the base, since unchanged images keep their labels: the base has the expression `{old}`, this pack takes labels from folders"
+        ));
+    }
     if manifest.payload != Payload::Encoded {
         same_recipe(manifest, &mut options.plan)?;
         if options.plan.tile.is_none() && !manifest.shards.is_empty() && !has_sources(base)? {

@@ -37,7 +37,7 @@ pub struct BaseReport {
     pub unchanged: u64,
     /// Samples of the base that are packed again, since one of their values has changed.
     pub changed: u64,
-    /// Samples of the base that the source no longer has.
+    /// Samples of the base that the new version does not have.
     pub removed: u64,
     /// Samples of the source that the base does not have.
     pub added: u64,
@@ -50,6 +50,9 @@ pub struct BaseReport {
     /// Wall-clock time.
     pub seconds: f64,
 }
+
+/// Files of the base that are open at a time: each thread keeps some scenes open, too.
+const OPEN_FILES: usize = 64;
 
 /// Packs the images in `source` into a new bundle in `out`, as a version of the bundle in `base`:
 /// samples of which it has every value already, byte for byte, stay in its shards, which are
@@ -72,7 +75,10 @@ pub fn pack_onto(
     for folder in [base, source] {
         crate::packing::check_apart(folder, out)?;
     }
-    let bundle = Bundle::open(base, OpenOptions { index_bytes: 0, ..OpenOptions::default() })?;
+    let bundle = Bundle::open(
+        base,
+        OpenOptions { index_bytes: 0, open_files: Some(OPEN_FILES), ..OpenOptions::default() },
+    )?;
     let mut options = options.clone();
     like_base::check(&bundle, &mut options)?;
     options.plan.classes = like_base::classes(bundle.manifest(), &options.plan)?;
@@ -92,7 +98,9 @@ pub fn pack_onto(
         cancel,
     };
     let compared = compared.run(&kept, &empty)?;
-    drop(opened);
+    let labelled = plan.labelled;
+    // What was unpacked for the comparison is unpacked again for packing, elsewhere.
+    drop((opened, plan));
     let digest = bundle.digest();
     let report =
         |packed: Option<PackReport>, skipped: u64, made: Option<DeriveReport>| BaseReport {
@@ -159,7 +167,7 @@ pub fn pack_onto(
     let mut of_both = [Some(&bundle), of_new.as_ref()].into_iter().flatten();
     let decoder = of_both.find_map(|bundle| bundle.manifest().made.get("decoder").cloned());
     let version = Version { base: digest, about, skipped, decoder };
-    let labels = said_of_kept(&options.plan, plan.labelled);
+    let labels = said_of_kept(&options.plan, labelled);
     let unlisted = match options.plan.unlabelled {
         Unlabelled::Fail => Unlisted::Fail,
         Unlabelled::Skip => Unlisted::Skip,
