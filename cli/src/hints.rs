@@ -326,7 +326,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
 fn unlike_base(setting: &str, old: Option<&str>) -> String {
     let how = match (setting, old) {
         ("payload", Some("raw")) => {
-            "add `--payload raw` and the `--size` of the base, which `gular inspect` shows"
+            "give the options that the base was packed with: `--tile` for tiles, `--as arrays` for arrays, otherwise `--payload raw` and `--size`; `gular inspect` shows what it has"
                 .to_owned()
         }
         ("payload" | "envelope" | "size" | "fit" | "quality" | "tile" | "overlap", Some(old)) => {
@@ -361,6 +361,8 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
             format!("add `--field {name}=DIR`, or the column `{name}` of a table of labels")
         }
         ("mask", false, _) => "leave `--mask` out".to_owned(),
+        ("label", false, _) => "pack without labels: `--labels none`, or `--label-column none` if a table gives other fields".to_owned(),
+        ("labels" | "box_labels", true, true) => "its values are numbers of the classes, so the classes must be those of the base".to_owned(),
         (_, false, _) => {
             format!("leave the field `{name}` out; `--columns` chooses columns of a table")
         }
