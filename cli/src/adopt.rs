@@ -33,13 +33,13 @@ pub(crate) struct AdoptArgs {
     ///
     /// [default: `image`, `jpg` and similar names, or the only column that can hold images]
     #[arg(long, value_name = "NAME")]
-    pub(crate) image: Option<String>,
+    pub(crate) image_column: Option<String>,
     /// The column of labels, or `folder`
     ///
     /// A column of integers or class names; `folder` takes the class from the folder part of each
     /// key. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]
-    pub(crate) label: Option<String>,
+    pub(crate) label_column: Option<String>,
     /// Samples without a label, or with -1: keep, refuse, drop, or a class number
     ///
     /// They are counted in any case. `keep` gives them label -1, which says that the class is
@@ -51,7 +51,7 @@ pub(crate) struct AdoptArgs {
     /// `none` makes keys from file names and row numbers. [default: `key`, `__key__`, `filename`
     /// and similar names, if all their values differ]
     #[arg(long, value_name = "NAME")]
-    pub(crate) key: Option<String>,
+    pub(crate) key_column: Option<String>,
     /// Put all files in this split: train, val or test; `folder`: by folder names
     ///
     /// `folder` takes the first folder of each key. [default: by words in file and folder names,
@@ -73,9 +73,9 @@ pub(crate) struct AdoptArgs {
 pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let options = AdoptOptions {
-        image: args.image.clone(),
-        label: args.label.clone(),
-        key: args.key.as_ref().map(|k| (k != "none").then(|| k.clone())),
+        image: args.image_column.clone(),
+        label: args.label_column.clone(),
+        key: args.key_column.as_ref().map(|k| (k != "none").then(|| k.clone())),
         split: args.as_split.unwrap_or_default(),
         unknown: args.unknown_labels,
         about: args.about.read()?,

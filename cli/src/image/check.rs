@@ -28,14 +28,16 @@ use crate::stop::Stop;
 /// those of the recipe inside, unless options override them. Takes a .sif, an OCI layout or an OCI
 /// archive from any tool. Exit code 1: the image would fail.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular image check train-0123456789abcdef.sif --gpus 8.0,9.0")]
+#[command(
+    after_help = "Example:\n  gular image check train-0123456789abcdef.sif --capabilities 8.0,9.0"
+)]
 pub(super) struct CheckArgs {
     /// A .sif, the folder of an OCI layout, or an OCI archive
     pub(super) image: PathBuf,
     /// Compute capabilities it must run on, such as 8.0,9.0 [default: as in the recipe stored
     /// in the image]
     #[arg(long, value_delimiter = ',', value_name = "CC")]
-    pub(super) gpus: Vec<gular_containers::cuda::Capability>,
+    pub(super) capabilities: Vec<gular_containers::cuda::Capability>,
     /// The oldest Apptainer it must run under [default: as in that recipe, otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(super) apptainer: Option<gular_containers::recipe::Runtime>,
@@ -65,8 +67,8 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let image = open(&args.image, &args.place)?;
     let mut target = image.target();
-    if !args.gpus.is_empty() {
-        target.gpus.clone_from(&args.gpus);
+    if !args.capabilities.is_empty() {
+        target.gpus.clone_from(&args.capabilities);
     }
     target.apptainer = args.apptainer.unwrap_or(target.apptainer);
     let mut report = image.check(&target, &host_paths())?;
