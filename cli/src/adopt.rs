@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
+use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};
 
 use crate::about::AboutArgs;
 use crate::convert::{stopped, with_bar};
@@ -45,7 +45,7 @@ pub(crate) struct AdoptArgs {
     /// They are counted in any case. `keep` gives them label -1, which says that the class is
     /// unknown; `drop` leaves them out; a number gives them that class.
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = unknown_labels, hide_short_help = true)]
-    pub(crate) unknown_labels: UnknownLabels,
+    pub(crate) unknown_labels: OnUnknownLabel,
     /// The column of keys, or `none`
     ///
     /// `none` makes keys from file names and row numbers. [default: `key`, `__key__`, `filename`
@@ -142,13 +142,13 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
     text
 }
 
-fn unknown_labels(text: &str) -> Result<UnknownLabels, String> {
+fn unknown_labels(text: &str) -> Result<OnUnknownLabel, String> {
     Ok(match text {
-        "keep" => UnknownLabels::Keep,
-        "refuse" => UnknownLabels::Refuse,
-        "drop" => UnknownLabels::Drop,
+        "keep" => OnUnknownLabel::Keep,
+        "refuse" => OnUnknownLabel::Refuse,
+        "drop" => OnUnknownLabel::Drop,
         number => {
-            UnknownLabels::Class(number.parse().ok().filter(|class| *class >= 0).ok_or_else(
+            OnUnknownLabel::Class(number.parse().ok().filter(|class| *class >= 0).ok_or_else(
                 || format!("`{text}` is not `keep`, `refuse`, `drop` or a class number"),
             )?)
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gular_containers::StoredImage;
 use gular_containers::check::{CheckReport, Finding, Form, Runs, Severity};
-use gular_containers::export::Facts;
+use gular_containers::export::ImageFacts;
 use gular_containers::replay::{Replay, Replays, judge};
 use gular_pelican::Env;
 use serde::Serialize;
@@ -56,7 +56,7 @@ struct Checked<'a> {
     /// The image.
     image: &'a str,
     /// The values that jobs must ask for.
-    facts: &'a Facts,
+    facts: &'a ImageFacts,
     /// The result of the check.
     check: &'a CheckReport,
     /// HTCondor's lines, as far as they could be tried.
@@ -136,9 +136,9 @@ fn misnamed(image: &StoredImage) -> Option<Finding> {
 }
 
 /// The facts of a file.
-pub(super) fn facts(image: &StoredImage, report: &CheckReport) -> Facts {
+pub(super) fn facts(image: &StoredImage, report: &CheckReport) -> ImageFacts {
     let name = image.path.file_name().unwrap_or_default().to_string_lossy();
-    Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest)
+    ImageFacts::of(report, image.arch).of_file(&name, image.bytes, image.digest)
 }
 
 /// Paths of this machine that no image should name.
@@ -166,7 +166,7 @@ pub(super) fn show_findings(report: &CheckReport, output: &Output) {
 }
 
 /// What the image needs, and the table of GPUs.
-pub(super) fn facts_text(report: &CheckReport, facts: &Facts) -> String {
+pub(super) fn facts_text(report: &CheckReport, facts: &ImageFacts) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<18}{value}");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use gular_jobs::plan::{JobKind, Plan, Work, plan};
+use gular_jobs::plan::{JobKind, JobPlan, Work, plan};
 
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &PlanArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn words(plan: &Plan) -> String {
+fn words(plan: &JobPlan) -> String {
     let mut text = format!(
         "{:<6}{:>14}{:>12}{:>7}{:>6}{:>8}{:>11}{:>11}\n",
         "jobs", "items per job", "jobs", "cores", "GPUs", "hours", "disk", "transfers"

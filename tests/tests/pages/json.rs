@@ -227,7 +227,7 @@ const RESULTS: &[(&str, Source)] = &[
             ],
         ),
     ),
-    ("gular job plan", Of(&[("jobs/src/plan.rs", "Plan")])),
+    ("gular job plan", Of(&[("jobs/src/plan.rs", "JobPlan")])),
     (
         "gular job hosts",
         Members("cli/src/job/hosts.rs", &[("nodes", "Vec<String>", "Names of the nodes.")]),
