@@ -1,7 +1,7 @@
 //! The options of a measurement, with defaults.
 
 use gular_bundle::{Backend, Envelope};
-use gular_pack::{Depth, PayloadOptions, RawOptions, ReencodeOptions};
+use gular_pack::{PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
 use serde::Serialize;
 
 /// What a row does with each sample.
@@ -196,7 +196,10 @@ impl BenchOptions {
     /// Pixels of 8 bits, `size` a side: values of one length.
     #[must_use]
     pub fn raw(size: u32) -> PayloadOptions {
-        PayloadOptions::Raw(RawOptions { depth: Some(Depth::U8), ..RawOptions::new(size, size) })
+        PayloadOptions::Raw(RawOptions {
+            depth: Some(StoredDepth::U8),
+            ..RawOptions::new(size, size)
+        })
     }
 
     /// Pictures of `size` pixels a side, and payload raw of the same.

@@ -16,8 +16,8 @@ use gular_bundle::{
     Backend, Bundle, CheckWhen, Envelope, OpenOptions, Payload, SAMPLES_NAME, Split,
 };
 use gular_pack::{
-    ConvertOptions, Labels, Layout, OnBadInput, PackOptions, PayloadOptions, PlanOptions, Target,
-    convert, pack,
+    ConvertOptions, FolderLayout, Labels, OnBadInput, PackOptions, PayloadOptions, PlanOptions,
+    Target, convert, pack,
 };
 
 use crate::Error;
@@ -254,7 +254,7 @@ impl Work<'_> {
     ) -> Result<(), Error> {
         // One split without labels: what folders mean is not what is measured.
         let plan = PlanOptions {
-            layout: Layout::Class,
+            layout: FolderLayout::Class,
             labels: Labels::None,
             on_error: OnBadInput::Skip,
             payload,

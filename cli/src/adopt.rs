@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
+use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};
 
 use crate::about::AboutArgs;
 use crate::convert::{stopped, with_bar};
@@ -33,25 +33,25 @@ pub(crate) struct AdoptArgs {
     ///
     /// [default: `image`, `jpg` and similar names, or the only column that can hold images]
     #[arg(long, value_name = "NAME")]
-    pub(crate) image: Option<String>,
+    pub(crate) image_column: Option<String>,
     /// The column of labels, or `folder`
     ///
     /// A column of integers or class names; `folder` takes the class from the folder part of each
     /// key. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]
-    pub(crate) label: Option<String>,
+    pub(crate) label_column: Option<String>,
     /// Samples without a label, or with -1: keep, refuse, drop, or a class number
     ///
     /// They are counted in any case. `keep` gives them label -1, which says that the class is
     /// unknown; `drop` leaves them out; a number gives them that class.
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = unknown_labels, hide_short_help = true)]
-    pub(crate) unknown_labels: UnknownLabels,
+    pub(crate) unknown_labels: OnUnknownLabel,
     /// The column of keys, or `none`
     ///
     /// `none` makes keys from file names and row numbers. [default: `key`, `__key__`, `filename`
     /// and similar names, if all their values differ]
     #[arg(long, value_name = "NAME")]
-    pub(crate) key: Option<String>,
+    pub(crate) key_column: Option<String>,
     /// Put all files in this split: train, val or test; `folder`: by folder names
     ///
     /// `folder` takes the first folder of each key. [default: by words in file and folder names,
@@ -73,9 +73,9 @@ pub(crate) struct AdoptArgs {
 pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let options = AdoptOptions {
-        image: args.image.clone(),
-        label: args.label.clone(),
-        key: args.key.as_ref().map(|k| (k != "none").then(|| k.clone())),
+        image: args.image_column.clone(),
+        label: args.label_column.clone(),
+        key: args.key_column.as_ref().map(|k| (k != "none").then(|| k.clone())),
         split: args.as_split.unwrap_or_default(),
         unknown: args.unknown_labels,
         about: args.about.read()?,
@@ -142,13 +142,13 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
     text
 }
 
-fn unknown_labels(text: &str) -> Result<UnknownLabels, String> {
+fn unknown_labels(text: &str) -> Result<OnUnknownLabel, String> {
     Ok(match text {
-        "keep" => UnknownLabels::Keep,
-        "refuse" => UnknownLabels::Refuse,
-        "drop" => UnknownLabels::Drop,
+        "keep" => OnUnknownLabel::Keep,
+        "refuse" => OnUnknownLabel::Refuse,
+        "drop" => OnUnknownLabel::Drop,
         number => {
-            UnknownLabels::Class(number.parse().ok().filter(|class| *class >= 0).ok_or_else(
+            OnUnknownLabel::Class(number.parse().ok().filter(|class| *class >= 0).ok_or_else(
                 || format!("`{text}` is not `keep`, `refuse`, `drop` or a class number"),
             )?)
         }

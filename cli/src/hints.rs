@@ -130,11 +130,11 @@ pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
     use gular_pelican::Error as P;
     match error {
         gular_transfer::Error::Pelican(P::Corrupt { attempts, .. }) if !attempts.origin_asked => {
-            let hint = "tell the cache's operators, and use another cache with `--cache` until then. `gular fetch` avoids damaged copies by itself";
+            let hint = "tell the cache's operators, and use another cache with `--at` until then. `gular fetch` avoids damaged copies by itself";
             Some(hint.to_owned())
         }
         gular_transfer::Error::Pelican(P::Failed { .. }) => {
-            let hint = "run the same command again later, or choose another cache with `--cache`; \
+            let hint = "run the same command again later, or choose another cache with `--at`; \
                 `gular doctor` shows which caches answer";
             Some(hint.to_owned())
         }
@@ -281,12 +281,14 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "write the file again uncompressed, or unpack it to a folder of images and pack that with `gular pack`"
         }
         E::BadKeys { .. } => {
-            "choose another column with `--key NAME`, or make keys from file names and row numbers with `--key none`"
+            "choose another column with `--key-column NAME`, or make keys from file names and row numbers with `--key-column none`"
         }
         E::UnknownLabels { .. } => {
             "leave these samples out with `--unknown-labels drop`, or give them class number N with `--unknown-labels N`"
         }
-        E::NoImage { .. } => "name the column of images with `--image NAME`, or repair the file",
+        E::NoImage { .. } => {
+            "name the column of images with `--image-column NAME`, or repair the file"
+        }
         E::NotEqual { .. } => {
             "check the disk and memory of this machine, and convert again; if it happens again, report it as a bug"
         }

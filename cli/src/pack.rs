@@ -7,8 +7,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
-    ArchiveLimits, BaseReport, CheckImages, Classes, FieldColumns, FieldFiles, Inputs, LabelColumn,
-    Labels, Layout, NamePattern, OnBadInput, PackOptions, PackOrder, PackReport, Part,
+    ArchiveLimits, BaseReport, CheckImages, Classes, FieldColumns, FieldFiles, FolderLayout,
+    Inputs, LabelColumn, Labels, NamePattern, OnBadInput, PackOptions, PackOrder, PackReport, Part,
     PayloadOptions, PlanOptions, Progress, TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
@@ -445,9 +445,9 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
     let is_table = matches!(inputs, Inputs::Pixels { .. });
     let plan = PlanOptions {
         layout: match args.layout {
-            LayoutArg::Auto => Layout::Auto,
-            LayoutArg::Split => Layout::Split,
-            LayoutArg::Class => Layout::Class,
+            LayoutArg::Auto => FolderLayout::Auto,
+            LayoutArg::Split => FolderLayout::Split,
+            LayoutArg::Class => FolderLayout::Class,
         },
         labels: if is_table { label_of_rows(args)? } else { label_source(args)? },
         unlabelled: match args.unlabelled {

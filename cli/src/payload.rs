@@ -1,7 +1,7 @@
 //! How `gular pack` stores the images: the arguments, and the options that they set.
 
 use clap::{Args, ValueEnum};
-use gular_pack::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
+use gular_pack::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
 
 use crate::exit::Failure;
 
@@ -140,8 +140,8 @@ impl PayloadArgs {
                     },
                     channels: self.channels.unwrap_or(default.channels),
                     depth: self.dtype.map(|dtype| match dtype {
-                        DtypeArg::U8 => Depth::U8,
-                        DtypeArg::U16 => Depth::U16,
+                        DtypeArg::U8 => StoredDepth::U8,
+                        DtypeArg::U16 => StoredDepth::U16,
                     }),
                     ..default
                 })

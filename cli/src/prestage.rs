@@ -29,7 +29,7 @@ pub(crate) struct PrestageArgs {
     pub(crate) url: String,
     /// The cache, such as https://cache.example.org:8443 [default: the nearest]
     #[arg(long, value_name = "URL")]
-    pub(crate) cache: Option<String>,
+    pub(crate) at: Option<String>,
     /// Only these splits, such as `train,val`
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
     pub(crate) splits: Vec<Split>,
@@ -40,7 +40,7 @@ pub(crate) struct PrestageArgs {
 pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let url: BundleUrl = args.url.parse()?;
-    let cache = match &args.cache {
+    let cache = match &args.at {
         Some(cache) => cache.trim_end_matches('/').to_owned(),
         None => nearest(args, &url, &stop)?,
     };
@@ -71,7 +71,7 @@ fn nearest(args: &PrestageArgs, url: &BundleUrl, stop: &Stop) -> Result<String, 
     let caches =
         client.caches(&manifest, &stop.flag).map_err(|error| network::ended(error, stop))?;
     caches.into_iter().next().ok_or_else(|| {
-        let hint = "jobs will read from the origin; if you know a cache, choose it with `--cache`";
+        let hint = "jobs will read from the origin; if you know a cache, choose it with `--at`";
         Failure::new(
             format!("the federation named no cache for `{}`", url.url),
             Some(hint.to_owned()),

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::Cli;
 use crate::exit::Failure;
 
-/// Verb, its flag's old name, the new one.
+/// Verb, the old name of its flag, the new one.
 const RENAMED: &[(&str, &str, &str)] = &[
     ("pack", "--split", "--fractions"),
     ("pack", "--order", "--stored-order"),
@@ -19,8 +19,17 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("fetch", "--split", "--splits"),
     ("fetch", "--parallel", "--jobs"),
     ("publish", "--parallel", "--jobs"),
+    ("adopt", "--image", "--image-column"),
+    ("adopt", "--label", "--label-column"),
+    ("adopt", "--key", "--key-column"),
+    ("prestage", "--cache", "--at"),
     ("bench", "--threads", "--jobs"),
     ("bench", "--cache", "--page-cache"),
+    ("image lock", "--check", "--locked"),
+    ("image build", "--vendor", "--from-vendor"),
+    ("image check", "--gpus", "--capabilities"),
+    ("job plan", "--in", "--item-in"),
+    ("job plan", "--out", "--item-out"),
 ];
 
 /// What other programs call an option, and what it is called here, in verbs that have that.
@@ -113,12 +122,15 @@ mod tests {
     #[test]
     fn each_old_name_says_the_new_one_which_exists() {
         for (verb, old, new) in RENAMED {
+            let words: Vec<&str> = verb.split(' ').collect();
             for flag in [format!("{old}=1"), (*old).to_owned()] {
-                let shown = said(&["gular", "--quiet", verb, &flag, "1"]);
+                let shown = said(&[&["gular", "--quiet"], &words[..], &[&flag, "1"]].concat());
                 assert!(shown.contains(&format!("now called `{new}`")), "{shown}");
             }
-            let command = Cli::command();
-            let verb = command.find_subcommand(verb).unwrap();
+            let mut verb = &Cli::command();
+            for word in words {
+                verb = verb.find_subcommand(word).unwrap();
+            }
             assert!(verb.get_arguments().any(|a| a.get_long() == new.strip_prefix("--")), "{new}");
         }
     }

@@ -6,12 +6,12 @@
 use std::error::Error;
 use std::path::Path;
 
-use gular_containers::elf::Facts;
+use gular_containers::elf::ElfFacts;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for file in std::env::args().skip(1) {
         let facts =
-            Facts::open(Path::new(&file))?.ok_or_else(|| format!("`{file}` is not an ELF"))?;
+            ElfFacts::open(Path::new(&file))?.ok_or_else(|| format!("`{file}` is not an ELF"))?;
         let numbers = |version: &str| -> Option<Vec<u32>> {
             let text = version.strip_prefix("GLIBC_")?;
             // `GLIBC_PRIVATE` is not a version that any system promises.

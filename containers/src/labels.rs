@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::oci::Layout;
+use crate::oci::OciLayout;
 use crate::sif::{Arch, Sif};
 use crate::{Error, Result};
 
@@ -35,7 +35,7 @@ impl Labels {
             let bytes = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
             return Ok(Self { is_sif: true, bytes, values });
         }
-        let layout = Layout::open(path)?;
+        let layout = OciLayout::open(path)?;
         let of = |arch| layout.image(None, arch);
         let image = of(Arch::Amd64).or_else(|error| of(Arch::Arm64).map_err(|_| error))?;
         let bytes = image.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.bytes));

@@ -33,14 +33,14 @@ pub struct Sbom<'a> {
     /// The image it is built on: its manifest's digest.
     pub base: Option<OciDigest>,
     /// The program.
-    pub program: Option<&'a Program>,
+    pub program: Option<&'a SbomProgram>,
     /// Crates in the program: see [`crates`].
     pub crates: &'a [Crate],
 }
 
 /// The program of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct SbomProgram {
     /// Its name.
     pub name: String,
     /// Its version, where it is known.

@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::assemble::{BIN, LIB};
 use crate::check::{About, CheckReport, Form, check};
 use crate::digest::blake3_of;
-use crate::oci::{Compressor, LayerBlob, Layout, Parts};
-use crate::recipe::{Recipe, Target};
+use crate::oci::{Compressor, LayerBlob, LayersAs, OciLayout};
+use crate::recipe::{Recipe, TargetSection};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
 use crate::sif::{Arch, ObjectKind, Sif, Squash};
 use crate::store::{Limits, Store};
@@ -78,7 +78,7 @@ impl StoredImage {
     ///
     /// # Errors
     /// As [`check`].
-    pub fn check(&self, target: &Target, host_paths: &[String]) -> Result<CheckReport> {
+    pub fn check(&self, target: &TargetSection, host_paths: &[String]) -> Result<CheckReport> {
         let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned());
         let about = About {
             arch: self.arch,
@@ -98,7 +98,7 @@ impl StoredImage {
 
     /// Returns the target in the image's own recipe; the default if the image contains no recipe of
     /// Gular.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> TargetSection {
         self.parsed().map(|recipe| recipe.target).unwrap_or_default()
     }
 
@@ -173,14 +173,14 @@ fn layer(path: &RootPath) -> Layer {
 }
 
 fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
-    let layout = Layout::open(path)?;
+    let layout = OciLayout::open(path)?;
     // The image may be for any of the known architectures.
     let image = [Arch::Amd64, Arch::Arm64].map(|arch| layout.image(None, arch));
     let image = match image {
         [Ok(image), _] | [Err(_), Ok(image)] => image,
         [Err(error), Err(_)] => return Err(error),
     };
-    let tree = layout.rootfs(&image, store, limits, Parts::AsWritten)?;
+    let tree = layout.rootfs(&image, store, limits, LayersAs::AsWritten)?;
     let form = Form::Oci(compressor(image.layers.iter().map(LayerBlob::compression)));
     let command = image.entrypoint.iter().chain(&image.cmd).next();
     let parts = image.layers.iter().map(|layer| Part {

@@ -10,9 +10,9 @@ use std::sync::atomic::AtomicBool;
 use gular_containers::fetch::{Fault, Stream, Transport};
 use gular_containers::lock::{BaseMoved, Sources};
 use gular_containers::make::{
-    BuildOptions, Built, Cache, Format, LockOptions, Locked, build, lock,
+    BuildCache, BuildOptions, Built, Format, LockOptions, Locked, build, lock,
 };
-use gular_containers::oci::Layout;
+use gular_containers::oci::OciLayout;
 use gular_containers::registry::{Pushing, Reference, Registries, Registry, push_image};
 use gular_containers::rootfs::{Node, What};
 use gular_containers::sif::Arch;
@@ -83,7 +83,7 @@ impl Case {
 
     /// Gives the tag to this image.
     fn push(&self, image: &Made) -> OciDigest {
-        let layout = Layout::open(&image.path()).unwrap();
+        let layout = OciLayout::open(&image.path()).unwrap();
         let image = layout.image(None, Arch::Amd64).unwrap();
         let to = Reference::parse("r.io/lab/x:v1").unwrap();
         let with = Pushing {
@@ -100,7 +100,7 @@ impl Case {
     fn options(&self, cache: &str, out: &str) -> BuildOptions<'static> {
         let mut options = BuildOptions::new(
             &self.at("image.toml"),
-            Cache::new(&self.at(cache)),
+            BuildCache::new(&self.at(cache)),
             Sources::new(UnixTime::default()),
         );
         options.out = self.at(out);
@@ -119,7 +119,7 @@ impl Case {
             recipe: self.at("image.toml"),
             sources: Sources::new(UnixTime::default()),
             vendor,
-            cache: Cache::new(&self.at("cache-lock")),
+            cache: BuildCache::new(&self.at("cache-lock")),
             offline: false,
             dry_run: false,
         };
@@ -151,7 +151,7 @@ fn digests(built: &Built) -> Vec<String> {
 
 /// Digests of the layers that an image in a layout has.
 fn layers(path: &Path) -> Vec<String> {
-    let image = Layout::open(path).unwrap().image(None, Arch::Amd64).unwrap();
+    let image = OciLayout::open(path).unwrap().image(None, Arch::Amd64).unwrap();
     image.layers.iter().map(|layer| layer.sha256.to_string()).collect()
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 
 use gular_containers::blocks::BlockCache;
 use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
-use gular_containers::sif::{Arch, Contents, Squash, Written, write_image};
+use gular_containers::sif::{Arch, Contents, Squash, WrittenSif, write_image};
 use gular_containers::{Error, UnixTime};
 use tempfile::TempDir;
 
@@ -54,7 +54,7 @@ impl Place {
         BlockCache::new(&self.path("cache"), ENOUGH)
     }
 
-    fn image(&self, name: &str, build: &Build<'_>) -> (Vec<u8>, Written) {
+    fn image(&self, name: &str, build: &Build<'_>) -> (Vec<u8>, WrittenSif) {
         let to = self.path(name);
         let written = build.write(&to).unwrap();
         let bytes = fs::read(&to).unwrap();
@@ -83,7 +83,7 @@ fn build<'a>(files: &'a [&'a Path], blocks: Option<&'a BlockCache>) -> Build<'a>
 }
 
 impl Build<'_> {
-    fn write(&self, to: &Path) -> Result<Written, Error> {
+    fn write(&self, to: &Path) -> Result<WrittenSif, Error> {
         self.write_watched(to, &|_| {}, &AtomicBool::new(false))
     }
 
@@ -92,7 +92,7 @@ impl Build<'_> {
         to: &Path,
         progress: &(dyn Fn(u64) + Sync),
         cancel: &AtomicBool,
-    ) -> Result<Written, Error> {
+    ) -> Result<WrittenSif, Error> {
         let mut tree = Rootfs::default();
         for (number, file) in self.files.iter().enumerate() {
             let digest = self.told.then(|| blake3::hash(&fs::read(file).unwrap()).into());

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gular_containers::check::{About, CheckReport, Finding, Form, Runs, Severity, check};
-use gular_containers::elf::Facts;
+use gular_containers::elf::ElfFacts;
 use gular_containers::oci::Compressor;
-use gular_containers::recipe::{Runtime, Target};
+use gular_containers::recipe::{Runtime, TargetSection};
 use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::{Arch, Squash};
 use gular_containers::singularity::{Description, describe};
@@ -24,13 +24,13 @@ fn path(text: &str) -> RootPath {
 fn mapped() -> BTreeSet<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
-    paths.filter(|path| matches!(Facts::open(path), Ok(Some(_)))).collect()
+    paths.filter(|path| matches!(ElfFacts::open(path), Ok(Some(_)))).collect()
 }
 
 /// An image, and all that a check is told about it.
 struct TestImage {
     tree: Rootfs,
-    target: Target,
+    target: TargetSection,
     arch: Arch,
     form: Form,
     file_name: String,
@@ -48,7 +48,7 @@ impl TestImage {
     fn sound() -> Self {
         let mut tree = Rootfs::default();
         let program = fs::read_link("/proc/self/exe").unwrap();
-        let interpreter = Facts::open(&program).unwrap().unwrap().interpreter.unwrap();
+        let interpreter = ElfFacts::open(&program).unwrap().unwrap().interpreter.unwrap();
         for file in mapped().iter().filter(|file| **file != program) {
             let name = file.file_name().unwrap().to_str().unwrap();
             add_file(&mut tree, Layer::Base, &format!("usr/lib/{name}"), file);
@@ -60,7 +60,7 @@ impl TestImage {
         }
         let mut image = Self {
             tree,
-            target: Target::default(),
+            target: TargetSection::default(),
             arch: if cfg!(target_arch = "aarch64") { Arch::Arm64 } else { Arch::Amd64 },
             form: Form::Sif(Some(Squash::Gzip)),
             file_name: "train-0123456789ab.sif".to_owned(),
@@ -199,7 +199,7 @@ fn libraries_that_are_missing_too_old_or_for_another_processor() {
 
     let mut image = TestImage::sound();
     let version = {
-        let program = Facts::open(Path::new("/proc/self/exe")).unwrap().unwrap();
+        let program = ElfFacts::open(Path::new("/proc/self/exe")).unwrap().unwrap();
         let needed = program.versions_needed.iter();
         needed.filter(|(l, _)| l == "libc.so.6").map(|(_, v)| v.clone()).next().unwrap()
     };
@@ -208,7 +208,7 @@ fn libraries_that_are_missing_too_old_or_for_another_processor() {
     assert!(found[0].message.contains("ends at GLIBC_2."), "{found:?}");
 
     let mut image = TestImage::sound();
-    let interpreter = Facts::open(Path::new("/proc/self/exe")).unwrap().unwrap().interpreter;
+    let interpreter = ElfFacts::open(Path::new("/proc/self/exe")).unwrap().unwrap().interpreter;
     image.remove(&interpreter.unwrap());
     fires(&image, &[(Error, "interpreter", "/opt/app/bin/train")]);
 
@@ -348,9 +348,9 @@ fn torch() -> TestImage {
     image
 }
 
-fn target(gpus: &[&str]) -> Target {
+fn target(gpus: &[&str]) -> TargetSection {
     let gpus = gpus.iter().map(|gpu| gpu.parse().unwrap()).collect();
-    Target { gpus, apptainer: Runtime::default() }
+    TargetSection { gpus, apptainer: Runtime::default() }
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::convert::{Conversion, Converted, LocalImage, convert};
-use gular_containers::make::{Cache, Compression};
-use gular_containers::oci::Layout;
+use gular_containers::make::{BuildCache, Compression};
+use gular_containers::oci::OciLayout;
 use gular_containers::registry::{nvidia_of_image, nvidia_of_sif};
 use gular_containers::sif::Arch;
 use gular_containers::store::Limits;
@@ -80,7 +80,7 @@ impl Place {
             file_name: None,
             arch: Arch::Amd64,
             compression: Compression::Gzip,
-            cache: Cache::new(&self.at("cache")),
+            cache: BuildCache::new(&self.at("cache")),
             cache_bytes: 1 << 20,
             limits: LIMITS,
             jobs: NonZeroUsize::MIN,
@@ -124,7 +124,7 @@ fn a_docker_archive_becomes_a_sif_that_starts_what_it_did() {
     let output = converted.output.unwrap();
     let name = output.path.file_name().unwrap().to_str().unwrap();
     assert_eq!(name, format!("tool-{}.sif", &output.digest.hex()[..16]));
-    let store = Cache::new(&place.at("cache")).store();
+    let store = BuildCache::new(&place.at("cache")).store();
     let image = StoredImage::open(&output.path, &store, &Limits::default()).unwrap();
     assert_eq!(image.created, Some(UnixTime(1_783_764_997)));
     assert_eq!((&*image.env["PATH"], &*image.env["A"]), ("/bin", "b=c"));
@@ -191,7 +191,7 @@ fn nvidias_libraries_are_seen_in_images_of_others() {
         let [below, above] = layers();
         let saved = Saved::new(&[below, tar(&[(Regular, name, "", b"x")]), above]);
         let converted = place.convert(&saved).unwrap();
-        let layout = Layout::open(&place.at("Tool.docker.tar")).unwrap();
+        let layout = OciLayout::open(&place.at("Tool.docker.tar")).unwrap();
         let image = layout.image(None, Arch::Amd64).unwrap();
         assert_eq!(nvidia_of_image(&layout, &image).unwrap(), expected, "{name}");
         let sif = converted.output.unwrap().path;
@@ -274,7 +274,7 @@ fn layers_that_are_hostile_are_refused_by_name_and_leave_nothing() {
         (Regular, "b/landed", "", b"inside"),
     ]);
     let converted = place.convert(&Saved::new(&[links])).unwrap();
-    let store = Cache::new(&place.at("cache")).store();
+    let store = BuildCache::new(&place.at("cache")).store();
     let image = StoredImage::open(&converted.output.unwrap().path, &store, &Limits::default());
     let paths: Vec<_> = image.unwrap().tree.iter().map(|(path, _)| path.to_string()).collect();
     assert!(paths.contains(&"/tmp/landed".to_owned()), "{paths:?}");

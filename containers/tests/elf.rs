@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gular_containers::Error;
-use gular_containers::elf::{Closure, Facts, Fault, closure};
+use gular_containers::elf::{Closure, ElfFacts, LinkFault, closure};
 use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 
 fn this_program() -> PathBuf {
@@ -24,7 +24,7 @@ fn preloaded(file: &Path) -> bool {
 fn mapped() -> BTreeSet<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
-    paths.filter(|path| !preloaded(path) && matches!(Facts::open(path), Ok(Some(_)))).collect()
+    paths.filter(|path| !preloaded(path) && matches!(ElfFacts::open(path), Ok(Some(_)))).collect()
 }
 
 fn path(text: &str) -> RootPath {
@@ -51,7 +51,7 @@ fn image(lib: &str) -> Rootfs {
             );
         }
     }
-    let interpreter = Facts::open(&program).unwrap().unwrap().interpreter.unwrap();
+    let interpreter = ElfFacts::open(&program).unwrap().unwrap().interpreter.unwrap();
     add(&mut tree, &interpreter, Path::new(&interpreter));
     add(&mut tree, "app/test", &program);
     tree
@@ -91,8 +91,10 @@ fn the_folders_of_other_distributions_are_searched() {
     add("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n");
     add("etc/ld.so.conf.d/libc.conf", "# local\n/usr/local/lib\n");
     // Without a cache, nobody reads these.
-    let missing =
-        |fault: &Fault| matches!(fault, Fault::Missing { library, .. } if library == "libc.so.6");
+    let missing = |fault: &LinkFault| {
+        let LinkFault::Missing { library, .. } = fault else { return false };
+        library == "libc.so.6"
+    };
     assert!(find(&tree, &[]).faults.iter().any(missing));
     tree.add_text(Layer::Base, &path("etc/ld.so.cache"), 0o644, "").unwrap();
     assert_eq!(find(&tree, &[]).faults, []);
@@ -102,7 +104,9 @@ fn the_folders_of_other_distributions_are_searched() {
 fn what_is_missing_is_said() {
     let found = find(&image("opt/x"), &[]);
     let missing = found.faults.iter().find_map(|fault| match fault {
-        Fault::Missing { library, by, searched } if library == "libc.so.6" => Some((by, searched)),
+        LinkFault::Missing { library, by, searched } if library == "libc.so.6" => {
+            Some((by, searched))
+        }
         _ => None,
     });
     let (by, searched) = missing.unwrap();
@@ -110,10 +114,10 @@ fn what_is_missing_is_said() {
     assert!(searched.contains(&"/usr/lib".to_owned()), "{searched:?}");
 
     let mut tree = image("usr/lib");
-    let interpreter = Facts::open(&this_program()).unwrap().unwrap().interpreter.unwrap();
+    let interpreter = ElfFacts::open(&this_program()).unwrap().unwrap().interpreter.unwrap();
     tree.remove(&path(&interpreter));
     let by = path("app/test");
-    assert!(find(&tree, &[]).faults.contains(&Fault::Interpreter { interpreter, by }));
+    assert!(find(&tree, &[]).faults.contains(&LinkFault::Interpreter { interpreter, by }));
 
     let nowhere = closure(&tree, &[path("no")], &[], &|_| false);
     assert!(matches!(nowhere, Err(Error::Conflict { .. })));
@@ -133,7 +137,7 @@ fn a_library_too_old_is_said() {
     // A version that no libc has: `GLIBC_2` of the needs becomes `GLIBC_9`.
     let program = fs::read(this_program()).unwrap();
     let mut bytes = program.clone();
-    let needed = Facts::read(&FileBytes::Bytes(Arc::from(program))).unwrap().unwrap();
+    let needed = ElfFacts::read(&FileBytes::Bytes(Arc::from(program))).unwrap().unwrap();
     let (_, version) = needed.versions_needed.iter().find(|(l, _)| l == "libc.so.6").unwrap();
     let at = bytes
         .windows(version.len() + 1)
@@ -144,7 +148,7 @@ fn a_library_too_old_is_said() {
     tree.add(Layer::App, &path("app/test"), 0o755, What::File(source)).unwrap();
     let faults = find(&tree, &[]).faults;
     let old = faults.iter().find_map(|fault| match fault {
-        Fault::Version { library, version, newest, .. } => Some((library, version, newest)),
+        LinkFault::Version { library, version, newest, .. } => Some((library, version, newest)),
         _ => None,
     });
     let (library, version, newest) = old.unwrap();
@@ -154,17 +158,17 @@ fn a_library_too_old_is_said() {
 
 #[test]
 fn damage_never_panics_and_other_files_are_none() {
-    assert_eq!(Facts::read(&FileBytes::Bytes(Arc::from(*b"#!/bin/sh\n"))).unwrap(), None);
+    assert_eq!(ElfFacts::read(&FileBytes::Bytes(Arc::from(*b"#!/bin/sh\n"))).unwrap(), None);
     let libgcc = mapped().into_iter().find(|p| p.ends_with("libgcc_s.so.1")).unwrap();
     let whole = fs::read(libgcc).unwrap();
     for cut in (64..whole.len()).step_by(whole.len() / 60) {
-        let _ = Facts::read(&FileBytes::Bytes(Arc::from(&whole[..cut])));
+        let _ = ElfFacts::read(&FileBytes::Bytes(Arc::from(&whole[..cut])));
     }
     for at in (5..4096).chain(whole.len() - 2000..whole.len()) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0xff;
-        let _ = Facts::read(&FileBytes::Bytes(Arc::from(bytes)));
+        let _ = ElfFacts::read(&FileBytes::Bytes(Arc::from(bytes)));
     }
-    let cut = Facts::read(&FileBytes::Bytes(Arc::from(&whole[..64])));
+    let cut = ElfFacts::read(&FileBytes::Bytes(Arc::from(&whole[..64])));
     assert!(matches!(cut, Err(Error::Elf { .. })), "{cut:?}");
 }

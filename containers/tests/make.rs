@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{Shelf, sha256};
 use gular_containers::lock::Sources;
 use gular_containers::make::{
-    BuildOptions, Built, Cache, Format, LockOptions, Note, Relocked, Step, Watch, build, lock,
+    BuildCache, BuildOptions, Built, Format, LockOptions, Note, Relocked, Step, Watch, build, lock,
 };
 use gular_containers::{Error, UnixTime};
 
@@ -66,7 +66,7 @@ impl Case {
     }
 
     fn options(&self) -> BuildOptions<'static> {
-        let cache = Cache::new(&self.at("cache"));
+        let cache = BuildCache::new(&self.at("cache"));
         let mut options =
             BuildOptions::new(&self.at("image.toml"), cache, Sources::new(UnixTime::default()));
         options.out = self.at("out");
@@ -223,7 +223,7 @@ fn a_lock_says_what_changed_and_is_written_once() {
         recipe: case.at("image.toml"),
         sources: Sources::new(UnixTime::default()),
         vendor: Some(case.at("vendor")),
-        cache: Cache::new(&case.at("cache")),
+        cache: BuildCache::new(&case.at("cache")),
         offline: false,
         dry_run: false,
     };

@@ -35,8 +35,8 @@ fn write(
     to: &Path,
     compressor: Compressor,
     threads: usize,
-    write: impl Fn(&Rootfs, &Config<'_>, &Path) -> Result<gular_containers::oci::Written, Error>,
-) -> Result<gular_containers::oci::Written, Error> {
+    write: impl Fn(&Rootfs, &Config<'_>, &Path) -> Result<gular_containers::oci::WrittenOci, Error>,
+) -> Result<gular_containers::oci::WrittenOci, Error> {
     let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
     let config = Config {
         tag: "v1",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::oci::{Compressor, Config, Layout, Parts, write_archive, write_layout};
+use gular_containers::oci::{Compressor, Config, LayersAs, OciLayout, write_archive, write_layout};
 use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::Arch;
 use gular_containers::store::{Limits, Store};
@@ -90,9 +90,9 @@ impl Made {
     }
 
     fn read(&self, tag: Option<&str>) -> Result<Rootfs, Error> {
-        let layout = Layout::open(&self.path())?;
+        let layout = OciLayout::open(&self.path())?;
         let image = layout.image(tag, Arch::Amd64)?;
-        layout.rootfs(&image, &self.store(), &LIMITS, Parts::Base)
+        layout.rootfs(&image, &self.store(), &LIMITS, LayersAs::Base)
     }
 
     fn store(&self) -> Store {
@@ -175,7 +175,7 @@ fn what_we_write_comes_back_layer_by_layer() {
         let written = write_layout(&tree, &config, &folder).unwrap();
         write_archive(&tree, &config, &archive).unwrap();
         for from in [&folder, &archive] {
-            let layout = Layout::open(from).unwrap();
+            let layout = OciLayout::open(from).unwrap();
             let image = layout.image(Some("v1"), Arch::Amd64).unwrap();
             assert_eq!(image.digest, written.digest);
             assert_eq!((&image.env, &image.labels), (&env, &env));
@@ -183,13 +183,13 @@ fn what_we_write_comes_back_layer_by_layer() {
             assert_eq!(image.created.as_deref(), Some("2023-11-14T22:13:20Z"));
             let store = Store::new(&dir.path().join(format!("store-{compressor:?}")));
             let limits = Limits::default();
-            let read = layout.rootfs(&image, &store, &limits, Parts::AsWritten).unwrap();
+            let read = layout.rootfs(&image, &store, &limits, LayersAs::AsWritten).unwrap();
             assert_eq!(shown(&read), shown(&tree));
             for (path, node) in tree.iter() {
                 let found = read.get(path).unwrap();
                 assert_eq!((found.mode, found.layer), (node.mode, node.layer), "{path}");
             }
-            let base = layout.rootfs(&image, &store, &limits, Parts::Base).unwrap();
+            let base = layout.rootfs(&image, &store, &limits, LayersAs::Base).unwrap();
             assert!(base.iter().all(|(_, node)| node.layer == Layer::Base));
         }
         fs::remove_dir_all(folder).unwrap();
@@ -306,9 +306,9 @@ fn lengths_of_pax_records_are_those_of_members() {
     archive.extend([0; 1024]);
     let file = made.dir.path().join("image.tar");
     fs::write(&file, archive).unwrap();
-    let layout = Layout::open(&file).unwrap();
+    let layout = OciLayout::open(&file).unwrap();
     let image = layout.image(None, Arch::Amd64).unwrap();
-    let tree = layout.rootfs(&image, &made.store(), &LIMITS, Parts::Base).unwrap();
+    let tree = layout.rootfs(&image, &made.store(), &LIMITS, LayersAs::Base).unwrap();
     assert_eq!(shown(&tree), ["/a 1"]);
 
     // A header is not read into memory however long it says that it is.
@@ -317,7 +317,7 @@ fn lengths_of_pax_records_are_those_of_members() {
     header.set_size(5 << 20);
     header.set_cksum();
     fs::write(&file, [header.as_bytes().as_slice(), &vec![b'a'; 6 << 20]].concat()).unwrap();
-    let error = Layout::open(&file).map(drop).unwrap_err().to_string();
+    let error = OciLayout::open(&file).map(drop).unwrap_err().to_string();
     assert!(error.contains("longer than 4 MiB"), "{error}");
 }
 
@@ -345,7 +345,7 @@ fn images_are_found_by_tag_and_platform_through_indexes() {
     let error = made.read(Some("none")).unwrap_err().to_string();
     assert!(error.ends_with("it has no tag `none`, only: old, new"), "{error}");
     assert!(error.contains(made.path().to_str().unwrap()), "{error}");
-    let image = Layout::open(&made.path()).unwrap().image(Some("new"), Arch::Arm64).unwrap();
+    let image = OciLayout::open(&made.path()).unwrap().image(Some("new"), Arch::Arm64).unwrap();
     assert_eq!(image.env["A"], "b=c");
     assert_eq!(image.others, ["linux/amd64"]);
     assert_eq!((image.cmd.join(" "), image.entrypoint.len()), ("sh".to_owned(), 0));
@@ -414,9 +414,9 @@ fn what_is_not_kept_is_named_and_gives_way() {
         (Link, "lib64", "lib", b""),
     ]);
     let made = Made::of(&[below, above]);
-    let layout = Layout::open(&made.path()).unwrap();
+    let layout = OciLayout::open(&made.path()).unwrap();
     let image = layout.image(None, Arch::Amd64).unwrap();
-    let (tree, left_out) = layout.laid(&image, &made.store(), &LIMITS, Parts::Base).unwrap();
+    let (tree, left_out) = layout.laid(&image, &made.store(), &LIMITS, LayersAs::Base).unwrap();
     let expected = [
         "/bin dir",
         "/bin/ping ping",
@@ -611,7 +611,7 @@ fn archives_that_are_none_are_refused() {
     let file = dir.path().join("image.tar");
     let open = |bytes: &[u8]| {
         fs::write(&file, bytes).unwrap();
-        Layout::open(&file).map(drop).unwrap_err().to_string()
+        OciLayout::open(&file).map(drop).unwrap_err().to_string()
     };
     let whole = tar(&[(Regular, "oci-layout", "", &[b' '; 3000])]);
     for (says, bytes) in [
@@ -625,5 +625,5 @@ fn archives_that_are_none_are_refused() {
         assert!(error.contains(says), "{error}, expected {says}");
         assert!(error.contains("image.tar"), "{error}");
     }
-    assert!(matches!(Layout::open(Path::new("/no/such")), Err(Error::Io(_))));
+    assert!(matches!(OciLayout::open(Path::new("/no/such")), Err(Error::Io(_))));
 }

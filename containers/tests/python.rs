@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{Shelf, sha256};
 use gular_containers::check::Severity;
 use gular_containers::lock::{ImageLock, LockedPython, Sources, recipe_digest};
-use gular_containers::make::{BuildOptions, Built, Cache, Format, build};
+use gular_containers::make::{BuildCache, BuildOptions, Built, Format, build};
 use gular_containers::recipe::Recipe;
 use gular_containers::rootfs::{FileBytes, RootPath, What};
 use gular_containers::store::{Limits, Store};
@@ -174,7 +174,7 @@ impl Case {
         let at = |name: &str| self.dir.path().join(name);
         let mut options = BuildOptions::new(
             &at("image.toml"),
-            Cache::new(&at(cache)),
+            BuildCache::new(&at(cache)),
             Sources::new(UnixTime::default()),
         );
         options.out = at(out);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use gular_containers::fetch::Archives;
 use gular_containers::make::{Note, Watch};
-use gular_containers::oci::Layout;
+use gular_containers::oci::OciLayout;
 use gular_containers::registry::{
     Answer, ArtifactBlob, Method, NewArtifact, Pulled, Pulling, Pushed, Pushing, Reference,
     Registry, Request, Trials, Wire, WireFault, pull_image, push_artifact, push_image,
@@ -346,7 +346,7 @@ impl Case {
     }
 
     fn push(&self, mount_from: Option<&str>) -> Result<Pushed, Error> {
-        let layout = Layout::open(&self.at("mine"))?;
+        let layout = OciLayout::open(&self.at("mine"))?;
         let image = layout.image(None, Arch::Amd64)?;
         let reference = reference();
         let registry = Registry::open(&reference, &self.shop, &self.env())?;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gular_containers::Error;
-use gular_containers::elf::Facts;
+use gular_containers::elf::ElfFacts;
 use gular_containers::replay::{Means, Outcome, Replay, in_namespace, with_apptainer};
 use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::Arch;
@@ -46,7 +46,8 @@ fn image() -> Rootfs {
         for library in loaded(file) {
             add(&mut tree, library.to_str().unwrap(), &library);
         }
-        let interpreter = Facts::open(&file.canonicalize().unwrap()).unwrap().unwrap().interpreter;
+        let interpreter =
+            ElfFacts::open(&file.canonicalize().unwrap()).unwrap().unwrap().interpreter;
         let interpreter = interpreter.unwrap();
         add(&mut tree, &interpreter, Path::new(&interpreter));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gular_containers::sbom::{Crate, Program, Sbom, crates, spdx};
+use gular_containers::sbom::{Crate, Sbom, SbomProgram, crates, spdx};
 use gular_containers::{Package, Sha256, UnixTime};
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ fn document(time: i64) -> Value {
         wheel("two", Some("(MIT OR Apache-2.0) AND Zlib")),
         wheel("none", None),
     ];
-    let program = Program { name: "train".to_owned(), version: None, sha256: sha256('2') };
+    let program = SbomProgram { name: "train".to_owned(), version: None, sha256: sha256('2') };
     let crates = crates(LOCK, Some("train")).unwrap();
     let sbom = Sbom {
         name: "train",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::check::{About, CheckReport, Form, Severity, check};
-use gular_containers::recipe::{Runtime, Target};
+use gular_containers::recipe::{Runtime, TargetSection};
 use gular_containers::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use gular_containers::sif::{Arch, Contents, Squash, write_image};
 use gular_containers::singularity::{Description, describe};
@@ -75,7 +75,7 @@ impl Case {
             host_paths: &[],
             cuda: None,
         };
-        check(&self.tree, &about, &Target::default()).unwrap()
+        check(&self.tree, &about, &TargetSection::default()).unwrap()
     }
 }
 
@@ -100,7 +100,8 @@ fn what_a_build_answers_for_is_found_in_its_sif_as_well() {
         tree.add(layer, &path(at), mode, file(text)).unwrap();
     }
     let case = Case::new(tree, "[image]\nname = \"a\"\n");
-    let (built, seen) = (case.at_build(), case.opened.check(&Target::default(), &[]).unwrap());
+    let (built, seen) =
+        (case.at_build(), case.opened.check(&TargetSection::default(), &[]).unwrap());
     assert_eq!(shown(&built), shown(&seen));
     for expected in [
         (Severity::Error, "elf", "/app/lib/libcut.so"),
@@ -117,12 +118,12 @@ fn the_recipe_inside_says_what_is_wanted() {
     let check = |recipe: &str, expected: Severity, runtime: Runtime| {
         let case = Case::new(Rootfs::default(), recipe);
         assert_eq!(case.opened.target().apptainer, runtime, "{recipe}");
-        let seen = case.opened.check(&Target::default(), &[]).unwrap();
+        let seen = case.opened.check(&TargetSection::default(), &[]).unwrap();
         assert!(shown(&seen).contains(&(expected, "shell", "/bin/sh")), "{recipe}: {seen:?}");
     };
     let recipe =
         |base: &str| format!("[image]\nname = \"a\"\n{base}[app]\n[target]\napptainer = \"1.4\"\n");
     check(&recipe("[base]\nscratch = true\n"), Severity::Warning, Runtime(1, 4));
     check(&recipe(""), Severity::Error, Runtime(1, 4));
-    check("Bootstrap: docker\nFrom: debian\n", Severity::Error, Target::default().apptainer);
+    check("Bootstrap: docker\nFrom: debian\n", Severity::Error, TargetSection::default().apptainer);
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use gular_containers::elf::Facts;
+use gular_containers::elf::ElfFacts;
 use gular_containers::python::unpack_whole;
 use gular_containers::rootfs::{FileBytes, Layer, Rootfs};
 use gular_containers::sif::Sif;
@@ -17,7 +17,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let (store, file) = (Store::new(&dir.path().join("store")), dir.path().join("file"));
     if first % 5 == 0 {
-        let _ = Facts::read(&FileBytes::Bytes(Arc::from(rest)));
+        let _ = ElfFacts::read(&FileBytes::Bytes(Arc::from(rest)));
         return;
     }
     fs::write(&file, rest).expect("a file");

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use gular_containers::oci::{Layout, Parts};
+use gular_containers::oci::{LayersAs, OciLayout};
 use gular_containers::sif::Arch;
 use gular_containers::store::{Limits, Store};
 use sha2::{Digest as _, Sha256};
@@ -26,9 +26,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         _ => fs::write(&path, rest).expect("a file"),
     }
     let limits = Limits { bytes: 16 << 20, entries: 10_000 };
-    let Ok(layout) = Layout::open(&path) else { return };
+    let Ok(layout) = OciLayout::open(&path) else { return };
     let Ok(image) = layout.image(None, Arch::Amd64) else { return };
-    let _ = layout.laid(&image, &Store::new(&dir.path().join("store")), &limits, Parts::Base);
+    let _ = layout.laid(&image, &Store::new(&dir.path().join("store")), &limits, LayersAs::Base);
 });
 
 fn layout(dir: &Path, layers: &[&[u8]]) {

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use gular_containers::oci::Layout;
+use gular_containers::oci::OciLayout;
 use gular_containers::sif::Arch;
 use sha2::{Digest as _, Sha256};
 
@@ -26,7 +26,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     fs::write(dir.path().join("index.json"), index).expect("a file");
     let entrance = r#"{"imageLayoutVersion":"1.0.0"}"#;
     fs::write(dir.path().join("oci-layout"), entrance).expect("a file");
-    if let Ok(layout) = Layout::open(dir.path()) {
+    if let Ok(layout) = OciLayout::open(dir.path()) {
         let _ = layout.image(None, Arch::Amd64);
     }
 });

@@ -52,7 +52,7 @@ pub struct JobKind {
 
 /// The whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Plan {
+pub struct JobPlan {
     /// Hours of GPUs.
     pub gpu_hours: f64,
     /// Hours of cores.
@@ -82,7 +82,7 @@ const SPARE_FACTOR: f64 = 1.25;
 
 /// Cuts the work into jobs.
 #[must_use]
-pub fn plan(work: &Work) -> Plan {
+pub fn plan(work: &Work) -> JobPlan {
     let n = work.items as f64;
     let gpu_hours = n * work.gpu_seconds / 3600.0;
     let cpu_hours = n * work.cpu_seconds / 3600.0;
@@ -122,7 +122,7 @@ pub fn plan(work: &Work) -> Plan {
             }
         })
         .sum();
-    let mut plan = Plan {
+    let mut plan = JobPlan {
         gpu_hours,
         cpu_hours,
         in_bytes: n * work.in_bytes as f64 + models,
@@ -164,7 +164,7 @@ fn kind(
     }
 }
 
-fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut Plan) {
+fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut JobPlan) {
     let mut notes = Vec::new();
     let mut not = |why: String, notes: &mut Vec<String>| {
         notes.push(why);

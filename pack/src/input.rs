@@ -12,7 +12,7 @@ use crate::array;
 use crate::beside::{OfImage, ReadFiles};
 use crate::error::{BadInput, Fault};
 use crate::labels::stored;
-use crate::payload::{Maker, Recipe, Value};
+use crate::payload::{Maker, PayloadRecipe, Value};
 use crate::plan::{Plan, Record};
 use crate::scan::media_type_of;
 use crate::scenes::{self, Scenes, Wanted, Window};
@@ -189,7 +189,7 @@ impl<'a> InputReader<'a> {
 
     /// The values that an array brings along.
     fn of_array(&self, geo: Option<Geo>) -> Vec<Vec<u8>> {
-        if !matches!(self.plan.recipe, Recipe::Arrays { geo: true, .. }) {
+        if !matches!(self.plan.recipe, PayloadRecipe::Arrays { geo: true, .. }) {
             return Vec::new();
         }
         let Geo { crs, transform, .. } = geo.unwrap_or_default();

@@ -40,7 +40,7 @@ mod source;
 mod spares;
 mod sums;
 
-pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
+pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use croissant::croissant;
 pub use derive::{
@@ -56,13 +56,13 @@ pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};
 pub use options::{
-    CheckImages, Classes, FieldFiles, Inputs, Labels, Layout, OnBadInput, PackOrder, PlanOptions,
-    TileOptions, Unlabelled,
+    CheckImages, Classes, FieldFiles, FolderLayout, Inputs, Labels, OnBadInput, PackOrder,
+    PlanOptions, TileOptions, Unlabelled,
 };
 pub use out::{SKIPPED_NAME, STATE_DIR};
 pub use pack_report::{PackReport, SplitReport, StoredSplit};
 pub use packing::{PackOptions, Progress, pack};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};
-pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
+pub use payload::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
 pub use source::{ArchiveLimit, ArchiveLimits, PixelColumns};

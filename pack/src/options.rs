@@ -10,7 +10,7 @@ use crate::{ArchiveLimits, LabelColumn, NamePattern, PayloadOptions, TableOption
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
     /// The meaning of top-level folders.
-    pub layout: Layout,
+    pub layout: FolderLayout,
     /// Where labels come from.
     pub labels: Labels,
     /// What to do with images that have no label, if labels come from names or a table.
@@ -70,7 +70,7 @@ impl PlanOptions {
 impl Default for PlanOptions {
     fn default() -> Self {
         Self {
-            layout: Layout::Auto,
+            layout: FolderLayout::Auto,
             labels: Labels::Folder,
             unlabelled: Unlabelled::Fail,
             classes: None,
@@ -147,7 +147,7 @@ pub struct FieldFiles {
 
 /// The meaning of a source's top-level folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum FolderLayout {
     /// Splits when all are named like splits, else classes.
     Auto,
     /// `split/class/file`.

@@ -17,7 +17,7 @@ use crate::labels::Table;
 use crate::out::{self, Done, OutDir};
 use crate::pack_report::{self, PackReport};
 use crate::parts::{Gathered, PartFile, PartShard, Planned};
-use crate::payload::Recipe;
+use crate::payload::PayloadRecipe;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::shard_workers::ShardWorkers;
 use crate::source::{PixelTable, Source};
@@ -359,7 +359,7 @@ pub(crate) fn still_needed(plan: &Plan, shards: Range<usize>, done: &BTreeMap<us
 fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackReport {
     let splits = pack_report::splits(plan);
     // Making pixels of an image decodes it.
-    let decodes = plan.recipe != Recipe::Encoded;
+    let decodes = plan.recipe != PayloadRecipe::Encoded;
     let check = match options.plan.check {
         _ if options.plan.inputs != Inputs::Images => CheckImages::None,
         CheckImages::Header | CheckImages::None if decodes => CheckImages::Full,

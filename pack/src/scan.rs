@@ -12,7 +12,8 @@ use crate::error::{BadInput, BadInputs, Fault};
 use crate::labels::Names;
 use crate::source::Source;
 use crate::{
-    Error, FieldFiles, Inputs, Labels, Layout, OnBadInput, PixelColumns, PlanOptions, Unlabelled,
+    Error, FieldFiles, FolderLayout, Inputs, Labels, OnBadInput, PixelColumns, PlanOptions,
+    Unlabelled,
 };
 
 /// Extensions, in lower case, of files that are packed, with their media types.
@@ -115,7 +116,7 @@ pub(crate) fn place<'k>(
 /// class, or something that the caller says is a class.
 pub(crate) fn enter(source: &mut Source, options: &PlanOptions) -> Result<(), Error> {
     let Source::Archive(archive) = source else { return Ok(()) };
-    if options.layout == Layout::Class {
+    if options.layout == FolderLayout::Class {
         return Ok(());
     }
     let (mut root, mut one, mut class) = (None, true, false);
@@ -213,16 +214,16 @@ fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
     if let Labels::Table(table) = &options.labels
         && table.split.is_some()
     {
-        if options.layout == Layout::Split {
+        if options.layout == FolderLayout::Split {
             let text = "splits can come from folders or from a column, not from both";
             return Err(Error::Option(text.to_owned()));
         }
         return Ok(false);
     }
     match options.layout {
-        Layout::Split => return Ok(true),
-        Layout::Class => return Ok(false),
-        Layout::Auto => {}
+        FolderLayout::Split => return Ok(true),
+        FolderLayout::Class => return Ok(false),
+        FolderLayout::Auto => {}
     }
     let (mut split, mut other) = (None, None);
     let mut folder = |name: &str| {

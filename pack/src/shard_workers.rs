@@ -20,7 +20,7 @@ use crate::error::{BadInput, BadInputs, Fault};
 use crate::input::InputReader;
 use crate::out::{Done, OutDir};
 use crate::packing::{PackOptions, Progress, run_id, still_needed};
-use crate::payload::{Recipe, Value};
+use crate::payload::{PayloadRecipe, Value};
 use crate::plan::{Plan, PlanShard, Record};
 use crate::read_ahead::{Item, ReadAhead};
 use crate::source::Source;
@@ -55,14 +55,14 @@ impl ShardWorkers<'_> {
         let left: Vec<usize> = self.shards.clone().filter(|i| !done.contains_key(i)).collect();
         let jobs = self.options.jobs.max(1);
         let at_once = match self.plan.recipe {
-            Recipe::Encoded | Recipe::Bytes => jobs,
+            PayloadRecipe::Encoded | PayloadRecipe::Bytes => jobs,
             // Most of the work is decoding, which several threads do for one shard.
             _ => jobs.div_ceil(READERS_A_SHARD),
         };
         let at_once = at_once.min(left.len()).max(1);
         let readers = match self.plan.recipe {
             // One more: files are waited for.
-            Recipe::Encoded | Recipe::Bytes => jobs / at_once + 1,
+            PayloadRecipe::Encoded | PayloadRecipe::Bytes => jobs / at_once + 1,
             _ => jobs.div_ceil(at_once),
         };
         let done = Mutex::new(done);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::support::{images, jpeg, png, run};
 use gular_bundle::{Bundle, Envelope, FieldIdx, OpenOptions, SampleId, ShardIdx, Split};
 use gular_pack::{
-    AdoptOptions, AdoptReport, AdoptSplit, Error, ExportOptions, Layout, PlanOptions, Progress,
-    UnknownLabels, adopt, export,
+    AdoptOptions, AdoptReport, AdoptSplit, Error, ExportOptions, FolderLayout, OnUnknownLabel,
+    PlanOptions, Progress, adopt, export,
 };
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
@@ -118,13 +118,13 @@ fn unknown_labels_are_refused_dropped_or_mapped() {
         })
     };
     let all = ["1.jpg", "2.jpg", "3.jpg", "4.jpg"].map(str::to_owned).to_vec();
-    let kept = adopted("keep", UnknownLabels::Keep).unwrap();
+    let kept = adopted("keep", OnUnknownLabel::Keep).unwrap();
     assert_eq!(kept, (all.clone(), vec![label(1), label(-1), label(-1), label(0)]));
-    let dropped = adopted("drop", UnknownLabels::Drop).unwrap();
+    let dropped = adopted("drop", OnUnknownLabel::Drop).unwrap();
     assert_eq!(dropped, (vec![all[0].clone(), all[3].clone()], vec![label(1), label(0)]));
-    let mapped = adopted("class", UnknownLabels::Class(2)).unwrap();
+    let mapped = adopted("class", OnUnknownLabel::Class(2)).unwrap();
     assert_eq!(mapped, (all, vec![label(1), label(2), label(2), label(0)]));
-    let error = adopted("refuse", UnknownLabels::Refuse).unwrap_err();
+    let error = adopted("refuse", OnUnknownLabel::Refuse).unwrap_err();
     let text = "2 samples have no label or an unknown one: `2.jpg`, `3.jpg`";
     assert_eq!(error.to_string(), text);
     assert!(!dir.path().join("refuse").exists());
@@ -132,7 +132,7 @@ fn unknown_labels_are_refused_dropped_or_mapped() {
     let words = dir.path().join("words.tar");
     tar(&words, &[("1.jpg", jpeg(1)), ("1.cls", b"cat".to_vec()), ("2.jpg", jpeg(2))]);
     let options =
-        |class| AdoptOptions { unknown: UnknownLabels::Class(class), ..Default::default() };
+        |class| AdoptOptions { unknown: OnUnknownLabel::Class(class), ..Default::default() };
     let paths = std::slice::from_ref(&words);
     let error = take(paths, &dir.path().join("one"), &options(1)).unwrap_err().to_string();
     assert!(error.contains("there are only 1 classes"), "{error}");
@@ -164,7 +164,7 @@ fn labels_in_place_are_counted_and_left_out_too() {
     }
     let damaged = dir.path().join("unknown.h5");
     fs::write(&damaged, bytes).unwrap();
-    for (unknown, left) in [(UnknownLabels::Keep, n), (UnknownLabels::Drop, n - n_zero)] {
+    for (unknown, left) in [(OnUnknownLabel::Keep, n), (OnUnknownLabel::Drop, n - n_zero)] {
         let out = dir.path().join(format!("{unknown:?}"));
         let options = AdoptOptions { unknown, ..AdoptOptions::default() };
         let report = take(std::slice::from_ref(&damaged), &out, &options).unwrap();
@@ -190,7 +190,7 @@ fn an_adopted_bundle_is_found_done_until_its_files_change() {
     };
     refused(&AdoptOptions { key: Some(None), ..AdoptOptions::default() });
     refused(&AdoptOptions { split: AdoptSplit::All(Split::Val), ..AdoptOptions::default() });
-    refused(&AdoptOptions { unknown: UnknownLabels::Class(0), ..AdoptOptions::default() });
+    refused(&AdoptOptions { unknown: OnUnknownLabel::Class(0), ..AdoptOptions::default() });
     let later = std::time::SystemTime::now() + Duration::from_secs(5);
     fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
     refused(&AdoptOptions::default());
@@ -263,7 +263,7 @@ fn folders_are_splits_and_classes_when_asked() {
 fn of_two_splits(dir: &Path, envelope: Envelope) -> PathBuf {
     let (source, packed) = (dir.join("images"), dir.join("packed"));
     images(&source);
-    let plan = PlanOptions { envelope, layout: Layout::Class, ..PlanOptions::default() };
+    let plan = PlanOptions { envelope, layout: FolderLayout::Class, ..PlanOptions::default() };
     run(&source, &packed, plan, 1).unwrap();
     let bundle = Bundle::open(&packed, OpenOptions::default()).unwrap();
     assert_eq!(bundle.manifest().shards.len(), 1);

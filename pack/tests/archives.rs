@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{files, images, jpeg, options, png, put, run};
 use gular_bundle::Split;
 use gular_pack::{
-    ArchiveLimit, ArchiveLimits, Error, Labels, Layout, OnBadInput, PackOptions, PayloadOptions,
-    PlanOptions, RawOptions, pack,
+    ArchiveLimit, ArchiveLimits, Error, FolderLayout, Labels, OnBadInput, PackOptions,
+    PayloadOptions, PlanOptions, RawOptions, pack,
 };
 
 /// All files below `dir` as a zip with these bytes.
@@ -130,7 +130,7 @@ fn one_folder_around_all_images_is_packed_as_the_source() {
     fs::rename(source.path().join("photos"), source.path().join("data")).unwrap();
     assert_eq!(check(&PlanOptions::default).splits[&Split::Train].classes.len(), 3);
     // The caller says that it is a class.
-    let plan = PlanOptions { layout: Layout::Class, ..PlanOptions::default() };
+    let plan = PlanOptions { layout: FolderLayout::Class, ..PlanOptions::default() };
     let report = run(&dir.path().join("a.zip"), &dir.path().join("o"), plan, 1).unwrap();
     assert_eq!((report.root, report.splits[&Split::Train].classes.len()), (None, 1));
 }

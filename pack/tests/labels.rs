@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::{files, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
 use gular_pack::{
-    Classes, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, PackReport,
+    Classes, Error, FieldColumns, FolderLayout, LabelColumn, Labels, NamePattern, PackReport,
     PlanOptions, StoredSplit, TableOptions, Unlabelled, pack,
 };
 
@@ -514,5 +514,5 @@ fn options_that_contradict_a_table_are_refused() {
     };
     let fractions = vec![(Split::Train, 1.0)];
     check(PlanOptions { fractions, ..by_table(split.clone()) }, "fractions");
-    check(PlanOptions { layout: Layout::Split, ..by_table(split) }, "from a column");
+    check(PlanOptions { layout: FolderLayout::Split, ..by_table(split) }, "from a column");
 }

@@ -9,8 +9,8 @@ use gular_bundle::{
 };
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, encode_png, read_header};
 use gular_pack::{
-    Depth, Error, Fit, OnBadInput, PayloadOptions, PlanOptions, Progress, RawOptions,
-    ReencodeOptions, pack,
+    Error, Fit, OnBadInput, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions,
+    StoredDepth, pack,
 };
 
 fn raw(options: RawOptions) -> PlanOptions {
@@ -188,8 +188,8 @@ fn sixteen_bits_are_kept_and_sets_of_both_are_named() {
     assert!(!out.path().join("mixed").exists());
 
     let with = |depth| RawOptions { depth: Some(depth), ..RawOptions::new(12, 9) };
-    run(source.path(), &out.path().join("wide"), raw(with(Depth::U16)), 1).unwrap();
-    run(source.path(), &out.path().join("narrow"), raw(with(Depth::U8)), 1).unwrap();
+    run(source.path(), &out.path().join("wide"), raw(with(StoredDepth::U16)), 1).unwrap();
+    run(source.path(), &out.path().join("narrow"), raw(with(StoredDepth::U8)), 1).unwrap();
     let of = |name: &str| {
         let samples = samples(&open(&out.path().join(name)));
         samples.into_iter().find(|(_, key, _)| key == "a/eight.png").unwrap().2

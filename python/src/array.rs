@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gular_runtime::{Batch, Dtype, Layout, Values};
+use gular_runtime::{AxisOrder, Batch, Dtype, Values};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -71,7 +71,7 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
             Values::Array(array) => {
                 let mut made =
                     column(Which::Field(name.to_owned()), array.dtype, array.shape, array.bytes);
-                if permuted && name == "image" && of.layout() == Layout::ChannelsLast {
+                if permuted && name == "image" && of.layout() == AxisOrder::ChannelsLast {
                     made.shape[1..].rotate_right(1);
                     made.strides[1..].rotate_right(1);
                 }

@@ -1,7 +1,7 @@
 //! Changes of pictures that a loader's threads make, beyond cutting and resizing.
 
 use gular_runtime::Error;
-use gular_runtime::augment::{Augment, View};
+use gular_runtime::augment::{Augment, PictureEdit};
 use gular_runtime::order::KeyedRng;
 use serde::Deserialize;
 
@@ -31,8 +31,8 @@ pub(crate) fn augment(changes: Vec<Change>) -> Result<Option<Augment>, Error> {
             return Err(Error::Option { option: "augment", reason });
         }
     }
-    let apply = move |view: &mut View<'_>, rng: &mut KeyedRng| {
-        changes.iter().for_each(|change| change.apply(view, rng));
+    let apply = move |picture: &mut PictureEdit<'_>, rng: &mut KeyedRng| {
+        changes.iter().for_each(|change| change.apply(picture, rng));
     };
     Ok(Some(Augment::new(apply)))
 }
@@ -69,37 +69,37 @@ impl Change {
         }
     }
 
-    fn apply(&self, view: &mut View<'_>, rng: &mut KeyedRng) {
+    fn apply(&self, picture: &mut PictureEdit<'_>, rng: &mut KeyedRng) {
         match *self {
             Self::HorizontalFlip { p } => {
                 if rng.unit() < p {
-                    view.flip_horizontal();
+                    picture.flip_horizontal();
                 }
             }
             Self::VerticalFlip { p } => {
                 if rng.unit() < p {
-                    view.flip_vertical();
+                    picture.flip_vertical();
                 }
             }
             Self::QuarterTurns { p } => {
                 if rng.unit() < p {
                     let turns = rng.below(4) as u32;
-                    let is_square = view.width == view.height;
-                    view.rotate_90(if is_square { turns } else { turns / 2 * 2 });
+                    let is_square = picture.width == picture.height;
+                    picture.rotate_90(if is_square { turns } else { turns / 2 * 2 });
                 }
             }
-            Self::Shift { pixels } => view.pad_crop(pixels, rng),
+            Self::Shift { pixels } => picture.pad_crop(pixels, rng),
             Self::ColorJitter { brightness, contrast, saturation, hue } => {
-                view.jitter(brightness, contrast, saturation, hue, rng);
+                picture.jitter(brightness, contrast, saturation, hue, rng);
             }
             Self::Grayscale { p } => {
                 if rng.unit() < p {
-                    view.grey();
+                    picture.grey();
                 }
             }
             Self::Erasing { p, scale, ratio, value } => {
                 if rng.unit() < p {
-                    view.random_erase(scale, ratio, value, rng);
+                    picture.random_erase(scale, ratio, value, rng);
                 }
             }
         }

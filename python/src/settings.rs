@@ -7,9 +7,10 @@ use std::sync::Arc;
 use gular_runtime::augment::Blend;
 use gular_runtime::order::{OrderKind, OrderSpec, Weights};
 use gular_runtime::{
-    Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold, JpegBackend, Layout,
-    Limits, LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions, OrientationPolicy,
-    Predicate, Ranks, Scaling, Select, Size, Split, Transform, UnknownLabels, available_cores,
+    AxisOrder, Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold,
+    JpegBackend, Limits, LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions,
+    OrientationPolicy, Predicate, Ranks, Scaling, Select, Size, Split, Transform, UnknownLabels,
+    available_cores,
 };
 use serde::Deserialize;
 
@@ -302,8 +303,8 @@ impl Settings {
                 NumberKind::Stored => Numbers::Stored,
             },
             layout: match self.layout {
-                Axes::Planes => Layout::Contiguous,
-                Axes::Pixels | Axes::ChannelsLast => Layout::ChannelsLast,
+                Axes::Planes => AxisOrder::Contiguous,
+                Axes::Pixels | Axes::ChannelsLast => AxisOrder::ChannelsLast,
             },
             normalise,
             select: Select { only, never: self.never.map(Arc::new), fold },

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    Bundle, Layout, Loader, LoaderOptions, Numbers, OpenOptions, Split, Transform, Values,
+    AxisOrder, Bundle, Loader, LoaderOptions, Numbers, OpenOptions, Split, Transform, Values,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "stored" => Numbers::Stored,
             _ => Numbers::F32,
         },
-        layout: if layout == "NCHW" { Layout::Contiguous } else { Layout::ChannelsLast },
+        layout: if layout == "NCHW" { AxisOrder::Contiguous } else { AxisOrder::ChannelsLast },
         fields: fields.to_vec(),
         ..LoaderOptions::new(Split::Train)
     };

@@ -48,9 +48,10 @@ pub use gular_transfer::{
     open_bundle,
 };
 pub use loader::{
-    Array, Batch, Bottleneck, Delivered, Depth, Draw, Element, Epoch, Fold, IGNORED_LABEL, Layout,
-    Loader, LoaderError, LoaderOptions, Mix, MixState, Normalise, Numbers, OnBadSample, Phase,
-    Predicate, SampleFacts, Select, Stats, Stream, UnknownLabels, Values, stored_picture,
+    Array, AxisOrder, Batch, Bottleneck, Delivered, Depth, Draw, Element, Epoch, Fold,
+    IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix, MixState, Normalise, Numbers,
+    OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream, UnknownLabels, Values,
+    stored_picture,
 };
 pub use rank::{RankError, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, EXIT_LATER, StopFlag};

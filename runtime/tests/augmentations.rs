@@ -9,8 +9,8 @@ use gular_bundle::{Backend, Dtype, Field, FieldName, OpenOptions};
 use gular_runtime::augment::{Augment, Blend, Blended};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    Bundle, CheckWhen, Error, IGNORED_LABEL, Layout, Loader, LoaderOptions, Numbers, OnBadSample,
-    Split, Transform, UnknownLabels,
+    AxisOrder, Bundle, CheckWhen, Error, IGNORED_LABEL, Loader, LoaderOptions, Numbers,
+    OnBadSample, Split, Transform, UnknownLabels,
 };
 
 const SIDE: u32 = 16;
@@ -23,7 +23,7 @@ fn options() -> LoaderOptions {
         threads: 3,
         transform: Transform::train(SIDE),
         numbers: Numbers::F32,
-        layout: Layout::Contiguous,
+        layout: AxisOrder::Contiguous,
         ..LoaderOptions::new(Split::Train)
     }
 }
@@ -99,7 +99,7 @@ fn blended_samples_are_made_of_the_plain_ones() {
     let number =
         |bytes: &[u8], i: usize| f32::from_ne_bytes(bytes[i * 4..][..4].try_into().unwrap());
     for blend in BLENDS {
-        for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+        for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
             let plain = LoaderOptions { layout, ..options() };
             let blended = LoaderOptions { blend: Some(blend), ..plain.clone() };
             let (plain, blended) = (epoch(&made.bundle, plain), epoch(&made.bundle, blended));
@@ -194,7 +194,7 @@ fn a_turn_that_a_batch_has_no_room_for_is_an_error() {
     let made = make(&Recipe::default());
     let run = |turns, width| {
         let transform = Transform::Resize { width, height: SIDE };
-        let augment = Some(Augment::new(move |view, _| view.rotate_90(turns)));
+        let augment = Some(Augment::new(move |picture, _| picture.rotate_90(turns)));
         let options = LoaderOptions { transform, augment, ..options() };
         let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
         loader.epoch(0).try_for_each(|batch| batch.map(drop))
@@ -275,9 +275,9 @@ fn of_pixels_that_were_checked_only_the_rows_in_use_are_read() {
         (Transform::train(SIDE), None),
     ];
     let kinds = [
-        (Numbers::Stored, Layout::ChannelsLast),
-        (Numbers::F32, Layout::Contiguous),
-        (Numbers::Bf16, Layout::ChannelsLast),
+        (Numbers::Stored, AxisOrder::ChannelsLast),
+        (Numbers::F32, AxisOrder::Contiguous),
+        (Numbers::Bf16, AxisOrder::ChannelsLast),
     ];
     for dtype in [Dtype::U8, Dtype::U16] {
         let made = stored(dtype);
@@ -337,7 +337,7 @@ fn stored_pixels_give_a_function_what_the_batch_would_have() {
     for transform in [crop, Transform::train(SIDE), Transform::eval(16)] {
         for numbers in [Numbers::Stored, Numbers::F32] {
             let plain = LoaderOptions { transform, numbers, ..options() };
-            let augment = Augment::new(|view, _| view.shift(0, 0));
+            let augment = Augment::new(|picture, _| picture.shift(0, 0));
             let same = LoaderOptions { augment: Some(augment), ..plain.clone() };
             assert!(epoch(&made.bundle, plain) == epoch(&made.bundle, same), "{transform:?}");
         }

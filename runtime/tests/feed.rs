@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fixtures::{Recipe, make};
 use gular_runtime::augment::Blend;
-use gular_runtime::torch::{Compute, Feed, FeedOptions, Layout, Numbers, Place};
+use gular_runtime::torch::{AxisOrder, Compute, Feed, FeedOptions, Numbers, Place};
 use gular_runtime::{Bundle, Error, Loader, LoaderOptions, Split, Transform};
 use tch::{Kind, Tensor};
 
@@ -24,7 +24,7 @@ fn loader(bundle: &Arc<Bundle>) -> Loader {
     Loader::new(Arc::clone(bundle), options).unwrap()
 }
 
-fn feed(bundle: &Arc<Bundle>, numbers: Numbers, layout: Layout) -> Feed {
+fn feed(bundle: &Arc<Bundle>, numbers: Numbers, layout: AxisOrder) -> Feed {
     let options = FeedOptions { numbers, layout, ..FeedOptions::default() };
     Feed::new(loader(bundle), &Place::cpu(), options).unwrap()
 }
@@ -61,7 +61,7 @@ fn every_kind_and_layout_holds_the_numbers_of_the_loader() {
     let bundle = &made.bundle;
     let kinds = [Numbers::F32, Numbers::Bf16, Numbers::F16, Numbers::Stored];
     for numbers in kinds {
-        for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+        for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
             let mut plain = loader(bundle);
             let mut feed = feed(bundle, numbers, layout);
             let mut n = 0;
@@ -88,7 +88,7 @@ fn every_kind_and_layout_holds_the_numbers_of_the_loader() {
                 };
                 assert!(same(&fed.images, &expected), "{numbers:?} {layout:?}");
                 let stride = fed.images.stride();
-                assert_eq!(stride[1] == 1, layout == Layout::ChannelsLast, "{stride:?}");
+                assert_eq!(stride[1] == 1, layout == AxisOrder::ChannelsLast, "{stride:?}");
                 assert_eq!(Vec::<i64>::try_from(&fed.labels).unwrap(), batch.labels());
                 assert_eq!(
                     (&fed.sample_ids[..], &fed.keys[..]),
@@ -104,7 +104,7 @@ fn every_kind_and_layout_holds_the_numbers_of_the_loader() {
 #[test]
 fn tensors_are_the_loaders_memory_and_keep_it_while_one_is_left() {
     let made = make(&Recipe::default());
-    let mut fresh = feed(&made.bundle, Numbers::F32, Layout::Contiguous);
+    let mut fresh = feed(&made.bundle, Numbers::F32, AxisOrder::Contiguous);
     let places = |feed: &mut Feed| {
         let batches = (0..3).flat_map(|epoch| {
             feed.epoch(epoch)
@@ -117,7 +117,7 @@ fn tensors_are_the_loaders_memory_and_keep_it_while_one_is_left() {
     assert!(slots.len() <= 4, "as many places as slots: {slots:?}");
 
     // Held in any form, also by what libtorch remembers for a backward pass, nothing changes it.
-    let mut feed = feed(&made.bundle, Numbers::F32, Layout::Contiguous);
+    let mut feed = feed(&made.bundle, Numbers::F32, AxisOrder::Contiguous);
     let mut kept = Vec::new();
     for epoch in 0..3 {
         for batch in feed.epoch(epoch) {
@@ -175,7 +175,7 @@ fn other_fields_are_tensors_too_and_texts_stay_bytes() {
         Loader::new(Arc::clone(&made.bundle), options).unwrap()
     };
     for numbers in [Numbers::F32, Numbers::Stored] {
-        for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+        for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
             let options = FeedOptions { numbers, layout, ..FeedOptions::default() };
             let mut feed = Feed::new(loader(), &Place::cpu(), options).unwrap();
             let mut n = 0;
@@ -216,14 +216,14 @@ fn other_fields_are_tensors_too_and_texts_stay_bytes() {
 fn a_feed_goes_on_where_its_state_was_taken() {
     let made = make(&Recipe::default());
     let bundle = &made.bundle;
-    let mut whole = feed(bundle, Numbers::Stored, Layout::Contiguous);
+    let mut whole = feed(bundle, Numbers::Stored, AxisOrder::Contiguous);
     let all: Vec<_> = whole.epoch(0).map(Result::unwrap).collect();
     assert!(all.len() > 2, "a short epoch shows nothing");
     for stop in 0..all.len() {
-        let mut first = feed(bundle, Numbers::Stored, Layout::Contiguous);
+        let mut first = feed(bundle, Numbers::Stored, AxisOrder::Contiguous);
         let taken = first.epoch(0).take(stop + 1).map(Result::unwrap).last().unwrap();
         assert_eq!((&taken.state, first.state()), (&all[stop].state, &all[stop].state));
-        let mut second = feed(bundle, Numbers::Stored, Layout::Contiguous);
+        let mut second = feed(bundle, Numbers::Stored, AxisOrder::Contiguous);
         second.restore(&taken.state).unwrap();
         let rest: Vec<_> = second.epoch(0).map(Result::unwrap).collect();
         assert_eq!(rest.len(), all.len() - stop - 1);

@@ -12,7 +12,7 @@ use gular_codec::{DecodeOptions, Decoder, Rect, Resize, encode_jpeg, encode_png}
 use gular_runtime::augment::{Augment, Pixels};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    Batch, Bundle, Depth, Env, Error, IGNORED_LABEL, Layout, Loader, LoaderError, LoaderOptions,
+    AxisOrder, Batch, Bundle, Depth, Env, Error, IGNORED_LABEL, Loader, LoaderError, LoaderOptions,
     Numbers, OnBadSample, OrientationPolicy, Phase, Ranks, Scaling, Split, StopFlag, Transform,
     UnknownLabels,
 };
@@ -341,7 +341,7 @@ fn numbers_are_those_of_the_stored_pixels_whatever_is_done_to_them() {
     let eval = Transform::Eval { resize_short: 20, width: SIDE, height: SIDE };
     let transforms = [Transform::train(SIDE), eval];
     for transform in transforms {
-        for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+        for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
             let plain = LoaderOptions { transform, ..options(OrderKind::Elastic) };
             let made_there = LoaderOptions { numbers: Numbers::F32, layout, ..plain.clone() };
             let mut plain = Loader::new(Arc::clone(&made.bundle), plain).unwrap();
@@ -355,8 +355,8 @@ fn numbers_are_those_of_the_stored_pixels_whatever_is_done_to_them() {
                     let (row, pixel, c) = (i / 3 / plane, i / 3 % plane, i % 3);
                     let expected = (f32::from(*byte) / 255.0 - mean[c]) / std[c];
                     let at = match layout {
-                        Layout::Contiguous => (row * 3 + c) * plane + pixel,
-                        Layout::ChannelsLast => i,
+                        AxisOrder::Contiguous => (row * 3 + c) * plane + pixel,
+                        AxisOrder::ChannelsLast => i,
                     };
                     assert_eq!(found[at].to_bits(), expected.to_bits());
                 }

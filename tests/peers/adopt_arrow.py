@@ -60,7 +60,7 @@ def hugging_face():
     }
     data = datasets.Dataset.from_dict(rows, features=features)
     data.save_to_disk("saved", num_shards=2)
-    report = adopted("save_to_disk", "saved", KEYS, options=["--key", "name"])
+    report = adopted("save_to_disk", "saved", KEYS, options=["--key-column", "name"])
     check("save_to_disk: class names", report["classes"] in (NAMES, len(NAMES)), report)
     check("save_to_disk: an array is a field", "boxes" in report["fields"], report)
     check("save_to_disk: what is left out is said", "words" in report["left_out"], report)
@@ -97,7 +97,7 @@ def pyarrow_files():
     several = pyarrow.table({"left": IMAGES, "right": IMAGES[::-1], "cls": [NAMES[i] for i in LABELS], "note": ["x"] * len(KEYS), "key": KEYS})
     write("several.arrow", several)
     for column, images in (("left", IMAGES), ("right", IMAGES[::-1])):
-        report = adopted(f"several, {column}", "several.arrow", KEYS, images, options=["--image", column])
+        report = adopted(f"several, {column}", "several.arrow", KEYS, images, options=["--image-column", column])
         check(f"several, {column}: class names of words", report["classes"] in (NAMES, len(NAMES)), report)
     sliced = table.slice(13, 20)
     write("sliced.arrow", sliced, rows=7)

@@ -190,7 +190,7 @@ def labels_of(bundle):
 def adopted(how, images, has_keys, version, block):
     path = write(how, version, block)
     out = f"{path}.bundle"
-    options = ["--image", "train/images", "--label", "train/labels"] if how is in_a_group else []
+    options = ["--image-column", "train/images", "--label-column", "train/labels"] if how is in_a_group else []
     report = gular("adopt", path, "--out", out, *options)
     if report["splits"] != {"train": N}:
         return report

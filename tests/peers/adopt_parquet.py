@@ -67,7 +67,7 @@ def hugging_face():
     columns = parquet.ParquetFile("to_parquet.parquet").metadata.row_group(0)
     codecs = {columns.column(i).path_in_schema: columns.column(i).compression for i in range(columns.num_columns)}
     check("to_parquet: other columns are snappy", codecs["image.bytes"] == "UNCOMPRESSED" and codecs["label"] == "SNAPPY", codecs)
-    report = adopted("to_parquet", "to_parquet.parquet", options=["--key", "name"])
+    report = adopted("to_parquet", "to_parquet.parquet", options=["--key-column", "name"])
     check("to_parquet: class names", report["classes"] in (NAMES, len(NAMES)), report)
     check("to_parquet: what is left out is said", {"boxes", "words"} <= set(report["left_out"]), report)
 
@@ -78,7 +78,7 @@ def hugging_face():
     command = said.split("`pq.", 1)[1].split("`", 1)[0]
     check("a file of older datasets is refused", "compressed with snappy" in said, said)
     exec(f"parquet.{command}", {"pq": parquet, "parquet": parquet, "FILE": "old.parquet", "NEW": "new.parquet"})
-    report = adopted("written anew as it says", "new.parquet", options=["--key", "name"])
+    report = adopted("written anew as it says", "new.parquet", options=["--key-column", "name"])
     check("written anew: class names", report["classes"] in (NAMES, len(NAMES)), report)
 
     # Of a folder of images there are paths only.
@@ -124,7 +124,7 @@ def pyarrow_files():
     })
     write("several.parquet", several, use_dictionary=["cls"])
     for column, images in (("left", IMAGES), ("right", IMAGES[::-1])):
-        report = adopted(f"several, {column}", "several.parquet", images=images, options=["--image", column])
+        report = adopted(f"several, {column}", "several.parquet", images=images, options=["--image-column", column])
         check(f"several, {column}: class names of words", report["classes"] in (NAMES, len(NAMES)), report)
         check(f"several, {column}: the others are fields", {"hash", "mask"} <= set(report["fields"]), report)
         check(f"several, {column}: times are left out", "when" in report["left_out"], report)

@@ -72,7 +72,7 @@ fn what_is_finished_is_not_done_again() {
     twice(&["export", bundle, "--tar-zst", text(&tar)], &tar);
     let adopted = case.at("adopted");
     let shards = case.at("tar/data");
-    let args = ["adopt", text(&shards), "--out", text(&adopted), "--label", "cls"];
+    let args = ["adopt", text(&shards), "--out", text(&adopted), "--label-column", "cls"];
     let tars: Vec<_> = shards.read_dir().unwrap().map(|e| e.unwrap().path()).collect();
     let tars: Vec<&str> = tars.iter().map(|p| text(p)).filter(|p| p.ends_with(".tar")).collect();
     twice(&[&["adopt"], &tars[..], &["--out", args[3]]].concat(), &adopted);

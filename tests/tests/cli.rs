@@ -448,18 +448,13 @@ fn the_reference_page_is_up_to_date() {
 }
 
 /// Flags whose value differs from verb to verb, each with the reason.
-const OTHER_VALUES: [(&str, &str); 15] = [
-    ("cache", "a folder of this machine; `prestage` fills a cache of the federation, by its URL"),
-    ("check", "how `publish` compares objects; for `image lock` a switch: only compare"),
+const OTHER_VALUES: [(&str, &str); 10] = [
     ("envelope", "`bench` measures several"),
-    ("gpus", "the kinds of GPU that an image supports; how many a job needs"),
     ("help", "worded differently where a verb has only verbs below it"),
-    ("image", "the column of images in a dataset file; the container of a job"),
     ("jobs", "`bench` measures several"),
     ("labels", "where `pack` finds labels; `derive` takes them only from a file"),
     ("limit", "samples of a bundle; bytes that `bench` measures"),
     ("merge", "parts of a bundle; the command that merges the results of jobs"),
-    ("out", "where the result is written; bytes that an item of a job writes, beside its `--in`"),
     ("part", "which part of a bundle to pack; how much of the work `job measure` runs"),
     ("payload", "`bench` measures several"),
     ("size", "width and height of stored images; the side of the squares that `bench` decodes"),

@@ -309,7 +309,7 @@ fn what_is_wrong_is_said_with_the_next_step() {
         2,
         &["the lock file `image.lock` does not exist", "gular image lock"],
     );
-    check(&missing, &["lock", "--check"], 1, &["the lock file `image.lock` does not exist"]);
+    check(&missing, &["lock", "--locked"], 1, &["the lock file `image.lock` does not exist"]);
     check(&missing, &["build", "other.toml"], 2, &["the recipe `other.toml` does not exist"]);
     check("[image]\nname = \"x\"\n", &["build", "--offline"], 2, &["once without `--offline`"]);
     // Flags that do nothing for what is asked.

@@ -56,7 +56,7 @@ pub(super) struct BuildArgs {
     pub(super) profile: String,
     /// A folder with packages, made by `gular image lock --vendor`
     #[arg(long, value_name = "DIR")]
-    pub(super) vendor: Vec<PathBuf>,
+    pub(super) from_vendor: Vec<PathBuf>,
     /// Fail if image.lock would have to be made or changed
     #[arg(long)]
     pub(super) locked: bool,
@@ -116,7 +116,7 @@ fn options<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<BuildOptions<'a>, F
     options.compression = args.compression.into();
     options.program.clone_from(&args.program);
     options.compile = Some(cargo);
-    options.vendor.clone_from(&args.vendor);
+    options.vendor.clone_from(&args.from_vendor);
     options.cache_bytes = args.blocks.cache_size;
     options.limits = args.place.limits();
     options.jobs = NonZeroUsize::new(args.jobs.count()).unwrap_or(NonZeroUsize::MIN);

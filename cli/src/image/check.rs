@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gular_containers::StoredImage;
 use gular_containers::check::{CheckReport, Finding, Form, Runs, Severity};
-use gular_containers::export::Facts;
+use gular_containers::export::ImageFacts;
 use gular_containers::replay::{Replay, Replays, judge};
 use gular_pelican::Env;
 use serde::Serialize;
@@ -28,14 +28,16 @@ use crate::stop::Stop;
 /// those of the recipe inside, unless options override them. Takes a .sif, an OCI layout or an OCI
 /// archive from any tool. Exit code 1: the image would fail.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular image check train-0123456789abcdef.sif --gpus 8.0,9.0")]
+#[command(
+    after_help = "Example:\n  gular image check train-0123456789abcdef.sif --capabilities 8.0,9.0"
+)]
 pub(super) struct CheckArgs {
     /// A .sif, the folder of an OCI layout, or an OCI archive
     pub(super) image: PathBuf,
     /// Compute capabilities it must run on, such as 8.0,9.0 [default: as in the recipe stored
     /// in the image]
     #[arg(long, value_delimiter = ',', value_name = "CC")]
-    pub(super) gpus: Vec<gular_containers::cuda::Capability>,
+    pub(super) capabilities: Vec<gular_containers::cuda::Capability>,
     /// The oldest Apptainer it must run under [default: as in the recipe stored in the image,
     /// otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
@@ -56,7 +58,7 @@ struct Checked<'a> {
     /// The image.
     image: &'a str,
     /// The values that jobs must ask for.
-    facts: &'a Facts,
+    facts: &'a ImageFacts,
     /// The result of the check.
     check: &'a CheckReport,
     /// HTCondor's lines, as far as they could be tried.
@@ -67,8 +69,8 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let image = open(&args.image, &args.place)?;
     let mut target = image.target();
-    if !args.gpus.is_empty() {
-        target.gpus.clone_from(&args.gpus);
+    if !args.capabilities.is_empty() {
+        target.gpus.clone_from(&args.capabilities);
     }
     target.apptainer = args.apptainer.unwrap_or(target.apptainer);
     let mut report = image.check(&target, &host_paths())?;
@@ -136,9 +138,9 @@ fn misnamed(image: &StoredImage) -> Option<Finding> {
 }
 
 /// The facts of a file.
-pub(super) fn facts(image: &StoredImage, report: &CheckReport) -> Facts {
+pub(super) fn facts(image: &StoredImage, report: &CheckReport) -> ImageFacts {
     let name = image.path.file_name().unwrap_or_default().to_string_lossy();
-    Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest)
+    ImageFacts::of(report, image.arch).of_file(&name, image.bytes, image.digest)
 }
 
 /// Paths of this machine that no image should name.
@@ -166,7 +168,7 @@ pub(super) fn show_findings(report: &CheckReport, output: &Output) {
 }
 
 /// What the image needs, and the table of GPUs.
-pub(super) fn facts_text(report: &CheckReport, facts: &Facts) -> String {
+pub(super) fn facts_text(report: &CheckReport, facts: &ImageFacts) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<18}{value}");

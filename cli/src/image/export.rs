@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use gular_containers::export;
 use gular_containers::make::Project;
-use gular_containers::recipe::Target;
+use gular_containers::recipe::TargetSection;
 
 use super::check;
 use super::places::PlaceArgs;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     match args.what {
         ExportArg::Facts => {
             let image = check::open(&args.from, &args.place)?;
-            let report = image.check(&Target::default(), &[])?;
+            let report = image.check(&TargetSection::default(), &[])?;
             show::json(&check::facts(&image, &report))?;
             Ok(Exit::Done)
         }

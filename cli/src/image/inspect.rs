@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_containers::check::CheckReport;
-use gular_containers::export::Facts;
-use gular_containers::recipe::Target;
+use gular_containers::export::ImageFacts;
+use gular_containers::recipe::TargetSection;
 use gular_containers::rootfs::What;
 use gular_containers::{Part, StoredImage};
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub(super) struct InspectArgs {
 #[derive(Debug, Serialize)]
 struct Inspected<'a> {
     /// The values that jobs must ask for.
-    facts: &'a Facts,
+    facts: &'a ImageFacts,
     /// The program that the image starts.
     program: Option<String>,
     /// Variables that it sets.
@@ -80,7 +80,7 @@ struct Listed {
 
 pub(super) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> {
     let image = check::open(&args.image, &args.place)?;
-    let report = image.check(&Target::default(), &[])?;
+    let report = image.check(&TargetSection::default(), &[])?;
     let facts = check::facts(&image, &report);
     let inspected = Inspected {
         facts: &facts,

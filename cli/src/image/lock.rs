@@ -31,12 +31,12 @@ pub(super) struct LockArgs {
     pub(super) recipe: PathBuf,
     /// Also fetch every package into DIR
     ///
-    /// `gular image build --vendor DIR` then needs no network.
+    /// `gular image build --from-vendor DIR` then needs no network.
     #[arg(long, value_name = "DIR")]
     pub(super) vendor: Option<PathBuf>,
-    /// Only check whether image.lock fits the recipe; exit code 1 if not
+    /// Write nothing; fail, with exit code 1, if image.lock would have to be made or changed
     #[arg(long, conflicts_with_all = ["vendor", "dry_run"])]
-    pub(super) check: bool,
+    pub(super) locked: bool,
     /// Only resolve and show what would change
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -77,7 +77,7 @@ struct LockReport {
 
 pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
-    if args.check {
+    if args.locked {
         return fits(&Project::open(&args.recipe)?);
     }
     let options = LockOptions {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use clap::Args;
 use gular_containers::lock::Sources;
-use gular_containers::make::Cache;
+use gular_containers::make::BuildCache;
 use gular_containers::replay::Tools;
 use gular_containers::store::Limits;
 use gular_pelican::Env;
@@ -85,9 +85,9 @@ impl CacheArgs {
     }
 
     /// The cache that is named here, in the environment, or in the user's home.
-    pub(crate) fn cache(&self) -> Result<Cache, Failure> {
+    pub(crate) fn cache(&self) -> Result<BuildCache, Failure> {
         if let Some(dir) = &self.cache {
-            return Ok(Cache::new(dir));
+            return Ok(BuildCache::new(dir));
         }
         let env = Env::process();
         let named = |name: &str| env.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -98,13 +98,13 @@ impl CacheArgs {
             let hint = "choose a folder with `--cache DIR`, or set HOME";
             Failure::new("it is not known where the cache should be", Some(hint.to_owned()))
         })?;
-        Ok(Cache::new(&dir))
+        Ok(BuildCache::new(&dir))
     }
 }
 
 impl PlaceArgs {
     /// As [`CacheArgs::cache`].
-    pub(super) fn cache(&self) -> Result<Cache, Failure> {
+    pub(super) fn cache(&self) -> Result<BuildCache, Failure> {
         self.kept.cache()
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use gular_containers::convert::LocalImage;
-use gular_containers::oci::Layout;
+use gular_containers::oci::OciLayout;
 use gular_containers::recipe::Platform;
 use gular_containers::registry::{
     NVIDIA_TERMS, Pushed, Pushing, Reference, Registry, nvidia_of_image, nvidia_of_sif, push_image,
@@ -90,7 +90,7 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
         None => Some(LocalImage::parse(&args.from).map_err(|error| Failure::new(error, None))?),
     };
     let pushed = (|| {
-        let layout = source.as_ref().map(|source| Layout::open(&source.path)).transpose()?;
+        let layout = source.as_ref().map(|source| OciLayout::open(&source.path)).transpose()?;
         let image = match (&layout, &source) {
             (Some(layout), Some(source)) => {
                 Some(layout.image(source.tag.as_deref(), args.platform.unwrap_or_default().0)?)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use gular_containers::Labels;
-use gular_containers::export::Facts;
+use gular_containers::export::ImageFacts;
 use gular_jobs::write::{JobImage, Site};
 
 use crate::exit::Failure;
@@ -74,7 +74,7 @@ impl Asked {
     }
 }
 
-fn read(path: &Path) -> Result<Facts, Failure> {
+fn read(path: &Path) -> Result<ImageFacts, Failure> {
     let text = fs::read(path).map_err(|e| gular_files::Error::new("read", path, e))?;
     serde_json::from_slice(&text).map_err(|error| {
         let what = format!("`{}` is not a file of facts about an image: {error}", path.display());

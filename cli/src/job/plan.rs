@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use gular_jobs::plan::{JobKind, Plan, Work, plan};
+use gular_jobs::plan::{JobKind, JobPlan, Work, plan};
 
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
@@ -16,17 +16,17 @@ use crate::{show, units};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  gular job plan --items 18e6 --in 1MB --out 4MB --gpu 5s --cpu 5min --model 8GB")]
+  gular job plan --items 18e6 --item-in 1MB --item-out 4MB --gpu 5s --cpu 5min --model 8GB")]
 pub(super) struct PlanArgs {
     /// How many items there are, such as 18e6
     #[arg(long, value_name = "N", value_parser = count)]
     items: u64,
     /// Bytes that one item reads
-    #[arg(long = "in", value_name = "SIZE", value_parser = units::with_unit)]
-    input: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = units::with_unit)]
+    item_in: Option<u64>,
     /// Bytes that one item writes
-    #[arg(long = "out", value_name = "SIZE", value_parser = units::with_unit)]
-    output: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = units::with_unit)]
+    item_out: Option<u64>,
     /// Time on a GPU for one item, such as 5s
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     gpu: Option<f64>,
@@ -58,8 +58,8 @@ pub(super) fn run(args: &PlanArgs, output: &Output) -> Result<Exit, Failure> {
     }
     let work = Work {
         items: args.items,
-        in_bytes: args.input.unwrap_or(0),
-        out_bytes: args.output.unwrap_or(0),
+        in_bytes: args.item_in.unwrap_or(0),
+        out_bytes: args.item_out.unwrap_or(0),
         gpu_seconds,
         cpu_seconds,
         model_bytes: args.model.unwrap_or(0),
@@ -77,7 +77,7 @@ pub(super) fn run(args: &PlanArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn words(plan: &Plan) -> String {
+fn words(plan: &JobPlan) -> String {
     let mut text = format!(
         "{:<6}{:>14}{:>12}{:>7}{:>6}{:>8}{:>11}{:>11}\n",
         "jobs", "items per job", "jobs", "cores", "GPUs", "hours", "disk", "transfers"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{LIB, Parts};
 use crate::cuda::{from_host, matches, opened_by};
-use crate::elf::{self, Closure, Facts, Fault};
+use crate::elf::{self, Closure, ElfFacts, LinkFault};
 use crate::python::installed_path;
 use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use crate::store::MemberKind;
@@ -51,7 +51,7 @@ pub(super) fn add(
     }
     let gpu = candidates.contains_key("libtorch_cuda.so") && !parts.recipe.is_cpu_only();
     // A script loads nothing.
-    let loads = parts.program.map(Facts::open).transpose()?.flatten().is_some();
+    let loads = parts.program.map(ElfFacts::open).transpose()?.flatten().is_some();
     let roots = roots(gpu, program.filter(|_| loads), &candidates)?;
     let mut brought = BTreeMap::new();
     if let Some(here) = parts.program {
@@ -59,7 +59,7 @@ pub(super) fn add(
     }
     let closure = with_opened(tree, &roots, &candidates, &[])?;
     let hidden = closure.faults.iter().any(|fault| match fault {
-        Fault::Missing { library, .. } => {
+        LinkFault::Missing { library, .. } => {
             candidates.contains_key(library) || brought.contains_key(library)
         }
         _ => false,
@@ -134,7 +134,7 @@ fn of_folder(dir: &Path, candidates: &mut BTreeMap<String, Candidate>) -> Result
         let path = entry.map_err(Error::io("read", dir))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         // A linker script may stand there under a library's name.
-        if !is_library(name) || from_host(name) || Facts::open(&path)?.is_none() {
+        if !is_library(name) || from_host(name) || ElfFacts::open(&path)?.is_none() {
             continue;
         }
         let torch = ["libtorch", "libc10", "libcaffe2", "libgomp"];
@@ -212,17 +212,17 @@ fn bring(
     roots: &[RootPath],
     brought: &mut BTreeMap<String, PathBuf>,
 ) -> Result<()> {
-    let Some(facts) = Facts::open(here)? else { return Ok(()) };
+    let Some(facts) = ElfFacts::open(here)? else { return Ok(()) };
     let origin = here.parent().map_or_else(|| ".".to_owned(), |dir| dir.display().to_string());
-    let mut folders = Facts::folders(&facts.runpath, &origin);
-    folders.extend(Facts::folders(&facts.rpath, &origin));
+    let mut folders = ElfFacts::folders(&facts.runpath, &origin);
+    folders.extend(ElfFacts::folders(&facts.rpath, &origin));
     folders.retain(|folder| folder.starts_with('/'));
     loop {
         let library_path = [format!("/{LIB}")];
         let closure = elf::closure(tree, roots, &library_path, &from_host)?;
         let mut found = false;
         for fault in &closure.faults {
-            let Fault::Missing { library, .. } = fault else { continue };
+            let LinkFault::Missing { library, .. } = fault else { continue };
             if library.contains('/') || brought.contains_key(library) {
                 continue;
             }

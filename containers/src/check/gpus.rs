@@ -9,7 +9,7 @@ use super::finding::{Finding, Severity};
 use super::inventory::{Elf, Inventory};
 use super::sites::{GPUS, Gpu};
 use crate::cuda::{Architectures, Capability};
-use crate::recipe::Target;
+use crate::recipe::TargetSection;
 use crate::rootfs::FileBytes;
 use crate::{Error, Result};
 
@@ -105,7 +105,7 @@ struct Code {
 
 pub(super) fn check(
     inventory: &Inventory<'_>,
-    target: &Target,
+    target: &TargetSection,
     findings: &mut Vec<Finding>,
 ) -> Result<GpuTable> {
     let mut table = GpuTable::default();
@@ -160,7 +160,7 @@ fn needed(gpu: Capability, libraries: &[GpuLibrary]) -> Vec<Finding> {
 }
 
 /// What a library lacks that few programs need, on GPUs that run all else.
-fn optional(target: &Target, table: &GpuTable, library: &GpuLibrary) -> Option<Finding> {
+fn optional(target: &TargetSection, table: &GpuTable, library: &GpuLibrary) -> Option<Finding> {
     let lacks = |gpu: &&Capability| {
         judge(**gpu, &table.libraries).0 != Runs::No
             && library.code.judge(**gpu, &library.path).0 == Runs::No

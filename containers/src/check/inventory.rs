@@ -1,7 +1,7 @@
 //! The programs and libraries of a tree, read once for all rules.
 
 use super::{About, Finding};
-use crate::elf::Facts;
+use crate::elf::ElfFacts;
 use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ pub(super) struct Elf<'a> {
     pub(super) path: &'a RootPath,
     pub(super) node: &'a Node,
     pub(super) source: &'a FileBytes,
-    pub(super) facts: Facts,
+    pub(super) facts: ElfFacts,
 }
 
 /// Ends of names that no ELF file has: most files of Python packages, each of which would
@@ -38,7 +38,7 @@ impl<'a> Inventory<'a> {
             if TEXTS.iter().any(|end| path.name().ends_with(end)) {
                 continue;
             }
-            match Facts::read(source) {
+            match ElfFacts::read(source) {
                 Ok(Some(facts)) => inventory.elves.push(Elf { path, node, source, facts }),
                 Ok(None) => {}
                 Err(Error::Elf { reason, .. }) if ours(node) => findings.push(

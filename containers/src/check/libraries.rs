@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::inventory::{Elf, Inventory, numbers, ours};
 use super::{Finding, Severity};
 use crate::cuda::{from_host, matches, opened_by};
-use crate::elf::{Fault, closure};
+use crate::elf::{LinkFault, closure};
 use crate::python::site_of;
 use crate::rootfs::{RootPath, What};
 use crate::sif::Arch;
@@ -63,14 +63,14 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
             Err(other) => return Err(other),
         };
         // Many need one library: each is blamed once, wherever it was searched for.
-        let new = |fault: &&Fault| {
+        let new = |fault: &&LinkFault| {
             said.insert(match fault {
-                Fault::Missing { library, by, .. } => (library.clone(), by.clone()),
+                LinkFault::Missing { library, by, .. } => (library.clone(), by.clone()),
                 other => (format!("{other:?}"), elf.path.clone()),
             })
         };
-        let counts = |fault: &&Fault| match fault {
-            Fault::Missing { library, by, .. } => !site_of(by)
+        let counts = |fault: &&LinkFault| match fault {
+            LinkFault::Missing { library, by, .. } => !site_of(by)
                 .and_then(|site| of_sites.get(site))
                 .is_some_and(|names| names.contains(library.as_str())),
             _ => true,
@@ -114,15 +114,15 @@ fn of_sites<'a>(inventory: &Inventory<'a>) -> BTreeMap<&'a str, BTreeSet<&'a str
     found
 }
 
-fn fault(fault: &Fault) -> Finding {
+fn fault(fault: &LinkFault) -> Finding {
     match fault {
-        Fault::Missing { library, by, searched } => {
+        LinkFault::Missing { library, by, searched } => {
             let folders = searched.join(" ");
             let message = format!("it needs `{library}`, which none of {folders} has");
             Finding::error("missing-library", by, message)
                 .hint("add the Debian package that contains this library to `base.packages`, beside `default` (packages.debian.org finds it), or add the file to `app.files`")
         }
-        Fault::Version { library, version, by, newest } => {
+        LinkFault::Version { library, version, by, newest } => {
             let rule = if library == "libc.so.6" { "glibc" } else { "symbol-version" };
             let has = newest.as_ref().map_or_else(
                 || "the image's has none of that family".to_owned(),
@@ -131,11 +131,11 @@ fn fault(fault: &Fault) -> Finding {
             let hint = "take a newer base, or build the program on an older system";
             Finding::error(rule, by, format!("it needs {version} of `{library}`, {has}")).hint(hint)
         }
-        Fault::Interpreter { interpreter, by } => {
+        LinkFault::Interpreter { interpreter, by } => {
             Finding::error("interpreter", by, format!("its `{interpreter}` is not in the image"))
                 .hint("add a base with a C library, or link the program statically")
         }
-        Fault::Machine { file, found, expected } => {
+        LinkFault::Machine { file, found, expected } => {
             let (found, expected) = (machine(*found), machine(*expected));
             Finding::error("processor", file, format!("it is for {found}, expected {expected}"))
         }

@@ -33,7 +33,7 @@ pub use self::runtime::size;
 
 use self::inventory::Inventory;
 use crate::Result;
-use crate::recipe::Target;
+use crate::recipe::TargetSection;
 use crate::rootfs::Rootfs;
 
 /// Runs all checks of this module on an image. Findings come by severity, then by rule and subject.
@@ -41,7 +41,7 @@ use crate::rootfs::Rootfs;
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) when a file of the tree cannot be read. What
 /// is wrong with the image is not an error but a finding.
-pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<CheckReport> {
+pub fn check(tree: &Rootfs, about: &About<'_>, target: &TargetSection) -> Result<CheckReport> {
     let mut findings = Vec::new();
     let inventory = Inventory::take(tree, about, &mut findings)?;
     libraries::check(&inventory, &mut findings)?;

@@ -7,7 +7,7 @@ use super::about::Form;
 use super::inventory::Inventory;
 use super::{Finding, Severity};
 use crate::oci::Compressor;
-use crate::recipe::{Runtime, Target};
+use crate::recipe::{Runtime, TargetSection};
 use crate::rootfs::{FileBytes, Node, RootPath, What};
 use crate::sif::Squash;
 use crate::{Error, Result};
@@ -23,7 +23,7 @@ const MAX_SHEBANG: u64 = 256;
 
 pub(super) fn check(
     inventory: &Inventory<'_>,
-    target: &Target,
+    target: &TargetSection,
     findings: &mut Vec<Finding>,
 ) -> Result<()> {
     shells(inventory, findings);
@@ -131,7 +131,7 @@ fn shebang(source: &FileBytes) -> Result<Option<String>> {
     Ok(text.split_whitespace().next().map(str::to_owned))
 }
 
-fn compression(form: Form, target: &Target, findings: &mut Vec<Finding>) {
+fn compression(form: Form, target: &TargetSection, findings: &mut Vec<Finding>) {
     let zstd = match form {
         Form::Sif(squash) => squash == Some(Squash::Zstd),
         Form::Oci(compressor) => compressor == Some(Compressor::Zstd),

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::LocalImage;
 use super::local_image::image_name;
-use crate::make::{Cache, Compression, Named, Output, Step, Watch, Writing, write_sif};
-use crate::oci::{Layout, OciImage, Parts};
+use crate::make::{BuildCache, Compression, Named, Output, Step, Watch, Writing, write_sif};
+use crate::oci::{LayersAs, OciImage, OciLayout};
 use crate::registry::Reference;
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::sbom::{Sbom, spdx};
@@ -37,7 +37,7 @@ pub struct Conversion {
     /// Of the SIF's files.
     pub compression: Compression,
     /// What builds keep.
-    pub cache: Cache,
+    pub cache: BuildCache,
     /// Bytes that compressed blocks may take in the cache.
     pub cache_bytes: u64,
     /// How much all layers together may become.
@@ -72,17 +72,17 @@ pub struct Converted {
 /// has of it.
 ///
 /// # Errors
-/// Those of [`Layout::open`], [`Layout::image`] and [`Layout::laid`];
+/// Those of [`OciLayout::open`], [`OciLayout::image`] and [`OciLayout::laid`];
 /// [`Error::Conflict`](crate::Error::Conflict) for an image with something of its own where
 /// Apptainer looks for its files; those of [`write_image`](crate::sif::write_image);
 /// [`Error::Other`](crate::Error::Other) when something else has the SIF's name.
 pub fn convert(options: &Conversion, watch: &dyn Watch) -> Result<Converted> {
     let start = Instant::now();
-    let layout = Layout::open(&options.from.path)?;
+    let layout = OciLayout::open(&options.from.path)?;
     let image = layout.image(options.from.tag.as_deref(), options.arch)?;
     image.tell(&options.from.to_string(), watch);
     watch.working_on(Step::Unpack, &options.from.to_string());
-    let laid = layout.laid(&image, &options.cache.store(), &options.limits, Parts::AsWritten);
+    let laid = layout.laid(&image, &options.cache.store(), &options.limits, LayersAs::AsWritten);
     watch.ended(Step::Unpack);
     let (mut tree, mut left_out) = laid?;
     left_out.extend(image.env.keys().filter(|name| !is_variable(name)).map(|name| LeftOut {

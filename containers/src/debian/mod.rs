@@ -18,5 +18,5 @@ pub use self::packages::DEFAULT_PACKAGES;
 pub use self::relation::{Constraint, Relation, relations};
 pub use self::release::Release;
 pub(crate) use self::release::snapshot;
-pub use self::resolve::{Archive, Package, resolve};
+pub use self::resolve::{Archive, DebianPackage, resolve};
 pub use self::version::Version;

@@ -14,7 +14,7 @@ const INSTALL_ONLY: [&str; 2] = ["debconf", "dpkg"];
 /// A package of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Package {
+pub struct DebianPackage {
     /// Its name.
     pub name: String,
     /// Its version.
@@ -36,7 +36,7 @@ pub struct Package {
 /// All packages of one or more `Packages` files; of a name, the newest version.
 #[derive(Debug, Clone, Default)]
 pub struct Archive {
-    packages: BTreeMap<String, Package>,
+    packages: BTreeMap<String, DebianPackage>,
     /// Who provides a name: packages, with the version they give it.
     provided: BTreeMap<String, Vec<(String, Option<Version>)>>,
 }
@@ -67,12 +67,12 @@ impl Archive {
     }
 
     /// The package with this name.
-    pub fn get(&self, name: &str) -> Option<&Package> {
+    pub fn get(&self, name: &str) -> Option<&DebianPackage> {
         self.packages.get(name)
     }
 
     /// Packages that satisfy a relation: that of its name first, then those that provide it.
-    fn candidates<'a>(&'a self, relation: &'a Relation) -> impl Iterator<Item = &'a Package> {
+    fn candidates<'a>(&'a self, relation: &'a Relation) -> impl Iterator<Item = &'a DebianPackage> {
         let holds = |version: Option<&Version>| match &relation.constraint {
             None => true,
             Some(constraint) => version.is_some_and(|version| constraint.holds(version)),
@@ -89,8 +89,8 @@ impl Archive {
 ///
 /// # Errors
 /// [`Error::Package`] for a name that is not there, or a dependency that nothing satisfies.
-pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a Package>> {
-    let mut chosen: BTreeMap<&str, &Package> = BTreeMap::new();
+pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a DebianPackage>> {
+    let mut chosen: BTreeMap<&str, &DebianPackage> = BTreeMap::new();
     let mut todo = VecDeque::new();
     for name in wanted {
         let Some(package) = archive.get(name) else {
@@ -130,7 +130,7 @@ pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a Pa
     Ok(chosen.into_values().collect())
 }
 
-fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<Package> {
+fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<DebianPackage> {
     let name = paragraph.get("package").unwrap_or("?").to_owned();
     let wrong = |field: &str| Error::Debian {
         path: path.to_owned(),
@@ -156,7 +156,7 @@ fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<Package
         needs.extend(relations.into_iter().filter(at_run));
     }
     let (name, root) = (name.clone(), root.clone());
-    Ok(Package { name, version, filename, root, bytes, sha256, arch, needs, provides })
+    Ok(DebianPackage { name, version, filename, root, bytes, sha256, arch, needs, provides })
 }
 
 #[cfg(test)]

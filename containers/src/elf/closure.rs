@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::Facts;
+use super::ElfFacts;
 use super::folders::configured;
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::{Error, Result};
@@ -11,9 +11,9 @@ use crate::{Error, Result};
 #[derive(Debug, Default)]
 pub struct Closure {
     /// Files by where they stand, links followed, with what they need.
-    pub loaded: BTreeMap<RootPath, Facts>,
+    pub loaded: BTreeMap<RootPath, ElfFacts>,
     /// What would stop the program at its start.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<LinkFault>,
     /// Libraries that the host gives: (name, who needs it).
     pub from_host: Vec<(String, RootPath)>,
 }
@@ -21,7 +21,7 @@ pub struct Closure {
 /// An error at which `ld.so` would stop.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum LinkFault {
     /// A library that is nowhere.
     Missing {
         /// Its name.
@@ -125,7 +125,7 @@ impl Walk<'_> {
             None if facts.interpreter.is_some() => {
                 let interpreter = facts.interpreter.clone().unwrap_or_default();
                 let by = path.clone();
-                self.closure.faults.push(Fault::Interpreter { interpreter, by });
+                self.closure.faults.push(LinkFault::Interpreter { interpreter, by });
             }
             None => {}
         }
@@ -134,7 +134,7 @@ impl Walk<'_> {
         let mut todo = VecDeque::from([Open { path, inherited: Vec::new() }]);
         while let Some(open) = todo.pop_front() {
             let Some(facts) = self.closure.loaded.get(&open.path).cloned() else { continue };
-            let rpath = Facts::folders(&facts.rpath, &origin(&open.path));
+            let rpath = ElfFacts::folders(&facts.rpath, &origin(&open.path));
             let inherited = [rpath, open.inherited].concat();
             for name in &facts.needed {
                 if by_name.contains_key(name) {
@@ -152,7 +152,7 @@ impl Walk<'_> {
                         self.closure.loaded.insert(path.clone(), found);
                         todo.push_back(Open { path, inherited: inherited.clone() });
                     }
-                    None => self.closure.faults.push(Fault::Missing {
+                    None => self.closure.faults.push(LinkFault::Missing {
                         library: name.clone(),
                         by: open.path.clone(),
                         searched,
@@ -167,7 +167,7 @@ impl Walk<'_> {
     /// The folders searched for what the file at `path` needs.
     fn folders(
         &self,
-        facts: &Facts,
+        facts: &ElfFacts,
         path: &RootPath,
         inherited: &[String],
         machine: u16,
@@ -177,7 +177,7 @@ impl Walk<'_> {
             folders.extend_from_slice(inherited);
         }
         folders.extend_from_slice(self.library_path);
-        folders.extend(Facts::folders(&facts.runpath, &origin(path)));
+        folders.extend(ElfFacts::folders(&facts.runpath, &origin(path)));
         folders.extend_from_slice(&self.configured);
         // What `ld.so` knows without a cache: Debian's, then that of others.
         let triplet = match machine {
@@ -194,7 +194,7 @@ impl Walk<'_> {
         name: &str,
         folders: &[String],
         machine: u16,
-    ) -> Result<Option<(RootPath, Facts)>> {
+    ) -> Result<Option<(RootPath, ElfFacts)>> {
         let mut other = None;
         for folder in folders {
             let path = match name.contains('/') {
@@ -208,20 +208,20 @@ impl Walk<'_> {
             other.get_or_insert((path, facts.machine));
         }
         if let Some((file, found)) = other {
-            self.closure.faults.push(Fault::Machine { file, found, expected: machine });
+            self.closure.faults.push(LinkFault::Machine { file, found, expected: machine });
         }
         Ok(None)
     }
 
     /// As [`facts`](Self::facts), of a folder's text with `..` in it, as RUNPATH has.
-    fn inside(&self, path: &str) -> Result<Option<(RootPath, Facts)>> {
+    fn inside(&self, path: &str) -> Result<Option<(RootPath, ElfFacts)>> {
         RootPath::inside(path).map_or(Ok(None), |path| self.facts(&path))
     }
 
-    fn facts(&self, path: &RootPath) -> Result<Option<(RootPath, Facts)>> {
+    fn facts(&self, path: &RootPath) -> Result<Option<(RootPath, ElfFacts)>> {
         let Some((path, node)) = self.tree.follow(path) else { return Ok(None) };
         let What::File(source) = &node.what else { return Ok(None) };
-        Ok(Facts::read(source)?.map(|facts| (path, facts)))
+        Ok(ElfFacts::read(source)?.map(|facts| (path, facts)))
     }
 
     /// Looks whether each library offers the versions asked of it.
@@ -235,7 +235,7 @@ impl Walk<'_> {
                     continue;
                 };
                 if !offered.contains(version) {
-                    self.closure.faults.push(Fault::Version {
+                    self.closure.faults.push(LinkFault::Version {
                         library: library.clone(),
                         version: version.clone(),
                         by: by.clone(),

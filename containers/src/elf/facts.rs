@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 16 << 10;
 /// The parts of a program or library that `ld.so` reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Facts {
+pub struct ElfFacts {
     /// ELF's number of the architecture: 62 for x86-64, 183 for 64-bit ARM.
     pub machine: u16,
     /// Path of `ld.so`; `None` for libraries and static programs.
@@ -36,7 +36,7 @@ pub struct Facts {
     pub versions_offered: Vec<String>,
 }
 
-impl Facts {
+impl ElfFacts {
     /// Reads a file's headers; `None` when it is not an ELF file of 64 bits.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Facts {
     }
 }
 
-fn parse<'data, R: ReadRef<'data>>(data: R, path: &str) -> Result<Option<Facts>> {
+fn parse<'data, R: ReadRef<'data>>(data: R, path: &str) -> Result<Option<ElfFacts>> {
     let magic = data.read_bytes_at(0, 5).unwrap_or_default();
     if magic != b"\x7fELF\x02" {
         return Ok(None);
@@ -77,11 +77,11 @@ fn parse<'data, R: ReadRef<'data>>(data: R, path: &str) -> Result<Option<Facts>>
     facts.map(Some).map_err(damaged)
 }
 
-fn facts<'data, R: ReadRef<'data>>(data: R) -> read::Result<Facts> {
+fn facts<'data, R: ReadRef<'data>>(data: R) -> read::Result<ElfFacts> {
     let header = FileHeader64::<Endianness>::parse(data)?;
     let endian = header.endian()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut facts = Facts { machine: header.e_machine.get(endian).0, ..Facts::default() };
+    let mut facts = ElfFacts { machine: header.e_machine.get(endian).0, ..ElfFacts::default() };
     for segment in header.program_headers(endian, data)? {
         if let Some(path) = segment.interpreter(endian, data)? {
             facts.interpreter = Some(text(path));

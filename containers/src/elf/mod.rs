@@ -7,5 +7,5 @@ mod closure;
 mod facts;
 mod folders;
 
-pub use self::closure::{Closure, Fault, closure};
-pub use self::facts::Facts;
+pub use self::closure::{Closure, LinkFault, closure};
+pub use self::facts::ElfFacts;

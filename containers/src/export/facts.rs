@@ -12,7 +12,7 @@ const VERSION: u32 = 1;
 /// Facts of an image: what `gular job` writes into submit files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Facts {
+pub struct ImageFacts {
     /// Version of this form: 1.
     pub version: u32,
     /// File name of the image.
@@ -39,7 +39,7 @@ pub struct Facts {
     pub glibc: Option<String>,
 }
 
-impl Facts {
+impl ImageFacts {
     /// Collects the facts of an image that was checked, before it is written.
     pub fn of(report: &CheckReport, arch: Arch) -> Self {
         let cuda = report.cuda_runtime.as_ref();

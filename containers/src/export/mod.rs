@@ -9,4 +9,4 @@ mod facts;
 mod script;
 
 pub use self::definition::{definition, dockerfile};
-pub use self::facts::Facts;
+pub use self::facts::ImageFacts;

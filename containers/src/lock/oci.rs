@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::document::Oci;
 use crate::fetch::Transport;
-use crate::oci::Layout;
+use crate::oci::OciLayout;
 use crate::recipe::OciBase;
 use crate::registry;
 use crate::sif::Arch;
@@ -19,7 +19,7 @@ pub(super) fn digest(
 ) -> Result<(Oci, Option<UnixTime>)> {
     let (digest, created) = match base {
         OciBase::Path(path) => {
-            let image = Layout::open(&dir.join(path))?.image(None, arch)?;
+            let image = OciLayout::open(&dir.join(path))?.image(None, arch)?;
             (image.digest, image.created)
         }
         OciBase::Registry(reference) => registry::look_up(reference, arch, transport)?,

@@ -188,7 +188,7 @@ fn platform_name(lock: &ImageLock) -> &'static str {
 }
 
 /// A package with its addresses: at the mirror, and where it stays for good.
-fn deb(package: &debian::Package, sources: &Sources, snapshot: &str) -> Result<Package> {
+fn deb(package: &debian::DebianPackage, sources: &Sources, snapshot: &str) -> Result<Package> {
     let mut urls = vec![format!("{}/{}", package.root, package.filename)];
     if !snapshot.is_empty() {
         let security = *package.root == *sources.debian_security.trim_end_matches('/');

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::assemble::Parts;
 use crate::check::{CheckReport, size};
-use crate::export::Facts;
+use crate::export::ImageFacts;
 use crate::fetch::Transport;
 use crate::lock::ImageLock;
 use crate::replay::{Replay, Replays, judge};
@@ -31,7 +31,7 @@ pub struct Built {
     /// The list of contents beside each, SPDX.
     pub sbom: Vec<PathBuf>,
     /// The values that jobs must ask for.
-    pub facts: Facts,
+    pub facts: ImageFacts,
     /// The result of all checks: whether the image would run.
     pub check: CheckReport,
     /// HTCondor's lines, as far as they could be tried.

@@ -19,11 +19,11 @@ use crate::{Error, Result};
 /// CACHE/digests    SHA-256 of files that were published to registries, by their BLAKE3
 /// ```
 #[derive(Debug, Clone)]
-pub struct Cache {
+pub struct BuildCache {
     dir: PathBuf,
 }
 
-impl Cache {
+impl BuildCache {
     /// Makes a cache in this folder, which is created when something is stored in it.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }

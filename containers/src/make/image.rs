@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::assemble::{Assembled, Base, Parts, assemble};
 use crate::check::{About, CheckReport, Form, check};
-use crate::export::Facts;
+use crate::export::ImageFacts;
 use crate::lock::ImageLock;
 use crate::oci::BaseImage;
 use crate::recipe::OciBase;
@@ -47,7 +47,7 @@ pub struct AssembledImage {
     /// Whether it would run.
     pub report: CheckReport,
     /// The values that jobs must ask for.
-    pub facts: Facts,
+    pub facts: ImageFacts,
     /// Libraries that came from the program's own folders on this machine.
     pub brought: Vec<std::path::PathBuf>,
 }
@@ -105,7 +105,7 @@ pub fn image(
         cuda: cuda(lock),
     };
     let report = check(&assembled.tree, &about, &recipe.target)?;
-    let facts = Facts::of(&report, arch);
+    let facts = ImageFacts::of(&report, arch);
     // What the check found out about the libraries goes into labels, too.
     let found = facts.labels().into_iter().map(|(name, value)| (name.to_owned(), value));
     let labels = found.chain(given.clone()).collect();
@@ -151,7 +151,7 @@ fn contents(
     let crates = cargo_lock.map(|text| sbom::crates(text, package)).transpose()?;
     let program = parts.program.map(|path| -> Result<_> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(sbom::Program { name, version: None, sha256: Sha256::of_file(path)? })
+        Ok(sbom::SbomProgram { name, version: None, sha256: Sha256::of_file(path)? })
     });
     Ok(sbom::spdx(&Sbom {
         name: &parts.recipe.image.name,

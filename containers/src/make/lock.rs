@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BuildOptions, Cache, Note, Project, Relocked, Step, Watch};
+use super::{BuildCache, BuildOptions, Note, Project, Relocked, Step, Watch};
 use crate::fetch::Transport;
 use crate::lock::{self, Changes, ImageLock, Oci, Sources};
 use crate::recipe::OciBase;
@@ -20,7 +20,7 @@ pub struct LockOptions {
     /// A folder that gets every package, too.
     pub vendor: Option<PathBuf>,
     /// What builds keep.
-    pub cache: Cache,
+    pub cache: BuildCache,
     /// Fetch nothing.
     pub offline: bool,
     /// Write no lock.

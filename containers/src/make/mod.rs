@@ -16,7 +16,7 @@
 //! use gular_containers::UnixTime;
 //! use gular_containers::fetch::{Fault, Stream, Transport};
 //! use gular_containers::lock::Sources;
-//! use gular_containers::make::{Cache, BuildOptions, build};
+//! use gular_containers::make::{BuildCache, BuildOptions, build};
 //!
 //! /// A recipe that takes nothing from elsewhere needs no network.
 //! struct Nowhere;
@@ -50,7 +50,7 @@
 //!     &recipe,
 //!     "[image]\nname = \"data\"\n[base]\nscratch = true\n[app.files]\n\"srv/hello\" = \"hello\"\n",
 //! )?;
-//! let cache = Cache::new(&dir.join("cache"));
+//! let cache = BuildCache::new(&dir.join("cache"));
 //! let mut options = BuildOptions::new(&recipe, cache, Sources::new(UnixTime::default()));
 //! options.out = dir.join("out");
 //! let built = build(&options, &Nowhere, &AtomicBool::new(false))?;
@@ -71,7 +71,7 @@ mod watch;
 mod write;
 
 pub use self::build::{Built, build};
-pub use self::cache::Cache;
+pub use self::cache::BuildCache;
 pub use self::image::{Asked, AssembledImage, image};
 pub use self::lock::{LockOptions, Locked, lock};
 pub use self::options::{BuildOptions, Compression, Format};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Cache, Compile};
+use super::{BuildCache, Compile};
 use crate::check::Form;
 use crate::lock::Sources;
 use crate::oci::Compressor;
@@ -36,7 +36,7 @@ pub struct BuildOptions<'a> {
     /// Folders with packages, looked into first.
     pub vendor: Vec<PathBuf>,
     /// What builds keep.
-    pub cache: Cache,
+    pub cache: BuildCache,
     /// Bytes that compressed blocks, and layers, may each take in the cache.
     pub cache_bytes: u64,
     /// How much an archive may become.
@@ -59,7 +59,7 @@ pub struct BuildOptions<'a> {
 
 impl BuildOptions<'_> {
     /// Builds a SIF in the recipe's folder, without replaying jobs.
-    pub fn new(recipe: &Path, cache: Cache, sources: Sources) -> Self {
+    pub fn new(recipe: &Path, cache: BuildCache, sources: Sources) -> Self {
         let folder = recipe.parent().filter(|folder| !folder.as_os_str().is_empty());
         Self {
             recipe: recipe.to_owned(),

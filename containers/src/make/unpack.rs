@@ -10,7 +10,7 @@ use crate::assemble::Base;
 use crate::debian;
 use crate::fetch::{Archives, Told, Transport};
 use crate::lock::{ImageLock, Oci};
-use crate::oci::{BaseImage, Layout};
+use crate::oci::{BaseImage, OciLayout};
 use crate::python::{Interpreter, Python, Unit, local_path, unpack_whole};
 use crate::recipe::OciBase;
 use crate::registry::Kept;
@@ -44,7 +44,7 @@ pub struct Places<'a> {
 ///
 /// # Errors
 /// Those of [`Archives::get`], [`unpack_deb`] and [`unpack_wheel`]; for the image that it
-/// begins with [`Error::BaseChanged`], and as [`Layout::image`] and [`BaseImage::read`];
+/// begins with [`Error::BaseChanged`], and as [`OciLayout::image`] and [`BaseImage::read`];
 /// [`Error::Registry`], [`Error::Cancelled`].
 pub fn unpack<'a>(
     lock: &'a ImageLock,
@@ -188,7 +188,7 @@ impl Work<'_> {
     fn base(&self, lock: &ImageLock, oci: &Oci) -> Result<Arc<BaseImage>> {
         let Places { dir, archives, store, limits } = *self.places;
         let (layout, path) = match &oci.path {
-            OciBase::Path(path) => (Layout::open(&dir.join(path))?, dir.join(path)),
+            OciBase::Path(path) => (OciLayout::open(&dir.join(path))?, dir.join(path)),
             OciBase::Registry(name) => {
                 let (transport, most) = (self.transport, limits.bytes);
                 let kept = Kept::fetch(name, oci.digest, archives, most, transport, self.watch)?;

@@ -131,7 +131,7 @@ impl AssembledImage {
         with: &Writing<'_>,
         format: Format,
         suffix: &str,
-        write: fn(&Rootfs, &Config<'_>, &Path) -> Result<oci::Written>,
+        write: fn(&Rootfs, &Config<'_>, &Path) -> Result<oci::WrittenOci>,
     ) -> Result<Output> {
         let config = Config {
             tag: "latest",

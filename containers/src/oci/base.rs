@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::layer::{Compressor, Packed};
-use super::read::{LayerBlob, Layout, OciImage, Parts};
+use super::read::{LayerBlob, LayersAs, OciImage, OciLayout};
 use crate::Result;
 use crate::rootfs::{Layer, Node, Rootfs, What};
 use crate::store::{Limits, Store};
@@ -17,7 +17,7 @@ pub struct BaseImage {
     pub tree: Rootfs,
     /// Its environment variables.
     pub env: BTreeMap<String, String>,
-    layout: Layout,
+    layout: OciLayout,
     layers: Vec<LayerBlob>,
 }
 
@@ -25,9 +25,14 @@ impl BaseImage {
     /// Reads an image of a layout through `store`.
     ///
     /// # Errors
-    /// As [`Layout::rootfs`].
-    pub fn read(layout: Layout, image: OciImage, store: &Store, limits: &Limits) -> Result<Self> {
-        let tree = layout.rootfs(&image, store, limits, Parts::Base)?;
+    /// As [`OciLayout::rootfs`].
+    pub fn read(
+        layout: OciLayout,
+        image: OciImage,
+        store: &Store,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let tree = layout.rootfs(&image, store, limits, LayersAs::Base)?;
         Ok(Self { tree, env: image.env, layout, layers: image.layers })
     }
 

@@ -58,7 +58,7 @@ pub struct Config<'a> {
 /// An image that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Written {
+pub struct WrittenOci {
     /// Of the manifest: the image's identity in registries.
     pub digest: OciDigest,
     /// Name, digest of the tar, digest and bytes of the blob, in the image's order.
@@ -69,7 +69,7 @@ pub struct Written {
 ///
 /// # Errors
 /// [`Error::Exists`], [`Error::Io`], [`Error::Write`].
-pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Written> {
+pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<WrittenOci> {
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
@@ -87,7 +87,7 @@ pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wri
 ///
 /// # Errors
 /// As [`write_layout`].
-pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Written> {
+pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<WrittenOci> {
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
@@ -104,7 +104,7 @@ pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wr
 /// A layer in its place: its part of the image, its media type, its digests.
 type Made = (Layer, &'static str, Packed);
 
-fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
+fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<WrittenOci> {
     let blobs = dir.join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(Error::io("create", &blobs))?;
     let mut layers = Vec::new();
@@ -163,7 +163,7 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
     let written = |(layer, _, packed): Made| {
         (layer, packed.diff_id.into(), packed.digest.into(), packed.bytes)
     };
-    Ok(Written { digest: digest.into(), layers: layers.into_iter().map(written).collect() })
+    Ok(WrittenOci { digest: digest.into(), layers: layers.into_iter().map(written).collect() })
 }
 
 /// Puts a layer's blob into `blobs`: from the cache, or made.

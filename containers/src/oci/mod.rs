@@ -13,6 +13,6 @@ mod read;
 pub use self::base::BaseImage;
 pub use self::cache::LayerCache;
 pub use self::layer::Compressor;
-pub use self::layout::{Config, Written, write_archive, write_layout};
+pub use self::layout::{Config, WrittenOci, write_archive, write_layout};
 pub(crate) use self::read::platforms;
-pub use self::read::{LayerBlob, Layout, OciImage, Parts};
+pub use self::read::{LayerBlob, LayersAs, OciImage, OciLayout};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::recipe::Python;
+use crate::recipe::PythonSection;
 use crate::{Error, OciDigest, Result, Sha256};
 
 /// Largest file read: some 20,000 packages.
@@ -25,7 +25,7 @@ impl Input {
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Limit`].
-    pub(crate) fn open(python: &Python, dir: &Path) -> Result<Option<Self>> {
+    pub(crate) fn open(python: &PythonSection, dir: &Path) -> Result<Option<Self>> {
         let Some(named) = python.lock.as_ref().or(python.requirements.as_ref()) else {
             return Ok(None);
         };
@@ -45,7 +45,7 @@ impl Input {
 ///
 /// # Errors
 /// As [`Input::open`].
-pub(crate) fn digest(python: &Python, dir: &Path) -> Result<OciDigest> {
+pub(crate) fn digest(python: &PythonSection, dir: &Path) -> Result<OciDigest> {
     let input = Input::open(python, dir)?;
     let wheels = python.wheels.iter().map(|path| {
         let path = super::local::find(path, dir)?;

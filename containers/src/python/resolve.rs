@@ -10,7 +10,7 @@ use super::{Input, Interpreter, digest, local, pin, pylock};
 use crate::fetch::{Fault, Transport};
 use crate::lock::{LockedPython, Sources};
 use crate::package::file_name;
-use crate::recipe::Python;
+use crate::recipe::PythonSection;
 use crate::wheel::{Environment, Offer, machine, offers};
 use crate::{Error, Package, Result, Sha256};
 
@@ -28,7 +28,7 @@ const MAX_WHEELS: usize = 5000;
 /// [`Error::Wheel`] for a package without a wheel that fits; [`Error::Fetch`],
 /// [`Error::Io`].
 pub(crate) fn resolve(
-    python: &Python,
+    python: &PythonSection,
     dir: &Path,
     interpreter: &Interpreter,
     sources: &Sources,
@@ -302,7 +302,7 @@ mod tests {
         dir: tempfile::TempDir,
         pages: Pages,
         sources: Sources,
-        python: Python,
+        python: PythonSection,
     }
 
     impl Case {
@@ -333,7 +333,7 @@ mod tests {
             fs::write(dir.path().join("requirements.txt"), requirements).unwrap();
             let mut sources = Sources::new(crate::UnixTime::default());
             sources.index = "https://base.example".to_owned();
-            let python = Python {
+            let python = PythonSection {
                 lock: None,
                 requirements: Some("requirements.txt".into()),
                 wheels: Vec::new(),

@@ -26,7 +26,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub use self::sections::{
-    App, Base, Cuda, ImageSection, OciBase, Platform, Python, Runtime, Target, Torch,
+    App, BaseSection, Cuda, ImageSection, OciBase, Platform, PythonSection, Runtime, TargetSection,
+    Torch,
 };
 use crate::{Error, Result};
 
@@ -41,7 +42,7 @@ pub struct Recipe {
     pub image: ImageSection,
     /// `[base]`: the files under everything else.
     #[serde(default)]
-    pub base: Base,
+    pub base: BaseSection,
     /// `[app]`: the program.
     #[serde(default)]
     pub app: Option<App>,
@@ -50,10 +51,10 @@ pub struct Recipe {
     pub cuda: Option<Cuda>,
     /// `[python]`: Python packages.
     #[serde(default)]
-    pub python: Option<Python>,
+    pub python: Option<PythonSection>,
     /// `[target]`: the GPUs and container runtimes it must run on.
     #[serde(default)]
-    pub target: Target,
+    pub target: TargetSection,
     /// `[env]`: environment variables, kept when the outside sets them.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -106,7 +107,7 @@ impl Recipe {
 
     /// Returns whether locking this recipe needs a network.
     pub fn needs_network(&self) -> bool {
-        let Base { scratch, oci, .. } = &self.base;
+        let BaseSection { scratch, oci, .. } = &self.base;
         let torch = self.cuda.as_ref().is_some_and(|cuda| cuda.torch.is_some());
         torch || !(*scratch || matches!(oci, Some(OciBase::Path(_))))
     }
@@ -119,7 +120,7 @@ impl Recipe {
 
     /// The parts against each other. The key names where to look: `base`, `env.PATH`.
     fn check(&self) -> Result<(), (&'static str, String)> {
-        let Base { scratch, debian, oci, packages } = &self.base;
+        let BaseSection { scratch, debian, oci, packages } = &self.base;
         let ways =
             usize::from(*scratch) + usize::from(debian.is_some()) + usize::from(oci.is_some());
         if ways > 1 {

@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for Platform {
 /// `[base]`: a Debian extract unless something else is said.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Base {
+pub struct BaseSection {
     /// Nothing but what the recipe names: no shell, no C library.
     #[serde(default)]
     pub scratch: bool,
@@ -166,7 +166,7 @@ pub struct Cuda {
 /// `[python]`: packages for Debian's Python, of a lock file or requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Python {
+pub struct PythonSection {
     /// A `pylock.toml` (PEP 751).
     #[serde(default)]
     pub lock: Option<PathBuf>,
@@ -204,7 +204,7 @@ impl<'de> Deserialize<'de> for Torch {
 /// `[target]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Target {
+pub struct TargetSection {
     /// Compute capabilities that every library must have code for.
     #[serde(default, deserialize_with = "capabilities")]
     pub gpus: Vec<Capability>,

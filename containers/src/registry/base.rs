@@ -19,7 +19,7 @@ use super::session::Scope;
 use super::{Method, Reference, Registries, Registry, Request};
 use crate::fetch::{Archives, Fault, Stream, Told, Transport};
 use crate::make::{Note, Step, Watch};
-use crate::oci::Layout;
+use crate::oci::OciLayout;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result, Sha256};
 
@@ -125,10 +125,10 @@ impl Kept {
     /// As a layout, of this image alone.
     ///
     /// # Errors
-    /// As [`Layout::open`].
-    pub(crate) fn layout(self) -> Result<Layout> {
+    /// As [`OciLayout::open`].
+    pub(crate) fn layout(self) -> Result<OciLayout> {
         let Document { media_type, bytes, .. } = self.manifest;
-        Layout::of_files(&self.name, &media_type, bytes, self.blobs)
+        OciLayout::of_files(&self.name, &media_type, bytes, self.blobs)
     }
 }
 

@@ -10,7 +10,7 @@ use super::manifest;
 use super::upload::{Blob, Sent, Uploads};
 use super::{Reference, Registry};
 use crate::make::{Step, Watch};
-use crate::oci::{Layout, OciImage};
+use crate::oci::{OciImage, OciLayout};
 use crate::{Error, OciDigest, Result};
 
 /// Options of pushing.
@@ -56,7 +56,7 @@ pub struct Pushed {
 ///
 /// # Errors
 /// [`Error::Registry`]; [`Error::Oci`] for a layout that is not whole; [`Error::Cancelled`].
-pub fn push_image(layout: &Layout, image: &OciImage, with: &Pushing<'_>) -> Result<Pushed> {
+pub fn push_image(layout: &OciLayout, image: &OciImage, with: &Pushing<'_>) -> Result<Pushed> {
     let (media_type, manifest) = layout.manifest(image)?;
     let blobs = layout.blobs_of(image)?;
     push(&blobs, &media_type, &manifest, with)

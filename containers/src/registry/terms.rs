@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::Result;
-use crate::oci::{Layout, OciImage};
+use crate::oci::{OciImage, OciLayout};
 use crate::rootfs::Layer;
 use crate::sif::{ObjectKind, Sif};
 use crate::store::Limits;
@@ -21,7 +21,7 @@ The texts are in the image, in /usr/share/licenses.";
 ///
 /// # Errors
 /// [`Error::Oci`](crate::Error::Oci) for a layer that cannot be read.
-pub fn nvidia_of_image(layout: &Layout, image: &OciImage) -> Result<bool> {
+pub fn nvidia_of_image(layout: &OciLayout, image: &OciImage) -> Result<bool> {
     let part = image.layers.iter().any(|layer| layer.part == Some(Layer::Cuda));
     let labels = image.labels.keys().chain(image.labels.values());
     let mut words = labels.chain(image.env.keys()).map(String::as_str);

@@ -9,7 +9,7 @@ use super::folder;
 use super::process::run;
 use super::{JOB, Means, Outcome, Replay};
 use crate::cuda::from_host;
-use crate::elf::Facts;
+use crate::elf::ElfFacts;
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::{Error, Result};
 
@@ -137,7 +137,7 @@ impl Inside<'_> {
 fn libraries(tree: &Rootfs, program: &RootPath, inside: &Inside<'_>) -> Result<Replay> {
     const NAME: &str = "libraries";
     let facts = match tree.follow(program).map(|(_, node)| &node.what) {
-        Some(What::File(source)) => Facts::read(source)?,
+        Some(What::File(source)) => ElfFacts::read(source)?,
         _ => None,
     };
     let Some(interpreter) = facts.and_then(|facts| facts.interpreter) else {

@@ -46,7 +46,7 @@ pub struct Contents<'a> {
 /// An image that was written.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Written {
+pub struct WrittenSif {
     /// Its length in bytes.
     pub bytes: u64,
     /// Bytes of files whose blocks came from the cache.
@@ -69,7 +69,7 @@ pub fn write_image(
     to: &Path,
     progress: &(dyn Fn(u64) + Sync),
     cancel: &AtomicBool,
-) -> Result<Written> {
+) -> Result<WrittenSif> {
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
@@ -89,7 +89,7 @@ pub fn write_image(
     let not_kept = contents.blocks.and_then(|blocks| {
         blocks.keep(&lent, (to, &image), squashed.lendable, contents.threads).err()
     });
-    Ok(Written { bytes, reused: squashed.reused, not_kept })
+    Ok(WrittenSif { bytes, reused: squashed.reused, not_kept })
 }
 
 fn fill(

@@ -18,7 +18,7 @@ mod squash;
 mod unpack;
 mod write;
 
-pub use self::image::{Contents, Squash, Written, write_image};
+pub use self::image::{Contents, Squash, WrittenSif, write_image};
 pub use self::read::{Descriptor, Sif};
 pub use self::write::{Settings, Writer};
 

@@ -1,8 +1,8 @@
 //! Decodes files to upright pixels: the whole picture or a region of it.
 
 use crate::{
-    Error, Filter, Fit, Format, Header, JpegBackend, Limits, Orientation, Picture, Rect, Resize,
-    Resizer, Scaling, Start, fit,
+    Error, Fit, Format, Header, JpegBackend, Limits, Orientation, Picture, Rect, Resize,
+    ResizeFilter, Resizer, Scaling, Start, fit,
     jpeg::{self, Frame},
     picture::{CHANNELS, View, byte_len, check_buffer, grow},
     png::{self, Png},
@@ -357,7 +357,7 @@ impl Decoder {
         match &file.kind {
             // Inks are multiplied to colours, and a product of means is not the mean of products.
             ByFormat::Jpeg(frame) if frame.components != 4 => {
-                let scales = jpeg.scales() && to.filter == Filter::Bilinear;
+                let scales = jpeg.scales() && to.filter == ResizeFilter::Bilinear;
                 let cell = |step| {
                     let (columns, rows) = frame.colour_cell(step)?;
                     Some(file.orientation.upright_size(columns, rows))

@@ -54,5 +54,5 @@ pub use limits::Limits;
 pub use orientation::Orientation;
 pub use picture::{Picture, Rect};
 pub use planes::Sample;
-pub use resize::{Filter, Resize, Resizer, resize};
+pub use resize::{Resize, ResizeFilter, Resizer, resize};
 pub use scale::Scaling;

@@ -6,7 +6,7 @@ use fast_image_resize::{
     pixels::{F32, U8, U16},
 };
 
-use crate::{Error, Filter, Rect, Resize, Resizer};
+use crate::{Error, Rect, Resize, ResizeFilter, Resizer};
 
 /// A plane before and after, kept between pictures.
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl Resizer {
         let line = to.width as usize * channels;
         if (region.width, region.height) == (to.width, to.height) {
             rows.zip(out.chunks_exact_mut(line)).for_each(|(row, line)| line.copy_from_slice(row));
-        } else if to.filter == Filter::Nearest {
+        } else if to.filter == ResizeFilter::Nearest {
             nearest(&rows.collect::<Vec<_>>(), channels, to, out);
         } else {
             let bad =
@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn nearest_takes_the_value_under_the_centre() {
-        let to = |width, height| Resize { filter: Filter::Nearest, ..Resize::to(width, height) };
+        let to =
+            |width, height| Resize { filter: ResizeFilter::Nearest, ..Resize::to(width, height) };
         let check = |row: &[u8], width: u32, expected: &[u8]| {
             let mut out = vec![0; expected.len()];
             let size = (row.len() as u32, 1);

@@ -15,7 +15,7 @@ use crate::{
 
 /// How a pixel is computed from the source pixels that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Filter {
+pub enum ResizeFilter {
     /// Triangle filter, widened when shrinking: Pillow's `BILINEAR` to within 1,
     /// torchvision's `BILINEAR` with `antialias=True`.
     #[default]
@@ -27,7 +27,7 @@ pub enum Filter {
     Nearest,
 }
 
-impl Filter {
+impl ResizeFilter {
     pub(crate) fn algorithm(self) -> ResizeAlg {
         match self {
             Self::Bilinear => ResizeAlg::Convolution(FilterType::Bilinear),
@@ -45,7 +45,7 @@ pub struct Resize {
     /// Rows of the result.
     pub height: u32,
     /// How pixels are mixed.
-    pub filter: Filter,
+    pub filter: ResizeFilter,
     /// Mirror the result left to right.
     pub flip: bool,
 }
@@ -53,7 +53,7 @@ pub struct Resize {
 impl Resize {
     /// Resizes to `width` by `height`, bilinear with antialiasing, not mirrored.
     pub fn to(width: u32, height: u32) -> Self {
-        Self { width, height, filter: Filter::default(), flip: false }
+        Self { width, height, filter: ResizeFilter::default(), flip: false }
     }
 }
 

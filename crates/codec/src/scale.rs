@@ -25,8 +25,8 @@ pub enum Scaling {
     /// 0.5 over half of them; the peak signal-to-noise ratio was at least 37 dB, and 50 dB in the
     /// middle. The same region of the same file always gives the same result.
     ///
-    /// Only [`Filter::Bilinear`](crate::Filter::Bilinear) scales, and only libjpeg-turbo:
-    /// with zune-jpeg, and of PNG and CMYK, this is [`Scaling::Full`].
+    /// Only [`ResizeFilter::Bilinear`](crate::ResizeFilter::Bilinear) scales, and only
+    /// libjpeg-turbo: with zune-jpeg, and of PNG and CMYK, this is [`Scaling::Full`].
     Reduced,
 }
 

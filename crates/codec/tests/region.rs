@@ -4,7 +4,7 @@ use crate::fixtures::{
     Random, cut, decoder, exif, jpeg, kinds, picture,
     png::{Png, write},
 };
-use gular_codec::{Decoder, Error, Filter, JpegBackend, Rect, Resize, Resizer};
+use gular_codec::{Decoder, Error, JpegBackend, Rect, Resize, ResizeFilter, Resizer};
 
 const SIZE: (u32, u32) = (203, 131);
 
@@ -31,7 +31,7 @@ fn check(decoder: &mut Decoder, bytes: &[u8], random: &mut Random, count: usize)
         assert!(image.data() == expected, "{region}");
 
         let flip = random.below(2) == 1;
-        let to = Resize { width: 24, height: 20, filter: Filter::Bilinear, flip };
+        let to = Resize { width: 24, height: 20, filter: ResizeFilter::Bilinear, flip };
         let mut slow = vec![0; 24 * 20 * 3];
         let whole = Rect::whole(width, height);
         let mut resizer = Resizer::new();

@@ -2,16 +2,17 @@
 
 use crate::fixtures::{decoder, distance, picture};
 use gular_codec::{
-    Error, Filter, JpegBackend, Picture, Rect, Resize, Resizer, encode_jpeg, encode_png, resize,
+    Error, JpegBackend, Picture, Rect, Resize, ResizeFilter, Resizer, encode_jpeg, encode_png,
+    resize,
 };
 
 /// Weights of the `len` source samples in destination sample `at` of `out`: Pillow's
 /// filter, as wide as the shrinking asks for, cut at the borders and normalised.
-fn weights(len: u32, out: u32, at: u32, filter: Filter) -> Vec<f64> {
+fn weights(len: u32, out: u32, at: u32, filter: ResizeFilter) -> Vec<f64> {
     let step = f64::from(len) / f64::from(out);
     let scale = step.max(1.0);
     let (kernel, support): (fn(f64) -> f64, f64) = match filter {
-        Filter::Bilinear => (|x| (1.0 - x.abs()).max(0.0), 1.0),
+        ResizeFilter::Bilinear => (|x| (1.0 - x.abs()).max(0.0), 1.0),
         _ => (lanczos3, 3.0),
     };
     let centre = (f64::from(at) + 0.5) * step;
@@ -43,7 +44,7 @@ fn slow_resize(rgb: &[u8], size: (u32, u32), to: &Resize) -> Vec<u8> {
     pass(&upright, (size.0, to.height), to.width, to.filter)
 }
 
-fn pass(rgb: &[u8], (width, height): (u32, u32), out: u32, filter: Filter) -> Vec<u8> {
+fn pass(rgb: &[u8], (width, height): (u32, u32), out: u32, filter: ResizeFilter) -> Vec<u8> {
     let mut result = Vec::new();
     let columns: Vec<Vec<f64>> = (0..out).map(|at| weights(width, out, at, filter)).collect();
     for row in rgb.chunks(width as usize * 3).take(height as usize) {
@@ -67,7 +68,7 @@ fn transpose(rgb: &[u8], (width, height): (u32, u32)) -> Vec<u8> {
 
 #[test]
 fn filters_are_pillows_but_for_the_order_of_passes() {
-    for filter in [Filter::Bilinear, Filter::Lanczos3] {
+    for filter in [ResizeFilter::Bilinear, ResizeFilter::Lanczos3] {
         for (size, (width, height)) in [
             ((97, 61), (32, 32)),
             ((97, 61), (96, 60)),
@@ -81,7 +82,7 @@ fn filters_are_pillows_but_for_the_order_of_passes() {
             let fast = resize(&image, &to).unwrap();
             let (largest, _) = distance(fast.data(), &slow_resize(image.data(), size, &to));
             // Fixed-point weights; Lanczos has six of them a sample, and negative ones.
-            let bound = if filter == Filter::Bilinear { 1 } else { 2 };
+            let bound = if filter == ResizeFilter::Bilinear { 1 } else { 2 };
             assert!(largest <= bound, "{filter:?} {size:?} -> {width} x {height}: {largest}");
         }
     }
@@ -92,7 +93,7 @@ fn nearest_takes_the_pixel_under_the_centre() {
     let (w, h) = (13, 7);
     let image = Picture::new(w, h, picture(w, h)).unwrap();
     for (width, height) in [(5, 3), (26, 14), (40, 9), (1, 1)] {
-        let to = Resize { width, height, filter: Filter::Nearest, flip: false };
+        let to = Resize { width, height, filter: ResizeFilter::Nearest, flip: false };
         let mut expected = Vec::new();
         for y in 0..height {
             for x in 0..width {

@@ -7,7 +7,7 @@ use crate::fixtures::{
 };
 #[cfg(feature = "turbo")]
 use crate::fixtures::{Random, distance, exif, kinds};
-use gular_codec::{DecodeOptions, Decoder, Filter, JpegBackend, Rect, Resize, Scaling};
+use gular_codec::{DecodeOptions, Decoder, JpegBackend, Rect, Resize, ResizeFilter, Scaling};
 
 const SIZE: (u32, u32) = (413, 331);
 
@@ -161,7 +161,7 @@ fn what_cannot_be_scaled_is_decoded_in_full() {
     let (rgb, whole) = (picture(width, height), Rect::whole(width, height));
     let bytes = jpeg(&rgb, width, height, BASELINE, None);
     check_full(JpegBackend::Zune, &bytes, whole, &Resize::to(16, 16));
-    for filter in [Filter::Nearest, Filter::Lanczos3] {
+    for filter in [ResizeFilter::Nearest, ResizeFilter::Lanczos3] {
         let to = Resize { filter, ..Resize::to(16, 16) };
         check_full(JpegBackend::default(), &bytes, whole, &to);
     }

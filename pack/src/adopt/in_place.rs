@@ -39,7 +39,7 @@ pub struct AdoptOptions {
     /// How samples fall into splits.
     pub split: AdoptSplit,
     /// What to do with samples whose class is unknown.
-    pub unknown: UnknownLabels,
+    pub unknown: OnUnknownLabel,
     /// Texts for the manifest.
     pub about: About,
     /// Worker threads.
@@ -65,7 +65,7 @@ pub enum AdoptSplit {
 
 /// What to do with samples whose label is missing or -1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum UnknownLabels {
+pub enum OnUnknownLabel {
     /// They are adopted with label -1, which says so.
     #[default]
     Keep,
@@ -312,7 +312,7 @@ impl Adopt<'_> {
         if !roles.fields.iter().any(|(field, _, _)| field.is_label()) {
             return Ok(unknown);
         }
-        if let UnknownLabels::Class(class) = self.options.unknown
+        if let OnUnknownLabel::Class(class) = self.options.unknown
             && !roles.classes.is_empty()
             && usize::try_from(class).is_ok_and(|class| class >= roles.classes.len())
         {
@@ -332,7 +332,7 @@ impl Adopt<'_> {
                 if unknown.keys.len() < MOST_NAMED {
                     unknown.keys.push(key.to_string());
                 }
-                if self.options.unknown == UnknownLabels::Drop {
+                if self.options.unknown == OnUnknownLabel::Drop {
                     let split = place(key.as_str(), true, &Labels::None).0.filter(|_| by_folder);
                     let mut of_file = parts.iter_mut().filter(|part| part.source == number);
                     if let Some(part) = of_file.find(|p| split.is_none_or(|split| split == p.split))
@@ -343,10 +343,10 @@ impl Adopt<'_> {
             }
         }
         match self.options.unknown {
-            UnknownLabels::Refuse if unknown.n > 0 => {
+            OnUnknownLabel::Refuse if unknown.n > 0 => {
                 return Err(Error::UnknownLabels { n: unknown.n, keys: unknown.keys });
             }
-            UnknownLabels::Drop => parts.retain(|part| part.samples > 0),
+            OnUnknownLabel::Drop => parts.retain(|part| part.samples > 0),
             _ => {}
         }
         if parts.is_empty() {
@@ -563,13 +563,13 @@ impl Adopt<'_> {
         if let Some(label) = label.filter(|_| found.unknown.n > 0) {
             let mut labels = labels(&file, &survey, &keys, roles, found.by_folder)?;
             match self.options.unknown {
-                UnknownLabels::Drop => is_dropped = labels.iter().map(|l| *l == -1).collect(),
-                UnknownLabels::Class(class) => {
+                OnUnknownLabel::Drop => is_dropped = labels.iter().map(|l| *l == -1).collect(),
+                OnUnknownLabel::Class(class) => {
                     labels.iter_mut().filter(|l| **l == -1).for_each(|l| *l = class);
                     // By value: the file itself is not changed.
                     places[label] = FieldPlaces::Labels(labels);
                 }
-                UnknownLabels::Keep | UnknownLabels::Refuse => {}
+                OnUnknownLabel::Keep | OnUnknownLabel::Refuse => {}
             }
         }
         let of_part = |row: &usize| {
@@ -656,14 +656,14 @@ impl Adopt<'_> {
 }
 
 /// The warning about samples of unknown class.
-fn unknown_warning(unknown: &Unknown, choice: UnknownLabels) -> Option<String> {
+fn unknown_warning(unknown: &Unknown, choice: OnUnknownLabel) -> Option<String> {
     let what = match choice {
-        UnknownLabels::Keep => {
+        OnUnknownLabel::Keep => {
             "have the label -1, which means that the class is not known".to_owned()
         }
-        UnknownLabels::Drop => "were left out".to_owned(),
-        UnknownLabels::Class(class) => format!("were given class {class}"),
-        UnknownLabels::Refuse => return None,
+        OnUnknownLabel::Drop => "were left out".to_owned(),
+        OnUnknownLabel::Class(class) => format!("were given class {class}"),
+        OnUnknownLabel::Refuse => return None,
     };
     let first = unknown.keys.first().map_or("", String::as_str);
     Some(format!("{} samples without a known label {what}, such as `{first}`", unknown.n))

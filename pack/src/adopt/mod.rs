@@ -16,4 +16,4 @@ mod index;
 mod keys;
 mod streaming;
 
-pub use in_place::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
+pub use in_place::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};

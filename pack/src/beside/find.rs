@@ -12,7 +12,7 @@ use super::make::Make;
 use super::stems::{Found, Stems};
 use crate::array::{self, Start};
 use crate::error::Fault;
-use crate::payload::{PayloadOptions, Recipe};
+use crate::payload::{PayloadOptions, PayloadRecipe};
 use crate::scan::stem_and_extension;
 use crate::source::Source;
 use crate::{Error, FieldFiles, Inputs, PlanOptions};
@@ -109,7 +109,7 @@ impl Beside {
     }
 
     /// The fields, now that all their files are known.
-    pub(crate) fn finish(self, recipe: &Recipe) -> Vec<FilesOf> {
+    pub(crate) fn finish(self, recipe: &PayloadRecipe) -> Vec<FilesOf> {
         self.fields.into_iter().map(|finding| finding.finish(recipe)).collect()
     }
 }
@@ -271,12 +271,12 @@ impl Finding {
         self.source.path().display().to_string()
     }
 
-    fn finish(self, recipe: &Recipe) -> FilesOf {
+    fn finish(self, recipe: &PayloadRecipe) -> FilesOf {
         let Self { name, source, stems, seen, tile, .. } = self;
         let unused = stems.len().saturating_sub(seen.used);
         let mask = is_mask(&name);
         let (field, make) = match (recipe, seen.array) {
-            (Recipe::Raw { width, height, fit, .. }, array) if mask => {
+            (PayloadRecipe::Raw { width, height, fit, .. }, array) if mask => {
                 let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
                 let dtype = array.map_or(of_png, |(dtype, ..)| dtype);
                 let shape = vec![u64::from(*height), u64::from(*width)];

@@ -8,9 +8,9 @@ use gular_bundle::{Bundle, Dtype, Field, MadeValue, Manifest, Payload, Row, Shar
 use super::bases::joined_field;
 use crate::labels::Table;
 use crate::packing::{PackOptions, fields};
-use crate::payload::{Depths, Recipe};
+use crate::payload::{Depths, PayloadRecipe};
 use crate::plan::{Plan, check_options, extended};
-use crate::{Classes, Depth, Error, Inputs, Labels, PayloadOptions, PlanOptions};
+use crate::{Classes, Error, Inputs, Labels, PayloadOptions, PlanOptions, StoredDepth};
 
 /// Whether the base can have such a new version, as far as options say. What they leave to be found
 /// of the images is what it is in the base.
@@ -97,13 +97,13 @@ fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error>
     if let PayloadOptions::Raw(raw) = &mut plan.payload {
         let image = manifest.fields.iter().find(|field| field.is_image());
         let of_base = match image.and_then(Field::as_fixed) {
-            Some((Dtype::U16, _)) => Depth::U16,
-            _ => Depth::U8,
+            Some((Dtype::U16, _)) => StoredDepth::U16,
+            _ => StoredDepth::U8,
         };
         raw.depth.get_or_insert(of_base);
     }
     // As if there were JPEG: if none was decoded, the base names no decoder.
-    let mut recipe = Recipe::new(plan, Depths::default(), &["image/jpeg".to_owned()])?;
+    let mut recipe = PayloadRecipe::new(plan, Depths::default(), &["image/jpeg".to_owned()])?;
     recipe.with_jpeg();
     let mut made = BTreeMap::new();
     recipe.note(&mut made);

@@ -3,7 +3,7 @@
 use gular_bundle::{Decimal, Dtype};
 use gular_codec::Limits;
 
-use super::{Depth, PayloadOptions};
+use super::{PayloadOptions, StoredDepth};
 use crate::array::{self, Start};
 use crate::scan::media_type_of;
 use crate::source::Source;
@@ -149,11 +149,11 @@ impl Depths {
     }
 
     /// The depth of all.
-    pub(crate) fn depth(self) -> Result<Depth, Error> {
+    pub(crate) fn depth(self) -> Result<StoredDepth, Error> {
         match (self.u8, self.u16) {
             (Some(narrow), Some(wide)) => Err(Error::MixedDepth { narrow, wide }),
-            (None, Some(_)) => Ok(Depth::U16),
-            (_, None) => Ok(Depth::U8),
+            (None, Some(_)) => Ok(StoredDepth::U16),
+            (_, None) => Ok(StoredDepth::U8),
         }
     }
 }

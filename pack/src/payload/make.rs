@@ -7,7 +7,7 @@ use gular_bundle::{Digest, Dtype};
 use gular_codec::tiff::Geo;
 use gular_codec::{Decoder, Error, JpegEncoder, Picture, Resize, resize};
 
-use super::{Depth, Recipe};
+use super::{PayloadRecipe, StoredDepth};
 use crate::array;
 use crate::error::{Fault, Remedy};
 use crate::spares::Spares;
@@ -47,7 +47,7 @@ impl Value {
 /// Makes values as a recipe says.
 #[derive(Clone, Copy)]
 pub(crate) struct Maker<'a> {
-    pub(crate) recipe: &'a Recipe,
+    pub(crate) recipe: &'a PayloadRecipe,
     /// Memory for pixels `[height, width, 3]`.
     pub(crate) spares: &'a Spares,
     /// Whether pixels are summed.
@@ -57,7 +57,9 @@ pub(crate) struct Maker<'a> {
 impl Maker<'_> {
     /// The value of a picture `[height, width, channels]`, given its numbers.
     pub(crate) fn picture(&self, bytes: Vec<u8>, geo: Option<Geo>) -> Value {
-        let Recipe::Arrays { dtype, ref shape, .. } = *self.recipe else { return Value::of(bytes) };
+        let PayloadRecipe::Arrays { dtype, ref shape, .. } = *self.recipe else {
+            return Value::of(bytes);
+        };
         let sums = self.statistics.then(|| array_sums(&bytes, dtype, shape)).flatten();
         Value { sums, geo, ..Value::of(bytes) }
     }
@@ -65,8 +67,8 @@ impl Maker<'_> {
     /// The value of an image, given the bytes of its file, which are taken if they are the value.
     pub(crate) fn make(&self, file: &mut Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
         match *self.recipe {
-            Recipe::Encoded | Recipe::Bytes => Ok(Value::of(mem::take(file))),
-            Recipe::Arrays { dtype, ref shape, .. } => {
+            PayloadRecipe::Encoded | PayloadRecipe::Bytes => Ok(Value::of(mem::take(file))),
+            PayloadRecipe::Arrays { dtype, ref shape, .. } => {
                 let limits = &decoder.options().limits;
                 let (bytes, geo) = array::values(file, dtype, shape, limits)?;
                 let (true, None, Some((planes, plane))) = (self.statistics, &geo, planes(shape))
@@ -79,7 +81,7 @@ impl Maker<'_> {
                 let sums = sums.map(|planes| Sums::of_planes(&planes));
                 Ok(Value { sums, ..Value::of(bytes) })
             }
-            Recipe::Reencoded { max_side, quality, .. } => {
+            PayloadRecipe::Reencoded { max_side, quality, .. } => {
                 let picture = shrunk(decoder.decode(file)?, max_side)?;
                 let (width, height) = (picture.width(), picture.height());
                 let bytes = JpegEncoder::default().encode(picture.data(), width, height, quality);
@@ -93,11 +95,11 @@ impl Maker<'_> {
                 let sums = self.statistics.then(|| Sums::of_u8(picture.data(), 3));
                 Ok(Value { sums, flaw: flaw(decoder), ..Value::of(bytes) })
             }
-            Recipe::Raw { width, height, fit, channels, depth, .. } => {
+            PayloadRecipe::Raw { width, height, fit, channels, depth, .. } => {
                 let size = (width, height);
                 let n = usize::from(channels);
                 match depth {
-                    Depth::U8 => {
+                    StoredDepth::U8 => {
                         let mut bytes = self.spares.take();
                         let header = decoder.fit(file, size, fit, &mut bytes)?;
                         if n == 1 {
@@ -107,7 +109,7 @@ impl Maker<'_> {
                         let sums = self.statistics.then(|| Sums::of_u8(&bytes, n));
                         Ok(Value { sums, flaw: flaw(decoder), ..Value::of(bytes) })
                     }
-                    Depth::U16 => {
+                    StoredDepth::U16 => {
                         let pixels = width as usize * height as usize;
                         let mut rgb = vec![[0; 3]; pixels];
                         let header = decoder.fit_u16(file, size, fit, &mut rgb)?;
@@ -192,7 +194,8 @@ mod tests {
         let shape = vec![3, 8, 9];
         let (bands, geo) = (Vec::new(), false);
         let (nodata, tile, decoder) = (None, None, None);
-        let recipe = Recipe::Arrays { dtype: Dtype::U8, shape, bands, nodata, geo, tile, decoder };
+        let recipe =
+            PayloadRecipe::Arrays { dtype: Dtype::U8, shape, bands, nodata, geo, tile, decoder };
         let maker = Maker { recipe: &recipe, spares: &Spares::new(0), statistics: true };
         // Channel 0 is 1 everywhere, channel 1 is 2, channel 2 is 3.
         let planar: Vec<u8> = (1..=3).flat_map(|value| [value; 72]).collect();

@@ -12,5 +12,5 @@ mod recipe;
 pub(crate) use depth::Depths;
 pub use gular_codec::Fit;
 pub(crate) use make::{Maker, Value};
-pub use options::{Depth, PayloadOptions, RawOptions, ReencodeOptions};
-pub(crate) use recipe::Recipe;
+pub use options::{PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
+pub(crate) use recipe::PayloadRecipe;

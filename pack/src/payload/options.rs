@@ -43,7 +43,7 @@ pub struct RawOptions {
     /// 3, where grey becomes RGB, or 1, where only grey images are taken.
     pub channels: u8,
     /// The type of a sample; `None` takes that of the files, which must all have the same.
-    pub depth: Option<Depth>,
+    pub depth: Option<StoredDepth>,
 }
 
 impl RawOptions {
@@ -56,14 +56,14 @@ impl RawOptions {
 
 /// The type of a sample of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
+pub enum StoredDepth {
     /// 0 to 255; of a 16-bit sample its high byte.
     U8,
     /// 0 to 65,535; an 8-bit sample times 257.
     U16,
 }
 
-impl Depth {
+impl StoredDepth {
     /// Bytes of a sample.
     pub(crate) fn bytes(self) -> u64 {
         match self {

@@ -7,7 +7,7 @@ use gular_codec::{Fit, JpegEncoder, jpeg_backend};
 use serde::Serialize;
 
 use super::depth::Common;
-use super::{Depth, Depths, PayloadOptions, RawOptions};
+use super::{Depths, PayloadOptions, RawOptions, StoredDepth};
 use crate::input::MOST_BYTES;
 use crate::{Error, Inputs, PlanOptions};
 
@@ -19,7 +19,7 @@ const TRANSFORM: &str = "image_transform";
 /// member `payload`; the order of members is part of that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", rename_all = "lowercase")]
-pub(crate) enum Recipe {
+pub(crate) enum PayloadRecipe {
     Encoded,
     /// Files of any kind, as field `data`.
     Bytes,
@@ -54,7 +54,7 @@ pub(crate) enum Recipe {
         fit: Fit,
         channels: u8,
         #[serde(serialize_with = "depth_name")]
-        depth: Depth,
+        depth: StoredDepth,
         #[serde(skip_serializing_if = "Option::is_none")]
         decoder: Option<&'static str>,
     },
@@ -70,7 +70,7 @@ pub(crate) struct Tile {
     min_valid: String,
 }
 
-impl Recipe {
+impl PayloadRecipe {
     /// For a set of such depths and media types.
     pub(crate) fn new(
         options: &PlanOptions,
@@ -153,8 +153,8 @@ impl Recipe {
             Self::Reencoded { .. } => Field::bytes(name, vec!["image/jpeg".to_owned()]),
             Self::Raw { width, height, channels, depth, .. } => {
                 let dtype = match depth {
-                    Depth::U8 => Dtype::U8,
-                    Depth::U16 => Dtype::U16,
+                    StoredDepth::U8 => Dtype::U8,
+                    StoredDepth::U16 => Dtype::U16,
                 };
                 Field::fixed(name, dtype, vec![height.into(), width.into(), channels.into()])
             }
@@ -194,7 +194,7 @@ impl Recipe {
     /// Bytes of a picture `[height, width, 3]` of 8 bits, where values are made of such; or 0.
     pub(crate) fn picture_bytes(&self) -> usize {
         match *self {
-            Self::Raw { width, height, depth: Depth::U8, .. } => {
+            Self::Raw { width, height, depth: StoredDepth::U8, .. } => {
                 width as usize * height as usize * 3
             }
             _ => 0,
@@ -251,9 +251,9 @@ fn fit_name<S: serde::Serializer>(fit: &Fit, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(name_of(*fit))
 }
 
-fn depth_name<S: serde::Serializer>(depth: &Depth, to: S) -> Result<S::Ok, S::Error> {
+fn depth_name<S: serde::Serializer>(depth: &StoredDepth, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(match depth {
-        Depth::U8 => "u8",
-        Depth::U16 => "u16",
+        StoredDepth::U8 => "u8",
+        StoredDepth::U16 => "u16",
     })
 }

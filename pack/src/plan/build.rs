@@ -18,7 +18,7 @@ use crate::derive::KeyList;
 use crate::error::BadInputs;
 use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
 use crate::pack_report::StoredSplit;
-use crate::payload::{Depths, Recipe};
+use crate::payload::{Depths, PayloadRecipe};
 use crate::scan::place;
 use crate::scenes;
 use crate::sort::Sorter;
@@ -155,7 +155,7 @@ impl PlanBuilder {
     ) -> Result<Plan, Error> {
         let Self { dir, options, mut by_name, depths, table, mut beside, leave_out, .. } = self;
         let (scenes, labelled) = (self.scenes, self.labelled);
-        let mut recipe = Recipe::new(&options, depths, media_types)?;
+        let mut recipe = PayloadRecipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits already, so fractions cannot make splits; if these folders are classes, choose the layout `class`";
             return Err(Error::Option(text.to_owned()));

@@ -12,7 +12,7 @@ use crate::beside::FilesOf;
 use crate::error::BadInput;
 use crate::labels::{Names, TableColumns};
 use crate::pack_report::StoredSplit;
-use crate::payload::Recipe;
+use crate::payload::PayloadRecipe;
 
 pub(super) const FORMAT: &str = "gular-plan";
 pub(super) const VERSION: u64 = 1;
@@ -50,7 +50,7 @@ pub struct Plan {
     /// Columns of the table that became no field, and why.
     pub(crate) left_out: Vec<(String, String)>,
     /// How images are stored.
-    pub(crate) recipe: Recipe,
+    pub(crate) recipe: PayloadRecipe,
     /// How many of `fields`, the last of them, arrays bring along.
     pub(crate) n_of_arrays: usize,
     /// Files of the fields before those.

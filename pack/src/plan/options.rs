@@ -4,7 +4,7 @@ use gular_bundle::{Field, Payload, Split};
 use gular_codec::Fit;
 
 use crate::labels::BOXES;
-use crate::payload::Recipe;
+use crate::payload::PayloadRecipe;
 use crate::{Error, Inputs, Labels, PlanOptions, TileOptions};
 
 /// Below this, sorting is all reading and writing.
@@ -100,10 +100,10 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
 }
 
 /// Boxes are fractions of the whole image: what is cut or framed they do not fit.
-pub(super) fn check_boxes(fields: &[Field], recipe: &Recipe) -> Result<(), Error> {
+pub(super) fn check_boxes(fields: &[Field], recipe: &PayloadRecipe) -> Result<(), Error> {
     let boxes = fields.iter().any(|field| field.name.as_str() == BOXES);
     match recipe {
-        Recipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(Error::Option(
+        PayloadRecipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(Error::Option(
             "images with boxes cannot be cropped or padded, since boxes are fractions of the whole image; stretch the images, or pack them unchanged"
                 .to_owned(),
         )),

@@ -12,7 +12,7 @@ use super::file::{FORMAT, Plan, PlanShard, VERSION};
 use crate::beside::FilesOf;
 use crate::error::BadInput;
 use crate::labels::hot_classes;
-use crate::payload::Recipe;
+use crate::payload::PayloadRecipe;
 use crate::sort::Sorted;
 use crate::{Error, PlanOptions};
 
@@ -31,7 +31,7 @@ struct Header<'a> {
     media_types: &'a [String],
     order: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a Recipe>,
+    payload: Option<&'a PayloadRecipe>,
     seed: u64,
     shard_bytes: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -61,7 +61,7 @@ impl<W: Write> Out<W> {
 pub(super) struct Content<'a> {
     pub(super) classes: &'a [String],
     pub(super) media_types: &'a [String],
-    pub(super) recipe: Recipe,
+    pub(super) recipe: PayloadRecipe,
     pub(super) labelled: bool,
     pub(super) from_table: FromTable,
     pub(super) files: Vec<FilesOf>,
@@ -98,7 +98,7 @@ pub(super) fn write(
         max_pixels: options.max_pixels,
         media_types,
         order: options.order.name(),
-        payload: Some(&recipe).filter(|recipe| **recipe != Recipe::Encoded),
+        payload: Some(&recipe).filter(|recipe| **recipe != PayloadRecipe::Encoded),
         seed: options.seed,
         shard_bytes: options.shard_bytes,
         sources: options.source_digests,

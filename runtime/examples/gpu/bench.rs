@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gular_runtime::cuda::{Gpu, copy_rates};
-use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Optimiser as _, Sgd};
+use gular_runtime::torch::{AxisOrder, Feed, FeedOptions, Numbers, Optimiser as _, Sgd};
 use gular_runtime::{Bundle, Depth, Env, Split, available_cores, jpeg_backend};
 use serde_json::{Value, json};
 use tch::nn::VarStore;
@@ -97,7 +97,7 @@ fn copies(gpu: &Gpu, base: FeedOptions) -> Result<Value, Failure> {
 }
 
 fn feed(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<Feed, Failure> {
-    let options = FeedOptions { numbers: Numbers::Bf16, layout: Layout::ChannelsLast, ..base };
+    let options = FeedOptions { numbers: Numbers::Bf16, layout: AxisOrder::ChannelsLast, ..base };
     super::feed(gpu, bundle, BATCH, SIZE, options)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gular_runtime::cuda::{Gpu, Nccl};
 use gular_runtime::group::Group;
 use gular_runtime::torch::{
-    AllReduce, Convert, Feed, FeedOptions, Layout, Numbers, Pin, Place, Slots,
+    AllReduce, AxisOrder, Convert, Feed, FeedOptions, Numbers, Pin, Place, Slots,
 };
 use gular_runtime::{Bundle, Depth, Digest};
 use tch::{Device, Kind, Tensor};
@@ -35,7 +35,7 @@ pub(crate) fn run(bundles: &[String], base: FeedOptions, sanitized: bool) -> Res
         if sanitized {
             tell(&format!("{dir}: every batch whole"), whole(&gpu, &bundle, base, Pace::Copies, 2));
             let options =
-                FeedOptions { numbers: Numbers::Bf16, layout: Layout::ChannelsLast, ..base };
+                FeedOptions { numbers: Numbers::Bf16, layout: AxisOrder::ChannelsLast, ..base };
             tell(&format!("{dir}: same bits"), same_bits(&gpu, &bundle, options, Depth::Stored));
             continue;
         }
@@ -46,7 +46,7 @@ pub(crate) fn run(bundles: &[String], base: FeedOptions, sanitized: bool) -> Res
             }
         }
         for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16, Numbers::Stored] {
-            for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+            for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
                 let name = format!("{dir}: {numbers:?} {layout:?} are the CPU's bits");
                 let options = FeedOptions { numbers, layout, ..base };
                 tell(&name, same_bits(&gpu, &bundle, options, Depth::Stored));
@@ -120,7 +120,7 @@ fn whole(
 ) -> Result<(), Failure> {
     let options = FeedOptions {
         numbers: Numbers::Stored,
-        layout: Layout::ChannelsLast,
+        layout: AxisOrder::ChannelsLast,
         ahead,
         poison: true,
         ..base

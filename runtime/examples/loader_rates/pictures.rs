@@ -11,7 +11,7 @@ use gular_codec::{DecodeOptions, Decoder, Limits, Scaling, read_header};
 use gular_runtime::order::{KeyedRng, Weights};
 use gular_runtime::torch::{Feed, FeedOptions, Place};
 use gular_runtime::{
-    Backend, Bundle, CheckWhen, Draw, Env, FieldIdx, Layout, Loader, LoaderOptions, Numbers,
+    AxisOrder, Backend, Bundle, CheckWhen, Draw, Env, FieldIdx, Loader, LoaderOptions, Numbers,
     OpenOptions, Predicate, Select, Split, Transform, UnknownLabels, available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
@@ -180,8 +180,8 @@ fn options(transform: Transform, threads: usize) -> LoaderOptions {
 
 fn feed_options(numbers: Numbers) -> FeedOptions {
     let layout = match numbers {
-        Numbers::Stored => Layout::ChannelsLast,
-        _ => Layout::Contiguous,
+        Numbers::Stored => AxisOrder::ChannelsLast,
+        _ => AxisOrder::Contiguous,
     };
     FeedOptions { numbers, layout, ..FeedOptions::default() }
 }

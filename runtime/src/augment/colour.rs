@@ -1,12 +1,12 @@
 //! Changes colours as torchvision's `functional` does for tensors.
 
-use super::{Pixels, View};
+use super::{PictureEdit, Pixels};
 use crate::order::KeyedRng;
 
 /// Red, green and blue in grey.
 const GREY: [f32; 3] = [0.2989, 0.587, 0.114];
 
-impl View<'_> {
+impl PictureEdit<'_> {
     /// `rgb_to_grayscale`, repeated in three channels. Pictures of another number of channels
     /// stay as they are.
     pub fn grey(&mut self) {
@@ -191,24 +191,24 @@ mod tests {
     use super::*;
     use crate::augment::vectors::{self, Case};
 
-    fn change(name: &str, argument: f32, view: &mut View<'_>) {
+    fn change(name: &str, argument: f32, picture: &mut PictureEdit<'_>) {
         match name {
-            "rgb_to_grayscale" => view.grey(),
-            "adjust_brightness" => view.brightness(argument),
-            "adjust_contrast" => view.contrast(argument),
-            "adjust_saturation" => view.saturation(argument),
-            "adjust_hue" => view.hue(argument),
-            "hflip" => view.flip_horizontal(),
-            "vflip" => view.flip_vertical(),
-            "rot90" => view.rotate_90(argument as u32),
-            "pad_crop" => view.shift(2, -1),
-            "erase" => view.erase(gular_codec::Rect::new(1, 2, 3, 4), argument),
+            "rgb_to_grayscale" => picture.grey(),
+            "adjust_brightness" => picture.brightness(argument),
+            "adjust_contrast" => picture.contrast(argument),
+            "adjust_saturation" => picture.saturation(argument),
+            "adjust_hue" => picture.hue(argument),
+            "hflip" => picture.flip_horizontal(),
+            "vflip" => picture.flip_vertical(),
+            "rot90" => picture.rotate_90(argument as u32),
+            "pad_crop" => picture.shift(2, -1),
+            "erase" => picture.erase(gular_codec::Rect::new(1, 2, 3, 4), argument),
             _ => panic!("`{name}` is not known"),
         }
     }
 
-    fn square(pixels: Pixels<'_>) -> View<'_> {
-        View {
+    fn square(pixels: Pixels<'_>) -> PictureEdit<'_> {
+        PictureEdit {
             pixels,
             width: 7,
             height: 7,
@@ -252,7 +252,7 @@ mod tests {
         let picture: Vec<u8> = (0..12 * 3).map(|i| (i * 53 % 256) as u8).collect();
         let made = |sample, [b, c, s, h]: [f32; 4]| {
             let mut pixels = picture.clone();
-            let mut view = View {
+            let mut edit = PictureEdit {
                 pixels: Pixels::U8(&mut pixels),
                 width: 4,
                 height: 3,
@@ -262,7 +262,7 @@ mod tests {
                 key: "",
                 refused: None,
             };
-            view.jitter(b, c, s, h, &mut KeyedRng::of_sample(1, 2, sample));
+            edit.jitter(b, c, s, h, &mut KeyedRng::of_sample(1, 2, sample));
             pixels
         };
         let all = [0.4, 0.4, 0.4, 0.1];

@@ -1,5 +1,6 @@
 //! Augmentation of each picture: [`Transform`] crops and resizes it, a function of the training
-//! program may change the result ([`View`]), and [`Blend`] mixes two samples of a batch into one.
+//! program may change the result ([`PictureEdit`]), and [`Blend`] mixes two samples of a batch into
+//! one.
 //!
 //! All of it is a function of seed, epoch and sample alone, or for [`Blend`] of seed, epoch and
 //! step; the random numbers are not torchvision's.
@@ -8,13 +9,13 @@
 //! use gular_runtime::augment::{Augment, Blend, Pixels};
 //! use gular_runtime::{LoaderOptions, Split, Transform};
 //!
-//! let augment = Augment::new(|view, rng| {
+//! let augment = Augment::new(|picture, rng| {
 //!     if rng.unit() < 0.5 {
-//!         view.flip_vertical();                        // RandomVerticalFlip(0.5)
+//!         picture.flip_vertical();                        // RandomVerticalFlip(0.5)
 //!     }
-//!     view.rotate_90(rng.below(4) as u32);
-//!     view.jitter(0.4, 0.4, 0.4, 0.1, rng);            // ColorJitter(0.4, 0.4, 0.4, 0.1)
-//!     if let Pixels::U8(values) = &mut view.pixels {   // [height, width, channels]
+//!     picture.rotate_90(rng.below(4) as u32);
+//!     picture.jitter(0.4, 0.4, 0.4, 0.1, rng);            // ColorJitter(0.4, 0.4, 0.4, 0.1)
+//!     if let Pixels::U8(values) = &mut picture.pixels {   // [height, width, channels]
 //!         values.iter_mut().for_each(|v| *v = 255 - *v);
 //!     }
 //! });
@@ -28,12 +29,12 @@
 
 mod blend;
 mod colour;
+mod picture_edit;
 mod transform;
 #[cfg(test)]
 mod vectors;
-mod view;
 
 pub use blend::{Blend, Blended};
 pub(crate) use blend::{Mixture, Numbers};
+pub use picture_edit::{Augment, MaskView, PictureEdit, Pixels};
 pub use transform::{Pad, Placement, Transform};
-pub use view::{Augment, MaskView, Pixels, View};

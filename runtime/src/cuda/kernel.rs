@@ -12,7 +12,7 @@ use tch::Tensor;
 
 use super::lanes::refused;
 use super::{CudaError, Gpu, nvrtc};
-use crate::{Error, Layout, Numbers};
+use crate::{AxisOrder, Error, Numbers};
 
 const SOURCE: &str = include_str!("convert.cu");
 
@@ -30,7 +30,7 @@ pub(crate) struct Conversion {
     /// The number of pixels of an image.
     pub(crate) pixels: u32,
     pub(crate) numbers: Numbers,
-    pub(crate) layout: Layout,
+    pub(crate) layout: AxisOrder,
 }
 
 impl Conversion {
@@ -56,7 +56,7 @@ impl Conversion {
             Numbers::F32 | Numbers::Stored => "float",
         };
         let (channels, pixels) = (self.channels, self.pixels);
-        let planar = self.layout == Layout::Contiguous;
+        let planar = self.layout == AxisOrder::Contiguous;
         vec![
             format!("--gpu-architecture=sm_{major}{minor}"),
             // Exact division, and numbers near zero as they are: the CPU's bits.
@@ -87,7 +87,7 @@ pub fn compile_kernels(capabilities: &[(i32, i32)]) -> Result<Vec<usize>, String
     for capability in capabilities {
         for stored in [Dtype::U8, Dtype::U16] {
             for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16] {
-                for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+                for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
                     let pixels = 224 * 224;
                     let of = Conversion { stored, channels: 3, pixels, numbers, layout };
                     sizes.push(of.compile(*capability)?.len());
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn what_the_kernel_cannot_do_is_left_to_libtorch() {
         let of = |stored, numbers, channels, pixels| {
-            let layout = Layout::Contiguous;
+            let layout = AxisOrder::Contiguous;
             Conversion { stored, channels, pixels, numbers, layout }.has_kernel()
         };
         assert!(of(Dtype::U8, Numbers::F32, 3, 50_176));
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_compiler_is_told_all_that_the_source_asks_for() {
-        let layout = Layout::ChannelsLast;
+        let layout = AxisOrder::ChannelsLast;
         let (stored, numbers) = (Dtype::U16, Numbers::F16);
         let of = Conversion { stored, channels: 4, pixels: 9, numbers, layout };
         let options = of.options((9, 0));

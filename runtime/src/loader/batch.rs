@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::batch_slots::BatchSlots;
 use super::columns::{Array, Column, Values};
 use super::slot::{Memory, Slot};
-use super::{IGNORED_LABEL, Layout};
+use super::{AxisOrder, IGNORED_LABEL};
 use crate::Error;
 use crate::augment::Blended;
 
@@ -28,7 +28,7 @@ pub(super) struct About {
     pub(super) pictured: bool,
     pub(super) labelled: bool,
     pub(super) size: (u32, u32),
-    pub(super) layout: Layout,
+    pub(super) layout: AxisOrder,
 }
 
 impl Batch {
@@ -111,7 +111,7 @@ impl Batch {
 
     /// How the numbers of `image` are laid out in memory.
     #[must_use]
-    pub fn layout(&self) -> Layout {
+    pub fn layout(&self) -> AxisOrder {
         self.about.layout
     }
 

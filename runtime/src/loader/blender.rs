@@ -3,7 +3,7 @@
 use super::LoaderOptions;
 use super::columns::Column;
 use super::slot::{Cell, Row};
-use super::{IGNORED_LABEL, Layout, OnBadSample};
+use super::{AxisOrder, IGNORED_LABEL, OnBadSample};
 use crate::Error;
 use crate::augment::{Blend, Mixture, Numbers};
 use crate::order::KeyedRng;
@@ -36,7 +36,7 @@ impl Blender {
         let (width, height) = options.transform.size();
         let (width, height) = (width as usize, height as usize);
         let planes = match (options.layout, image.and_then(|image| image.fixed.as_ref())) {
-            (Layout::Contiguous, Some((_, shape))) => shape.first().copied().unwrap_or(1),
+            (AxisOrder::Contiguous, Some((_, shape))) => shape.first().copied().unwrap_or(1),
             _ => 1,
         };
         Ok(Some(Self {

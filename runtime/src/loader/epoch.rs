@@ -22,9 +22,9 @@ use super::slot::Slot;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
-use super::{Batch, Draw, LoaderOptions, OnBadSample};
 #[cfg(feature = "torch")]
-use super::{Layout, Numbers};
+use super::{AxisOrder, Numbers};
+use super::{Batch, Draw, LoaderOptions, OnBadSample};
 use crate::Error;
 use crate::order::{Draws, LoaderState, Tally};
 
@@ -125,7 +125,7 @@ impl Loader {
     /// # Errors
     /// As [`Loader::new`].
     #[cfg(feature = "torch")]
-    pub(crate) fn with_numbers(self, numbers: Numbers, layout: Layout) -> Result<Self, Error> {
+    pub(crate) fn with_numbers(self, numbers: Numbers, layout: AxisOrder) -> Result<Self, Error> {
         if (self.options.numbers, self.options.layout) == (numbers, layout) {
             return Ok(self);
         }
@@ -150,8 +150,8 @@ impl Loader {
         let image = self.about.columns.first().filter(|_| self.about.pictured)?;
         let (dtype, shape) = image.fixed.as_ref()?;
         let channels = match self.about.layout {
-            Layout::Contiguous => shape.first(),
-            Layout::ChannelsLast => shape.last(),
+            AxisOrder::Contiguous => shape.first(),
+            AxisOrder::ChannelsLast => shape.last(),
         };
         Some((*dtype, *channels?))
     }

@@ -5,7 +5,7 @@ use gular_bundle::{Bundle, Dtype, Field, FieldIdx};
 use super::columns::Column;
 use super::normalise::Writer;
 use super::pixels::Pixels;
-use super::{Depth, Layout, LoaderError, LoaderOptions};
+use super::{AxisOrder, Depth, LoaderError, LoaderOptions};
 use crate::Error;
 
 /// The number of channels of a decoded picture, and of a batch of grey pictures.
@@ -166,8 +166,8 @@ fn image_shape(image: &ImageField, options: &LoaderOptions) -> Vec<usize> {
     let (width, height) = (width as usize, height as usize);
     let channels = image.writer.bands.len();
     match image.writer.layout {
-        Layout::Contiguous => vec![channels, height, width],
-        Layout::ChannelsLast => vec![height, width, channels],
+        AxisOrder::Contiguous => vec![channels, height, width],
+        AxisOrder::ChannelsLast => vec![height, width, channels],
     }
 }
 

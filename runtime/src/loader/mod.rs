@@ -53,7 +53,7 @@ pub use error::LoaderError;
 pub use labels::{IGNORED_LABEL, UnknownLabels};
 pub use mix::{Mix, MixState};
 pub use normalise::Normalise;
-pub use numbers::{Depth, Layout, Numbers};
+pub use numbers::{AxisOrder, Depth, Numbers};
 pub use options::{LoaderOptions, OnBadSample};
 pub use pixels::stored_picture;
 pub use proof::Delivered;

@@ -4,7 +4,7 @@ use gular_bundle::{Dtype, Manifest};
 use gular_codec::Sample;
 use half::{bf16, f16};
 
-use super::{Layout, Numbers};
+use super::{AxisOrder, Numbers};
 
 /// How pixels are normalised, per channel: (value / `scale` - `mean`) / `std`.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +118,7 @@ impl Value for f32 {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) numbers: Numbers,
-    pub(super) layout: Layout,
+    pub(super) layout: AxisOrder,
     /// Which stored channels a batch has, in the batch's order.
     pub(super) bands: Vec<usize>,
     /// The type of the pixels that are given.
@@ -141,7 +141,7 @@ enum Table {
 impl Writer {
     pub(super) fn new(
         numbers: Numbers,
-        layout: Layout,
+        layout: AxisOrder,
         bands: Vec<usize>,
         stored: Dtype,
         how: &Normalise,
@@ -164,7 +164,7 @@ impl Writer {
     /// Whether the bytes of pixels with `channels` channels are written unchanged.
     pub(super) fn copies(&self, channels: usize) -> bool {
         (self.numbers, self.stored, self.layout)
-            == (Numbers::Stored, Dtype::U8, Layout::ChannelsLast)
+            == (Numbers::Stored, Dtype::U8, AxisOrder::ChannelsLast)
             && self.bands.iter().copied().eq(0..channels)
     }
 
@@ -246,7 +246,7 @@ impl Writer {
         let (cells, _) = out.as_chunks_mut::<N>();
         let rows = values.chunks(pitch * channels).filter_map(|row| row.get(..width * channels));
         match self.layout {
-            Layout::Contiguous => {
+            AxisOrder::Contiguous => {
                 let planes = cells.chunks_exact_mut(cells.len() / self.bands.len());
                 for ((c, band), plane) in self.bands.iter().enumerate().zip(planes) {
                     let number = number(c);
@@ -255,7 +255,7 @@ impl Writer {
                     }
                 }
             }
-            Layout::ChannelsLast => {
+            AxisOrder::ChannelsLast => {
                 let n = self.bands.len();
                 for (row, line) in rows.zip(cells.chunks_exact_mut(width * n)) {
                     for (c, band) in self.bands.iter().enumerate() {
@@ -329,10 +329,10 @@ mod tests {
     #[test]
     fn what_lies_between_rows_is_not_looked_at() {
         for (channels, numbers, layout) in [
-            (3, Numbers::F32, Layout::Contiguous),
-            (3, Numbers::Stored, Layout::ChannelsLast),
-            (2, Numbers::Bf16, Layout::Contiguous),
-            (1, Numbers::Stored, Layout::ChannelsLast),
+            (3, Numbers::F32, AxisOrder::Contiguous),
+            (3, Numbers::Stored, AxisOrder::ChannelsLast),
+            (2, Numbers::Bf16, AxisOrder::Contiguous),
+            (1, Numbers::Stored, AxisOrder::ChannelsLast),
         ] {
             let values: Vec<u8> = (0..WIDTH * 5 * channels).map(|i| (i * 7) as u8).collect();
             let rows = values.chunks(WIDTH * channels);
@@ -354,13 +354,13 @@ mod tests {
     }
 
     /// Where value `i` of `[height, width, channels]` goes in a batch.
-    fn place(i: usize, n: usize, channels: usize, flip: bool, layout: Layout) -> usize {
+    fn place(i: usize, n: usize, channels: usize, flip: bool, layout: AxisOrder) -> usize {
         let (pixel, c) = (i / channels, i % channels);
         let (y, x) = (pixel / WIDTH, pixel % WIDTH);
         let pixel = y * WIDTH + if flip { WIDTH - 1 - x } else { x };
         match layout {
-            Layout::Contiguous => c * n / channels + pixel,
-            Layout::ChannelsLast => pixel * channels + c,
+            AxisOrder::Contiguous => c * n / channels + pixel,
+            AxisOrder::ChannelsLast => pixel * channels + c,
         }
     }
 
@@ -376,7 +376,7 @@ mod tests {
             let bytes: Vec<u8> = (0..n).map(|i| (i * 7 / 3) as u8).collect();
             let words: Vec<u16> = (0..n).map(|i| (i * 977) as u16).collect();
             let bands: Vec<usize> = (0..channels).collect();
-            for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+            for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
                 for flip in [false, true] {
                     for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16] {
                         for stored in [Dtype::U8, Dtype::U16] {
@@ -417,7 +417,7 @@ mod tests {
         let pixels: Vec<u16> = (0..WIDTH as u16 * 5).map(|i| i.wrapping_mul(1009)).collect();
         let bands = vec![4, 0, 0];
         let how = Normalise::scaled();
-        let writer = Writer::new(Numbers::Stored, Layout::ChannelsLast, bands, Dtype::U16, &how);
+        let writer = Writer::new(Numbers::Stored, AxisOrder::ChannelsLast, bands, Dtype::U16, &how);
         let mut out = vec![0; WIDTH * 3 * 2];
         writer.u16s(picture(&pixels, 5), false, &mut out);
         for (pixel, out) in pixels.chunks(5).zip(out.chunks(6)) {
@@ -431,7 +431,7 @@ mod tests {
         let values: Vec<f32> = (0..WIDTH).map(|i| i as f32 * 100.0 - 800.0).collect();
         let check = |stored, bits: &dyn Fn(f32) -> Vec<u8>| {
             let (numbers, how) = (Numbers::Stored, Normalise::scaled());
-            let writer = Writer::new(numbers, Layout::Contiguous, vec![0], stored, &how);
+            let writer = Writer::new(numbers, AxisOrder::Contiguous, vec![0], stored, &how);
             let mut out = vec![0; WIDTH * stored.size_bytes() as usize];
             writer.f32s(picture(&values, 1), false, &mut out);
             assert_eq!(out, values.iter().flat_map(|v| bits(*v)).collect::<Vec<_>>(), "{stored:?}");

@@ -31,7 +31,7 @@ impl Numbers {
 
 /// How the numbers of a picture are laid out in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Layout {
+pub enum AxisOrder {
     /// Plane by plane, `[n, channels, height, width]`: `torch.contiguous_format`.
     #[default]
     Contiguous,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gular_bundle::Split;
 use gular_codec::{JpegBackend, Limits, OrientationPolicy, Scaling};
 
-use super::{Depth, Draw, Layout, Normalise, Numbers, Select, UnknownLabels};
+use super::{AxisOrder, Depth, Draw, Normalise, Numbers, Select, UnknownLabels};
 use crate::augment::{Augment, Blend, Transform};
 use crate::order::{OrderKind, OrderSpec};
 use crate::{Error, Ranks, StopFlag};
@@ -45,7 +45,7 @@ pub struct LoaderOptions {
     /// own options.
     pub numbers: Numbers,
     /// How these numbers are laid out in memory.
-    pub layout: Layout,
+    pub layout: AxisOrder,
     /// How pixels become numbers, unless they stay as they are stored.
     pub normalise: Normalise,
     /// Which samples of the split are used.
@@ -144,7 +144,7 @@ impl LoaderOptions {
             augment: None,
             blend: None,
             numbers: Numbers::Stored,
-            layout: Layout::ChannelsLast,
+            layout: AxisOrder::ChannelsLast,
             normalise: Normalise::default(),
             select: Select::default(),
             draw: Draw::default(),

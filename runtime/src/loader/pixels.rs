@@ -440,7 +440,7 @@ mod tests {
             let pixels = Pixels { width: 4, height: 3, channels: 1, dtype: Dtype::U8 };
             let pixel_type = pixels.resize(&stored, &place, Depth::Stored, &mut tools).unwrap();
             let how = super::super::Normalise::scaled();
-            let layout = super::super::Layout::ChannelsLast;
+            let layout = super::super::AxisOrder::ChannelsLast;
             let stored = super::super::Numbers::Stored;
             let writer = Writer::new(stored, layout, vec![0], Dtype::U8, &how);
             let mut picture = [9; 12];

@@ -527,7 +527,7 @@ mod tests {
         let (bring, waited_for) = (Box::new(|_| ()), Box::new(|_| ()));
         let (bundle, options) = open(made.dir.path(), Script { room, bring, waited_for });
         let loader = Loader::new(bundle, options).unwrap();
-        loader.with_numbers(crate::Numbers::F32, crate::Layout::Contiguous).unwrap();
+        loader.with_numbers(crate::Numbers::F32, crate::AxisOrder::Contiguous).unwrap();
     }
 
     fn broken(dir: &Path) -> Result<Loader, Error> {

@@ -21,7 +21,7 @@ use super::slot::Cell;
 use super::stats::{Meters, Phase};
 use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
 use crate::Error;
-use crate::augment::{Augment, MaskView, Placement, Transform, View};
+use crate::augment::{Augment, MaskView, PictureEdit, Placement, Transform};
 use crate::order::{KeyedRng, Visit, term};
 
 // A thread keeps what it read into; one huge sample must not hold memory for good.
@@ -340,7 +340,7 @@ impl Source {
                     let (sample, key) = (ticket.sample, row.key.as_str());
                     let mask =
                         mask.map(|bytes| MaskView { pixel: bytes.len() / (width * height), bytes });
-                    let mut view = View {
+                    let mut picture = PictureEdit {
                         pixels,
                         width,
                         height,
@@ -352,10 +352,10 @@ impl Source {
                     };
                     if std::mem::take(&mut flip) {
                         // The mask is mirrored already.
-                        view.flip_horizontal();
+                        picture.flip_horizontal();
                     }
-                    view.mask = mask;
-                    let done = augment.apply(&mut view, &mut rng);
+                    picture.mask = mask;
+                    let done = augment.apply(&mut picture, &mut rng);
                     done.map_err(|reason| Error::Option { option: "augment", reason })?;
                 }
                 tools.pixels.write(pixel_type, (width, channels), flip, &image.writer, cell);

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use crate::cuda::Lanes;
     use crate::fixtures::{Recipe, make};
-    use crate::torch::{Layout, Numbers};
+    use crate::torch::{AxisOrder, Numbers};
     use crate::{
         Bundle, Dtype, LoaderError, LoaderOptions, Normalise, OnBadSample, Split, Transform,
     };
@@ -327,7 +327,7 @@ mod tests {
 
     fn converter() -> Converter {
         let how = Normalise::default();
-        let plain = (Numbers::Stored, Layout::Contiguous);
+        let plain = (Numbers::Stored, AxisOrder::Contiguous);
         Converter::new(plain, (Dtype::U8, 3), &how, Device::Cpu).unwrap()
     }
 

@@ -18,9 +18,9 @@ use crate::augment::Blended;
 #[cfg(feature = "cuda")]
 use crate::cuda::CudaLanes;
 use crate::order::LoaderState;
-use crate::{Batch, Epoch, Error, Loader, Stats, Values};
 #[cfg(feature = "cuda")]
-use crate::{Layout, Numbers};
+use crate::{AxisOrder, Numbers};
+use crate::{Batch, Epoch, Error, Loader, Stats, Values};
 
 /// A batch on the device.
 ///
@@ -126,7 +126,7 @@ impl Feed {
             Place::Cpu { .. } => loader.with_numbers(numbers, layout)?,
             // Bytes travel, numbers are made there.
             #[cfg(feature = "cuda")]
-            Place::Gpu(_) => loader.with_numbers(Numbers::Stored, Layout::ChannelsLast)?,
+            Place::Gpu(_) => loader.with_numbers(Numbers::Stored, AxisOrder::ChannelsLast)?,
         };
         if loader.image().is_none() {
             let reason = "the bundle has no field `image` to make tensors of".into();

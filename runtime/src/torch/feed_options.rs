@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::{Layout, Numbers};
+use crate::{AxisOrder, Numbers};
 
 /// How batches become tensors.
 #[derive(Debug, Clone, Copy)]
@@ -10,7 +10,7 @@ pub struct FeedOptions {
     /// The type of the images' numbers.
     pub numbers: Numbers,
     /// The order of their values in memory.
-    pub layout: Layout,
+    pub layout: AxisOrder,
     /// Batches on their way to a GPU, or there, while it computes on another; at least 1,
     /// and the loader needs 2 slots more. Each takes `batch * channels * height * width` times the
     /// bytes of a value as it is stored, and 8 for each label.
@@ -30,7 +30,7 @@ impl Default for FeedOptions {
     fn default() -> Self {
         Self {
             numbers: Numbers::F32,
-            layout: Layout::Contiguous,
+            layout: AxisOrder::Contiguous,
             ahead: 2,
             pin: Pin::Register,
             slots: Slots::Torch,

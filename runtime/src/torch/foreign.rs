@@ -181,13 +181,13 @@ pub(super) fn host_numbers<T: Element>(tensor: &mut Tensor) -> Result<&mut [T], 
 /// pixels, `how` being scales, means and standard deviations of each channel; as bytes.
 #[cfg(all(test, feature = "cuda"))]
 pub(super) fn convert_on_host(
-    (stored, numbers, layout): (gular_bundle::Dtype, crate::Numbers, crate::Layout),
+    (stored, numbers, layout): (gular_bundle::Dtype, crate::Numbers, crate::AxisOrder),
     from: &[u8],
     how: &[f32],
     pixels: usize,
     images: usize,
 ) -> Vec<u8> {
-    use crate::{Layout, Numbers};
+    use crate::{AxisOrder, Numbers};
     use gular_bundle::Dtype;
 
     // SAFETY: what `convert_on_host.cpp` defines.
@@ -218,7 +218,7 @@ pub(super) fn convert_on_host(
         gular_convert_on_host(
             stored == Dtype::U16,
             number,
-            layout == Layout::Contiguous,
+            layout == AxisOrder::Contiguous,
             from.as_ptr().cast(),
             to.as_mut_ptr().cast(),
             how.as_ptr(),

@@ -7,7 +7,7 @@ use gular_bundle::Dtype;
 use tch::{Kind, Tensor};
 
 use super::foreign::{Lent, tensor_over};
-use crate::{Array, Batch, Error, Layout, Values};
+use crate::{Array, AxisOrder, Batch, Error, Values};
 
 /// libtorch's name of a type. tch has no names for `u16` and `u32`: the next larger type is used.
 pub(super) fn kind(dtype: Dtype) -> Kind {
@@ -61,18 +61,18 @@ pub(super) fn copy(batch: &Batch, name: &str) -> Result<Option<Tensor>, Error> {
         }
         dtype => Tensor::f_from_data_size(array.bytes, &shape, kind(dtype))?,
     };
-    let pixels_last = name == "image" && batch.layout() == Layout::ChannelsLast;
+    let pixels_last = name == "image" && batch.layout() == AxisOrder::ChannelsLast;
     Ok(Some(if pixels_last { tensor.f_permute([0, 3, 1, 2])? } else { tensor }))
 }
 
 /// Sizes and strides; of images whose pixels lie one after the other the channels come first.
-fn axes(array: &Array<'_>, image: bool, layout: Layout) -> (Vec<i64>, Vec<i64>) {
+fn axes(array: &Array<'_>, image: bool, layout: AxisOrder) -> (Vec<i64>, Vec<i64>) {
     let mut sizes: Vec<i64> = array.shape.iter().map(|n| *n as i64).collect();
     let mut strides = vec![1; sizes.len()];
     for axis in (1..sizes.len()).rev() {
         strides[axis - 1] = strides[axis] * sizes[axis];
     }
-    if image && layout == Layout::ChannelsLast {
+    if image && layout == AxisOrder::ChannelsLast {
         sizes[1..].rotate_right(1);
         strides[1..].rotate_right(1);
     }

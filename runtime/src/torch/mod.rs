@@ -26,7 +26,7 @@ mod training;
 mod weights;
 mod weights_file;
 
-pub use crate::{Layout, Numbers};
+pub use crate::{AxisOrder, Numbers};
 pub use autocast::in_bf16;
 pub use compute::{Compute, Place};
 pub use device_number::Fetched;

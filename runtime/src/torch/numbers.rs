@@ -4,13 +4,13 @@ use gular_bundle::Dtype;
 use tch::{Device, Kind, Tensor};
 
 use crate::cuda::{Conversion, Gpu, Kernel};
-use crate::{Error, Layout, Normalise, Numbers};
+use crate::{AxisOrder, Error, Normalise, Numbers};
 
 /// Converts batches on one device, to the bits that the loader's threads write.
 #[derive(Debug)]
 pub(crate) struct Converter {
     numbers: Numbers,
-    layout: Layout,
+    layout: AxisOrder,
     stored: Dtype,
     /// Stored as tensors: on a GPU, libtorch multiplies by the inverse of a plain number, which
     /// gives other bits.
@@ -32,7 +32,7 @@ struct Fused {
 impl Converter {
     /// Converts images of `channels` channels, which batches have as they are `stored`.
     pub(crate) fn new(
-        (numbers, layout): (Numbers, Layout),
+        (numbers, layout): (Numbers, AxisOrder),
         (stored, channels): (Dtype, usize),
         normalise: &Normalise,
         device: Device,
@@ -99,8 +99,8 @@ impl Converter {
             };
             let numbers = numbers.f_permute([0, 3, 1, 2])?;
             Ok(match self.layout {
-                Layout::Contiguous => numbers.f_contiguous()?,
-                Layout::ChannelsLast => numbers,
+                AxisOrder::Contiguous => numbers.f_contiguous()?,
+                AxisOrder::ChannelsLast => numbers,
             })
         })
     }
@@ -108,7 +108,7 @@ impl Converter {
     fn fused(&self, fused: &Fused, bytes: &Tensor) -> Result<Tensor, Error> {
         let (n, height, width, _) = bytes.size4()?;
         let channels = self.scale.size1()?;
-        let last = self.layout == Layout::ChannelsLast;
+        let last = self.layout == AxisOrder::ChannelsLast;
         let shape = if last { [n, height, width, channels] } else { [n, channels, height, width] };
         let numbers = Tensor::f_empty(shape, (self.kind(), bytes.device()))?;
         fused.kernel.launch(bytes, &numbers, &fused.how)?;
@@ -150,10 +150,10 @@ mod tests {
     use super::super::foreign::convert_on_host;
     use super::*;
 
-    fn bytes_of(tensor: &Tensor, layout: Layout) -> Vec<u8> {
+    fn bytes_of(tensor: &Tensor, layout: AxisOrder) -> Vec<u8> {
         let laid = match layout {
-            Layout::Contiguous => tensor.contiguous(),
-            Layout::ChannelsLast => tensor.permute([0, 2, 3, 1]).contiguous(),
+            AxisOrder::Contiguous => tensor.contiguous(),
+            AxisOrder::ChannelsLast => tensor.permute([0, 2, 3, 1]).contiguous(),
         };
         let bytes = laid.view(-1).view_dtype(Kind::Uint8);
         Vec::try_from(bytes).unwrap()
@@ -186,7 +186,7 @@ mod tests {
                 .map(|(what, c)| how.of_channel(c, stored)[what])
                 .collect();
             for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16] {
-                for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+                for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
                     let plain =
                         Converter::new((numbers, layout), (stored, channels), &how, Device::Cpu);
                     let expected = bytes_of(&plain.unwrap().convert(&tensor).unwrap(), layout);
@@ -204,7 +204,7 @@ mod tests {
             let from: Vec<u8> = (0..=255).collect();
             let of = |numbers| {
                 let how = [scale, 0.0, 1.0];
-                convert_on_host((Dtype::U8, numbers, Layout::Contiguous), &from, &how, 256, 1)
+                convert_on_host((Dtype::U8, numbers, AxisOrder::Contiguous), &from, &how, 256, 1)
             };
             let (brains, halves) = (of(Numbers::Bf16), of(Numbers::F16));
             for v in 0..256_usize {

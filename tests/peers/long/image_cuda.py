@@ -43,7 +43,7 @@ def main():
     checked = gular("image", "check", sif)
     check("the file itself is checked", checked["facts"]["capabilities"] == facts["capabilities"], checked["facts"])
     # CUDA 13 has no code for it.
-    refused = subprocess.run([GULAR, "image", "check", sif, "--gpus", "7.0"], capture_output=True, text=True)
+    refused = subprocess.run([GULAR, "image", "check", sif, "--capabilities", "7.0"], capture_output=True, text=True)
     check("a V100 is refused", refused.returncode == 1 and "7.0" in refused.stderr, refused.stderr)
     shutil.rmtree("out")
     return None

@@ -370,7 +370,7 @@ fn layers(seeds: &Seeds) -> Result {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("saved.tar");
     fs::write(&path, &saved)?;
-    gular_containers::oci::Layout::open(&path)?.image(Some("a:b"), Arch::Amd64)?;
+    gular_containers::oci::OciLayout::open(&path)?.image(Some("a:b"), Arch::Amd64)?;
     seeds.put_as("layers", "docker", 1, &saved)
 }
 

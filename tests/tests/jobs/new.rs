@@ -253,8 +253,19 @@ fn parts_of_a_pack_are_written_for_both_batch_systems() {
 fn a_plan_says_jobs_hours_and_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let args = [
-        "plan", "--items", "18e6", "--in", "1MB", "--out", "4MB", "--gpu", "5s", "--cpu", "5min",
-        "--model", "8GB",
+        "plan",
+        "--items",
+        "18e6",
+        "--item-in",
+        "1MB",
+        "--item-out",
+        "4MB",
+        "--gpu",
+        "5s",
+        "--cpu",
+        "5min",
+        "--model",
+        "8GB",
     ];
     let plan: Value =
         serde_json::from_str(&job(dir.path(), &[&args[..], &["--json"]].concat()).stdout).unwrap();

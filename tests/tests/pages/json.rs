@@ -227,7 +227,7 @@ const RESULTS: &[(&str, Source)] = &[
             ],
         ),
     ),
-    ("gular job plan", Of(&[("jobs/src/plan.rs", "Plan")])),
+    ("gular job plan", Of(&[("jobs/src/plan.rs", "JobPlan")])),
     (
         "gular job hosts",
         Members("cli/src/job/hosts.rs", &[("nodes", "Vec<String>", "Names of the nodes.")]),
@@ -266,7 +266,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("gular job new", "gular job new job --site chtc --json -- true"),
     ("gular job lint", "echo 'requests_cpus = 1' > bad.sub; gular job lint bad.sub --json || true"),
     ("gular job measure", "gular job measure --json -- true"),
-    ("gular job plan", "gular job plan --items 1000 --in 1MB --out 1MB --gpu 1s --json"),
+    ("gular job plan", "gular job plan --items 1000 --item-in 1MB --item-out 1MB --gpu 1s --json"),
 ];
 
 const HEAD: &str = "# JSON output

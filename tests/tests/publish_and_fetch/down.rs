@@ -81,7 +81,7 @@ fn a_whole_copy_is_proven_by_the_digest_in_the_url() {
     // Without its digest nobody knows what should be there.
     let (plain, digest) = url.split_once('#').unwrap();
     let refused = run(&site, &["fetch", plain, text(&copy)]);
-    let words = ["checked against a digest in the URL", digest];
+    let words = ["can only be checked if the URL has its digest", digest];
     expect_later(&refused, &words);
 
     // What is not there still has to come from somewhere.

@@ -37,7 +37,7 @@ fn a_bundle_is_brought_into_the_nearest_cache() {
 
     // Named, the same cache has it by now.
     let cache = first["cache"].as_str().unwrap();
-    let again = prestage(&site, &[&url, "--cache", cache]).unwrap();
+    let again = prestage(&site, &[&url, "--at", cache]).unwrap();
     assert_eq!((&again["cache"], sum(&again)), (&first["cache"], bytes(&again, "bytes")));
     assert_eq!(bytes(&again, "bytes_brought"), 0, "{again}");
     if site.is_embedded() {
@@ -53,7 +53,7 @@ fn a_bundle_is_brought_into_the_nearest_cache() {
 fn a_cache_that_is_down_is_not_replaced_by_another_server() {
     let site = Site::shared();
     let url = publish(&site, &small(&site), &site.collection("unstaged"));
-    let outcome = site.run(["prestage", &url, "--cache", "https://localhost:1"]);
+    let outcome = site.run(["prestage", &url, "--at", "https://localhost:1"]);
     assert_ne!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stderr.contains("https://localhost:1"), "{outcome:?}");
 }

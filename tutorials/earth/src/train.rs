@@ -64,11 +64,11 @@ fn feed(bundle: &Arc<Bundle>, split: Split) -> Result<Feed> {
     let side = image.and_then(|(_, shape)| u32::try_from(*shape.first()?).ok());
     let side = side.context("the bundle has no tiles")?;
     // North is where the scene's file says, and land cover has no preferred direction.
-    let turned = Augment::new(|view, rng| {
+    let turned = Augment::new(|picture, rng| {
         if rng.unit() < 0.5 {
-            view.flip_horizontal();
+            picture.flip_horizontal();
         }
-        view.rotate_90(rng.below(4) as u32);
+        picture.rotate_90(rng.below(4) as u32);
     });
     let options = LoaderOptions {
         batch_size: BATCH_SIZE,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use oci_spec::image::{
     self, ANNOTATION_REF_NAME, Descriptor, Digest, ImageConfiguration, ImageIndex, ImageManifest,
-    OciLayout, Os,
+    OciLayout as LayoutFile, Os,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ const MAX_LAYERS: usize = 512;
 
 /// An OCI layout that was opened.
 #[derive(Debug)]
-pub struct Layout {
+pub struct OciLayout {
     pub(super) blobs: Blobs,
     index: ImageIndex,
 }
@@ -72,7 +72,7 @@ pub struct LayerBlob {
     pub part: Option<Layer>,
 }
 
-impl Layout {
+impl OciLayout {
     /// Opens a folder or archive and reads its index. What `docker save` wrote is taken
     /// as well.
     ///
@@ -107,7 +107,7 @@ impl Layout {
     }
 
     fn of(blobs: Blobs) -> Result<Self> {
-        let entrance: OciLayout = parse(&blobs, "oci-layout", &blobs.entrance("oci-layout")?)?;
+        let entrance: LayoutFile = parse(&blobs, "oci-layout", &blobs.entrance("oci-layout")?)?;
         let version = entrance.image_layout_version();
         if !version.starts_with("1.") {
             return Err(blobs.bad(format!("its layout version is `{version}`, expected 1.0.0")));
@@ -208,7 +208,7 @@ impl Layout {
 
 /// The way through indexes.
 struct Search<'a> {
-    layout: &'a Layout,
+    layout: &'a OciLayout,
     arch: Arch,
     documents: usize,
     found: Vec<OciImage>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 
 use super::blobs::{Blobs, Expected, Hashing};
-use super::image::{LayerBlob, Layout, OciImage};
+use super::image::{LayerBlob, OciImage, OciLayout};
 use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::store::{LeftOut, Limits, Listing, MemberKind, Store, each_path, unpack_tar};
 use crate::{Error, Result, Sha256};
@@ -14,14 +14,14 @@ const MAX_PADDING: u64 = 64 << 20;
 
 /// Which part of a new image the layers of another one become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parts {
+pub enum LayersAs {
     /// The base, all of them: something is built on the image.
     Base,
     /// Those that this library wrote them as: the image is looked at.
     AsWritten,
 }
 
-impl Layout {
+impl OciLayout {
     /// Returns the image's layers, which are unpacked into the store first if necessary. Limits
     /// hold for all of them together. Every blob is read, whatever the store has.
     ///
@@ -66,7 +66,7 @@ impl Layout {
         image: &OciImage,
         store: &Store,
         limits: &Limits,
-        parts: Parts,
+        parts: LayersAs,
     ) -> Result<Rootfs> {
         Ok(self.laid(image, store, limits, parts)?.0)
     }
@@ -81,13 +81,13 @@ impl Layout {
         image: &OciImage,
         store: &Store,
         limits: &Limits,
-        parts: Parts,
+        parts: LayersAs,
     ) -> Result<(Rootfs, Vec<LeftOut>)> {
         let mut tree = Rootfs::default();
         let mut left_out = BTreeSet::new();
         let listings = self.unpack(image, store, limits)?;
         for (listing, layer) in listings.iter().zip(&image.layers) {
-            let part = layer.part.filter(|_| parts == Parts::AsWritten).unwrap_or(Layer::Base);
+            let part = layer.part.filter(|_| parts == LayersAs::AsWritten).unwrap_or(Layer::Base);
             listing.lay_over(&mut tree, part)?;
             left_out.extend(listing.left_out());
         }

@@ -15,5 +15,5 @@ mod image;
 mod layers;
 
 pub(crate) use self::image::platforms;
-pub use self::image::{LayerBlob, Layout, OciImage};
-pub use self::layers::Parts;
+pub use self::image::{LayerBlob, OciImage, OciLayout};
+pub use self::layers::LayersAs;

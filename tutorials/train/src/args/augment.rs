@@ -52,15 +52,15 @@ impl AugmentArgs {
         let Self { vflip, color_jitter, random_erase, .. } = *self;
         let any = vflip > 0.0 || random_erase > 0.0 || color_jitter != [0.0; 4];
         any.then(|| {
-            Augment::new(move |view, rng| {
+            Augment::new(move |picture, rng| {
                 if rng.unit() < vflip {
-                    view.flip_vertical();
+                    picture.flip_vertical();
                 }
                 let [brightness, contrast, saturation, hue] = color_jitter;
-                view.jitter(brightness, contrast, saturation, hue, rng);
+                picture.jitter(brightness, contrast, saturation, hue, rng);
                 if rng.unit() < random_erase {
                     // torchvision's ranges.
-                    view.random_erase((0.02, 0.33), (0.3, 3.3), 0.0, rng);
+                    picture.random_erase((0.02, 0.33), (0.3, 3.3), 0.0, rng);
                 }
             })
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use gular_runtime::order::{OrderKind, OrderSpec};
-use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Place};
+use gular_runtime::torch::{AxisOrder, Feed, FeedOptions, Numbers, Place};
 use gular_runtime::{
     Bundle, Digest, Draw, Env, Fold, Loader, LoaderOptions, Normalise, OnBadSample,
     OrientationPolicy, Ranks, Select, Split, StopFlag, Transform, available_cores,
@@ -84,8 +84,8 @@ impl Feeds<'_> {
             (Precision::Bf16, Split::Train) => FeedOptions {
                 numbers: Numbers::Bf16,
                 layout: match place.device().is_cuda() {
-                    true => Layout::ChannelsLast,
-                    false => Layout::Contiguous,
+                    true => AxisOrder::ChannelsLast,
+                    false => AxisOrder::Contiguous,
                 },
                 ..FeedOptions::default()
             },

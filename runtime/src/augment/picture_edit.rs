@@ -15,20 +15,26 @@ use crate::order::KeyedRng;
 #[derive(Clone)]
 pub struct Augment(Arc<Function>);
 
-type Function = dyn Fn(&mut View<'_>, &mut KeyedRng) + Send + Sync;
+type Function = dyn Fn(&mut PictureEdit<'_>, &mut KeyedRng) + Send + Sync;
 
 impl Augment {
     /// Wraps `function`, which changes one sample.
     #[must_use]
-    pub fn new(function: impl Fn(&mut View<'_>, &mut KeyedRng) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        function: impl Fn(&mut PictureEdit<'_>, &mut KeyedRng) + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(function))
     }
 
     /// # Errors
     /// Why what the function did is not possible.
-    pub(crate) fn apply(&self, view: &mut View<'_>, rng: &mut KeyedRng) -> Result<(), String> {
-        (self.0)(view, rng);
-        view.refused.take().map_or(Ok(()), Err)
+    pub(crate) fn apply(
+        &self,
+        picture: &mut PictureEdit<'_>,
+        rng: &mut KeyedRng,
+    ) -> Result<(), String> {
+        (self.0)(picture, rng);
+        picture.refused.take().map_or(Ok(()), Err)
     }
 }
 
@@ -50,12 +56,13 @@ pub enum Pixels<'a> {
     F32(&'a mut [f32]),
 }
 
-/// A sample: its picture, of the size that a batch has, and the mask that goes with it.
+/// A sample that can still be changed: its picture, of the size that a batch has, and the mask
+/// that goes with it.
 ///
 /// What moves the picture moves the mask. What is named after a function of torchvision gives
 /// its result, of channels of whole numbers to within 1.
 #[derive(Debug)]
-pub struct View<'a> {
+pub struct PictureEdit<'a> {
     /// The picture.
     pub pixels: Pixels<'a>,
     /// Columns.
@@ -83,7 +90,7 @@ pub struct MaskView<'a> {
     pub pixel: usize,
 }
 
-impl View<'_> {
+impl PictureEdit<'_> {
     /// Mirrors left to right.
     pub fn flip_horizontal(&mut self) {
         let width = self.width;
@@ -274,11 +281,11 @@ mod tests {
     use super::*;
 
     /// What `job` makes of pixels of two channels named by their number, and of their mask.
-    fn moved(width: usize, height: usize, job: impl Fn(&mut View<'_>)) -> Vec<u8> {
+    fn moved(width: usize, height: usize, job: impl Fn(&mut PictureEdit<'_>)) -> Vec<u8> {
         let names = 1..=(width * height) as u8;
         let mut pixels: Vec<u8> = names.clone().flat_map(|i| [i, 100 + i]).collect();
         let mut mask: Vec<u8> = names.flat_map(|i| [i, 0, 200]).collect();
-        let mut view = View {
+        let mut picture = PictureEdit {
             pixels: Pixels::U8(&mut pixels),
             width,
             height,
@@ -288,8 +295,8 @@ mod tests {
             key: "",
             refused: None,
         };
-        job(&mut view);
-        assert_eq!(view.refused, None);
+        job(&mut picture);
+        assert_eq!(picture.refused, None);
         for (pixel, mask) in pixels.chunks(2).zip(mask.chunks(3)) {
             assert_eq!(pixel[0], mask[0], "the mask went another way");
             assert!(pixel[0] == 0 || (pixel[1], mask[2]) == (100 + pixel[0], 200));
@@ -303,17 +310,17 @@ mod tests {
     )]
     #[test]
     fn pictures_and_masks_move_together() {
-        assert_eq!(moved(3, 2, |view| view.flip_horizontal()), [3, 2, 1, 6, 5, 4]);
-        assert_eq!(moved(3, 2, |view| view.flip_vertical()), [4, 5, 6, 1, 2, 3]);
-        assert_eq!(moved(2, 3, |view| view.flip_vertical()), [5, 6, 3, 4, 1, 2]);
+        assert_eq!(moved(3, 2, |picture| picture.flip_horizontal()), [3, 2, 1, 6, 5, 4]);
+        assert_eq!(moved(3, 2, |picture| picture.flip_vertical()), [4, 5, 6, 1, 2, 3]);
+        assert_eq!(moved(2, 3, |picture| picture.flip_vertical()), [5, 6, 3, 4, 1, 2]);
         // torch.rot90 of [[1, 2], [3, 4]].
-        assert_eq!(moved(2, 2, |view| view.rotate_90(1)), [2, 4, 1, 3]);
-        assert_eq!(moved(2, 2, |view| view.rotate_90(2)), [4, 3, 2, 1]);
-        assert_eq!(moved(2, 2, |view| view.rotate_90(7)), [3, 1, 4, 2]);
-        assert_eq!(moved(3, 1, |view| view.rotate_90(6)), [3, 2, 1]);
-        assert_eq!(moved(3, 2, |view| view.shift(1, 0)), [0, 1, 2, 0, 4, 5]);
-        assert_eq!(moved(3, 2, |view| view.shift(-2, -1)), [6, 0, 0, 0, 0, 0]);
-        assert_eq!(moved(3, 2, |view| view.shift(i64::MIN, 9)), [0; 6]);
+        assert_eq!(moved(2, 2, |picture| picture.rotate_90(1)), [2, 4, 1, 3]);
+        assert_eq!(moved(2, 2, |picture| picture.rotate_90(2)), [4, 3, 2, 1]);
+        assert_eq!(moved(2, 2, |picture| picture.rotate_90(7)), [3, 1, 4, 2]);
+        assert_eq!(moved(3, 1, |picture| picture.rotate_90(6)), [3, 2, 1]);
+        assert_eq!(moved(3, 2, |picture| picture.shift(1, 0)), [0, 1, 2, 0, 4, 5]);
+        assert_eq!(moved(3, 2, |picture| picture.shift(-2, -1)), [6, 0, 0, 0, 0, 0]);
+        assert_eq!(moved(3, 2, |picture| picture.shift(i64::MIN, 9)), [0; 6]);
     }
 
     #[test]
@@ -322,7 +329,7 @@ mod tests {
         for sample in 0..300 {
             // The pixel in the middle is 5.
             let rng = || KeyedRng::of_sample(1, 2, sample);
-            let made = moved(3, 3, |view| view.pad_crop(1, &mut rng()));
+            let made = moved(3, 3, |picture| picture.pad_crop(1, &mut rng()));
             seen.insert(made.iter().position(|v| *v == 5).unwrap());
         }
         assert_eq!(seen.len(), 9);
@@ -333,7 +340,7 @@ mod tests {
         let (mut sum, mut n) = (0, 0);
         for sample in 0..500 {
             let mut pixels = vec![1_u8; 60 * 40 * 2];
-            let view = &mut View {
+            let picture = &mut PictureEdit {
                 pixels: Pixels::U8(&mut pixels),
                 width: 60,
                 height: 40,
@@ -344,7 +351,7 @@ mod tests {
                 refused: None,
             };
             let mut rng = KeyedRng::of_sample(3, 4, sample);
-            view.random_erase((0.1, 0.2), (0.5, 2.0), 9.0, &mut rng);
+            picture.random_erase((0.1, 0.2), (0.5, 2.0), 9.0, &mut rng);
             let erased = pixels.iter().filter(|v| **v == 9).count();
             assert_eq!(erased + pixels.iter().filter(|v| **v == 1).count(), pixels.len());
             let part = erased as f64 / pixels.len() as f64;
@@ -357,7 +364,7 @@ mod tests {
         // None fits.
         let mut pixels = [1_u8; 4];
         let (pixels_of, width, height) = (Pixels::U8(&mut pixels), 2, 2);
-        let mut view = View {
+        let mut picture = PictureEdit {
             pixels: pixels_of,
             width,
             height,
@@ -368,7 +375,7 @@ mod tests {
             refused: None,
         };
         let mut rng = KeyedRng::of_sample(0, 0, 0);
-        view.random_erase((1.0, 1.0), (1.0, 1.0), 9.0, &mut rng);
+        picture.random_erase((1.0, 1.0), (1.0, 1.0), 9.0, &mut rng);
         assert_eq!(pixels, [1; 4]);
     }
 
@@ -378,7 +385,7 @@ mod tests {
         let mut erase = |rect| {
             let pixels = Pixels::U16(&mut pixels);
             let (width, height, channels) = (3, 2, 1);
-            let mut view = View {
+            let mut picture = PictureEdit {
                 pixels,
                 width,
                 height,
@@ -388,7 +395,7 @@ mod tests {
                 key: "",
                 refused: None,
             };
-            view.erase(rect, 700.0);
+            picture.erase(rect, 700.0);
         };
         erase(Rect::new(2, 1, 9, 9));
         erase(Rect::new(5, 0, 1, 1));
