@@ -486,7 +486,7 @@ fn tiles_left_out_as_empty_are_neither_added_nor_kept() {
 }
 
 #[test]
-fn tiles_of_other_settings_are_refused_as_is_a_scene_in_two_splits() {
+fn tiles_of_other_settings_are_refused_as_are_other_splits() {
     let mut case = tiled(0.0);
     case.pack("v1");
     let plan = case.plan.clone();
@@ -511,17 +511,16 @@ fn tiles_of_other_settings_are_refused_as_is_a_scene_in_two_splits() {
         matches!(&error, Error::UnlikeField { name, new: None, .. } if name == "mask"),
         "{error}"
     );
-    // Tiles that stay are in their splits; a new one beside them must be, too.
-    let moved = |base: Split| {
-        let of = if base == Split::Train { Split::Val } else { Split::Train };
-        PlanOptions { fractions: vec![(of, 1.0)], ..plan.clone() }
-    };
-    let split = samples(&case.at("v1")).1["c.tif/r000000_c000000"].0;
-    case.plan = moved(split);
-    assert_eq!(counts(&case.onto("v1", "v2").unwrap()), (3 * TILES + 1, 0, 0, 0, 0));
+    // All tiles of a scene stay in one split, which other fractions or another seed would change.
+    case.plan = PlanOptions { fractions: vec![(Split::Train, 1.0)], ..plan.clone() };
+    unlike(&case, "fractions", Some("train=0.5,val=0.5"), Some("train=1"));
     put_scene(&case, "c", (90, 70), 7);
-    let error = case.onto("v1", "no").unwrap_err().to_string();
-    assert!(error.contains("`c.tif` would be in two splits"), "{error}");
+    let refused = (1..9).any(|seed| {
+        case.plan = PlanOptions { seed: plan.seed + seed, ..plan.clone() };
+        let text = case.onto("v1", "no").err().map(|error| error.to_string());
+        text.is_some_and(|text| text.contains("give the same fractions and seed as for the base"))
+    });
+    assert!(refused, "some seed puts a scene into another split");
     case.plan = plan;
     assert_eq!(case.version("v1", "v3").0, (3 * TILES, 1, 0, 0, 1));
 }
@@ -583,4 +582,61 @@ fn boxes_are_compared_where_the_classes_are_those_of_the_base() {
     let error = case.onto("v2", "no").unwrap_err();
     let Error::UnlikeBase { setting: "classes", old, new } = &error else { panic!("{error}") };
     assert_eq!((old.as_deref(), new.as_deref()), (Some("cat, dog"), Some("cat, dog, eel")));
+}
+
+#[test]
+fn a_sample_stays_in_its_split_or_the_run_says_what_to_give() {
+    let fractions = vec![(Split::Train, 0.5), (Split::Val, 0.5)];
+    let plan = |fractions: &[(Split, f64)], seed| PlanOptions {
+        fractions: fractions.to_vec(),
+        seed,
+        ..unlabelled()
+    };
+    let mut case = Case::new(plan(&fractions, 1));
+    for i in 0..20 {
+        case.put(&format!("src/{i}.png"), &picture(i));
+    }
+    case.pack("v1");
+    // All but two have other bytes.
+    for i in 2..20 {
+        case.put(&format!("src/{i}.png"), &picture(i + 100));
+    }
+    let refused = |plan: PlanOptions, expected: &str| {
+        let error = case.onto_with("v1", "v2", &options(plan, 2)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(expected), "{text}");
+        assert!(!case.at("v2").exists());
+    };
+    refused(plan(&[], 1), "the fractions must be");
+    refused(plan(&[(Split::Train, 1.0)], 1), "the fractions must be");
+    refused(plan(&fractions, 2), "give the same fractions and seed as for the base");
+    let (found, _) = case.version("v1", "v2");
+    assert_eq!(found, (2, 18, 0, 0, 18));
+    // In folders of splits, one is moved by hand.
+    case = Case::new(unlabelled());
+    for i in 0..4 {
+        case.put(&format!("src/train/{i}.png"), &picture(i));
+        case.put(&format!("src/val/{}.png", i + 4), &picture(i + 4));
+    }
+    case.pack("v1");
+    case.remove("src/train/0.png");
+    case.put("src/val/0.png", &picture(0));
+    let (found, _) = case.version("v1", "v2");
+    assert_eq!((found.0 + found.1 + found.2, found.4), (8, 1));
+}
+
+#[test]
+fn a_folder_that_is_something_else_gets_nothing_beside_it() {
+    let case = Case::new(unlabelled());
+    case.put("src/0.png", &picture(0));
+    case.pack("v1");
+    case.put("src/1.png", &picture(1));
+    case.put("full/notes.txt", b"mine");
+    let before = case.entries();
+    assert!(matches!(case.onto("v1", "full"), Err(Error::NotEmpty { .. })));
+    assert!(matches!(
+        case.onto("v1", "v1"),
+        Err(Error::Inside { .. } | Error::AlreadyBundle { .. })
+    ));
+    assert_eq!(case.entries(), before);
 }

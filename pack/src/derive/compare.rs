@@ -31,6 +31,17 @@ const OF_SOURCE: u8 = 1;
 const AT_ONCE: usize = 1 << 14;
 const BYTES_AT_ONCE: usize = 16 << 20;
 
+/// Where the splits of the source come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Splits {
+    /// Its folders.
+    OfFolders,
+    /// A column of a table, which changes those of what stays, too.
+    OfTable,
+    /// Fractions and a seed; without fractions there is one split.
+    OfOptions,
+}
+
 /// A base, and the plan of a whole source.
 #[derive(Clone, Copy)]
 pub(super) struct Comparison<'a> {
@@ -38,6 +49,7 @@ pub(super) struct Comparison<'a> {
     pub(super) source: &'a Source,
     pub(super) plan: &'a Plan,
     pub(super) options: &'a PackOptions,
+    pub(super) splits: Splits,
     /// The folder for records that do not fit in memory while they are sorted.
     pub(super) temp: &'a Path,
     pub(super) cancel: &'a AtomicBool,
@@ -69,7 +81,6 @@ impl Comparison<'_> {
             compared: Compared::default(),
             kept: List::create(kept)?,
             empty: List::create(empty)?,
-            scene: SceneSplits::default(),
         };
         let spares = Spares::new(0);
         // Each thread takes one and puts it back: readers keep scenes open.
@@ -234,7 +245,6 @@ struct Tally<'a> {
     compared: Compared,
     kept: List<'a>,
     empty: List<'a>,
-    scene: SceneSplits,
 }
 
 impl Tally<'_> {
@@ -242,53 +252,32 @@ impl Tally<'_> {
         let Candidate { record, split, place, likeness } = candidate;
         let key = record.key.as_str();
         let shards = &self.comparison.base.manifest().shards;
-        match (likeness.into_inner().unwrap_or(Likeness::Other), place) {
+        let of_base = place.and_then(|(shard, _)| shards.get(shard.0)).map(|entry| entry.split);
+        let moved = match self.comparison.splits {
+            Splits::OfTable => None,
+            _ => of_base.filter(|of_base| *of_base != split),
+        };
+        let likeness = likeness.into_inner().unwrap_or(Likeness::Other);
+        if let (Some(of_base), Splits::OfOptions, true) =
+            (moved, self.comparison.splits, likeness != Likeness::Empty)
+        {
+            return Err(Error::Option(format!(
+                "`{key}` is in split `{of_base}` of the base and would be in `{split}`: give the same fractions and seed as for the base"
+            )));
+        }
+        match (likeness, place) {
             (Likeness::Empty, _) => return self.empty.push(key),
-            (Likeness::Same, place) => {
+            // In another folder of a split: it is packed again.
+            (Likeness::Same, _) if moved.is_none() => {
                 self.compared.unchanged += 1;
                 self.kept.push(key)?;
-                let entry = place.and_then(|(shard, _)| shards.get(shard.0));
-                self.scene.of(key).stays = entry.map(|entry| entry.split);
             }
-            (Likeness::Other, place) => {
+            (Likeness::Same | Likeness::Other, place) => {
                 let Compared { changed, added, .. } = &mut self.compared;
                 *if place.is_some() { changed } else { added } += 1;
-                self.scene.of(key).packed = Some(split);
             }
         }
-        match self.comparison.options.plan.tile {
-            Some(_) => self.scene.check(),
-            None => Ok(()),
-        }
-    }
-}
-
-/// In which splits the tiles of one scene will be: neighbours share pixels.
-#[derive(Default)]
-struct SceneSplits {
-    scene: String,
-    stays: Option<Split>,
-    packed: Option<Split>,
-}
-
-impl SceneSplits {
-    /// Itself, of the scene of a tile.
-    fn of(&mut self, key: &str) -> &mut Self {
-        let scene = scenes::parse(key).map_or(key, |(scene, _)| scene);
-        if self.scene != scene {
-            *self = Self { scene: scene.to_owned(), ..Self::default() };
-        }
-        self
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        match (self.stays, self.packed) {
-            (Some(stays), Some(packed)) if stays != packed => Err(Error::Option(format!(
-                "`{}` would be in two splits: its unchanged tiles are in `{stays}` of the base, and its new ones would be in `{packed}`; give the same fractions and seed as for the base",
-                self.scene
-            ))),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use gular_bundle::{Bundle, Dtype, Field, MadeValue, Manifest, Payload, Row, ShardIdx};
 
 use super::bases::joined_field;
+use super::compare::Splits;
 use crate::labels::Table;
 use crate::packing::{PackOptions, fields};
 use crate::payload::{Depths, PayloadRecipe};
@@ -79,6 +80,25 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
         }
     }
     Ok(())
+}
+
+/// Whether new images are divided into splits as those of the base were, if that can be known.
+pub(super) fn same_fractions(
+    manifest: &Manifest,
+    plan: &PlanOptions,
+    splits: Splits,
+) -> Result<(), Error> {
+    if splits != Splits::OfOptions {
+        return Ok(());
+    }
+    let old = ["derive_split", "split"].into_iter().find_map(|name| manifest.made.get(name));
+    let Some(MadeValue::Text(old)) = old else { return Ok(()) };
+    let new: Vec<String> = plan.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect();
+    let new = (!new.is_empty()).then(|| new.join(","));
+    if new.as_ref() == Some(old) {
+        return Ok(());
+    }
+    Err(Error::UnlikeBase { setting: "fractions", old: Some(old.clone()), new })
 }
 
 /// Whether the indexes say which files the images were made from.

@@ -16,7 +16,7 @@ use gular_bundle::{About, Bundle, DATA_DIR, Digest, OpenOptions, Payload};
 use gular_files::{TEMP_PREFIX, folder_of, persist, sync_folder, temp_in};
 use serde::Serialize;
 
-use super::compare::Comparison;
+use super::compare::{Comparison, Splits};
 use super::derivation::{Version, derive_from};
 use super::derive_report::DeriveReport;
 use super::like_base;
@@ -89,11 +89,18 @@ pub fn pack_onto(
     let opened = open_source(source, &options.plan, temp.path(), cancel)?;
     let (plan, found) = make_plan(&opened, temp.path(), &options.plan, progress, cancel)?;
     like_base::same_fields(bundle.manifest(), &plan)?;
+    let splits = match &options.plan.labels {
+        Labels::Table(tables) if tables.split.is_some() => Splits::OfTable,
+        _ if found.split_layout => Splits::OfFolders,
+        _ => Splits::OfOptions,
+    };
+    like_base::same_fractions(bundle.manifest(), &options.plan, splits)?;
     let compared = Comparison {
         base: &bundle,
         source: &opened,
         plan: &plan,
         options,
+        splits,
         temp: temp.path(),
         cancel,
     };
@@ -173,7 +180,14 @@ pub fn pack_onto(
         Unlabelled::Skip => Unlisted::Skip,
     };
     let derive = DeriveOptions { labels, unlisted, ..derive };
-    let mut made = derive_from(&parts, out, &derive, Some(&version), &|_| {}, cancel)?;
+    let made = derive_from(&parts, out, &derive, Some(&version), &|_| {}, cancel);
+    if let Err(Error::AlreadyBundle { .. } | Error::AlreadyPart { .. } | Error::NotEmpty { .. }) =
+        made
+    {
+        // What was packed is of no use to another run: it names another folder.
+        remove(&new)?;
+    }
+    let mut made = made?;
     let brought = bring(&new, out)?;
     made.symbolic_links = made.symbolic_links.saturating_sub(brought);
     remove(&new)?;
