@@ -52,10 +52,26 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     if is_page {
         return Ok(());
     }
-    let message =
-        format!("`{}` exists, but is not a page written by `gular bench`", path.display());
-    let hint = "choose a new file, or remove this one: only an earlier page is replaced";
-    Err(Failure::new(message, Some(hint.into())))
+    Err(not_ours(path, "a page written by `gular bench`"))
+}
+
+/// Refuses a file that does not begin as `what` begins, which is to be written there.
+pub(crate) fn check_start(path: &Path, what: &str, start: &[u8]) -> Result<(), Failure> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(start.len() as u64).read_to_end(&mut head));
+    match read.is_ok() && head == start {
+        true => Ok(()),
+        false => Err(not_ours(path, what)),
+    }
+}
+
+fn not_ours(path: &Path, what: &str) -> Failure {
+    let message = format!("`{}` exists, but is not {what}", path.display());
+    let hint = "choose a new file, or remove this one: only an earlier result is replaced";
+    Failure::new(message, Some(hint.into()))
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {

@@ -1,4 +1,4 @@
-//! What `gular convert`, `export` and `adopt` refuse: one clear error, and nothing lost.
+//! What `gular convert`, `export`, `adopt` and `inspect` refuse: one clear error, and nothing lost.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking and says when it skips")]
 
@@ -254,4 +254,33 @@ fn a_full_disk_leaves_no_half_a_file_and_what_goes_on() {
 fn done_with(command: &[&str]) {
     let (program, args) = command.split_first().unwrap();
     assert!(Command::new(program).args(args).status().unwrap().success(), "{command:?}");
+}
+
+#[test]
+fn a_file_that_inspect_did_not_write_is_not_replaced() {
+    let case = Case::new();
+    let bundle = text(&case.bundle);
+    let manifest = case.bundle.join("manifest.json");
+    let before = fs::read(&manifest).unwrap();
+    for option in ["--page", "--sheet", "--pairs", "--duplicates-out"] {
+        let more: &[&str] = if option == "--pairs" { &["--near"] } else { &[] };
+        let args = |to: &Path| {
+            [&["inspect", bundle, option, to.to_str().unwrap()], more].concat().join("\n")
+        };
+        let call = |to: &Path| run(&args(to).split('\n').collect::<Vec<_>>());
+        let outcome = call(&manifest);
+        assert_eq!(outcome.code, Some(2), "{option}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("choose a new file, or remove this one"),
+            "{option}: {}",
+            outcome.stderr
+        );
+        assert_eq!(fs::read(&manifest).unwrap(), before, "{option}");
+        // One that it wrote is.
+        let to = case.at(&format!("new{option}"));
+        for _ in 0..2 {
+            let outcome = call(&to);
+            assert_eq!(outcome.code, Some(0), "{option}: {}", outcome.stderr);
+        }
+    }
 }

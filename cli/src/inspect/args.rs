@@ -29,7 +29,7 @@ pub(crate) struct InspectArgs {
     #[arg(long, value_name = "BUNDLE")]
     pub(crate) against: Option<PathBuf>,
     /// Find pairs of images with the same pixels but different bytes, such as a PNG and a lossless
-    /// WebP: both in PATH, or with --against one in PATH and one in BUNDLE
+    /// WebP. Both are in PATH; with --against, one is in PATH and the other in BUNDLE
     ///
     /// Every image is decoded.
     #[arg(long)]

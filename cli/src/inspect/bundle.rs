@@ -14,6 +14,7 @@ use super::pairs::{self, Wanted};
 use super::recognise::open;
 use super::{page, samples, sheet};
 use crate::exit::{Exit, Failure};
+use crate::html_page::check_start;
 use crate::progress::counter;
 use crate::shared::Output;
 use crate::stop::Stop;
@@ -77,6 +78,7 @@ pub(super) fn bundle(
         value["sample_list"] = Value::Array(rows);
     }
     if let Some(out) = &args.sheet {
+        check_start(out, "a contact sheet (PNG)", b"\x89PNG\r\n\x1a\n")?;
         let sheet::Shown { images, left_out } = sheet::write(bundle, &here, out, args.seed)?;
         for reason in &left_out {
             show::message("warning", &format!("not on the sheet: {reason}"));
@@ -85,6 +87,7 @@ pub(super) fn bundle(
         value["sheet"] = json!({"path": out, "images": images, "left_out": left_out});
     }
     if let Some(to) = &args.page {
+        check_start(to, "a page written by `gular inspect`", page::START)?;
         page::write(bundle, &here, counts.as_ref(), to, args.seed)?;
         let _ = writeln!(text, "\npage: `{}`", to.display());
         value["page"] = json!(to);
@@ -107,6 +110,7 @@ fn looks(
     let shelf = other.as_ref().map(|bundle| Among { bundle, has: &has });
     let looks = pairs::find(&among, shelf.as_ref(), wanted, output)?;
     if let Some(page) = &args.pairs {
+        check_start(page, "a page written by `gular inspect`", page::START)?;
         pairs::page(&looks, [bundle, other.as_ref().unwrap_or(bundle)], page)?;
     }
     Ok(looks)

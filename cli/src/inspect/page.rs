@@ -20,6 +20,9 @@ const MOST_BARS: usize = 200;
 /// Values of a histogram that are counted together.
 const BIN: usize = 4;
 
+/// How a page begins.
+pub(super) const START: &[u8] = b"<!doctype html>\n<meta charset=\"utf-8\">\n<title>";
+
 /// Writes the page of a bundle; an earlier one is replaced.
 pub(super) fn write(
     bundle: &Bundle,

@@ -1,5 +1,7 @@
 //! Writes all duplicates as a table.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::Digest;
@@ -9,6 +11,8 @@ use tempfile::NamedTempFile;
 use super::groups::DuplicateSample;
 use crate::Error;
 
+const HEADER: [&str; 5] = ["digest", "bundle", "split", "key", "label"];
+
 /// A CSV that appears when it is whole.
 pub(super) struct List {
     path: PathBuf,
@@ -16,11 +20,13 @@ pub(super) struct List {
 }
 
 impl List {
-    /// A file that becomes `path`; one of an earlier run is replaced.
+    /// A file that becomes `path`; one of an earlier run is replaced, and no other file.
     pub(super) fn create(path: &Path) -> Result<Self, Error> {
+        if path.symlink_metadata().is_ok() && !begins_with(path, &HEADER.join(",")) {
+            return Err(Error::FileExists { path: path.display().to_string() });
+        }
         let mut table = csv::Writer::from_writer(temp_in(folder_of(path))?);
-        let header = ["digest", "bundle", "split", "key", "label"];
-        table.write_record(header).map_err(|e| Error::io("write", path, e.into()))?;
+        table.write_record(HEADER).map_err(|e| Error::io("write", path, e.into()))?;
         Ok(Self { path: path.to_owned(), table })
     }
 
@@ -43,4 +49,10 @@ impl List {
         persist(temp, path)?;
         Ok(())
     }
+}
+
+fn begins_with(path: &Path, start: &str) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(start.len() as u64).read_to_end(&mut head));
+    read.is_ok() && head == start.as_bytes()
 }
