@@ -18,7 +18,7 @@ const SHOWN: usize = 5;
 /// Bytes of a list that are written at a time.
 const LIST_BUFFER: usize = 1 << 16;
 
-/// Compare the samples of two bundles by key: added, removed, changed, relabelled, moved
+/// Compare the samples of two bundles: new, gone, changed, relabelled, in another split
 ///
 /// Reads manifests and indexes only, so it takes seconds for millions of samples. A sample is
 /// `changed` if a stored value other than its label differs, `relabelled` if the name of its class

@@ -49,7 +49,7 @@ impl DuplicatesArgs {
 pub(crate) struct With<'a, R> {
     #[serde(flatten)]
     pub(crate) report: &'a R,
-    /// Images that occur more than once; left out where there is no bundle to look in.
+    /// Images that occur more than once; absent if no bundle was made, as in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicates: Option<&'a Duplicates>,
 }

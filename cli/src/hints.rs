@@ -314,7 +314,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "check the permissions of the file and its folders"
         }
         E::Io(_) => "check the path",
-        E::Option(_) => "`gular COMMAND --help` lists the options",
+        E::Option(_) => "the command's `--help` lists the options",
         E::Condition(_) => {
             "`gular derive --help` explains conditions; `gular inspect BUNDLE` lists fields and classes"
         }
@@ -331,11 +331,14 @@ fn unlike_base(setting: &str, old: Option<&str>) -> String {
             "give the options that the base was packed with: `--tile` for tiles, `--as arrays` for arrays, otherwise `--payload raw` and `--size`; `gular inspect` shows what it has"
                 .to_owned()
         }
-        ("payload" | "envelope" | "size" | "fit" | "quality" | "tile" | "overlap", Some(old)) => {
-            format!("add `--{setting} {old}`")
+        (
+            "payload" | "envelope" | "size" | "fit" | "fractions" | "quality" | "tile" | "overlap",
+            Some(old),
+        ) => {
+            format!("give `--{setting} {old}`")
         }
         ("max_side" | "min_valid", Some(old)) => {
-            format!("add `--{} {old}`", setting.replace('_', "-"))
+            format!("give `--{} {old}`", setting.replace('_', "-"))
         }
         ("max_side" | "tile" | "overlap" | "min_valid", None) => {
             format!("leave `--{}` out", setting.replace('_', "-"))

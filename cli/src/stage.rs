@@ -41,7 +41,7 @@ Exit codes: those of COMMAND; without it 0 done, 1 bad data, 2 error, 75 try aga
 Example:
   gular stage bundle/ -- python train.py --data {}")]
 pub(crate) struct StageArgs {
-    /// A bundle's folder or URL, or a directory
+    /// A bundle's folder or URL, or any other folder
     pub(crate) src: String,
     /// Where the copy goes: `auto`, `shm`, `scratch`, or an existing folder
     ///

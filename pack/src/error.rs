@@ -47,7 +47,7 @@ pub enum Error {
         reason: String,
     },
     /// Members that are not plain files of safe names.
-    #[error("archive `{path}` has members that are not packed: {bad}")]
+    #[error("archive `{path}` has members that cannot be packed: {bad}")]
     BadMembers {
         /// The archive.
         path: String,

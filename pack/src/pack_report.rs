@@ -43,8 +43,8 @@ pub struct PackReport {
     /// Fields beside image and label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// Images packed although something is wrong with them, since Pillow and torchvision
-    /// decode them too: how many, and the first ones.
+    /// Faulty images that were packed, because Pillow and torchvision also accept such faults: how
+    /// many, and the first ones.
     pub tolerated: BadInputs,
     /// Tiles left out because too few of their pixels have a value.
     pub empty_tiles: u64,

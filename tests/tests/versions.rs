@@ -110,7 +110,7 @@ fn what_is_unlike_the_base_is_said_with_the_option_to_give() {
     let wide = format!("{raw} --mask masks --dtype u16");
     check(&wide, &["the field `image`", "`U16 [8, 8, 3]`", "`--dtype`"]);
     check("--mask masks", &["the payload must", "`--tile` for tiles", "`--payload raw`"]);
-    check("--payload raw --size 9 --mask masks", &["the size must", "add `--size 8x8`"]);
+    check("--payload raw --size 9 --mask masks", &["the size must", "give `--size 8x8`"]);
     std::fs::remove_file(dir.join("masks/1.png")).unwrap();
     check(&format!("{raw} --mask masks"), &["`1.*` for the field `mask`"]);
 }

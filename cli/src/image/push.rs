@@ -41,7 +41,7 @@ pub(super) struct PushArgs {
     pub(super) from: String,
     /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
     pub(super) to: String,
-    /// Do not send blobs that this repository of the same registry, such as lab/base, already has
+    /// Skip blobs that this repository, such as lab/base, already has in the same registry
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
     /// Which platform's image to send: linux/amd64 or linux/arm64 [default: linux/amd64]

@@ -189,8 +189,9 @@ fn parts(name: &str, parameters: &Parameters, command: &[String]) -> Result<Part
         {
             let what =
                 format!("`--sweep` makes {n} parts, but the command has {of}: `{place}{of}`");
-            let hint =
-                format!("sweep all of them, `--sweep {name}=1..{of}`, or write `{place}{n}`");
+            let hint = format!(
+                "sweep all parts, `--sweep {name}=1..{of}`, or write `{place}{n}` in the command"
+            );
             return Err(Failure::new(what, Some(hint)));
         }
     }

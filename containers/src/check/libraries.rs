@@ -202,7 +202,7 @@ fn shipped(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
             let message = "it belongs to the driver, and would hide the host's own copy";
             findings.push(
                 Finding::error("driver-library", path, message)
-                    .hint("leave it out: `--nv` brings the host's"),
+                    .hint("leave it out: `--nv` brings the host's own driver libraries"),
             );
         } else if path.as_str().split('/').rev().skip(1).any(|folder| folder == "stubs") {
             let message = "it is a stub for linking, and does nothing at run time";

@@ -46,7 +46,7 @@ pub(super) fn check(tree: &Rootfs, arch: Arch, findings: &mut Vec<Finding>) -> R
                     );
                     findings.push(
                         Finding::error("python-package", &package.path, message)
-                            .hint("pin all that is needed: `uv pip compile` and `uv export` do"),
+                            .hint("pin every package that is needed; `uv pip compile` and `uv export` write such a list"),
                     );
                 }
                 Some(there) if !versions.holds(&there.version) => {

@@ -38,7 +38,7 @@ enum Numbers {
 /// Why a signature is not a key's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("it is another type of signature, not one over a document")]
+    #[error("it is not a signature of a file, but of another type, such as a signature of a key")]
     Kind,
     #[error(
         "the digest algorithm of the signature (number {0}) is too weak or unknown; expected SHA-256, SHA-384 or SHA-512"

@@ -273,7 +273,7 @@ const HEAD: &str = "# JSON output
 
 With `--json` a command prints its result as one JSON object on stdout, and messages on stderr. The exit code says what became of the command, as it does without `--json`.
 
-Members may be added in later versions; none of those below changes its meaning. *Optional* members are left out when there is nothing to say. `x[].y` is member `y` of each object in the list `x`. `x.NAME.y` is member `y` of each value of the object `x`, whose member names vary, such as names of splits. For a value of type *any*, the column *meaning* says what it is. Sizes are in bytes and times in seconds, unless the member's name has another unit. Digests are texts such as `blake3:4d40…`.
+Members may be added in later versions; none of those below changes its meaning. *Optional* members are left out when there is nothing to say. `x[].y` is member `y` of each object in the list `x`. In `x.NAME.y`, `x` is an object whose member names vary (for example, names of splits), and `y` is a member of each of its values. For a value of type *any*, the column *meaning* says what it is. Sizes are in bytes and times in seconds, unless the member's name has another unit. Digests are texts such as `blake3:4d40…`.
 
 This page is made from the program's source; `GULAR_BLESS=1 cargo xtask test -- --test pages json` writes it again. Commands that are not on this page have no result of their own. [cli.md](cli.md) has their options.
 ";

@@ -144,7 +144,7 @@ pub(crate) fn ends(
         let shown = args.weights.display();
         let network = kind.name();
         let shape = file.shape(name).with_context(|| {
-            format!("network `{network}` has a tensor `{name}`, `{shown}` does not")
+            format!("network `{network}` has a tensor `{name}`, but the file `{shown}` does not")
         })?;
         ensure!(
             shape.len() == dims,

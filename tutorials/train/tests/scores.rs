@@ -386,7 +386,7 @@ fn what_does_not_fit_is_named() {
     };
     check(&ours, &dir.path().join("none"), &[], "cannot read the weights `");
     check(&bands, &weights, &[], "for images with 3 channels, but the images of the bundle have 5");
-    let other = "network `resnet18` has a tensor `conv1.weight`, `";
+    let other = "network `resnet18` has a tensor `conv1.weight`, but the file `";
     check(&ours, &weights, &["--network", "resnet18"], other);
     check(&ours, &weights, &["--split", "test"], "no samples of split `test`");
     // Before anything is computed.
