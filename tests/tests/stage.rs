@@ -652,7 +652,7 @@ fn what_does_not_fit_is_refused_before_a_byte_is_written() {
     let unmounted = Command::new("umount").arg(&case.to).status().unwrap();
     assert!(unmounted.success());
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    for part in ["needs", "the free space of", "leaves 12.6 MB", "--to scratch"] {
+    for part in ["needs", "the free space of", "allows only 12.6 MB", "--to scratch"] {
         assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
     }
     assert!(clean);
