@@ -311,7 +311,7 @@ fn a_page_that_cannot_be_written_is_said_before_anything_is_measured() {
     refused(&case.images, "is not a page written by `gular bench`");
     let notes = case.dir.path().join("notes.html");
     fs::write(&notes, "<!doctype html>\n<title>my notes</title>").unwrap();
-    refused(&notes, "only an earlier page is replaced");
+    refused(&notes, "only an earlier result is replaced");
     assert!(fs::read_to_string(&notes).unwrap().contains("my notes"));
 
     // An earlier page is replaced, through a link too, and nothing lies beside it.
