@@ -35,11 +35,11 @@ const BYTES_AT_ONCE: usize = 16 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Splits {
     /// Its folders.
-    OfFolders,
+    Folders,
     /// A column of a table, which changes those of what stays, too.
-    OfTable,
+    Table,
     /// Fractions and a seed; without fractions there is one split.
-    OfOptions,
+    Options,
 }
 
 /// A base, and the plan of a whole source.
@@ -254,11 +254,11 @@ impl Tally<'_> {
         let shards = &self.comparison.base.manifest().shards;
         let of_base = place.and_then(|(shard, _)| shards.get(shard.0)).map(|entry| entry.split);
         let moved = match self.comparison.splits {
-            Splits::OfTable => None,
+            Splits::Table => None,
             _ => of_base.filter(|of_base| *of_base != split),
         };
         let likeness = likeness.into_inner().unwrap_or(Likeness::Other);
-        if let (Some(of_base), Splits::OfOptions, true) =
+        if let (Some(of_base), Splits::Options, true) =
             (moved, self.comparison.splits, likeness != Likeness::Empty)
         {
             return Err(Error::Option(format!(

@@ -88,7 +88,7 @@ pub(super) fn same_fractions(
     plan: &PlanOptions,
     splits: Splits,
 ) -> Result<(), Error> {
-    if splits != Splits::OfOptions {
+    if splits != Splits::Options {
         return Ok(());
     }
     let old = ["derive_split", "split"].into_iter().find_map(|name| manifest.made.get(name));

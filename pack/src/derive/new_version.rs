@@ -90,9 +90,9 @@ pub fn pack_onto(
     let (plan, found) = make_plan(&opened, temp.path(), &options.plan, progress, cancel)?;
     like_base::same_fields(bundle.manifest(), &plan)?;
     let splits = match &options.plan.labels {
-        Labels::Table(tables) if tables.split.is_some() => Splits::OfTable,
-        _ if found.split_layout => Splits::OfFolders,
-        _ => Splits::OfOptions,
+        Labels::Table(tables) if tables.split.is_some() => Splits::Table,
+        _ if found.split_layout => Splits::Folders,
+        _ => Splits::Options,
     };
     like_base::same_fractions(bundle.manifest(), &options.plan, splits)?;
     let compared = Comparison {
