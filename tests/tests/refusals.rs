@@ -264,10 +264,7 @@ fn a_file_that_inspect_did_not_write_is_not_replaced() {
     let before = fs::read(&manifest).unwrap();
     for option in ["--page", "--sheet", "--pairs", "--duplicates-out"] {
         let more: &[&str] = if option == "--pairs" { &["--near"] } else { &[] };
-        let args = |to: &Path| {
-            [&["inspect", bundle, option, to.to_str().unwrap()], more].concat().join("\n")
-        };
-        let call = |to: &Path| run(&args(to).split('\n').collect::<Vec<_>>());
+        let call = |to: &Path| run([&["inspect", bundle, option, text(to)], more].concat());
         let outcome = call(&manifest);
         assert_eq!(outcome.code, Some(2), "{option}: {}", outcome.stderr);
         assert!(
