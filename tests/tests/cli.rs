@@ -295,6 +295,10 @@ fn interrupted(signal: &str, after: Duration, source: &Path, out: &Path) -> (Out
         .spawn()
         .unwrap();
     std::thread::sleep(after);
+    // A program that has not begun yet ends by the signal itself.
+    while !out.exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let id = child.id().to_string();
     let _ = Command::new("kill").args([signal, &id]).stderr(Stdio::null()).status();
     let status = child.wait().unwrap();
