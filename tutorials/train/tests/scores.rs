@@ -308,7 +308,9 @@ fn torchvisions_networks_are_trained_and_their_running_sums_evaluated() {
     let found = eval(dir.path(), &weights, &[]);
     assert_eq!(found["accuracy"], trained["val_accuracy"]);
     let (loss, expected) = (found["loss"].as_f64().unwrap(), trained["val_loss"].as_f64().unwrap());
-    assert!((loss - expected).abs() < 1e-4, "{loss}, the training says {expected}");
+    // Batches of another size are added up in another order; a loss that is large differs by more.
+    let most = 1e-4_f64.max(1e-6 * expected.abs());
+    assert!((loss - expected).abs() < most, "{loss}, the training says {expected}");
     let told = said(&run("eval", dir.path(), &weights, &["--network", "resnet50"]));
     let expected = "do not fit the network `resnet50`: the tensors do not match what is expected: \
                     the tensor `fc.weight` of the weights is F32 [3, 512], expected F32 [3, 2048] as in the network";
