@@ -52,7 +52,7 @@ pub(crate) struct AdoptArgs {
     /// and similar names, if all their values differ]
     #[arg(long, value_name = "NAME")]
     pub(crate) key_column: Option<String>,
-    /// Put all files in this split: train, val or test; `folder`: by folder names
+    /// Split of all files: train, val or test, or `folder` to use folder names
     ///
     /// `folder` takes the first folder of each key. [default: by words in file and folder names,
     /// otherwise train; `folder` in SquashFS images where it is possible]

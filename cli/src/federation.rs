@@ -27,7 +27,7 @@ pub(crate) enum FederationVerb {
     Token(TokenArgs),
 }
 
-/// Serve discovery, director, origin and cache from one process until it is stopped
+/// Run a federation's servers in one process: discovery, director, origin and cache
 ///
 /// For development only: it listens only on 127.0.0.1. When it is ready it prints its URL on
 /// stdout, and on stderr what to paste into another shell. Objects are files below DIR/origin. With

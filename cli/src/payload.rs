@@ -11,7 +11,7 @@ pub(crate) struct PayloadArgs {
     /// What to store
     #[arg(long, value_enum, default_value_t = PayloadArg::Encoded, value_name = "WHAT")]
     payload: PayloadArg,
-    /// Size of images (raw, or a CSV of pixels): `256x192`, or `256` for a square
+    /// Image size, for raw or a CSV of pixels: `256x192`, or `256` for a square
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<Size>,
     /// Raw: how an image of another shape is made to fit --size

@@ -66,7 +66,7 @@ pub enum Error {
         reason: String,
     },
     /// The folder of copies is not one that we made.
-    #[error("copies cannot be kept in `{dir}`: {reason}")]
+    #[error("cannot keep copies of bundles in `{dir}`: {reason}")]
     Foreign {
         /// The folder.
         dir: String,

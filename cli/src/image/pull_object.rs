@@ -48,7 +48,7 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
         (None, None) => {
             let message =
                 format!("the file name in `{}` does not contain the image's digest", url.url);
-            let hint = "copy the URL from the output of `gular publish x.sif URL/`, or add `#blake3=…` to it; for other objects use `gular fetch`";
+            let hint = "use the URL that `gular publish x.sif URL/` printed, or add `#blake3=…` to yours; for objects other than images use `gular fetch`";
             return Err(Failure::new(message, Some(hint.to_owned())));
         }
         (_, name) => name,

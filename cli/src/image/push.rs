@@ -41,7 +41,7 @@ pub(super) struct PushArgs {
     pub(super) from: String,
     /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
     pub(super) to: String,
-    /// Skip blobs that this repository, such as lab/base, already has in the same registry
+    /// Skip blobs that this other repository of TO's registry has, such as lab/base
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
     /// Which platform's image to send: linux/amd64 or linux/arm64 [default: linux/amd64]
@@ -49,8 +49,7 @@ pub(super) struct PushArgs {
     /// If FROM has images for several platforms, only one is sent.
     #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]
     pub(super) platform: Option<Platform>,
-    /// Accept NVIDIA's terms, which is needed to push NVIDIA's libraries to a registry that is not
-    /// on this machine
+    /// Accept NVIDIA's terms; required to push its libraries to a registry on another machine
     #[arg(long)]
     pub(super) accept_nvidia_eula: bool,
     /// Blobs sent at the same time

@@ -31,7 +31,7 @@ use crate::units;
 Example:
   gular job new run1 --site ospool --image osdf:///lab/train-v3.sif --gpus 1 -- python3 train.py")]
 pub(super) struct NewArgs {
-    /// The folder to make; its name is the job's
+    /// The folder to make; its name becomes the job's name
     dir: PathBuf,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]

@@ -27,7 +27,7 @@ use crate::units;
 Example:
   gular job pack pack8 /scratch/photos /scratch/birds --parts 8 --site slurm -- --payload reencoded")]
 pub(super) struct PackArgs {
-    /// The folder to make; its name is the job's
+    /// The folder to make; its name becomes the job's name
     dir: PathBuf,
     /// The images, as `gular pack` takes them
     src: PathBuf,

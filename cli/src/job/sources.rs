@@ -43,7 +43,7 @@ pub(super) fn sources(input: &[PathBuf], commands: &[&[String]]) -> Result<Vec<S
         if is_program && !is_executable(&path) {
             let shown = path.display();
             let hint = format!(
-                "run `chmod +x {shown}`, or write the program that runs it: `python3 {shown}`"
+                "run `chmod +x {shown}`, or put its interpreter in front: `python3 {shown}`"
             );
             return Err(Failure::new(format!("`{shown}` is not executable"), Some(hint)));
         }

@@ -45,7 +45,7 @@ fn special(path: &RootPath, node: &Node) -> Option<Finding> {
         return None;
     }
     let message = format!("mode {mode:04o} gives its owner's rights to anyone who runs it");
-    let hint = "remove the bit: runtimes ignore it, and other machines may not";
+    let hint = "remove the bit: container runtimes ignore it, but other programs might not";
     Some(if ours(node) {
         Finding::error("setuid", path, message).hint(hint)
     } else {

@@ -41,7 +41,7 @@ pub(crate) enum Refused {
     #[error("it is not a signature of a file, but of another type, such as a signature of a key")]
     Kind,
     #[error(
-        "the digest algorithm of the signature (number {0}) is too weak or unknown; expected SHA-256, SHA-384 or SHA-512"
+        "the signature uses digest algorithm {0}, which is too weak or unknown; expected SHA-256, SHA-384 or SHA-512"
     )]
     Hash(u8),
     #[error("it has a part that is marked as critical and that this build does not support")]

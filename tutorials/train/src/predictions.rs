@@ -69,9 +69,9 @@ impl Rows {
         let nth = sample.checked_sub(self.first).and_then(|nth| usize::try_from(nth).ok());
         let at = nth.unwrap_or(usize::MAX).saturating_mul(self.width);
         let row = self.numbers.get_mut(at..at.saturating_add(self.width));
-        let (n, row) = row
-            .and_then(<[f32]>::split_first_mut)
-            .with_context(|| format!("sample {sample} should not have been predicted"))?;
+        let (n, row) = row.and_then(<[f32]>::split_first_mut).with_context(|| {
+            format!("the predictions contain sample {sample}, which is not one of those to predict")
+        })?;
         *n += 1.0;
         match self.kept {
             Kept::All => row.copy_from_slice(scores),
