@@ -38,9 +38,13 @@ fn child() {
         "usr1" => SIGUSR1,
         _ => SIGINT,
     };
-    for signal in case.split(' ').map(number) {
+    for word in case.split(' ') {
+        if word == "later" {
+            std::thread::sleep(std::time::Duration::from_secs(3));
+            continue;
+        }
         println!("raise");
-        raise(signal).expect("raises");
+        raise(number(word)).expect("raises");
         assert!(clone.requested());
     }
     std::process::exit(i32::from(EXIT_CHECKPOINTED));
@@ -60,14 +64,25 @@ fn sigusr1_announces_an_end_that_sigterm_brings() {
         let (text, code, signal) = run(case);
         assert_eq!((text.matches("raise").count(), code, signal), (n, Some(85), None), "{case}");
     }
-    let (_, code, signal) = run("usr1 term term");
+    let (_, code, signal) = run("usr1 term later term");
     assert_eq!((code, signal), (None, Some(SIGTERM)));
 }
 
 #[test]
 fn second_signal_of_either_kind_kills_as_by_default() {
-    for (case, by) in [("term term", SIGTERM), ("int int", SIGINT), ("term int", SIGINT)] {
+    let cases =
+        [("term later term", SIGTERM), ("int later int", SIGINT), ("term later int", SIGINT)];
+    for (case, by) in cases {
         let (text, code, signal) = run(case);
         assert_eq!((text.matches("raise").count(), code, signal), (2, None, Some(by)), "{case}");
+    }
+}
+
+/// As `timeout` sends it: to the program, and at once to all processes of its group.
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one() {
+    for (case, n) in [("term term", 2), ("int int int", 3)] {
+        let (text, code, signal) = run(case);
+        assert_eq!((text.matches("raise").count(), code, signal), (n, Some(85), None), "{case}");
     }
 }
