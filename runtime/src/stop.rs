@@ -1,7 +1,6 @@
 //! Turns the signals SIGTERM, SIGINT and SIGUSR1 into a flag.
 
-use std::io::Read as _;
-use std::os::unix::net::UnixStream;
+use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -43,7 +42,7 @@ impl StopFlag {
     pub fn install() -> Result<Self, Error> {
         let this = Self::default();
         let armed = Arc::<AtomicBool>::default();
-        let (mut heard, told) = UnixStream::pair().map_err(Error::Signals)?;
+        let (mut heard, told) = io::pipe().map_err(Error::Signals)?;
         for signal in [SIGTERM, SIGINT] {
             // Handlers run as registered: until it is armed, the first one does nothing.
             flag::register_conditional_default(signal, Arc::clone(&armed))
