@@ -34,10 +34,9 @@ pub(crate) struct AdoptArgs {
     /// [default: `image`, `jpg` and similar names, or the only column that can hold images]
     #[arg(long, value_name = "NAME")]
     pub(crate) image_column: Option<String>,
-    /// The column of labels, or `folder`
+    /// The column of labels; `folder` takes the class from the key's folder
     ///
-    /// A column of integers or class names; `folder` takes the class from the folder part of each
-    /// key. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
+    /// The column has integers or class names. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]
     pub(crate) label_column: Option<String>,
     /// Samples without a label, or with -1: keep, refuse, drop, or a class number
@@ -46,9 +45,9 @@ pub(crate) struct AdoptArgs {
     /// unknown; `drop` leaves them out; a number gives them that class.
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = unknown_labels, hide_short_help = true)]
     pub(crate) unknown_labels: OnUnknownLabel,
-    /// The column of keys, or `none`
+    /// The column of keys; `none` makes keys from file names and rows
     ///
-    /// `none` makes keys from file names and row numbers. [default: `key`, `__key__`, `filename`
+    /// With `none`, a key is the file's name and the number of the row. [default: `key`, `__key__`, `filename`
     /// and similar names, if all their values differ]
     #[arg(long, value_name = "NAME")]
     pub(crate) key_column: Option<String>,

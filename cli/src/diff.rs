@@ -31,7 +31,7 @@ pub(crate) struct DiffArgs {
     pub(crate) from: String,
     /// The second bundle
     pub(crate) to: String,
-    /// Print a line per difference, with TABs: kind, key, old and new class or split
+    /// Print each difference as a line with TABs: kind, key, old value, new value
     #[arg(long, conflicts_with = "json")]
     pub(crate) list: bool,
     /// Memory for sorting keys; what does not fit is sorted in TMPDIR

@@ -90,7 +90,7 @@ impl PayloadArgs {
         ];
         if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
             let text = format!("`{flag}` does not apply to a table of pixels");
-            let hint = "leave it out: a table of pixels is stored unchanged; `--size` gives the number of columns and rows";
+            let hint = "leave it out: pixels of a table are stored unchanged. Only `--size` applies: it says how many columns and rows each image has";
             return Err(Failure::new(text, Some(hint.to_owned())));
         }
         Ok(self.size.map(|Size(width, height)| (width, height)))

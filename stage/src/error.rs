@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// The file system has no room for so many files.
     #[error(
-        "not enough room in `{dir}`: the copy needs {needed} files and folders, and the file system allows {free} more"
+        "not enough room in `{dir}`: the copy has {needed} files and folders, and the file system has room for only {free} more"
     )]
     TooManyFiles {
         /// The folder for the copy.

@@ -109,7 +109,7 @@ pub enum Error {
     },
     /// The origin took none of the objects, and the token may read none of them.
     #[error(
-        "the origin refused all {refused} objects of `{url}`: either they already exist, or the origin does not accept the token. Which of the two it is cannot be said, since this token cannot read them"
+        "the origin refused all {refused} objects of `{url}`: either they already exist, or the origin does not accept the token. This token cannot read them, so gular cannot tell which of the two it is"
     )]
     NoneAccepted {
         /// What was published.

@@ -27,11 +27,11 @@ use crate::units;
 Example:
   gular job pack pack8 /scratch/photos /scratch/birds --parts 8 --site slurm -- --payload reencoded")]
 pub(super) struct PackArgs {
-    /// The folder to make; its name becomes the job's name
+    /// The folder to make for the job's files; its name is the job's name
     dir: PathBuf,
     /// The images, as `gular pack` takes them
     src: PathBuf,
-    /// The folder for the parts and the finished `bundle`; all machines must see it
+    /// The folder that gets the parts and, as OUT/bundle, the finished bundle
     out: PathBuf,
     /// Options of `gular pack`
     #[arg(last = true, value_name = "OPTION")]
