@@ -213,7 +213,7 @@ pub(crate) fn with_bar<T>(
                     bar.inc(bytes);
                 }
             }
-            Progress::Scanned(_) => {}
+            Progress::Scanned(_) | Progress::ToCompare(_) | Progress::Compared(_) => {}
         }
     });
     if let Ok(bar) = bar.lock()

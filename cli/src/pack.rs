@@ -360,11 +360,18 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         let Ok(mut bars) = bars.lock() else { return };
         match p {
             Progress::Scanned(n) => bars.0.set_position(n),
+            Progress::ToCompare(bytes) => {
+                bars.0.finish_and_clear();
+                bars.1 = Some(bytes_bar("compare", bytes, output));
+            }
             Progress::Planned(_, bytes) => {
                 bars.0.finish_and_clear();
+                if let Some(compared) = bars.1.take() {
+                    compared.finish_and_clear();
+                }
                 bars.1 = (!args.merge.dry_run).then(|| bytes_bar("pack", bytes, output));
             }
-            Progress::Packed(_, bytes) => {
+            Progress::Compared(bytes) | Progress::Packed(_, bytes) => {
                 if let Some(bar) = &bars.1 {
                     bar.inc(bytes);
                 }

@@ -60,9 +60,7 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
         let tiles = show::count(report.empty_tiles, "tile");
         let _ = writeln!(text, "left out: {tiles} with too few valid pixels (--min-valid)");
     }
-    if report.checked == "header" && !report.dry_run && !report.already_done {
-        text.push_str("checked: the images' headers; `--check-images full` decodes every image\n");
-    }
+    text.push_str(checked(report));
     if !report.ignored.is_empty() {
         let ignored: Vec<String> = report.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
         let _ = writeln!(text, "not packed: {}", ignored.join(", "));
@@ -119,6 +117,14 @@ pub(crate) fn stored_split(of: &StoredSplit) -> String {
     )
 }
 
+/// How carefully the images of this run were looked at.
+fn checked(report: &PackReport) -> &'static str {
+    match report.checked == "header" && !report.dry_run && !report.already_done {
+        true => "checked: the images' headers; `--check-images full` decodes every image\n",
+        false => "",
+    }
+}
+
 /// The end of a finished part's summary.
 fn of_part(report: &PackReport, out: &Path) -> String {
     let part = report.part.map(|part| part.to_string()).unwrap_or_default();
@@ -167,6 +173,7 @@ pub(crate) fn version(report: &BaseReport, out: &Path) -> String {
         &out.join(gular_pack::SKIPPED_NAME),
         packed.map(|packed| &packed.tolerated),
     ));
+    text.push_str(packed.map_or("", checked));
     if made.symbolic_links > 0 {
         let links = show::count(made.symbolic_links, "file");
         text.push_str(&format!(

@@ -23,6 +23,7 @@ mod duplicates;
 mod error;
 mod export;
 mod input;
+mod key_list;
 mod labels;
 mod options;
 mod out;

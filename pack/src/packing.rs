@@ -44,6 +44,10 @@ pub struct PackOptions {
 pub enum Progress {
     /// Images found so far.
     Scanned(u64),
+    /// Bytes of source files that are about to be compared with a base.
+    ToCompare(u64),
+    /// Bytes that were compared since the last call.
+    Compared(u64),
     /// The plan is made: samples, and bytes of their source files.
     Planned(u64, u64),
     /// Samples and bytes that went into shards, or were left out, since the last call.

@@ -35,7 +35,7 @@ pub use open_files::open_files_limit;
 pub use pool::parallel;
 pub use size::Size;
 pub use whole::{
-    TEMP_PREFIX, folder_of, persist, persist_both, persist_new, persist_read_only, rename_synced,
-    sync_folder, temp_in, temp_with_mode, write_file,
+    TEMP_PREFIX, begins_with, folder_of, persist, persist_both, persist_new, persist_read_only,
+    rename_synced, sync_folder, temp_in, temp_with_mode, write_file,
 };
 pub use write_back::WriteBack;

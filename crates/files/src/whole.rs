@@ -1,7 +1,7 @@
 //! Files that appear whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -32,6 +32,15 @@ pub fn temp_with_mode(dir: &Path, mode: u32) -> Result<NamedTempFile, Error> {
         .permissions(fs::Permissions::from_mode(mode))
         .tempfile_in(dir)
         .map_err(|e| Error::new("create a temporary file in", dir, e))
+}
+
+/// Whether there is a file at `path` that begins with `start`: one that an earlier run wrote there,
+/// and the next may replace.
+#[must_use]
+pub fn begins_with(path: &Path, start: &[u8]) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(start.len() as u64).read_to_end(&mut head));
+    read.is_ok() && head == start
 }
 
 /// Gives `temp` its final name, in its own folder: fsync, rename, fsync of the folder.

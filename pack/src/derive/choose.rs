@@ -8,8 +8,8 @@ use gular_files::parallel;
 
 use super::bases::{Bases, Line};
 use super::bits::Bits;
-use super::key_list::KeyList;
 use super::options::DeriveOptions;
+use crate::key_list::KeyList;
 use crate::{Error, Progress};
 
 /// Samples taken of each line.

@@ -21,7 +21,7 @@ use crate::plan::{Plan, Record, check_cancel};
 use crate::sort::{Sorted, Sorter};
 use crate::source::Source;
 use crate::spares::Spares;
-use crate::{Error, scenes};
+use crate::{Error, Progress, scenes};
 
 /// In records of the sort: a sample of the base, and an input of the source.
 const OF_BASE: u8 = 0;
@@ -52,6 +52,7 @@ pub(super) struct Comparison<'a> {
     pub(super) splits: Splits,
     /// The folder for records that do not fit in memory while they are sorted.
     pub(super) temp: &'a Path,
+    pub(super) progress: &'a (dyn Fn(Progress) + Sync),
     pub(super) cancel: &'a AtomicBool,
 }
 
@@ -90,6 +91,9 @@ impl Comparison<'_> {
             candidates.drain(..).try_for_each(|candidate| tally.add(candidate))
         };
         let (of_base, sorted) = self.sorted()?;
+        (self.progress)(Progress::ToCompare(
+            self.plan.shards.iter().map(|shard| shard.bytes).sum(),
+        ));
         let (mut candidates, mut bytes) = (Vec::new(), 0);
         // For each key, the sample comes before the input.
         let mut sample: Option<(Vec<u8>, (ShardIdx, Row))> = None;
@@ -177,12 +181,12 @@ impl Comparison<'_> {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                if candidate.place.is_none() && !may_be_empty {
-                    continue;
+                if candidate.place.is_some() || may_be_empty {
+                    let stored = candidate.place.map(|place| self.stored(place)).transpose()?;
+                    let likeness = reader.compare(self.source, &candidate.record, stored.as_ref());
+                    candidate.likeness.get_or_init(|| likeness);
                 }
-                let stored = candidate.place.map(|place| self.stored(place)).transpose()?;
-                let likeness = reader.compare(self.source, &candidate.record, stored.as_ref());
-                candidate.likeness.get_or_init(|| likeness);
+                (self.progress)(Progress::Compared(candidate.record.bytes));
             }
             lock().push(reader);
             Ok::<_, Error>(())

@@ -17,7 +17,6 @@ mod compare;
 mod derivation;
 mod derive_report;
 mod equal_keys;
-mod key_list;
 mod like_base;
 mod limit;
 mod link;
@@ -28,6 +27,5 @@ mod views;
 
 pub use derivation::derive;
 pub use derive_report::{DeriveReport, DeriveSplit, NamedKeys};
-pub(crate) use key_list::KeyList;
 pub use new_version::{BaseReport, pack_onto};
 pub use options::{DeriveOptions, Limit, Unlisted};

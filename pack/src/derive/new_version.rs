@@ -102,6 +102,7 @@ pub fn pack_onto(
         options,
         splits,
         temp: temp.path(),
+        progress,
         cancel,
     };
     let compared = compared.run(&kept, &empty)?;

@@ -1,11 +1,9 @@
 //! Writes all duplicates as a table.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::Digest;
-use gular_files::{folder_of, persist, temp_in};
+use gular_files::{begins_with, folder_of, persist, temp_in};
 use tempfile::NamedTempFile;
 
 use super::groups::DuplicateSample;
@@ -22,7 +20,7 @@ pub(super) struct List {
 impl List {
     /// A file that becomes `path`; one of an earlier run is replaced, and no other file.
     pub(super) fn create(path: &Path) -> Result<Self, Error> {
-        if path.symlink_metadata().is_ok() && !begins_with(path, &HEADER.join(",")) {
+        if path.symlink_metadata().is_ok() && !begins_with(path, HEADER.join(",").as_bytes()) {
             return Err(Error::FileExists { path: path.display().to_string() });
         }
         let mut table = csv::Writer::from_writer(temp_in(folder_of(path))?);
@@ -49,10 +47,4 @@ impl List {
         persist(temp, path)?;
         Ok(())
     }
-}
-
-fn begins_with(path: &Path, start: &str) -> bool {
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|f| f.take(start.len() as u64).read_to_end(&mut head));
-    read.is_ok() && head == start.as_bytes()
 }

@@ -36,12 +36,12 @@ impl KeyList {
         })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.hashes.len()
     }
 
     /// The keys for which [`KeyList::has`] was never called.
-    pub(super) fn unseen(&self) -> Result<Names, Error> {
+    pub(crate) fn unseen(&self) -> Result<Names, Error> {
         let mut names = Names::default();
         let n = self.seen.iter().filter(|seen| !seen.load(Ordering::Relaxed)).count() as u64;
         if n > 0 {

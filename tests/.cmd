@@ -1,0 +1,1 @@
+gular stage /tmp/.tmpgEpIwR/bundle --to /tmp/.tmpgEpIwR/to --mount -- true
