@@ -171,6 +171,12 @@ fn text(report: &DeriveReport, args: &DeriveArgs) -> String {
         UnlistedArg::Skip => "that the table does not list, left out",
     };
     warn(&report.unlisted, "sample", unlisted);
+    if let Some(NamedKeys { n, first }) = &report.lost_classes {
+        let (classes, first) = (if *n == 1 { "class" } else { "classes" }, show::printable(first));
+        text.push_str(&format!(
+            "warning: {n} {classes} without a sample, since the limit is too small: {first}\n"
+        ));
+    }
     for (split, of) in &report.splits {
         let (samples, shards) =
             (show::count(of.samples, "sample"), show::count(of.shards, "shard"));

@@ -163,6 +163,10 @@ fn a_limit_takes_so_many_and_a_larger_one_the_same_and_more() {
     }
     assert!(counts.iter().all(|((split, _), n)| *n == if *split == Split::Val { 1 } else { 3 }));
     assert_eq!(counts.len(), 6);
+    // Of `val`, a quarter of a sample each.
+    let few = DeriveOptions { limit: Some(Limit::Samples(3)), stratified: true, ..plain() };
+    let lost = case.derive("few", &few).lost_classes.unwrap();
+    assert_eq!((lost.n, &*lost.first), (3, "`val/a-b`, `val/cat`, `val/dog`"));
 }
 
 #[test]

@@ -90,7 +90,7 @@ pub(super) fn derive_from(
         Some(labels) => labels.join(&joined, &all, &mut taken, options)?,
         None => Relabelled::default(),
     };
-    limit::apply(&joined, &all, &mut taken, &relabelled, options, cancel)?;
+    let lost = limit::apply(&joined, &all, &mut taken, &relabelled, options, cancel)?;
     let lines = views::lines(&joined, &all, &taken, &relabelled, options, cancel)?;
     if lines.is_empty() {
         return Err(Error::NothingTaken { of: samples });
@@ -109,6 +109,7 @@ pub(super) fn derive_from(
     report.unknown_keys = NamedKeys::of(&unknown);
     report.unused_rows = NamedKeys::of(&relabelled.unused);
     report.unlisted = NamedKeys::of(&relabelled.unlisted);
+    report.lost_classes = NamedKeys::of(&lost);
     let made = finished_bundle(out)?.filter(|made| made.digest() == report.digest);
     if let Some(made) = made {
         // Symbolic links may have lost the bundle that they lead to.
@@ -264,6 +265,7 @@ fn report(
         unknown_keys: None,
         unused_rows: None,
         unlisted: None,
+        lost_classes: None,
         already_done: false,
         seconds: 0.0,
     }

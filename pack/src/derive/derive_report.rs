@@ -45,6 +45,9 @@ pub struct DeriveReport {
     /// Samples that the table does not list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<NamedKeys>,
+    /// Classes of a split, as `split/class`, of which a stratified limit takes no sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_classes: Option<NamedKeys>,
     /// Whether all was done before, and nothing was left to do.
     pub already_done: bool,
     /// Wall-clock time.
@@ -60,7 +63,7 @@ pub struct DeriveSplit {
     pub shards: u64,
 }
 
-/// How many keys, and the first few as text.
+/// How many keys or classes, and the first few as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedKeys {
     /// How many.

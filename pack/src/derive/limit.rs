@@ -13,12 +13,14 @@ use super::choose::{Taken, each_line};
 use super::options::{DeriveOptions, Limit};
 use super::relabel::Relabelled;
 use crate::Error;
+use crate::labels::Names;
 use crate::plan::hash;
 
 /// Samples that share a quota: all, or those of a class and split.
 type Stratum = Option<(Split, Option<i32>)>;
 
-/// Takes out of `taken` what is over the limit. Takes 32 bytes per sample for that.
+/// Takes out of `taken` what is over the limit. Takes 32 bytes per sample for that. Returns the
+/// classes, as split and name, whose share is so small that none of their samples is left.
 pub(super) fn apply(
     bases: &Bases,
     lines: &[Line],
@@ -26,8 +28,9 @@ pub(super) fn apply(
     relabelled: &Relabelled,
     options: &DeriveOptions,
     cancel: &AtomicBool,
-) -> Result<(), Error> {
-    let Some(limit) = options.limit else { return Ok(()) };
+) -> Result<Names, Error> {
+    let mut lost = Names::default();
+    let Some(limit) = options.limit else { return Ok(lost) };
     let stratum = |number: usize, index: &Index, row: Row| -> Stratum {
         let line = lines[number];
         options.stratified.then(|| {
@@ -56,8 +59,13 @@ pub(super) fn apply(
     let mut last: BTreeMap<Stratum, u64> = BTreeMap::new();
     for ((stratum, places), quota) in places.iter_mut().zip(quotas) {
         let quota = usize::try_from(quota).unwrap_or(usize::MAX).min(places.len());
-        if let Some(at) = quota.checked_sub(1) {
-            last.insert(*stratum, *places.select_nth_unstable(at).1);
+        match quota.checked_sub(1) {
+            Some(at) => drop(last.insert(*stratum, *places.select_nth_unstable(at).1)),
+            None => {
+                let Some((split, label)) = stratum else { continue };
+                let class = label.and_then(|label| bases.classes.get(usize::try_from(label).ok()?));
+                lost.push(&format!("{split}/{}", class.map_or("(no class)", String::as_str)));
+            }
         }
     }
     for (bits, places) in taken.iter_mut().zip(&found) {
@@ -68,7 +76,7 @@ pub(super) fn apply(
             }
         }
     }
-    Ok(())
+    Ok(lost)
 }
 
 /// How many samples each stratum gets: its share, rounded so that all of them add up.
