@@ -1,1 +1,0 @@
-gular stage /tmp/.tmpgEpIwR/bundle --to /tmp/.tmpgEpIwR/to --mount -- true
