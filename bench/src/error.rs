@@ -16,7 +16,7 @@ pub enum Error {
     #[error("{0}")]
     Option(String),
     /// There is nothing to measure.
-    #[error("`{path}` is neither a bundle nor a folder with JPEG or PNG images")]
+    #[error("`{path}` is neither a bundle nor a folder with JPEG, PNG or WebP images")]
     Nothing {
         /// The folder.
         path: String,

@@ -87,7 +87,7 @@ fn hint(error: &gular_transfer::Error) -> Option<String> {
     use gular_pelican::Error::Taken;
     match error {
         gular_transfer::Error::Pelican(Taken { .. }) => {
-            let hint = "publish below another URL: a name is written only once, since caches do not notice changes. If this object is the rest of an interrupted upload, ask the origin's operators to remove it";
+            let hint = "publish below another URL: a name is written only once, since caches do not notice changes. If this object was left behind by an interrupted upload, ask the origin's operators to remove it";
             Some(hint.to_owned())
         }
         other => hints::transfer(other),

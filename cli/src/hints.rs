@@ -24,7 +24,7 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
         }
         E::OutOfRange { .. } | E::NoField { .. } => "`gular inspect` lists fields and counts",
         E::NotInPlace { .. } => {
-            "unpack it to a folder and pack that with `gular pack`, or write the file again uncompressed"
+            "pack the images themselves with `gular pack`; an archive can also be written again uncompressed"
         }
         other => return other.hint().map(str::to_owned),
     };
@@ -269,7 +269,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "give only folders that `gular pack --part` has finished; if a part was interrupted, run its command again"
         }
         E::Parts { .. } => {
-            "give each part of one pack exactly once, as in `gular pack --merge part-* bundle/`; if a part differs, pack it again with the same source and options"
+            "give each part of one pack exactly once, as in `gular pack --merge part-* bundle/`; if a part is of a different pack, pack that part again with the source and options of the others"
         }
         E::AlreadyPart { .. } => {
             "give each part a folder of its own, then merge the parts into a new folder with `--merge`"
@@ -278,7 +278,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "run the interrupted command again, or give each part a folder of its own"
         }
         E::NotInPlace { .. } => {
-            "write the file again uncompressed, or unpack it to a folder of images and pack that with `gular pack`"
+            "pack the images themselves with `gular pack`; an archive can also be written again uncompressed"
         }
         E::BadKeys { .. } => {
             "choose another column with `--key-column NAME`, or make keys from file names and row numbers with `--key-column none`"
@@ -295,7 +295,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::Exists { .. } => {
             "convert to an envelope instead of a folder: there samples may share a file name"
         }
-        E::Busy { .. } => "wait until that process ends, or choose another folder",
+        E::Busy { .. } => "wait until that process ends, or choose another place",
         E::FileExists { .. } => {
             "files are never overwritten: choose a new file, or remove this one"
         }

@@ -135,8 +135,8 @@ fn last_token(printed: &str) -> Option<Token> {
 fn by_hand(url: &Url, write: bool) -> String {
     let verb = if write { "write" } else { "read" };
     format!(
-        "on a machine that has the program `pelican`, run `pelican credentials token get {verb} \
-        {url}`; write the token that it prints to a file, and give the file with `--token`"
+        "run `pelican credentials token get {verb} {url}` by hand, here or on any machine that has \
+        the program; write the token that it prints to a file, and give the file with `--token`"
     )
 }
 

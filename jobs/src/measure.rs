@@ -120,7 +120,7 @@ fn start_in(
     let mut look = Command::new("/bin/sh");
     look.args(["-c", "command -v -- \"$0\" > /dev/null"]).arg(program);
     if !look.status()?.success() {
-        return Err(io::ErrorKind::NotFound.into());
+        return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such program"));
     }
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "echo 0 > \"$0\" && exec \"$@\""]).arg(cgroup.processes());

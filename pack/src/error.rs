@@ -308,7 +308,7 @@ pub enum Error {
     },
     /// The file system filled up on the way.
     #[error(
-        "the disk is full: {source}. About {} more are needed, and {}{} are free",
+        "the disk is full: {source}. About {} more are needed; {} are free{}",
         Size(*needed), Size(*free), and_files(*files)
     )]
     Full {
@@ -635,9 +635,13 @@ impl Error {
     }
 }
 
-/// Files that are still free, where the file system sets a limit.
+/// The number of files that can still be created, where it may be what is short.
 fn and_files(files: u64) -> String {
-    if files == u64::MAX { String::new() } else { format!(" and {files} files") }
+    match files {
+        1 => ", but only for 1 file more".to_owned(),
+        n if n < 10_000 => format!(", but only for {n} files more"),
+        _ => String::new(),
+    }
 }
 
 impl From<gular_files::Error> for Error {

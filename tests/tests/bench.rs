@@ -250,7 +250,7 @@ fn the_terminal_shows_table_notes_and_advice() {
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    assert!(outcome.stderr.contains("removed at the end"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("removes it at the end"), "{}", outcome.stderr);
     case.assert_clean();
 }
 
@@ -304,14 +304,14 @@ fn a_page_that_cannot_be_written_is_said_before_anything_is_measured() {
         let outcome = bench(page);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{}", outcome.stderr);
         assert!(outcome.stderr.contains(words), "{words}: {}", outcome.stderr);
-        assert!(!outcome.stderr.contains("removed at the end"), "{}", outcome.stderr);
+        assert!(!outcome.stderr.contains("removes it at the end"), "{}", outcome.stderr);
         case.assert_clean();
     };
     refused(&case.dir.path().join("none/page.html"), "cannot write");
     refused(&case.images, "is not a page written by `gular bench`");
     let notes = case.dir.path().join("notes.html");
     fs::write(&notes, "<!doctype html>\n<title>my notes</title>").unwrap();
-    refused(&notes, "only an earlier result is replaced");
+    refused(&notes, "gular replaces only");
     assert!(fs::read_to_string(&notes).unwrap().contains("my notes"));
 
     // An earlier page is replaced, through a link too, and nothing lies beside it.

@@ -514,7 +514,7 @@ fn parts_of_two_machines_make_the_bundle_of_one_and_leaks_are_named() {
     let missing = merge(&[&one]);
     assert_eq!(missing.code, Some(2));
     let expected =
-        "error: these parts cannot be merged to a bundle: 1 part is missing: 2/2\nhint: ";
+        "error: these parts cannot be merged to a bundle: 1 part is missing: 2 of 2\nhint: ";
     assert!(missing.stderr.starts_with(expected), "{missing:?}");
     pack(&two, &["--part", "2/2"]);
     let merged = merge(&[&two, &one]);

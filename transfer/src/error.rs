@@ -68,7 +68,7 @@ pub enum Error {
         found: Digest,
     },
     /// The folder has other files, and none of the bundle.
-    #[error("the folder `{dir}` is not empty: it holds `{found}`{}, which do not belong to this bundle", and_more(*more))]
+    #[error("the folder `{dir}` has files that do not belong to this bundle: `{found}`{}", and_more(*more))]
     NotEmpty {
         /// The folder.
         dir: String,

@@ -294,7 +294,7 @@ fn planned(plan: &Estimate) -> String {
 fn about(plan: &Estimate) -> String {
     let data = &plan.data;
     let mut text = format!(
-        "{} of {}, {}; up to {} below `{}`, which has {} free, removed at the end; {}, about {}",
+        "{} of {}, {}; writes up to {} below `{}` ({} free) and removes it at the end; {}, about {}",
         data.samples,
         show::count(data.of_samples, "sample"),
         show::size(data.bytes),

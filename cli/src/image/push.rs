@@ -41,7 +41,7 @@ pub(super) struct PushArgs {
     pub(super) from: String,
     /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
     pub(super) to: String,
-    /// Skip blobs that this other repository of TO's registry has, such as lab/base
+    /// A repository of the same registry, such as lab/base; its blobs are not sent again
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
     /// Which platform's image to send: linux/amd64 or linux/arm64 [default: linux/amd64]

@@ -55,11 +55,14 @@ impl FilesHere {
             match self.missing_of(manifest, split) {
                 (0, _) => {}
                 (n, all) if n == all => {
-                    let _ = writeln!(text, "not here: all of {split}");
+                    let _ = writeln!(text, "not in this folder: split {split}");
                 }
                 (n, all) => {
                     only_whole_splits = false;
-                    let _ = writeln!(text, "not here, or truncated: {n} of {all} files of {split}");
+                    let _ = writeln!(
+                        text,
+                        "not in this folder, or truncated: {n} of {all} files of split {split}"
+                    );
                 }
             }
         }

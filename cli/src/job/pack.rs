@@ -67,7 +67,8 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
     fs::metadata(&args.src).map_err(|e| {
         let what = format!("cannot read `{}`: {e}", args.src.display());
-        let hint = "name the images by a path that this machine sees as well as those of the jobs";
+        let hint =
+            "give a path to the images that exists on this machine and on the machines of the jobs";
         Failure::new(what, Some(hint.to_owned()))
     })?;
     // By the names that all machines know: of a link they need not see the target.
@@ -203,7 +204,7 @@ fn check(command: &[String]) -> Result<(), Failure> {
 fn shared_at_chtc<'a>(mut paths: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
     let shared = |path: &str| ["/staging/", "/projects/"].iter().any(|at| path.starts_with(at));
     let Some(path) = paths.find(|path| !shared(path)) else { return Ok(()) };
-    let hint = "copy it there, or choose a site whose machines share this folder: `--site generic`";
+    let hint = "copy the images to one of the two, or choose a site whose machines share this folder: `--site generic`";
     let what = format!("the machines of CHTC share only `/staging` and `/projects`, not `{path}`");
     Err(Failure::new(what, Some(hint.to_owned())))
 }

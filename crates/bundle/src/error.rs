@@ -178,7 +178,7 @@ pub enum Error {
 /// A value whose bytes are not those that were packed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "sample `{key}` in `{path}` is damaged: bytes {offset} to {end}, its field `{field}`, have digest {found}, expected {expected}"
+    "sample `{key}` in `{path}` is damaged: field `{field}` (bytes {offset} to {end}) has digest {found}, expected {expected}"
 )]
 pub struct SampleFault {
     /// The shard.
@@ -258,7 +258,7 @@ impl Error {
                 "the bundle's manifest lists its fields and the number of samples in each shard",
             ),
             Self::NotInPlace { .. } => {
-                Some("unpack it to a folder and pack that, or write the file again uncompressed")
+                Some("pack the images themselves, or write the archive again uncompressed")
             }
             Self::Unfit { .. } | Self::Unwritable { .. } => {
                 Some("use the envelope `shards`, which can hold any bundle")

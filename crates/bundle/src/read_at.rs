@@ -162,8 +162,9 @@ impl ReadAt {
         }
         let end = offset.checked_add(out.len() as u64).filter(|end| *end <= self.len);
         let Some(end) = end else {
+            let end = offset.saturating_add(out.len() as u64);
             let reason =
-                format!("{} bytes at {offset} are past its end at {}", out.len(), self.len);
+                format!("it ends at byte {}, and goes on to byte {end} by what it says", self.len);
             return Err(Error::malformed(self.path(), reason));
         };
         match &self.source {

@@ -104,7 +104,7 @@ impl Error {
                 Some("convert the image to JPEG or PNG")
             }
             Self::UnknownFormat { .. } => {
-                Some("convert the image to JPEG or PNG; its content counts, not its file extension")
+                Some("convert the image to JPEG or PNG (it is not enough to rename it)")
             }
             Self::TooLarge { .. } => Some("if you trust the file, raise the limit of pixels"),
             Self::Unsupported { .. } => {

@@ -60,7 +60,7 @@ fn text_named_jpg_is_shown() {
         error.to_string(),
         "the file is not JPEG, PNG or WebP: it begins with `<!DOCTYPE html><`"
     );
-    assert!(error.hint().unwrap().contains("content"));
+    assert!(error.hint().unwrap().contains("rename"));
     let error = decode_error(b"GIF89a...");
     assert!(error.to_string().ends_with("which looks like GIF"), "{error}");
     assert!(error.hint().unwrap().contains("convert"));

@@ -93,7 +93,9 @@ fn scope_path(path: &str) -> Result<String, Error> {
     }
     let trimmed = path.trim_matches('/');
     if !trimmed.is_empty() && !trimmed.split('/').all(is_segment) {
-        return Err(bad("it has an empty, `.` or `..` segment, or an odd character"));
+        return Err(bad(
+            "it has an empty segment, a segment `.` or `..`, or a character that is not allowed",
+        ));
     }
     // Names are decoded before they are compared, and so a `%` would stand for itself.
     Name::parse(&format!("/{}", trimmed.replace('%', "%25")))

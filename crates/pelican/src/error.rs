@@ -303,8 +303,8 @@ impl Error {
             }
             Self::TooLarge { .. } => "check the URL: this is probably not the object you meant",
             Self::Taken { .. } => {
-                "publish under another version: a name is written only once, since caches do not \
-                notice changes"
+                "publish under another name or version: a name is written only once, since caches do \
+                not notice changes"
             }
             Self::Burned { .. } => "remove the damaged objects at the origin, then publish again",
             Self::Changed { .. } => "publish a folder that no program is writing to",

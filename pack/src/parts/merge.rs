@@ -168,7 +168,7 @@ fn in_order(found: Vec<Found>) -> Result<Vec<Found>, Error> {
     // If parts differ, those that would be called missing may exist.
     if faults.is_empty() && !missing.is_empty() {
         let n = u64::from(of) - by_number.len() as u64;
-        let named: Vec<String> = missing.iter().take(20).map(|n| format!("{n}/{of}")).collect();
+        let named: Vec<String> = missing.iter().take(20).map(|n| format!("{n} of {of}")).collect();
         let more = if missing.len() > 20 { ", …" } else { "" };
         let noun = if n == 1 { "part is" } else { "parts are" };
         faults.push(format!("{n} {noun} missing: {}{more}", named.join(", ")));

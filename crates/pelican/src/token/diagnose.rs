@@ -490,7 +490,7 @@ impl fmt::Display for Diagnosis {
             Self::Unexplained { from, opaque: true } => {
                 write!(
                     f,
-                    "the server refused the token from {from}; the contents of this token are not readable here"
+                    "the server refused the token from {from}; this token is opaque: its scopes and times cannot be seen"
                 )
             }
             Self::Unexplained { from, opaque: false } => write!(
