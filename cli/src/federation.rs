@@ -31,9 +31,9 @@ pub(crate) enum FederationVerb {
 ///
 /// For development only: it listens only on 127.0.0.1. When it is ready it prints its URL on
 /// stdout, and on stderr what to paste into another shell. Objects are files below DIR/origin. With
-/// --latency and --rate it is as slow as a distant one. When it is stopped, it prints how many
-/// requests it answered; while it runs, https://localhost:PORT/.well-known/gular-counts has these
-/// numbers.
+/// --latency and --limit-rate it is as slow as a distant one. When it is stopped, it prints how
+/// many requests it answered; while it runs, https://localhost:PORT/.well-known/gular-counts has
+/// these numbers.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct ServeArgs {
@@ -59,7 +59,7 @@ pub(crate) struct ServeArgs {
     /// Counts what clients send and receive, over all connections; what the cache fetches from the
     /// origin is not limited. [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
-    pub(crate) rate: Option<u64>,
+    pub(crate) limit_rate: Option<u64>,
     /// Start with an empty cache, and forget the copies of earlier runs
     #[arg(long)]
     pub(crate) cold: bool,
@@ -119,7 +119,7 @@ fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
         namespace: args.namespace.clone(),
         public_read: args.public_read,
         latency: args.latency.unwrap_or_default(),
-        max_bytes_per_second: args.rate,
+        max_bytes_per_second: args.limit_rate,
         cold: args.cold,
         ..Options::new(&args.dir)
     };

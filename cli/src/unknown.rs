@@ -30,6 +30,8 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("image check", "--gpus", "--capabilities"),
     ("job plan", "--in", "--item-in"),
     ("job plan", "--out", "--item-out"),
+    ("job plan", "--rate", "--read-rate"),
+    ("federation serve", "--rate", "--limit-rate"),
 ];
 
 /// What other programs call an option, and what it is called here, in verbs that have that.

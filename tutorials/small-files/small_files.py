@@ -99,7 +99,7 @@ def main():
     parser.add_argument("--files", type=int, default=13000)
     parser.add_argument("--size", type=int, default=20_000, help="bytes of each file")
     parser.add_argument("--latency", default="20ms")
-    parser.add_argument("--rate", default="100MB/s")
+    parser.add_argument("--limit-rate", default="100MB/s")
     args = parser.parse_args()
     WORK.mkdir()
     digest = make(args.files, args.size)
@@ -107,7 +107,7 @@ def main():
     seconds, requests = [], []
     print(f"{'':24}{'seconds':>10}{'requests':>10}")
     for way in ("small files", "one zip", "a bundle"):
-        with Federation("--latency", args.latency, "--rate", args.rate) as federation:
+        with Federation("--latency", args.latency, "--limit-rate", args.limit_rate) as federation:
             for cache in ("cold", "warm"):
                 took, asked = fetch(federation, way, digest)
                 seconds.append(f"{way}, {cache} cache\t{took:.2f}\n")

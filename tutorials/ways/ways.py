@@ -1,6 +1,6 @@
 """One training run, fed six ways, from a federation as far away as a real one.
 
-    python ways.py --images 1000 --latency 20ms --rate 100MB/s
+    python ways.py --images 1000 --latency 20ms --limit-rate 100MB/s
 
 makes pictures, publishes them as files, as one zip and as a bundle, and trains on them six times, each
 time with an empty cache at the federation. It prints a table, and writes ways.json, which the notebook
@@ -252,9 +252,9 @@ def train(way, run):
 class Case:
     """Pictures that are published, the order in which every way gives them, and the network's terms."""
 
-    def __init__(self, work, n, latency="20ms", rate="100MB/s", threads=2):
+    def __init__(self, work, n, latency="20ms", limit_rate="100MB/s", threads=2):
         self.work, self.threads = work, threads
-        self.terms = ["--latency", latency, "--rate", rate]
+        self.terms = ["--latency", latency, "--limit-rate", limit_rate]
         self.digest = publish(work, n)
         # The order of the bundle's windows, which files can be opened in as well.
         made, self.orders = loader(work / "bundle", threads), []
@@ -328,11 +328,11 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("ways"), help="a new folder, or that of an earlier run, which is emptied")
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--latency", default="20ms")
-    parser.add_argument("--rate", default="100MB/s")
+    parser.add_argument("--limit-rate", default="100MB/s")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     empty(args.work)
-    measured = Case(args.work, args.images, args.latency, args.rate, args.threads).measure_all()
+    measured = Case(args.work, args.images, args.latency, args.limit_rate, args.threads).measure_all()
     (args.work / "ways.json").write_text(json.dumps(measured))
     print(table(measured))
     print("all losses equal" if all_equal(measured) else "LOSSES DIFFER")

@@ -47,7 +47,7 @@ pub(super) struct PlanArgs {
     disk: u64,
     /// How fast one job reads from a cache
     #[arg(long, value_name = "RATE", default_value = "50MB/s", value_parser = rate)]
-    rate: u64,
+    read_rate: u64,
 }
 
 pub(super) fn run(args: &PlanArgs, output: &Output) -> Result<Exit, Failure> {
@@ -66,7 +66,7 @@ pub(super) fn run(args: &PlanArgs, output: &Output) -> Result<Exit, Failure> {
         job_hours: args.hours / 3600.0,
         cores: args.cores,
         disk_bytes: args.disk,
-        bytes_per_second: args.rate as f64,
+        bytes_per_second: args.read_rate as f64,
     };
     let plan = plan(&work);
     if output.json {
