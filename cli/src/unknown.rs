@@ -31,6 +31,7 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("job plan", "--in", "--item-in"),
     ("job plan", "--out", "--item-out"),
     ("job plan", "--rate", "--read-rate"),
+    ("job measure", "--part", "--share"),
     ("federation serve", "--rate", "--limit-rate"),
 ];
 

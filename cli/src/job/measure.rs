@@ -28,14 +28,14 @@ use crate::{show, units};
 Exit code: that of COMMAND
 
 Example:
-  gular job measure --part 2/50 -- python3 train.py --epochs 2 --workers 4")]
+  gular job measure --share 2/50 -- python3 train.py --epochs 2 --workers 4")]
 pub(super) struct MeasureArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// How much of the whole work COMMAND does: 2/50 is 2 of 50 epochs
     #[arg(long, value_name = "N/ALL", value_parser = share)]
-    part: Option<Share>,
+    share: Option<Share>,
     /// The folder that COMMAND writes to
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -53,20 +53,20 @@ pub(super) fn run(args: &MeasureArgs, output: &Output) -> Result<Exit, Failure> 
             Exit::Command(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 });
         failure
     })?;
-    let lines = requests(&measured, args.part);
+    let lines = requests(&measured, args.share);
     if output.json {
         let requests: serde_json::Map<String, serde_json::Value> =
             lines.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         show::json_line(&json!({ "measured": measured, "requests": requests }))?;
     } else {
-        let mut text = words(&measured, &lines, args.part);
-        let _ = writeln!(text, "\ngular job new … {}", options(&measured, args.part));
+        let mut text = words(&measured, &lines, args.share);
+        let _ = writeln!(text, "\ngular job new … {}", options(&measured, args.share));
         show::text(&text)?;
     }
     Ok(Exit::Command(u8::try_from(measured.exit_code).unwrap_or(u8::MAX)))
 }
 
-fn words(measured: &Measured, lines: &[(&str, String)], part: Option<Share>) -> String {
+fn words(measured: &Measured, lines: &[(&str, String)], share: Option<Share>) -> String {
     let cores = measured.cpu_seconds / measured.seconds.max(1e-3);
     let gpu = match measured.gpu_bytes {
         Some(bytes) => show::size(bytes),
@@ -84,11 +84,11 @@ fn words(measured: &Measured, lines: &[(&str, String)], part: Option<Share>) -> 
         },
         show::size(measured.disk_bytes),
     );
-    if let Some(part) = part {
-        let whole = Duration::try_from_secs_f64(measured.seconds * part.of / part.done);
+    if let Some(share) = share {
+        let whole = Duration::try_from_secs_f64(measured.seconds * share.of / share.done);
         let whole = whole.unwrap_or(Duration::MAX);
-        let each = measured.seconds / part.done;
-        let _ = writeln!(text, "whole   {}, {} times {each:.1} s", units::span(whole), part.of);
+        let each = measured.seconds / share.done;
+        let _ = writeln!(text, "whole   {}, {} times {each:.1} s", units::span(whole), share.of);
     }
     if measured.exit_code != 0 {
         let _ = writeln!(
@@ -106,10 +106,10 @@ fn words(measured: &Measured, lines: &[(&str, String)], part: Option<Share>) -> 
 
 /// `2/50`
 fn share(text: &str) -> Result<Share, String> {
-    let parts =
+    let numbers =
         text.split_once('/').and_then(|(done, of)| Some((done.parse().ok()?, of.parse().ok()?)));
-    match parts {
+    match numbers {
         Some((done, of)) if done > 0.0 && of >= done && of < 1e15 => Ok(Share { done, of }),
-        _ => Err(format!("`{text}` is not a part; expected for example 2/50")),
+        _ => Err(format!("`{text}` is not a share; expected for example 2/50")),
     }
 }
