@@ -28,6 +28,7 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("image lock", "--check", "--locked"),
     ("image build", "--vendor", "--from-vendor"),
     ("image check", "--gpus", "--capabilities"),
+    ("job new", "--merge", "--merge-command"),
     ("job plan", "--in", "--item-in"),
     ("job plan", "--out", "--item-out"),
     ("job plan", "--rate", "--read-rate"),

@@ -98,7 +98,7 @@ def parts(url, digest):
     predict = ["predict", "--weights", "weights.safetensors", "--batch-size", "8", "--device", "cpu", "--torch-threads", "1", "--jobs", "1", "--size", "24"]
     run(os.environ["GULAR_TRAIN_BIN"], *predict, "many", "--out", "single.csv")
     options = ["--data", url, "--input", "weights.safetensors", "--sweep", "part=1..3", "--shards-by", "part"]
-    merge = ["--merge", "./gular-train merge {each}/part.csv --out output/all.csv"]
+    merge = ["--merge-command", "./gular-train merge {each}/part.csv --out output/all.csv"]
     command = ["./gular-train", *predict, "{data}", "--digest", digest, "--part", "{part}/3", "--out", "output/part.csv"]
     folder = new("parts", *options, *merge, command=command)
     lines = [line for line in (folder / "parts.dag").read_text().splitlines() if line.startswith("VARS")]
@@ -114,7 +114,7 @@ def parts(url, digest):
 def a_failed_node_is_rescued():
     pathlib.Path("step.sh").write_text('#!/bin/sh\n[ "$1" = 2 ] && exit 3\necho "$1" > output/part\n')
     pathlib.Path("join.sh").write_text('#!/bin/sh\ncat "$@" > output/all\n')
-    folder = new("rescue", "--sweep", "n=1..3", "--merge", "sh join.sh {each}/part", command=["sh", "step.sh", "{n}"])
+    folder = new("rescue", "--sweep", "n=1..3", "--merge-command", "sh join.sh {each}/part", command=["sh", "step.sh", "{n}"])
     pool = condor.Pool(folder)
     failed = condor.run_dag(pool, "rescue.dag")
     rescue = (folder / "rescue.dag.rescue001").read_text()

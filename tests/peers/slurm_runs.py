@@ -74,7 +74,7 @@ def ensemble():
     pathlib.Path("step.sh").write_text('#!/bin/sh\n[ "$1" = 2 ] && [ ! -e ../../mended ] && exit 3\necho "$1" > output/part\n')
     pathlib.Path("score.sh").write_text('#!/bin/sh\necho "of $2"\necho "{\\"score\\": $(cat "$1")}"\n')
     pathlib.Path("join.sh").write_text('#!/bin/sh\ncat "$@" > output/all\n')
-    stages = ["--evaluate", "sh score.sh {trained}/part {n}", "--select", "max:score", "--merge", "sh join.sh {each}/part"]
+    stages = ["--evaluate", "sh score.sh {trained}/part {n}", "--select", "max:score", "--merge-command", "sh join.sh {each}/part"]
     folder = new("ensemble", "--sweep", "n=1..3", *stages, command=["sh", "step.sh", "{n}"])
 
     def start(*words):

@@ -452,13 +452,12 @@ fn the_reference_page_is_up_to_date() {
 }
 
 /// Flags whose value differs from verb to verb, each with the reason.
-const OTHER_VALUES: [(&str, &str); 9] = [
+const OTHER_VALUES: [(&str, &str); 8] = [
     ("envelope", "`bench` measures several"),
     ("help", "worded differently where a verb has only verbs below it"),
     ("jobs", "`bench` measures several"),
     ("labels", "where `pack` finds labels; `derive` takes them only from a file"),
     ("limit", "samples of a bundle; bytes that `bench` measures"),
-    ("merge", "parts of a bundle; the command that merges the results of jobs"),
     ("payload", "`bench` measures several"),
     ("size", "width and height of stored images; the side of the squares that `bench` decodes"),
     ("to", "which kind of place to stage to; the file that `login` writes"),

@@ -116,7 +116,7 @@ pub(super) struct NewArgs {
     ///
     /// Writes a DAG.
     #[arg(long, value_name = "COMMAND", requires = "sweep", hide_short_help = true)]
-    merge: Option<String>,
+    merge_command: Option<String>,
     /// Cores of each process
     #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
@@ -211,7 +211,7 @@ impl From<SiteArg> for Site {
 
 pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
     let evaluate = args.evaluate.as_deref().map(words).transpose()?;
-    let merge = args.merge.as_deref().map(words).transpose()?;
+    let merge = args.merge_command.as_deref().map(words).transpose()?;
     let commands = [Some(&args.command), evaluate.as_ref(), merge.as_ref()];
     let commands: Vec<&[String]> = commands.into_iter().flatten().map(Vec::as_slice).collect();
     let sources = sources(&args.input, &commands)?;

@@ -104,7 +104,7 @@ pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
     if let Some(name) = names.clone().find(of_one) {
         return Err(refuse(
             format!(
-                "the command of `--merge` contains `{{{name}}}`, which differs between the jobs"
+                "the command of `--merge-command` contains `{{{name}}}`, which differs between the jobs"
             ),
             "leave it out: the merge runs once for all jobs, whose outputs are in `{each}`",
         ));
