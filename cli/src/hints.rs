@@ -96,7 +96,7 @@ fn login(write: bool, url: &str) -> String {
     let collection = object.rsplit_once('/').map_or(object, |(above, _)| above);
     match write {
         true => format!(
-            "run `gular login --write --to writes {collection}` to get a token that may write (it \
+            "run `gular login --write --token-file writes {collection}` to get a token that may write (it \
             runs `pelican credentials token get`), and add `--token writes` to the command"
         ),
         false => format!(
@@ -587,7 +587,11 @@ mod tests {
             false,
             &["`gular login osdf:///lab/birds/v1`", "pelican credentials token get"],
         );
-        check(osdf, true, &["`gular login --write --to writes osdf:///lab/birds/v1`", "--token"]);
+        check(
+            osdf,
+            true,
+            &["`gular login --write --token-file writes osdf:///lab/birds/v1`", "--token"],
+        );
         check("https://h/birds/v1/manifest.json", false, &["from the server's operators"]);
         let from = "`BEARER_TOKEN`".to_owned();
         let withheld = Diagnosis::Withheld { from, issuer: None, trusted: Vec::new() };

@@ -23,8 +23,8 @@ const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 /// Runs `pelican credentials token get`, which asks you to approve the request in a browser, and
 /// keeps the token where the other verbs look for it, in a file that only you may read:
 /// $XDG_RUNTIME_DIR/bt_u<uid>, else /tmp/bt_u<uid>. An existing token is replaced. With --write the
-/// token is for creating objects and cannot read them: keep it beside the other with --to FILE, and
-/// name it with --token FILE.
+/// token is for creating objects and cannot read them: keep it beside the other with --token-file
+/// FILE, and name it with --token FILE.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -37,7 +37,7 @@ pub(crate) struct LoginArgs {
     pub(crate) write: bool,
     /// Write the token to this file instead of the default one
     #[arg(long, value_name = "FILE")]
-    pub(crate) to: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &LoginArgs, output: &Output) -> Result<Exit, Failure> {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &LoginArgs, output: &Output) -> Result<Exit, Failure> {
         let message = "`pelican credentials token get` succeeded, but printed no token";
         return Err(Failure::new(message, Some(by_hand(&url, args.write))));
     };
-    let path = args.to.clone().unwrap_or_else(|| usual_token_file(&Env::process()));
+    let path = args.token_file.clone().unwrap_or_else(|| usual_token_file(&Env::process()));
     token.keep(&path)?;
     let claims = Claims::decode(&token);
     let left = claims.as_ref().and_then(|claims| claims.expires?.elapsed().err());

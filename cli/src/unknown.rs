@@ -33,6 +33,7 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("job plan", "--out", "--item-out"),
     ("job plan", "--rate", "--read-rate"),
     ("job measure", "--part", "--share"),
+    ("login", "--to", "--token-file"),
     ("federation serve", "--rate", "--limit-rate"),
 ];
 

@@ -452,7 +452,7 @@ fn the_reference_page_is_up_to_date() {
 }
 
 /// Flags whose value differs from verb to verb, each with the reason.
-const OTHER_VALUES: [(&str, &str); 8] = [
+const OTHER_VALUES: [(&str, &str); 7] = [
     ("envelope", "`bench` measures several"),
     ("help", "worded differently where a verb has only verbs below it"),
     ("jobs", "`bench` measures several"),
@@ -460,7 +460,6 @@ const OTHER_VALUES: [(&str, &str); 8] = [
     ("limit", "samples of a bundle; bytes that `bench` measures"),
     ("payload", "`bench` measures several"),
     ("size", "width and height of stored images; the side of the squares that `bench` decodes"),
-    ("to", "which kind of place to stage to; the file that `login` writes"),
 ];
 
 #[test]

@@ -57,7 +57,8 @@ fn the_token_is_kept_where_it_is_looked_for_and_shown_to_nobody() {
 
     let beside = dir.path().join("writes");
     let digest = format!("{URL}#blake3={}", "0".repeat(64));
-    let outcome = login(dir.path(), &["--write", "--to", beside.to_str().unwrap(), &digest]);
+    let outcome =
+        login(dir.path(), &["--write", "--token-file", beside.to_str().unwrap(), &digest]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(fs::metadata(&beside).unwrap().permissions().mode() & 0o777, 0o600);
     let asked = fs::read_to_string(dir.path().join("asked")).unwrap();

@@ -99,7 +99,7 @@ def token_to_write_and_to_read(site):
     """Both are approved, kept for their owner alone, and found; neither is shown."""
     url = f"{site.federation.url}/{USER}/things"
     write, source = site.home / "write", HERE / "source"
-    code, said = site.login("--write", "--to", write, url, action="approve")
+    code, said = site.login("--write", "--token-file", write, url, action="approve")
     assert code == 0, said
     assert "storage.create" in said and write.read_text().strip() not in said, said
     assert write.stat().st_mode & 0o777 == 0o600
@@ -117,7 +117,7 @@ def token_to_write_and_to_read(site):
 def request_that_is_refused(site):
     """Nothing is kept, and what the program says is shown."""
     beside = site.home / "refused"
-    code, said = site.login("--to", beside, f"{site.federation.url}/other/things", action="deny")
+    code, said = site.login("--token-file", beside, f"{site.federation.url}/other/things", action="deny")
     assert code == 2, said
     assert "denied" in said and "`pelican credentials token get` failed" in said and "hint: " in said, said
     assert not beside.exists()
