@@ -415,7 +415,7 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
     use gular_bench::Error as E;
     let text = match error {
         E::NoSpace { .. } => {
-            "choose another folder with `--scratch`, set a smaller `--limit`, or measure fewer envelopes"
+            "choose another folder with `--scratch`, set a smaller `--limit-bytes`, or measure fewer envelopes"
         }
         E::Io(error) if error.action == "create" => {
             "choose a folder for temporary bundles with `--scratch`"

@@ -25,6 +25,8 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("prestage", "--cache", "--at"),
     ("bench", "--threads", "--jobs"),
     ("bench", "--cache", "--page-cache"),
+    ("bench", "--limit", "--limit-bytes"),
+    ("bench", "--size", "--crop"),
     ("image lock", "--check", "--locked"),
     ("image build", "--vendor", "--from-vendor"),
     ("image check", "--gpus", "--capabilities"),

@@ -43,7 +43,7 @@ impl Case {
     }
 
     fn report(&self, source: &Path, more: &[&str]) -> Value {
-        let short = ["--rounds", "2", "--seconds", "0.01", "--batch-size", "4", "--size", "32"];
+        let short = ["--rounds", "2", "--seconds", "0.01", "--batch-size", "4", "--crop", "32"];
         let outcome = self.bench(source, &[&short, more, &["--json"]].concat());
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
         self.assert_clean();
@@ -220,7 +220,7 @@ fn a_bundle_gives_the_same_rows() {
 #[test]
 fn the_course_has_fixed_lengths_too_and_whole_epochs() {
     let case = Case::new();
-    let short = ["--preset", "jsc-1.1", "--rounds", "2", "--size", "16", "--batch-size", "4"];
+    let short = ["--preset", "jsc-1.1", "--rounds", "2", "--crop", "16", "--batch-size", "4"];
     let outcome = case.bench(&case.images, &[&short[..], &["--jobs", "1", "--json"]].concat());
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -270,7 +270,7 @@ fn a_dry_run_says_what_would_be_written_and_writes_nothing() {
         sum > 21 * 150_528 * Envelope::ALL.len() as u64 && plan["seconds"].as_f64().unwrap() > 0.0,
         "{plan}"
     );
-    let limited = case.bench(&case.images, &["--dry-run", "--limit", "2KB"]);
+    let limited = case.bench(&case.images, &["--dry-run", "--limit-bytes", "2KB"]);
     assert!(limited.stdout.contains(" of 21 samples"), "{}", limited.stdout);
     assert!(limited.stdout.contains("nothing was written"), "{}", limited.stdout);
 }
@@ -346,7 +346,7 @@ fn free_space_is_looked_at_first() {
     let unmounted = Command::new("umount").arg(&case.scratch).status().unwrap();
     assert!(unmounted.success());
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    for part in ["has 5.2 MB free", "are needed", "`--scratch`", "`--limit`"] {
+    for part in ["has 5.2 MB free", "are needed", "`--scratch`", "`--limit-bytes`"] {
         assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
     }
     assert_eq!(left, 0);

@@ -452,14 +452,12 @@ fn the_reference_page_is_up_to_date() {
 }
 
 /// Flags whose value differs from verb to verb, each with the reason.
-const OTHER_VALUES: [(&str, &str); 7] = [
+const OTHER_VALUES: [(&str, &str); 5] = [
     ("envelope", "`bench` measures several"),
     ("help", "worded differently where a verb has only verbs below it"),
     ("jobs", "`bench` measures several"),
     ("labels", "where `pack` finds labels; `derive` takes them only from a file"),
-    ("limit", "samples of a bundle; bytes that `bench` measures"),
     ("payload", "`bench` measures several"),
-    ("size", "width and height of stored images; the side of the squares that `bench` decodes"),
 ];
 
 #[test]

@@ -44,10 +44,10 @@ pub(crate) struct BenchArgs {
     /// shuffled or not, cold and warm.
     #[arg(long, value_name = "NAME", value_parser = ["jsc-1.1"], group = "start", hide_short_help = true)]
     pub(crate) preset: Option<String>,
-    /// Take about a minute: 100 MB, shuffled order, warm page cache, all threads
+    /// Take about a minute: 100 MB, shuffled, warm page cache, all threads
     #[arg(long, group = "start")]
     pub(crate) quick: bool,
-    /// All payloads; 1, 2, 4, … threads; five rounds of 1 s for each combination
+    /// All payloads; 1, 2, 4, … threads; five rounds of 1 s for each row
     #[arg(long, group = "start")]
     pub(crate) full: bool,
     /// Write figures and advice as one HTML page with plots
@@ -60,7 +60,7 @@ pub(crate) struct BenchArgs {
     pub(crate) scratch: Option<PathBuf>,
     /// Bytes of images to use, spread over all of SRC [default: 1GB]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    pub(crate) limit: Option<u64>,
+    pub(crate) limit_bytes: Option<u64>,
     /// Only show what would be written where, and how long it would take
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -77,7 +77,7 @@ pub(crate) struct BenchRows {
     pub(crate) envelope: Vec<Envelope>,
     /// `encoded`, `reencoded` (JPEG), `raw` (pixels) [default: encoded]
     ///
-    /// `reencoded` has long side 512 and quality 90, `raw` has pixels of --size.
+    /// `reencoded` has long side 512 and quality 90, `raw` has pixels of --crop.
     #[arg(
         long,
         value_name = "LIST",
@@ -135,7 +135,7 @@ pub(crate) struct BenchRows {
     pub(crate) no_baselines: bool,
     /// Side of decoded pictures, in pixels [default: 224]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), hide_short_help = true)]
-    pub(crate) size: Option<u32>,
+    pub(crate) crop: Option<u32>,
     /// Samples per batch [default: 64]
     #[arg(long, value_name = "N", value_parser = units::count, hide_short_help = true)]
     pub(crate) batch_size: Option<NonZeroUsize>,
@@ -228,7 +228,7 @@ fn options(args: &BenchArgs) -> BenchOptions {
         (_, _, true) => BenchOptions::full(jobs),
         _ => BenchOptions::new(jobs),
     };
-    options.limit_bytes = args.limit.unwrap_or(options.limit_bytes);
+    options.limit_bytes = args.limit_bytes.unwrap_or(options.limit_bytes);
     options.jobs = jobs;
     rows(&mut options, &args.rows);
     options
@@ -236,7 +236,7 @@ fn options(args: &BenchArgs) -> BenchOptions {
 
 /// What was asked for takes the place of what the preset has.
 fn rows(options: &mut BenchOptions, rows: &BenchRows) {
-    options.resize(rows.size.unwrap_or(options.size));
+    options.resize(rows.crop.unwrap_or(options.size));
     list(&mut options.envelopes, &rows.envelope, |envelope| envelope);
     let size = options.size;
     list(&mut options.payloads, &rows.payload, |payload| match payload {
