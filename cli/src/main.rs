@@ -167,6 +167,8 @@ pub(crate) fn parse(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -180,6 +182,43 @@ mod tests {
         for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
             each_verb(verb, &format!("{name} {}", verb.get_name()), check);
         }
+    }
+
+    /// Flags that take another value in some verb, with the reason why the name is still the same.
+    const OTHER_VALUES: [(&str, &str); 4] = [
+        ("envelope", "`bench` measures several"),
+        ("jobs", "`bench` measures several"),
+        ("labels", "`pack` finds labels in many places; `derive` takes them only from a file"),
+        ("payload", "`bench` measures several"),
+    ];
+
+    /// What a flag takes, as help shows it; empty if it takes nothing.
+    fn value_of(flag: &clap::Arg) -> String {
+        if !flag.get_action().takes_values() {
+            return String::new();
+        }
+        let names = flag.get_value_names().map(|names| names.join(" "));
+        names.unwrap_or_else(|| flag.get_id().as_str().to_uppercase())
+    }
+
+    #[test]
+    fn a_flag_takes_the_same_value_in_every_verb() {
+        // A flag, a value, and the verbs in which it takes this value.
+        let mut flags = BTreeMap::<String, BTreeMap<String, Vec<String>>>::new();
+        let mut root = Cli::command();
+        root.build();
+        each_verb(&root, "gular", &mut |name, verb| {
+            for flag in verb.get_arguments() {
+                let Some(long) = flag.get_long() else { continue };
+                let values = flags.entry(long.to_owned()).or_default();
+                values.entry(value_of(flag)).or_default().push(name.to_owned());
+            }
+        });
+        assert!(flags.len() > 150, "only {} flags were found", flags.len());
+        flags.retain(|_, values| values.len() > 1);
+        let differ: Vec<&str> = flags.keys().map(String::as_str).collect();
+        let allowed = OTHER_VALUES.map(|(flag, _)| flag);
+        assert_eq!(differ, allowed, "{flags:#?}");
     }
 
     #[test]

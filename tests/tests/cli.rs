@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -449,36 +448,6 @@ fn the_reference_page_is_up_to_date() {
         fs::read_to_string(&path).unwrap_or_default() == page,
         "docs/cli.md is out of date: run with GULAR_BLESS=1"
     );
-}
-
-/// Flags whose value differs from verb to verb, each with the reason.
-const OTHER_VALUES: [(&str, &str); 5] = [
-    ("envelope", "`bench` measures several"),
-    ("help", "worded differently where a verb has only verbs below it"),
-    ("jobs", "`bench` measures several"),
-    ("labels", "where `pack` finds labels; `derive` takes them only from a file"),
-    ("payload", "`bench` measures several"),
-];
-
-#[test]
-fn a_flag_takes_the_same_value_in_every_verb() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/cli.md");
-    let page = fs::read_to_string(page).unwrap();
-    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for line in page.lines() {
-        // `  -q, --quiet` and `      --jobs <N>`; what they mean is on the next line.
-        let (Some(before), Some(flag)) = (line.get(..6), line.get(6..)) else { continue };
-        let Some(flag) = flag.strip_prefix("--") else { continue };
-        if before.trim().is_empty() || before.ends_with(", ") {
-            let (name, value) = flag.split_once(' ').unwrap_or((flag, ""));
-            values.entry(name).or_default().insert(value);
-        }
-    }
-    assert!(values.len() > 150, "only {} flags were found", values.len());
-    let differ: Vec<&str> =
-        values.iter().filter(|(_, values)| values.len() > 1).map(|(name, _)| *name).collect();
-    let listed: Vec<&str> = OTHER_VALUES.iter().map(|(name, _)| *name).collect();
-    assert_eq!(differ, listed, "{values:?}");
 }
 
 #[test]
