@@ -196,6 +196,11 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     assert!(def.starts_with("Bootstrap: scratch\n") && def.contains("/app/bin/gular"), "{def}");
     let docker = case.run(&["export", "dockerfile", "image.toml"]).stdout;
     assert!(docker.starts_with("FROM scratch\n") && docker.contains("ENTRYPOINT"), "{docker}");
+    for what in ["def", "dockerfile"] {
+        let refused = case.run(&["export", what, "image.toml", "--json"]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
+        assert!(refused.stderr.contains("`gular image export facts IMAGE`"), "{refused:?}");
+    }
     let sbom = case.names("out").into_iter().find(|name| name.ends_with(".spdx.json")).unwrap();
     let sbom = fs::read_to_string(case.at("out").join(sbom)).unwrap();
     let sbom: Value = serde_json::from_str(&sbom).unwrap();
@@ -228,6 +233,11 @@ fn a_package_is_compiled_and_its_crates_are_listed() {
     let paths = case.build("out", &["--profile", "dev"]);
     let seen = case.json(&["inspect", paths[0].to_str().unwrap()]);
     assert_eq!(seen["program"], "/app/bin/tiny");
+    for what in ["def", "dockerfile"] {
+        let refused = case.run(&["export", what, "image.toml", "--json"]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
+        assert!(refused.stderr.contains("`gular image export facts IMAGE`"), "{refused:?}");
+    }
     let sbom = case.names("out").into_iter().find(|name| name.ends_with(".spdx.json")).unwrap();
     let sbom: Value =
         serde_json::from_str(&fs::read_to_string(case.at("out").join(sbom)).unwrap()).unwrap();

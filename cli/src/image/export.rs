@@ -10,12 +10,13 @@ use gular_containers::recipe::TargetSection;
 use super::check;
 use super::places::PlaceArgs;
 use crate::exit::{Exit, Failure};
+use crate::shared::Output;
 use crate::show;
 
 /// Write a definition file, a Dockerfile, or what a job must request
 ///
-/// `def` and `dockerfile` let other tools build a similar image; `facts` is JSON: minimum compute
-/// capability, CUDA runtime, driver, bytes.
+/// `def` and `dockerfile` let other tools build a similar image, and do not take --json; `facts` is
+/// JSON: minimum compute capability, CUDA runtime, driver, bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image export facts train-0123456789abcdef.sif")]
 pub(super) struct ExportArgs {
@@ -38,13 +39,18 @@ pub(super) enum ExportArg {
     Facts,
 }
 
-pub(super) fn run(args: &ExportArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &ExportArgs, output: &Output) -> Result<Exit, Failure> {
     match args.what {
         ExportArg::Facts => {
             let image = check::open(&args.from, &args.place)?;
             let report = image.check(&TargetSection::default(), &[])?;
             show::json(&check::facts(&image, &report))?;
             Ok(Exit::Done)
+        }
+        ExportArg::Def | ExportArg::Dockerfile if output.json => {
+            let message = "`--json` has no effect on definition files and Dockerfiles";
+            let hint = "leave it out; `gular image export facts IMAGE` prints JSON";
+            Err(Failure::new(message, Some(hint.to_owned())))
         }
         ExportArg::Def | ExportArg::Dockerfile => {
             let project = Project::open(&args.from)?;

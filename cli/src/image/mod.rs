@@ -63,6 +63,6 @@ pub(crate) fn run(args: &ImageArgs, output: &Output) -> Result<Exit, Failure> {
         ImageVerb::Convert(args) => convert::run(args, output),
         ImageVerb::Pull(args) => pull::run(args, output),
         ImageVerb::Push(args) => push::run(args, output),
-        ImageVerb::Export(args) => export::run(args),
+        ImageVerb::Export(args) => export::run(args, output),
     }
 }
