@@ -183,6 +183,13 @@ fn banner(args: &ServeArgs, federation: &Federation) -> String {
     text
 }
 
+/// What `token --json` shows; without `Debug`, which would show it elsewhere.
+#[derive(serde::Serialize)]
+struct Minted<'a> {
+    /// The token.
+    access_token: &'a str,
+}
+
 fn token(args: &TokenArgs, output: &Output) -> Result<Exit, Failure> {
     let request = TokenRequest {
         read: args.read.clone(),
@@ -192,7 +199,7 @@ fn token(args: &TokenArgs, output: &Output) -> Result<Exit, Failure> {
     };
     let token = mint(&args.dir, &request)?;
     if output.json {
-        show::json(&serde_json::json!({"access_token": token.secret()}))?;
+        show::json(&Minted { access_token: token.secret() })?;
     } else {
         show::text(&format!("{}\n", token.secret()))?;
     }

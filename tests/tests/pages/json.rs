@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use gular_tests::run;
 use serde_json::Value;
 
 use crate::root;
@@ -29,6 +30,16 @@ use Source::{Members, Types as Of};
 const WITH: (&str, &str) = ("cli/src/duplicates.rs", "With");
 /// With what failed.
 const SAID: (&str, &str) = ("cli/src/any_folder.rs", "Said");
+
+/// The folder of a job.
+const FOLDER: &[(&str, &str, &str)] = &[
+    ("dir", "Path", "The folder."),
+    ("files", "Vec<Any>", "For each file `name` and `text`."),
+    ("notes", "Vec<String>", "What the user should know."),
+    ("once", "Vec<String>", "Commands that fetch what the jobs need, to run in the folder once."),
+    ("start", "Vec<String>", "Commands that check and submit it, to run in the folder."),
+    ("dry_run", "bool", "Whether nothing was written."),
+];
 
 /// Every command with a result, in the order of docs/cli.md.
 const RESULTS: &[(&str, Source)] = &[
@@ -181,6 +192,7 @@ const RESULTS: &[(&str, Source)] = &[
             ("cli/src/image/pull.rs", "PullReport"),
         ]),
     ),
+    ("gular image export facts", Of(&[("containers/src/export/facts.rs", "ImageFacts")])),
     (
         "gular job lint",
         Members(
@@ -195,28 +207,8 @@ const RESULTS: &[(&str, Source)] = &[
             ],
         ),
     ),
-    (
-        "gular job new",
-        Members(
-            "cli/src/job/folder.rs",
-            &[
-                ("dir", "Path", "The folder."),
-                ("files", "Vec<Any>", "For each file `name` and `text`."),
-                ("notes", "Vec<String>", "What the user should know."),
-                (
-                    "once",
-                    "Vec<String>",
-                    "Commands that fetch what the jobs need, to run in the folder once.",
-                ),
-                (
-                    "start",
-                    "Vec<String>",
-                    "Commands that check and submit it, to run in the folder.",
-                ),
-                ("dry_run", "bool", "Whether nothing was written."),
-            ],
-        ),
-    ),
+    ("gular job new", Members("cli/src/job/folder.rs", FOLDER)),
+    ("gular job pack", Members("cli/src/job/folder.rs", FOLDER)),
     (
         "gular job measure",
         Members(
@@ -233,6 +225,13 @@ const RESULTS: &[(&str, Source)] = &[
         Members("cli/src/job/hosts.rs", &[("nodes", "Vec<String>", "Names of the nodes.")]),
     ),
     ("gular federation serve", Of(&[("cli/src/federation.rs", "Served")])),
+    ("gular federation token", Of(&[("cli/src/federation.rs", "Minted")])),
+];
+
+/// Verbs that accept `--json` and have no result, with what they do instead.
+const WITHOUT: [(&str, &str); 2] = [
+    ("gular completions", "prints a script for a shell"),
+    ("gular man", "writes pages for `man` to a folder"),
 ];
 
 /// Commands whose results are compared with the page, in a folder with `photos` and `birds`.
@@ -264,9 +263,14 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("gular export", "gular export birds --tar-zst birds.tar.zst --json"),
     ("gular bench --dry-run", "gular bench photos --quick --dry-run --json"),
     ("gular job new", "gular job new job --site chtc --json -- true"),
+    (
+        "gular job pack",
+        "gular job pack parts photos packed --parts 2 --site slurm --dry-run --json",
+    ),
     ("gular job lint", "echo 'requests_cpus = 1' > bad.sub; gular job lint bad.sub --json || true"),
     ("gular job measure", "gular job measure --json -- true"),
     ("gular job plan", "gular job plan --items 1000 --item-in 1MB --item-out 1MB --gpu 1s --json"),
+    ("gular federation token", "gular federation token ../target/fed --read / --json"),
 ];
 
 const HEAD: &str = "# JSON output
@@ -275,7 +279,7 @@ With `--json` a command prints its result as one JSON object on stdout, and mess
 
 Members may be added in later versions; none of those below changes its meaning. *Optional* members are left out when there is nothing to say. `x[].y` is member `y` of each object in the list `x`. In `x.NAME.y`, `x` is an object whose member names vary (for example, names of splits), and `y` is a member of each of its values. For a value of type *any*, the column *meaning* says what it is. Sizes are in bytes and times in seconds, unless the member's name has another unit. Digests are texts such as `blake3:4d40…`.
 
-This page is made from the program's source; `GULAR_BLESS=1 cargo xtask test -- --test pages json` writes it again. Commands that are not on this page have no result of their own. [cli.md](cli.md) has their options.
+This page is made from the program's source; `GULAR_BLESS=1 cargo xtask test -- --test pages json` writes it again. Every command is on this page, except `gular completions` and `gular man`, which have no result of their own; `gular image export` takes `--json` only for `facts`. [cli.md](cli.md) has their options.
 ";
 
 /// What a JSON value is.
@@ -317,6 +321,47 @@ fn the_page_of_json_is_up_to_date() {
     }
     let there = fs::read_to_string(&path).unwrap_or_default();
     assert!(there == page, "docs/json.md is out of date: run with GULAR_BLESS=1");
+}
+
+#[test]
+fn every_verb_is_on_the_page_or_has_no_result() {
+    let mut verbs = Vec::new();
+    add_verbs(&mut verbs, "gular");
+    assert!(verbs.len() > 30, "only {verbs:?} were found");
+    // Help lists no hidden verbs.
+    verbs.extend(WITHOUT.map(|(verb, _)| verb.to_owned()));
+    let of = |command: &str, verb: &str| format!("{command} ").starts_with(&format!("{verb} "));
+    let mut faults = Vec::new();
+    for verb in &verbs {
+        let words = verb.split(' ').skip(1).chain(["--json", "--help"]);
+        let has_json = run(words).code == Some(0);
+        let on_page = RESULTS.iter().any(|(command, _)| of(command, verb));
+        let without = WITHOUT.iter().any(|(without, _)| without == verb);
+        if has_json != (on_page || without) || (on_page && without) {
+            faults.push(format!("{verb}: {has_json}, {on_page}, {without}"));
+        }
+    }
+    let unknown = RESULTS.iter().filter(|(command, _)| !verbs.iter().any(|verb| of(command, verb)));
+    faults.extend(unknown.map(|(command, _)| format!("{command} is no verb")));
+    assert!(
+        faults.is_empty(),
+        "verb: does it take --json, is it in RESULTS, is it in WITHOUT?\n{}",
+        faults.join("\n")
+    );
+}
+
+/// The verbs below `verb` that have none below them, as help lists them.
+fn add_verbs(verbs: &mut Vec<String>, verb: &str) {
+    let help = run(verb.split(' ').skip(1).chain(["--help"])).stdout;
+    let Some((_, below)) = help.split_once("\nCommands:\n") else {
+        return verbs.push(verb.to_owned());
+    };
+    let below = below.lines().take_while(|line| !line.is_empty());
+    for name in below.filter_map(|line| line.split_whitespace().next()) {
+        if name != "help" {
+            add_verbs(verbs, &format!("{verb} {name}"));
+        }
+    }
 }
 
 /// Compares real results with the page.
