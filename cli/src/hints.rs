@@ -297,7 +297,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::Busy { .. } => "wait until that process ends, or choose another place",
         E::FileExists { .. } => {
-            "files are never overwritten: choose a new file, or remove this one"
+            "choose a new file name, or remove this file: gular replaces only what an earlier run of the same command wrote"
         }
         E::NoFiles { .. } => {
             "give the files themselves; to pack a folder of images use `gular pack`, to convert a bundle use `gular convert`"

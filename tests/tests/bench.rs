@@ -286,7 +286,7 @@ fn what_cannot_be_measured_is_refused() {
         assert!(outcome.stderr.contains(words), "{words}: {}", outcome.stderr);
         case.assert_clean();
     };
-    check(&empty, &[], "is neither a bundle nor a folder with JPEG or PNG images");
+    check(&empty, &[], "is neither a bundle nor a folder with JPEG, PNG or WebP images");
     check(&case.dir.path().join("none"), &[], "cannot open");
     check(&case.images, &["--seconds", "0"], "the seconds of a measurement must be above 0");
     check(&case.images, &["--envelope", "zip"], "`zip` is not an envelope");

@@ -338,7 +338,7 @@ fn newer_and_absurd_manifests() {
         expect(&outcome, 2, &["version 7", "newer than 2", "newer release"]);
     }
     for (from, to, word) in [
-        ("\"samples\":2", "\"samples\":4000000000000000000", "has room for"),
+        ("\"samples\":2", "\"samples\":4000000000000000000", "can only have"),
         ("\"bytes\":", "\"bytes\":99999999999999999999", "invalid"),
         ("\"shards\":[\n", "\"shards\":[[[[[[\n", "manifest"),
     ] {

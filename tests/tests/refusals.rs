@@ -268,7 +268,7 @@ fn a_file_that_inspect_did_not_write_is_not_replaced() {
         let outcome = call(&manifest);
         assert_eq!(outcome.code, Some(2), "{option}: {}", outcome.stderr);
         assert!(
-            outcome.stderr.contains("choose a new file, or remove this one"),
+            outcome.stderr.contains("choose a new file name, or remove this file"),
             "{option}: {}",
             outcome.stderr
         );
