@@ -1,7 +1,7 @@
 //! Compiles bindings to functions of libtorch that tch does not offer, for feature `torch`.
 
 fn main() {
-    // Otherwise any change of the package would run this again.
+    // Without this line, any change of the package would run the script again.
     println!("cargo:rerun-if-changed=build.rs");
     #[cfg(feature = "torch")]
     torch::compile();
@@ -16,7 +16,7 @@ mod torch {
     /// The kernel of `cuda`, for the test that runs it on the CPU.
     const KERNEL: [&str; 2] = ["src/cuda/convert.cu", "src/cuda/convert_on_host.cpp"];
 
-    /// With the headers beside the library that `torch-sys` found.
+    /// Compiles our C++, with the headers beside the library that `torch-sys` found.
     pub(super) fn compile() {
         for file in FILES.iter().chain(&KERNEL) {
             println!("cargo:rerun-if-changed={file}");

@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Seconds that packing takes.
+/// Returns the seconds that packing takes, and the number of samples.
 fn packed(source: &Path, work: &Path, plan: PlanOptions, jobs: usize) -> Result<(f64, u64)> {
     let out = work.join("out");
     let temp_dir = work.to_owned();
@@ -109,7 +109,7 @@ fn raw(source: &Path, work: &Path, rounds: usize) -> Result<Value> {
         }
     }
     let [alone, together, by_hand, whole] = &rates;
-    // What the machine has to give changes within a minute: rates of one round are compared.
+    // The machine's speed changes within a minute, so rates of the same round are compared.
     let over = |rates: &[f64]| {
         median(&whole.iter().zip(rates).map(|(whole, rate)| whole / rate).collect::<Vec<_>>())
     };

@@ -11,7 +11,7 @@ use crate::table::{grouped, size};
 /// Rates this close are the same: what other programs do meanwhile is worth as much.
 const SAME: f64 = 0.9;
 
-/// Reads what to do out of `rows`.
+/// Derives the advice from `rows`.
 pub(crate) fn advise(
     data: &Data,
     machine: &Machine,
@@ -53,7 +53,7 @@ impl Words<'_> {
             threads: *self.options.threads.iter().max()?,
             cache,
         };
-        // What tells readers apart is reading; without such rows, loading.
+        // Reading shows the difference between readers; without such rows, loading is used.
         let kind =
             if self.options.kinds.contains(&RowKind::Read) { RowKind::Read } else { RowKind::Load };
         let at = At { kind, ..at };
@@ -86,7 +86,7 @@ impl Words<'_> {
         Some(row.numbers.samples_per_s.median)
     }
 
-    /// The largest rate of any envelope.
+    /// Returns the largest rate of any envelope.
     fn best(&self, at: At) -> Option<f64> {
         let ours = self.rows.iter().filter(|row| !row.baseline && is(row, at));
         ours.map(|row| row.numbers.samples_per_s.median).max_by(f64::total_cmp)
@@ -98,7 +98,7 @@ impl Words<'_> {
         of_payload.map(|s| s.bytes as f64 / s.samples as f64).min_by(f64::total_cmp)
     }
 
-    /// The bytes that all of the source would take.
+    /// Returns the bytes that the whole source would take.
     fn whole(&self, payload: Payload) -> Option<f64> {
         Some(self.sample_bytes(payload)? * self.data.of_samples as f64)
     }
@@ -154,7 +154,7 @@ impl Words<'_> {
         Some((picked, Some(format!("Of payloads, {why}: {}.", figures.join("; ")))))
     }
 
-    /// Whether all of the data stays in memory; only states that were measured.
+    /// Returns whether all of the data stays in memory, if that state was measured.
     fn cache(&self, payload: Payload) -> (CacheState, String) {
         let whole = self.whole(payload).unwrap_or(0.0);
         let memory = self.machine.available_memory_bytes as f64;
@@ -196,7 +196,7 @@ impl Words<'_> {
             .filter(|b| b.2 >= SAME * fastest.2 || alike(b.1).is_some())
             .map(|b| b.0)
             .collect();
-        // Of equals the first: plain safetensors, which any tool opens.
+        // Of equal envelopes the first is taken: plain safetensors, which any tool opens.
         let picked = *best.iter().find(|b| same.contains(&b.0))?;
         let range = format!("{} to {} samples/s", grouped(slowest.2), grouped(fastest.2));
         let why = match best.len() {
@@ -322,7 +322,7 @@ impl Words<'_> {
         text
     }
 
-    /// What batches say, where it is not what reading says.
+    /// Says what batches show, if it differs from what reading shows.
     fn training(&self, at: At) -> Option<String> {
         if at.kind == RowKind::Load {
             return None;
@@ -340,7 +340,7 @@ impl Words<'_> {
         })
     }
 
-    /// How the pick is made.
+    /// Says how to make the picked bundle.
     fn next(&self, what: RowReader, payload: Payload) -> Option<NextStep> {
         let envelope = what.envelope()?;
         if let Some(bundle) = self.data.bundle.filter(|bundle| bundle.payload == payload) {
@@ -383,7 +383,7 @@ fn threads(n: usize) -> String {
     if n == 1 { "1 thread".into() } else { format!("{n} threads") }
 }
 
-/// Whose format it is.
+/// Names the tool whose format the envelope is.
 fn tools(envelope: Envelope) -> String {
     let whose = match envelope {
         Envelope::Shards => "safetensors",

@@ -197,7 +197,7 @@ impl Row {
 }
 
 impl Spread {
-    /// Of `values`; zeros of none.
+    /// Returns the spread of `values`; zeros if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
@@ -214,7 +214,7 @@ impl Spread {
         Self { median, min, max }
     }
 
-    /// How far an end lies from the median, as a part of it.
+    /// Distance of the farther end from the median, as a share of the median.
     #[must_use]
     pub fn relative(&self) -> f64 {
         (self.max - self.median).max(self.median - self.min) / self.median.max(1e-9)

@@ -38,7 +38,7 @@ pub fn drop(paths: &[impl AsRef<Path>]) -> Result<(), Error> {
         let io = |e| Error::io("open", path, e);
         let file = File::open(path).map_err(io)?;
         file.sync_all().map_err(|e| Error::io("sync", path, e))?;
-        // A file system may refuse; `resident` tells.
+        // A file system may refuse, which `resident` shows.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
     }
     Ok(())

@@ -5,14 +5,14 @@ use std::time::Instant;
 /// `sysconf(_SC_CLK_TCK)`, which is 100 on every Linux this runs on.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// All three since it was begun.
+/// Measures all three clocks from its start.
 pub(crate) struct Watch {
     wall: Instant,
     cpu: f64,
     busy: Option<f64>,
 }
 
-/// What passed.
+/// The time that passed on each clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elapsed {
     pub(crate) seconds: f64,

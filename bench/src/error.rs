@@ -12,7 +12,7 @@ pub enum Error {
     /// The operating system refused.
     #[error(transparent)]
     Io(#[from] gular_files::Error),
-    /// Options that do not go together.
+    /// Options that cannot be combined.
     #[error("{0}")]
     Option(String),
     /// There is nothing to measure.
@@ -21,7 +21,7 @@ pub enum Error {
         /// The folder.
         path: String,
     },
-    /// The bundles of all rows do not fit.
+    /// There is not enough space for the bundles of all rows.
     #[error("not enough disk space: `{path}` has {} free, and {} are needed", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
@@ -34,9 +34,9 @@ pub enum Error {
     /// Two ways to read the same samples gave other bytes.
     #[error("{what} returned different bytes than {first}")]
     Differs {
-        /// The row.
+        /// The row that gave other bytes.
         what: String,
-        /// What it was compared with.
+        /// The row that it was compared with.
         first: String,
     },
     /// The HDF5 library refused a call.
@@ -47,16 +47,16 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// Asked to stop.
+    /// The caller asked to stop.
     #[error("stopped")]
     Cancelled,
-    /// Of a bundle.
+    /// Reading a bundle failed.
     #[error(transparent)]
     Bundle(#[from] gular_bundle::Error),
-    /// While bundles were made.
+    /// Making the bundles failed.
     #[error(transparent)]
     Pack(#[from] gular_pack::Error),
-    /// Of the loader.
+    /// The loader failed.
     #[error(transparent)]
     Loader(#[from] gular_runtime::Error),
 }

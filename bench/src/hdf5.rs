@@ -1,8 +1,8 @@
 //! The HDF5 library, loaded only when it is measured. Each sample is read as one hyperslab, as h5py
 //! does.
 //!
-//! The library allows one call at a time (Debian's build is not thread-safe, and a
-//! thread-safe one has a lock of its own), so a mutex stands around each, as in h5py.
+//! The library allows one call at a time (Debian's build is not thread-safe, and a thread-safe one
+//! has a lock of its own), so a mutex guards each, as in h5py.
 
 #![expect(unsafe_code, reason = "a C library is opened and called")]
 
@@ -17,7 +17,7 @@ use libloading::Library;
 
 use crate::Error;
 
-/// What the library is called, by distribution and version.
+/// File names of the library, by distribution and version.
 const NAMES: [&str; 8] = [
     "libhdf5_serial.so.310",
     "libhdf5_serial.so.200",
@@ -29,10 +29,10 @@ const NAMES: [&str; 8] = [
     "libhdf5.so",
 ];
 
-/// What to do when there is none.
+/// The note if the library is missing.
 pub(crate) const MISSING: &str = "the HDF5 library was not found: install it with `apt-get install libhdf5-103-1` (or libhdf5-310), or load your site's module";
 
-/// From 1.10 on handles have 64 bits.
+/// A handle; from version 1.10 on it has 64 bits.
 type Id = i64;
 
 /// The functions used, as the library's public headers declare them.
@@ -59,9 +59,10 @@ struct Functions {
 /// The library, and the lock around it.
 pub(crate) struct Hdf5 {
     functions: Mutex<Functions>,
-    /// Which library, such as `libhdf5_serial.so.103 1.10.10`.
+    /// File name and version, such as `libhdf5_serial.so.103 1.10.10`.
     pub(crate) name: String,
-    /// Never unloaded: libraries it uses have destructors for threads, which may end later.
+    /// The library is never unloaded, since the libraries it uses have destructors for threads,
+    /// which may end later.
     _library: ManuallyDrop<Library>,
 }
 
@@ -72,7 +73,7 @@ impl fmt::Debug for Hdf5 {
 }
 
 impl Hdf5 {
-    /// The first library found that is new enough.
+    /// Returns the first library found that is new enough.
     pub(crate) fn find() -> Option<Arc<Self>> {
         NAMES.iter().find_map(|name| Self::open(name)).map(Arc::new)
     }
@@ -90,7 +91,7 @@ impl Hdf5 {
         let version: unsafe extern "C" fn(*mut u32, *mut u32, *mut u32) -> c_int =
             get!(b"H5get_libversion\0");
         let open: unsafe extern "C" fn() -> c_int = get!(b"H5open\0");
-        // SAFETY: three live integers are written to.
+        // SAFETY: the call writes to three live integers.
         let known = unsafe { version(&raw mut major, &raw mut minor, &raw mut release) };
         if known < 0 || (major, minor) < (1, 10) {
             return None;
@@ -143,9 +144,9 @@ pub(crate) struct Samples {
     element: Id,
     /// Bytes of an element, at least 1.
     element_bytes: usize,
-    /// Of the dataset; the first is rows (fixed values) or bytes.
+    /// Dimensions of the dataset; the first is rows (fixed values) or bytes.
     dims: Vec<u64>,
-    /// Where each value begins, with the end of the last; none of fixed values.
+    /// Where each value begins, with the end of the last; `None` for values of fixed length.
     offsets: Option<Vec<i64>>,
 }
 
@@ -179,7 +180,7 @@ impl Samples {
         Ok(this)
     }
 
-    /// All of dataset `name`, which is a list of numbers.
+    /// Reads the whole dataset `name`, which is a list of numbers.
     fn numbers(&self, name: &str) -> Result<Vec<i64>, Error> {
         let (dataset, space, dims) = self.dataset(name)?;
         let read = match dims[..] {
@@ -190,7 +191,7 @@ impl Samples {
         read
     }
 
-    /// Value `row`, into `out`.
+    /// Reads value `row` into `out`.
     pub(crate) fn read(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         let (start, count) = match &self.offsets {
             Some(offsets) => {
@@ -259,7 +260,7 @@ impl Samples {
         if file < 0 { Err(self.fail("H5Fopen")) } else { Ok(file) }
     }
 
-    /// A dataset, its space, its dimensions.
+    /// Opens a dataset, and returns it with its space and its dimensions.
     fn dataset(&self, name: &str) -> Result<(Id, Id, Vec<u64>), Error> {
         let name = self.c_string(name.as_bytes())?;
         let f = self.library.lock();
@@ -295,7 +296,7 @@ impl Samples {
         }
     }
 
-    /// All of `dataset`, whose one dimension is `n`.
+    /// Reads all of `dataset`, whose one dimension is `n`.
     fn read_all(&self, dataset: Id, n: u64) -> Result<Vec<i64>, Error> {
         let mut out = vec![0_i64; usize::try_from(n).unwrap_or(0)];
         let f = self.library.lock();

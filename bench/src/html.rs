@@ -38,7 +38,7 @@ pub fn is_page(bytes: &[u8]) -> bool {
         && head.windows(TITLE.len()).any(|part| part == TITLE.as_bytes())
 }
 
-/// The whole page. It opens from a disk without a network: styles and plots are in it.
+/// Returns the whole page. It opens from a disk without a network: styles and plots are in it.
 #[must_use]
 pub fn page(report: &BenchReport) -> String {
     let mut out = format!(
@@ -204,7 +204,7 @@ fn figures(out: &mut String, block: &Block<'_>) {
     out.push_str("</table>\n</div>\n");
 }
 
-/// With a capital letter.
+/// Returns the text with a capital letter at its beginning.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

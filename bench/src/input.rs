@@ -14,12 +14,12 @@ use gular_bundle::{
 use crate::Error;
 use crate::bench_report::{Data, SourceBundle};
 
-/// What `gular pack` takes.
+/// Extensions of the files that `gular pack` takes.
 const EXTENSIONS: [&str; 4] = ["jpg", "jpeg", "jpe", "png"];
-/// Bytes of a shard, as `gular pack` cuts them.
+/// Bytes of a shard, as in `gular pack`.
 const SHARD_BYTES: u64 = 1 << 30;
 
-/// Where samples come from.
+/// The place that samples come from.
 pub(crate) enum Input {
     /// Files below the source.
     Images(Vec<PathBuf>),
@@ -81,7 +81,7 @@ fn images(source: &Path, limit: u64, cancel: &AtomicBool) -> Result<(Vec<PathBuf
         }
         for (path, metadata) in listed(&folder)? {
             if metadata.is_dir() {
-                // Links may lead back.
+                // Links may form a circle, so each folder is read once.
                 if seen.insert((metadata.dev(), metadata.ino())) {
                     folders.push(path);
                 }
@@ -118,7 +118,7 @@ fn listed(folder: &Path) -> Result<Vec<(PathBuf, fs::Metadata)>, Error> {
     for entry in fs::read_dir(folder).map_err(io)? {
         let entry = entry.map_err(io)?;
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        // Follows links, as `gular pack` does.
+        // Links are followed, as by `gular pack`.
         if let (false, Ok(metadata)) = (hidden, fs::metadata(entry.path())) {
             found.push((entry.path(), metadata));
         }
@@ -200,7 +200,7 @@ pub(crate) fn subset(
     Ok(())
 }
 
-/// What the images of `input` are before anything is made of them.
+/// Returns how `input` already stores its images; `None` for a folder of images.
 pub(crate) fn payload(input: &Input) -> Option<Payload> {
     match input {
         Input::Images(_) => None,

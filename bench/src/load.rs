@@ -34,7 +34,7 @@ pub(crate) fn shoot(
         on_error: OnBadSample::Skip,
         unknown_labels: UnknownLabels::Ignore,
         depth: Depth::U8,
-        // Of the last pass nothing of the next is to be paid for.
+        // The last pass must not pay for work on the next one.
         across_epochs: false,
         ..LoaderOptions::new(split)
     };
@@ -67,7 +67,7 @@ pub(crate) fn shoot(
     })
 }
 
-/// What the loader does to a picture, for samples from elsewhere.
+/// Decodes pictures as the loader does, for samples that others read.
 pub(crate) struct Decode {
     decoder: Decoder,
     transform: Transform,
@@ -76,7 +76,7 @@ pub(crate) struct Decode {
 }
 
 impl Decode {
-    /// Pictures of `size` pixels a side.
+    /// Decodes to pictures of `size` pixels a side.
     pub(crate) fn new(size: u32) -> Self {
         let options = DecodeOptions { scaling: Scaling::Reduced, ..DecodeOptions::default() };
         Self {

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::bench_report::Machine;
 use crate::hdf5::Hdf5;
 
-/// Of this machine, with files in `scratch`.
+/// Describes this machine, with files in `scratch`.
 pub(crate) fn machine(scratch: &Path, cores: usize, library: Option<&Hdf5>) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -24,7 +24,7 @@ pub(crate) fn machine(scratch: &Path, cores: usize, library: Option<&Hdf5>) -> M
     }
 }
 
-/// Bytes of memory that can be had.
+/// Returns the bytes of memory that are available.
 pub(crate) fn memory_available() -> u64 {
     kilobytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "MemAvailable:")
 }

@@ -5,20 +5,20 @@ use serde::Serialize;
 
 use crate::options::{BenchOptions, CacheState, ReadOrder, RowKind};
 
-/// What reads the samples.
+/// The reader of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowReader {
-    /// This project's reader, and for batches its loader.
+    /// This project's reader; for batches, its loader.
     Bundle(Envelope, Backend),
     /// A loop over (offset, length) that does nothing but read every byte.
     Hand(Backend),
-    /// One file a sample: open, read, close.
+    /// Plain files, one per sample: open, read, close.
     Files,
-    /// The HDF5 library, one read a sample.
+    /// The HDF5 library, with one read per sample.
     Hdf5Library,
 }
 
-/// One combination.
+/// One combination of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RowSpec {
     /// The program or library that reads the samples.
@@ -53,7 +53,7 @@ pub(crate) const fn reader_name(reader: Backend) -> &'static str {
 }
 
 impl RowReader {
-    /// For tables.
+    /// The label in tables.
     #[must_use]
     pub fn label(self) -> String {
         match self {
@@ -73,7 +73,7 @@ impl RowReader {
         }
     }
 
-    /// How it reads, where that can be chosen.
+    /// The back end, if it can be chosen.
     #[must_use]
     pub const fn reader(self) -> Option<Backend> {
         match self {
@@ -82,7 +82,7 @@ impl RowReader {
         }
     }
 
-    /// Whether it is measured for comparison only.
+    /// Whether the row is measured for comparison only.
     #[must_use]
     pub const fn is_baseline(self) -> bool {
         !matches!(self, Self::Bundle(..))
@@ -95,16 +95,16 @@ impl Serialize for RowReader {
     }
 }
 
-/// What there is to be read.
+/// The bundles and files that can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Available {
     pub(crate) payload: Payload,
     pub(crate) envelopes: Vec<Envelope>,
-    /// Whether the samples are there as files, too.
+    /// Whether the samples also exist as files.
     pub(crate) files: bool,
 }
 
-/// All rows, those that are compared with each other next to each other.
+/// Returns all rows; those that are compared with each other are next to each other.
 pub(crate) fn rows(options: &BenchOptions, available: &[Available]) -> Vec<RowSpec> {
     let mut rows = Vec::new();
     for &cache in &options.caches {

@@ -23,15 +23,15 @@ pub(crate) struct Length {
     pub(crate) samples: u64,
 }
 
-/// What a repetition gave.
+/// The results of a repetition.
 #[derive(Debug, Clone)]
 pub(crate) struct Shot {
     pub(crate) samples: u64,
     pub(crate) bytes: u64,
     pub(crate) elapsed: Elapsed,
-    /// From opening to the first sample or batch, in milliseconds.
+    /// Time from opening to the first sample or batch, in milliseconds.
     pub(crate) first_ms: f64,
-    /// Nanoseconds of single samples.
+    /// Times of single samples, in nanoseconds.
     pub(crate) latencies: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ struct Shared<'a> {
     cancel: &'a AtomicBool,
 }
 
-/// What a thread does with a sample's bytes.
+/// Uses a sample's bytes in a thread.
 pub(crate) trait Sink: Send {
     /// Takes the bytes of sample `sample`.
     fn take(&mut self, sample: usize, bytes: &[u8]) -> Result<(), Error>;
@@ -84,7 +84,7 @@ pub(crate) fn shoot(
         cancel,
     };
     let watch = Watch::begin();
-    // Whoever cancels is seen by the threads themselves, which say so.
+    // The threads check the caller's flag themselves, and return its error.
     let one_each = vec![(); threads.max(1)];
     let read = |(): &(), stop: &AtomicBool| {
         thread(&shared, stop, source, order, length, &watch, &mut *sink())
@@ -113,7 +113,7 @@ fn thread(
     let mut buffer = Vec::new();
     let mut latencies = Vec::with_capacity(KEPT);
     let (mut samples, mut bytes) = (0_u64, 0_u64);
-    // One in any case: a thread may be kept waiting for longer than it has.
+    // At least one sample is read, since a thread may wait for longer than its time.
     while samples == 0 || (!stop.load(Ordering::Relaxed) && watch.seconds() < length.seconds) {
         if shared.cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
@@ -181,7 +181,7 @@ fn mix(z: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Sample i is i bytes of i.
+    /// A source in which sample i is i bytes of value i.
     struct Made;
 
     impl Source for Made {
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Counts how often each sample came.
+    /// Counts how often each sample was read.
     struct Count(std::sync::Arc<Mutex<Vec<u32>>>);
 
     impl Sink for Count {

@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
-    /// Its bytes are read, and every one looked at.
+    /// The sample's bytes are read, every one of them.
     Read,
-    /// It becomes a row of a batch of decoded pictures.
+    /// The sample becomes a row of a batch of decoded pictures.
     Load,
 }
 
@@ -18,9 +18,9 @@ pub enum RowKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadOrder {
-    /// A permutation of all.
+    /// A permutation of all samples.
     Shuffled,
-    /// As they lie.
+    /// The order in which samples are stored.
     Sequential,
 }
 
@@ -28,14 +28,14 @@ pub enum ReadOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheState {
-    /// All of it.
+    /// All files.
     Warm,
-    /// Nothing of it.
+    /// None of the files.
     Cold,
 }
 
 impl RowKind {
-    /// As in options.
+    /// The name in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl RowKind {
 }
 
 impl ReadOrder {
-    /// As in options.
+    /// The name in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl ReadOrder {
 }
 
 impl CacheState {
-    /// As in options.
+    /// The name in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl CacheState {
 pub struct BenchOptions {
     /// File formats; what this build cannot write is left out with a note.
     pub envelopes: Vec<Envelope>,
-    /// What becomes of the images.
+    /// How the images are stored.
     pub payloads: Vec<PayloadOptions>,
     /// How bundles are read; batches are loaded with the first.
     pub readers: Vec<Backend>,
@@ -82,9 +82,9 @@ pub struct BenchOptions {
     pub threads: Vec<usize>,
     /// States of the page cache.
     pub caches: Vec<CacheState>,
-    /// What is done with samples.
+    /// What rows do with samples.
     pub kinds: Vec<RowKind>,
-    /// Also plain files, the HDF5 library's own reads, and hand-written loops.
+    /// Whether to measure plain files, the HDF5 library's own reads, and hand-written loops, too.
     pub baselines: bool,
     /// Repetitions of each row.
     pub rounds: usize,
@@ -105,7 +105,7 @@ pub struct BenchOptions {
 }
 
 impl BenchOptions {
-    /// All envelopes with the images' own bytes, on 1 and `cores` threads.
+    /// Returns the options for all envelopes with the images' own bytes, on 1 and `cores` threads.
     #[must_use]
     pub fn new(cores: usize) -> Self {
         let mut threads = vec![1, cores.max(1)];
@@ -130,8 +130,8 @@ impl BenchOptions {
         }
     }
 
-    /// What a coffee break allows: shuffled, from a warm page cache, on all threads, of
-    /// fewer samples.
+    /// Returns the options for a few minutes: shuffled, from a warm page cache, on all threads,
+    /// with fewer samples.
     #[must_use]
     pub fn quick(cores: usize) -> Self {
         Self {
@@ -145,7 +145,8 @@ impl BenchOptions {
         }
     }
 
-    /// All payloads, powers of two of threads up to `cores`, more and longer rounds.
+    /// Returns the options for all payloads, powers of two of threads up to `cores`, and more and
+    /// longer rounds.
     #[must_use]
     pub fn full(cores: usize) -> Self {
         let new = Self::new(cores);
@@ -186,7 +187,7 @@ impl BenchOptions {
         PayloadOptions::Encoded
     }
 
-    /// JPEG of a size that crops can be taken from.
+    /// JPEG in a size from which crops can be taken.
     #[must_use]
     pub fn reencoded() -> PayloadOptions {
         let default = ReencodeOptions::default();

@@ -32,30 +32,30 @@ const LINKS: &str = "images";
 /// The folder of plain files.
 const FILES: &str = "files";
 
-/// One payload in all envelopes.
+/// The bundles and files of one payload.
 pub(crate) struct Set {
     pub(crate) payload: Payload,
     /// The bundle that the others were converted from.
     base: PathBuf,
     bundles: Vec<(Envelope, PathBuf)>,
-    /// One a sample; none of samples that are not files.
+    /// The plain files, one per sample; empty for samples that are not files.
     pub(crate) files: Vec<PathBuf>,
     of: Of,
 }
 
-/// All that is measured.
+/// All bundles and files that are measured.
 pub(crate) struct Prepared {
     pub(crate) sets: Vec<Set>,
     pub(crate) notes: Vec<String>,
 }
 
 impl Set {
-    /// Which split, which field, how many.
+    /// Returns the split, the field, and the number of samples.
     pub(crate) fn of(&self) -> Of {
         self.of
     }
 
-    /// The folder of the bundle of `envelope`.
+    /// Returns the folder of the bundle in `envelope`.
     pub(crate) fn bundle(&self, envelope: Envelope) -> Result<&Path, Error> {
         let found = self.bundles.iter().find(|(e, _)| *e == envelope);
         let missing =
@@ -68,7 +68,7 @@ impl Set {
         &self.base
     }
 
-    /// What rows there can be.
+    /// Returns the rows that are possible.
     pub(crate) fn available(&self) -> Available {
         Available {
             payload: self.payload,
@@ -77,7 +77,7 @@ impl Set {
         }
     }
 
-    /// The files that `what` reads.
+    /// Returns the files that `what` reads.
     pub(crate) fn paths(&self, what: RowReader) -> Result<Vec<PathBuf>, Error> {
         let bundle = match what {
             RowReader::Files => return Ok(self.files.clone()),
@@ -94,7 +94,7 @@ impl Set {
             .collect())
     }
 
-    /// What each format takes.
+    /// Returns the size of each format.
     pub(crate) fn stored(&self) -> Result<Vec<Stored>, Error> {
         let mut stored = Vec::new();
         let mut add = |envelope, paths: &[PathBuf]| {
@@ -115,31 +115,31 @@ impl Set {
     }
 }
 
-/// What is written of one payload.
+/// The bundles and files to write for one payload.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Planned {
     pub(crate) payload: Payload,
-    /// How it is made; `None`: as the bundle has it.
+    /// How the payload is made; `None` if the bundle has it already.
     pub(crate) made: Option<PayloadOptions>,
     /// Bundles, that first which the others are converted from.
     pub(crate) envelopes: Vec<Envelope>,
-    /// Whether the samples are written as files, too.
+    /// Whether the samples are also written as files.
     pub(crate) files: bool,
 }
 
 impl Planned {
-    /// What each bundle is called where progress is told.
+    /// The name of a bundle in progress messages.
     pub(crate) fn bundle_name(&self, envelope: Envelope) -> String {
         format!("{}, {envelope}", payload_name(self.payload))
     }
 
-    /// What the files are called there.
+    /// The name of the files in progress messages.
     pub(crate) fn files_name(&self) -> String {
         format!("{}, plain files", payload_name(self.payload))
     }
 }
 
-/// All that is written of `input`, and notes on what cannot be.
+/// Returns what is written for `input`, and notes on what cannot be written.
 pub(crate) fn plan(input: &Input, options: &BenchOptions) -> (Vec<Planned>, Vec<String>) {
     let (payloads, notes) = payloads(input, options);
     let own = input::payload(input);
@@ -165,7 +165,7 @@ fn payloads(input: &Input, options: &BenchOptions) -> (Vec<Option<PayloadOptions
     let Some(own) = input::payload(input) else {
         return (options.payloads.iter().copied().map(Some).collect(), Vec::new());
     };
-    // `None`: as the bundle has them.
+    // `None` stands for the payload that the bundle has.
     let (mut made, mut notes) = (vec![None], Vec::new());
     for &payload in &options.payloads {
         let wanted = payload_of(&payload);
@@ -185,7 +185,7 @@ fn payloads(input: &Input, options: &BenchOptions) -> (Vec<Option<PayloadOptions
     (made, notes)
 }
 
-/// What the manifest calls it.
+/// Returns the payload's name in the manifest.
 fn payload_of(options: &PayloadOptions) -> Payload {
     match options {
         PayloadOptions::Encoded => Payload::Encoded,
@@ -194,12 +194,12 @@ fn payload_of(options: &PayloadOptions) -> Payload {
     }
 }
 
-/// What making everything needs.
+/// The values that are needed to make all bundles and files.
 pub(crate) struct Work<'a> {
     pub(crate) source: &'a Path,
     pub(crate) scratch: &'a Path,
     pub(crate) options: &'a BenchOptions,
-    /// Told the bytes that went into files so far.
+    /// Is called with the number of bytes that were written.
     pub(crate) progress: &'a (dyn Fn(&str, u64) + Sync),
     pub(crate) cancel: &'a AtomicBool,
 }
@@ -252,7 +252,8 @@ impl Work<'_> {
         what: &str,
         written: &AtomicU64,
     ) -> Result<(), Error> {
-        // One split without labels: what folders mean is not what is measured.
+        // All samples are in one split without labels, since the meaning of folders does not matter
+        // here.
         let plan = PlanOptions {
             layout: FolderLayout::Class,
             labels: Labels::None,
@@ -292,7 +293,7 @@ impl Work<'_> {
             let what = planned.bundle_name(envelope);
             match self.convert(&base, &out, Target::Bundle(envelope), &what, written) {
                 Ok(()) => made.push((envelope, out)),
-                // Of one format: the others can still be compared.
+                // The error is about one format, so the others can still be compared.
                 Err(Error::Pack(gular_pack::Error::Bundle(error)))
                     if !matches!(error, gular_bundle::Error::Io(_)) =>
                 {

@@ -22,14 +22,14 @@ use crate::options::{BenchOptions, CacheState, ReadOrder, RowKind};
 use crate::prepare::{Prepared, Set, Work, plan};
 use crate::{advice, cache, sources};
 
-/// How far a measurement is.
+/// The progress of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
     /// Files are written: what, bytes so far, about how many in all.
     Preparing(&'a str, u64, u64),
     /// Rows are proved to read the same bytes: so far, in all.
     Proving(usize, usize),
-    /// Repetitions: so far, in all.
+    /// Repetitions that are done, and in all.
     Measuring(usize, usize),
 }
 
@@ -62,12 +62,12 @@ pub struct Estimate {
 const SAMPLE_EXTRA: u64 = 2048;
 /// A file's last block, its inode, its part of folders.
 const FILE_EXTRA: u64 = 8192;
-/// A link too long for its inode takes a block.
+/// Bytes of a link that is too long for its inode, and takes a block.
 const LINK_BYTES: u64 = 4096;
 /// Bytes of a shard that are not samples, and room for manifests.
 const BUNDLE_EXTRA: u64 = 1 << 20;
 
-/// What [`bench()`] would do with `source` and a folder below `scratch`; writes nothing.
+/// Returns what [`bench()`] would do with `source` and a folder below `scratch`; writes nothing.
 ///
 /// # Errors
 /// See [`Error`].
@@ -162,8 +162,8 @@ fn check(options: &BenchOptions) -> Result<(), Error> {
 
 /// Measures reading and loading of `source`, a folder of images or a bundle.
 ///
-/// Everything is written to a new folder below `scratch`, which is removed in any case
-/// but that of a kill.
+/// Everything is written to a new folder below `scratch`, which is removed at the end, unless the
+/// process is killed.
 ///
 /// # Errors
 /// See [`Error`].
@@ -247,8 +247,8 @@ impl<'a> Run<'a> {
         Ok(Self { sets, cells, notes, library, options, cancel })
     }
 
-    /// Reads all samples in each way once; all must give the same bytes. This also
-    /// fills the page cache.
+    /// Reads all samples in each way once, and compares their bytes. This also fills the page
+    /// cache.
     fn prove(&mut self, progress: &dyn Fn(Progress<'_>)) -> Result<(), Error> {
         let mut ways: Vec<(usize, RowReader)> = Vec::new();
         for cell in &self.cells {
@@ -393,8 +393,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// All rows, warm before cold ones (whose files leave memory), begun elsewhere in each
-/// round and every other time backwards: what slows down some minutes hits all alike.
+/// Returns the order of all rows, warm before cold ones (whose files leave memory). Each round
+/// begins with another row, and every other round is backwards, so that a slow time of the machine
+/// affects all rows alike.
 fn turns(cells: &[Cell], round: usize, rounds: usize) -> Vec<usize> {
     let mut turns = Vec::with_capacity(cells.len());
     for cache in [CacheState::Warm, CacheState::Cold] {

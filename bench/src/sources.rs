@@ -14,7 +14,7 @@ use crate::hdf5::{Hdf5, Samples};
 use crate::matrix::RowReader;
 use crate::prepare::Set;
 
-/// What is done with a sample's bytes.
+/// Receives a sample's bytes.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// Something that reads samples by their number.
@@ -43,13 +43,13 @@ pub(crate) fn open(
     })
 }
 
-/// The bundle in folder `dir`.
+/// Opens the bundle in folder `dir`.
 pub(crate) fn bundle(dir: &Path, backend: Backend) -> Result<Bundle, Error> {
     let options = OpenOptions { backend, check: CheckWhen::OnFetch, ..OpenOptions::default() };
     Ok(Bundle::open(dir, options)?)
 }
 
-/// Which split and field.
+/// The split, the field, and the number of samples.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Of {
     pub(crate) split: gular_bundle::Split,
@@ -73,7 +73,7 @@ impl Source for Ours {
 /// Shard, first byte, length.
 type Place = (usize, u64, usize);
 
-/// All places, taken from the indexes beforehand.
+/// Returns all places, which are read from the indexes beforehand.
 fn places(bundle: &Bundle, of: Of) -> Result<Vec<Place>, Error> {
     (0..of.samples)
         .map(|i| {
@@ -151,7 +151,7 @@ impl Source for HandMap {
     }
 }
 
-/// One file a sample.
+/// Plain files, one per sample.
 struct Files(Vec<PathBuf>);
 
 impl Source for Files {

@@ -9,13 +9,13 @@ use crate::options::{CacheState, ReadOrder, RowKind};
 /// Rows that stand in one block: kind, payload and cache.
 pub(crate) struct Block<'a> {
     pub(crate) title: String,
-    /// Orders and numbers of threads.
+    /// The order and the number of threads of each column.
     pub(crate) columns: Vec<(ReadOrder, usize)>,
-    /// For each reader its row in each column.
+    /// For each reader, its row in each column.
     pub(crate) lines: Vec<(RowReader, Vec<Option<&'a Row>>)>,
 }
 
-/// All rows as blocks.
+/// Returns all rows as blocks.
 pub(crate) fn blocks(rows: &[Row]) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
     let mut begin = 0;
@@ -121,7 +121,7 @@ pub fn table(report: &BenchReport) -> String {
     text
 }
 
-/// What to pick and why, for a terminal.
+/// Returns the advice as text for a terminal.
 #[must_use]
 pub fn advice(report: &BenchReport) -> String {
     let mut text = String::new();
@@ -150,7 +150,7 @@ pub(crate) fn grouped(value: f64) -> String {
     shown
 }
 
-/// Bytes with a decimal unit.
+/// Formats bytes with a decimal unit.
 pub(crate) fn size(bytes: f64) -> String {
     gular_files::Size(bytes.max(0.0).round() as u64).to_string()
 }

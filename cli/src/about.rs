@@ -46,7 +46,7 @@ struct AboutFile {
 }
 
 impl AboutArgs {
-    /// The texts of the options, else of the file.
+    /// Reads the texts: those of the options, else those of the file.
     pub(crate) fn read(&self) -> Result<About, Failure> {
         let file = match &self.about {
             None => AboutFile::default(),
@@ -83,7 +83,7 @@ fn parse(path: &Path, text: &str) -> Result<AboutFile, Failure> {
     Ok(file)
 }
 
-/// Whether `text` is built as SPDX 2.3, Annex D, says; which identifiers there are it does not say.
+/// Whether `text` has the form of SPDX 2.3, Annex D, which does not list the identifiers.
 fn is_spdx(text: &str) -> bool {
     let spaced = text.replace('(', " ( ").replace(')', " ) ");
     let is_name = |word: &str| {

@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::{hints, show};
 
-/// A folder has no digest of its own.
+/// Refuses a URL with a digest, since a folder has none.
 pub(crate) fn no_digest(url: &BundleUrl) -> Result<(), Failure> {
     match url.digest {
         None => Ok(()),
@@ -69,7 +69,7 @@ pub(crate) fn report<R: Serialize>(
     Ok(exit(failed))
 }
 
-/// One error per object, and the next step of the first that has one.
+/// Prints one error per object, and the next step of the first that has one.
 pub(crate) fn failures(failed: &[Failed], not_tried: usize) {
     for failed in failed {
         show::message("error", &format!("{}: {}", show::plain(&failed.name), failed.error));
@@ -102,7 +102,7 @@ pub(crate) fn exit(failed: &[Failed]) -> Exit {
     worst.unwrap_or(Exit::Done)
 }
 
-/// What was fetched, in words.
+/// Summarises what was fetched.
 pub(crate) fn text(done: &FolderReport<FolderFetch>) -> String {
     let report = &done.report;
     let moved = show::size(report.bytes_fetched);

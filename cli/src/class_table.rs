@@ -6,7 +6,7 @@ use gular_bundle::Split;
 
 use crate::show;
 
-/// At most this many classes are listed as text; JSON has all.
+/// Most classes that are listed as text; JSON has all.
 const CLASSES_SHOWN: usize = 50;
 
 /// Names, and for each split the number of samples, or `None` where nobody counted.

@@ -71,7 +71,7 @@ fn is_ours(path: &Path) -> bool {
     name.starts_with("gular") && name.ends_with(".1")
 }
 
-/// What `-h` leaves out is in a page only if it has a long help.
+/// Gives each command a long help, since a page includes the flags that `-h` leaves out only then.
 fn with_long_help(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let short = arg.get_help().filter(|_| arg.get_long_help().is_none()).cloned();

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> 
     let report = result.map_err(|e| stopped(e, &stop))?;
     let found = match report.dry_run {
         true => None,
-        // Of the source, which has the same samples whatever it became.
+        // Duplicates are searched in the source, which has the same samples as the result.
         false => Some(args.duplicates.find_in(&args.bundle, &stop)?),
     };
     if output.json {

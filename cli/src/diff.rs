@@ -15,7 +15,7 @@ use crate::units;
 
 /// Keys of each kind that the text shows without --list.
 const SHOWN: usize = 5;
-/// Bytes of a list that are written at a time.
+/// Bytes of a list that are written at once.
 const LIST_BUFFER: usize = 1 << 16;
 
 /// Compare the samples of two bundles: new, gone, changed, relabelled, in another split

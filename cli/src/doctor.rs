@@ -112,18 +112,18 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
     text
 }
 
-/// What is said of a token that nobody can judge but its server, when that refuses it.
+/// The fault of a token that only its server can check, if that refuses it.
 const NO_JWT: &str = "it is not a JSON Web Token, which federations need";
 const NO_JWT_ADVICE: &str = "check the file or variable: it should contain only a token, which has three parts separated by dots";
 
-/// Whether what was taken for a token is none, as far as the servers say.
+/// Whether the servers refuse a token that is not a JSON Web Token.
 fn is_refused(token: &TokenFacts, checkup: &Checkup) -> bool {
     token.opaque && !checkup.is_readable()
 }
 
 const ANOTHER_ADVICE: &str = "check that the URL has the right version and the complete digest, as `gular publish` printed them; a published version never changes";
 
-/// What was asked for and what is there, when these are two bundles.
+/// Returns both digests, if the bundle that was found is not the one that was asked for.
 fn another_bundle(checkup: &Checkup, url: &BundleUrl) -> Option<String> {
     let (asked, found) = (url.digest?, checkup.digest?);
     let said = format!("the bundle published here has digest {found}, expected {asked}");
@@ -140,7 +140,7 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-/// What a server did, in the order in which it did it.
+/// Says what a server did, in the order in which it did it.
 fn said(probe: &Probe) -> String {
     let mut parts = Vec::new();
     let ms = |time: Duration| format!("{:.0} ms", time.as_secs_f64() * 1e3);
@@ -188,7 +188,7 @@ fn fault(fault: &ProbeFault) -> String {
     }
 }
 
-/// What to do about a server.
+/// Says what to do about a server.
 fn advice(probe: &Probe, asked: &Url) -> Option<String> {
     let Some(fault) = &probe.fault else {
         let slow = rate(probe).is_some_and(|rate| rate < SLOW_BYTES_PER_SECOND);

@@ -54,7 +54,7 @@ pub(crate) struct With<'a, R> {
     pub(crate) duplicates: Option<&'a Duplicates>,
 }
 
-/// What was found, for people; nothing when nothing was.
+/// Describes the duplicates; empty if there are none.
 pub(crate) fn text(found: &Duplicates) -> String {
     if found.pictures == 0 {
         return String::new();
@@ -79,7 +79,7 @@ pub(crate) fn text(found: &Duplicates) -> String {
     text
 }
 
-/// The same of what a bundle shares with the one in folder `other`.
+/// Describes the images that a bundle shares with the one in folder `other`.
 pub(crate) fn text_against(found: &Duplicates, other: &Path) -> String {
     let other = other.display().to_string();
     if found.pictures == 0 {
@@ -100,7 +100,7 @@ pub(crate) fn text_against(found: &Duplicates, other: &Path) -> String {
     text
 }
 
-/// A line for each group that is named.
+/// Returns a line for each group that is listed.
 fn groups(found: &Duplicates, bundle: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     for group in &found.named {

@@ -48,7 +48,7 @@ impl Failure {
         Self { exit: Exit::Failed, message: message.to_string(), hint }
     }
 
-    /// The same with another next step, where more is known of what was asked for.
+    /// Replaces the next step, for a caller that knows more about what was asked for.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -124,7 +124,7 @@ impl From<gular_containers::Error> for Failure {
 }
 
 impl Exit {
-    /// Of a failed transfer.
+    /// The exit code of a failed transfer.
     pub(crate) fn of(error: &gular_transfer::Error) -> Self {
         use gular_transfer::Error::{AnotherBundle, Bundle, ObjectDigest, Pelican};
         match error {
@@ -138,7 +138,7 @@ impl Exit {
 
     fn of_pelican(error: &gular_pelican::Error) -> Self {
         match error {
-            // Not the bytes that were asked for: the same verdict as that of `verify`.
+            // The bytes are not those that were asked for, so the exit code is that of `verify`.
             gular_pelican::Error::Corrupt { .. } => Self::Unsound,
             error if error.is_passing() => Self::Later,
             _ => Self::Failed,

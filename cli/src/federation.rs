@@ -149,7 +149,7 @@ fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
     } else if !output.quiet {
         show::message("note", &told(&counts));
     }
-    // To be stopped is how it ends.
+    // A federation runs until it is stopped, so that is success.
     Ok(Exit::Done)
 }
 

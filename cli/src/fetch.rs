@@ -84,13 +84,14 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     }
     let stop = Stop::install()?;
     let mut url: BundleUrl = args.url.parse()?;
-    // As it is shown: without secrets of its query.
+    // The URL is shown in this form, without secrets in its query.
     let asked = url.url.to_string();
     if args.direct {
         url.url = url.url.direct();
     }
     if let Some(text) = &args.filter {
-        // Before a server is asked. Whether the bundle has these fields and classes is known later.
+        // The condition is checked before a server is asked. Whether the bundle has its fields and
+        // classes is checked later.
         Filter::check(text).map_err(Error::from)?;
     }
     let client = network::client(&args.network.access)?;
@@ -189,7 +190,7 @@ fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
     text
 }
 
-/// What was read to know which samples are wanted.
+/// Says what was read to find the wanted samples.
 fn listings(report: &SampleReport) -> String {
     let indexes = show::size(report.bytes_of_indexes);
     match report.requests_of_condition {
@@ -202,7 +203,7 @@ fn listings(report: &SampleReport) -> String {
     }
 }
 
-/// What was fetched, and whether it was judged without asking a server.
+/// Fetches the bundle. Also returns whether the local copy was checked without asking a server.
 fn bring(
     client: &Client,
     url: &BundleUrl,
@@ -236,7 +237,7 @@ fn bring(
     Ok((report, false))
 }
 
-/// Without a digest a copy that is here cannot be judged, which has to be said.
+/// Adds a note to an error if the local copy could not be checked because the URL has no digest.
 fn failure(error: Error, url: &BundleUrl, args: &FetchArgs, stop: &Stop) -> Failure {
     use gular_pelican::Error as Pelican;
     let unreachable =

@@ -12,7 +12,7 @@ use gular_transfer::WrongCopy;
 
 use crate::image::hints::AWAY;
 
-/// For errors of a bundle on this machine.
+/// The hint for an error of a bundle on this machine.
 pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
     use gular_bundle::Error as E;
     let text = match error {
@@ -31,7 +31,7 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// For errors of a federation, server or token.
+/// The hint for an error of a federation, server or token.
 pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
     match error {
         gular_pelican::Error::NotFound { url, .. }
@@ -53,7 +53,7 @@ pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
     }
 }
 
-/// What to do about a token that `url` was refused with, or about having none.
+/// The hint for a token that `url` was refused with, or for a missing one.
 pub(crate) fn token(diagnosis: &Diagnosis, write: bool, url: &str) -> String {
     use Diagnosis as D;
     let federation = Url::parse(url).ok().filter(|url| url.scheme() == Scheme::Pelican);
@@ -88,7 +88,7 @@ pub(crate) fn token(diagnosis: &Diagnosis, write: bool, url: &str) -> String {
     }
 }
 
-/// How to get a token for the collection that the object at `url` is in.
+/// Says how to get a token for the collection of the object at `url`.
 fn login(write: bool, url: &str) -> String {
     let object = url.split('?').next().unwrap_or(url);
     // Pelican asks for a token for the folder above the path that it is given: of a bundle's
@@ -105,7 +105,7 @@ fn login(write: bool, url: &str) -> String {
     }
 }
 
-/// What a fetch or a check met besides what it was for.
+/// Lists the servers that sent wrong bytes during a fetch or a check.
 pub(crate) fn wrong_copies(copies: &[WrongCopy]) -> Vec<String> {
     let line = |copy: &WrongCopy| {
         let objects = crate::show::count(copy.objects, "object");
@@ -118,14 +118,14 @@ pub(crate) fn wrong_copies(copies: &[WrongCopy]) -> Vec<String> {
     copies.iter().map(line).collect()
 }
 
-/// Of a folder that holds only these splits.
+/// The hint for a folder that has only these splits.
 pub(crate) fn only_splits(here: &[Split]) -> String {
     let names: Vec<_> = here.iter().map(Split::to_string).collect();
     let names = names.join(",");
     format!("`--splits {names}` verifies what is here")
 }
 
-/// For errors of filling one cache.
+/// The hint for an error of filling one cache.
 pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
     use gular_pelican::Error as P;
     match error {
@@ -142,7 +142,7 @@ pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
     }
 }
 
-/// For errors of publishing to `url`.
+/// The hint for an error of publishing to `url`.
 pub(crate) fn publish(error: &gular_transfer::Error, url: &str) -> Option<String> {
     use gular_transfer::Error as E;
     let example = |base: &str| {
@@ -156,7 +156,7 @@ pub(crate) fn publish(error: &gular_transfer::Error, url: &str) -> Option<String
     }
 }
 
-/// For errors of packing, adopting, converting and exporting.
+/// The hint for an error of packing, adopting, converting or exporting.
 pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
     let text = match error {
@@ -324,7 +324,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// How a new version is made as its base was, whose setting is `old`.
+/// Says how to pack a new version with the same setting as its base, where it is `old`.
 fn unlike_base(setting: &str, old: Option<&str>) -> String {
     let how = match (setting, old) {
         ("payload", Some("raw")) => {
@@ -351,8 +351,8 @@ fn unlike_base(setting: &str, old: Option<&str>) -> String {
     how + WITHOUT_BASE
 }
 
-/// How a new version gets field `name` of its base, which `old` says whether that has it, and `new`
-/// whether this pack makes it.
+/// Says how to pack a new version with the same fields as its base. `old` is whether the base has
+/// the field `name`, and `new` whether this pack makes it.
 fn unlike_field(name: &str, old: bool, new: bool) -> String {
     let how = match (name, old, new) {
         ("label" | "labels" | "boxes" | "box_labels" | "box_crowd", true, false) => {
@@ -379,7 +379,7 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
 
 const WITHOUT_BASE: &str = "; without `--base`, all of it is packed into a new bundle";
 
-/// What the first of them needs, or how to pack without them.
+/// Says what the first damaged input needs, or how to pack without all of them.
 fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
     let skip = "or run again with `--on-error skip`: this keeps finished shards, packs the other files, and lists the files left out in `skipped.jsonl`";
     let first = bad.named.first();
@@ -395,7 +395,7 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
     format!("{repair}, {skip}")
 }
 
-/// For errors of verifying.
+/// The hint for an error of verifying.
 pub(crate) fn verify(error: &gular_verify::Error) -> Option<String> {
     use gular_verify::Error as E;
     let text = match error {
@@ -410,7 +410,7 @@ pub(crate) fn verify(error: &gular_verify::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// For errors of measuring.
+/// The hint for an error of measuring.
 pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
     use gular_bench::Error as E;
     let text = match error {
@@ -433,7 +433,7 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// For errors of publishing and fetching.
+/// The hint for an error of publishing or fetching.
 pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
     use gular_transfer::Error as E;
     let text = match error {
@@ -470,7 +470,7 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// For errors of staging.
+/// The hint for an error of staging.
 pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
     use gular_stage::Error as E;
     let text = match error {
@@ -500,7 +500,7 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// For errors of loading.
+/// The hint for an error of loading.
 fn runtime(error: &gular_runtime::Error) -> Option<String> {
     use gular_runtime::Error as E;
     match error {
@@ -515,7 +515,7 @@ fn runtime(error: &gular_runtime::Error) -> Option<String> {
     }
 }
 
-/// For errors of the embedded federation.
+/// The hint for an error of the embedded federation.
 pub(crate) fn federation(error: &gular_federation::Error) -> Option<String> {
     use gular_federation::Error as E;
     match error {
@@ -545,7 +545,7 @@ mod tests {
     use super::*;
     use crate::Cli;
 
-    /// Every `--flag` that a text names.
+    /// Returns every `--flag` in a text.
     fn flags(text: &str) -> BTreeSet<String> {
         let names = text.split("`--").skip(1).map(|rest| {
             rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect::<String>()
@@ -619,7 +619,7 @@ mod tests {
         error_files(root, &mut files);
         assert!(files.len() > 8, "{files:?}");
         for file in files {
-            // Only this program builds images: what its room says are this program's flags.
+            // Only this program builds images, so the errors of that room may name its flags.
             if file.starts_with(root.join("containers")) {
                 continue;
             }

@@ -21,7 +21,7 @@ impl HtmlPage {
     /// Looks at what is at `path` and makes a temporary file beside it.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         check(path)?;
-        // A link to an old page stays one.
+        // A link to an old page stays a link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = gular_files::folder_of(&path);
         let temp =

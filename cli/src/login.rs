@@ -15,7 +15,7 @@ use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{network, show, units};
 
-/// No token comes near; what is longer is something else.
+/// Longest output that is read. No token is nearly as long.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
 /// Get a token for a collection, with the `pelican` program
@@ -73,13 +73,14 @@ pub(crate) fn run(args: &LoginArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What the program prints on stdout. What it asks, it asks on stderr and the terminal.
+/// Runs the program, and returns what it prints on stdout. Its questions are on stderr and the
+/// terminal.
 fn ask(url: &Url, write: bool, stop: &Stop) -> Result<String, Failure> {
     let verb = if write { "write" } else { "read" };
     let mut command = Command::new("pelican");
     command.args(["credentials", "token", "get", verb]).arg(url.to_string());
-    // Without it the program gets a token only where its stdout is a terminal, which ours
-    // is not: the token goes there. What it asks goes to stderr.
+    // Without this variable the program gets a token only if its stdout is a terminal, which ours
+    // is not, since the token is written to it. The program's questions go to stderr.
     command.env("PELICAN_SKIP_TERMINAL_CHECK", "1");
     let started = command.stdout(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| {
@@ -92,7 +93,7 @@ fn ask(url: &Url, write: bool, stop: &Stop) -> Result<String, Failure> {
     let out = child.stdout.take();
     let reader = std::thread::spawn(move || {
         let mut printed = Vec::new();
-        // What was read before it broke off is judged all the same.
+        // If reading fails, the bytes before are used.
         let _ = out.map(|out| out.take(MAX_OUTPUT_BYTES).read_to_end(&mut printed));
         printed
     });
@@ -110,7 +111,7 @@ fn ask(url: &Url, write: bool, stop: &Stop) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&printed).into_owned())
 }
 
-/// Whether it ended well. A signal from the terminal reaches it too.
+/// Waits, and returns whether the program succeeded. A signal from the terminal reaches it, too.
 fn wait(child: &mut Child, stop: &Stop) -> Result<bool, Failure> {
     loop {
         let ended = child

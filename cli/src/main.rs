@@ -62,7 +62,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) output: Output,
     /// Print version
-    // In the long help alone: the short one fits one screen.
+    // Only the long help has this flag, so that the short one fits on one screen.
     #[arg(short = 'V', long, action = clap::ArgAction::Version, hide_short_help = true)]
     version: (),
 }
@@ -104,7 +104,7 @@ pub(crate) enum Verb {
     Login(login::LoginArgs),
     Doctor(doctor::DoctorArgs),
     Federation(federation::FederationArgs),
-    // For those who install: the first screen is for what users do.
+    // This verb is for installing; the first screen is for what users do.
     #[command(hide = true)]
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
@@ -231,7 +231,7 @@ mod tests {
             let n = help.lines().count();
             let example =
                 help.rsplit_once("\nExample").is_some_and(|(_, e)| e.contains("\n  gular "));
-            // The first screen names every verb.
+            // The limit is higher for the first screen, which names every verb.
             let most = if name == "gular" { 38 } else { 30 };
             let fits = n <= most && help.lines().all(|line| line.chars().count() <= 100);
             if !fits || !example {

@@ -33,13 +33,13 @@ pub(crate) struct MergeArgs {
     pub(crate) dry_run: bool,
 }
 
-/// What `--merge` may be given with.
+/// The options that `--merge` can be combined with.
 const USED: [&str; 6] = ["merge", "dry_run", "jobs", "duplicates_out", "json", "quiet"];
 
 /// The first argument that a merge would not use, if it is one, as the user gave it.
 pub(crate) fn unused(command: &clap::Command, pack: &ArgMatches) -> Option<String> {
     let given = |id: &str| pack.value_source(id) == Some(ValueSource::CommandLine);
-    // The ids of groups are the names of types.
+    // Groups have the names of types as ids.
     let is_arg = |id: &str| id.starts_with(|c: char| c.is_ascii_lowercase());
     let ids = pack.ids().map(clap::Id::as_str);
     let mut unused = ids.filter(|id| is_arg(id) && given(id) && !USED.contains(id));

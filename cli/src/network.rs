@@ -45,7 +45,7 @@ pub(crate) fn client(access: &Access) -> Result<Client, Failure> {
     Ok(Client::new(options(access))?)
 }
 
-/// What [`client`] is made of.
+/// Returns the options of [`client`].
 pub(crate) fn options(access: &Access) -> ClientOptions {
     let mut options = ClientOptions::new(Env::process());
     options.token_files.clone_from(&access.token);

@@ -424,7 +424,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What a run made.
+/// The result of a run.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Made {
@@ -433,7 +433,7 @@ enum Made {
     Version(Box<BaseReport>),
 }
 
-/// Which files of `src` are inputs.
+/// Returns the files of `src` that are inputs.
 fn inputs(args: &PackArgs, src: &Path) -> Result<Inputs, Failure> {
     let extension = src.extension().unwrap_or_default().to_ascii_lowercase();
     let is_table = extension == "csv" || extension == "tsv";
@@ -512,7 +512,7 @@ fn further_fields(args: &PackArgs) -> Vec<FieldFiles> {
     mask.into_iter().chain(args.field.iter().cloned()).collect()
 }
 
-/// Of a table of pixels.
+/// Returns where the labels are in a table of pixels.
 fn label_of_rows(args: &PackArgs) -> Result<Labels, Failure> {
     let others = [
         ("--label-from", args.label_from.is_some()),

@@ -1,4 +1,4 @@
-//! What `gular pack` prints for people when it is done.
+//! The text that `gular pack` prints at the end.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use gular_pack::{BadInputs, BaseReport, PackReport, SplitReport, StoredSplit};
 
 use crate::{class_table, show};
 
-/// Of a new bundle, or of a part of one.
+/// The text for a new bundle, or for a part of one.
 pub(crate) fn table(report: &PackReport, out: &Path) -> String {
     let mut text =
         format!("{:<8}{:>12}{:>12}{:>9}{:>9}\n", "split", "samples", "source", "shards", "classes");
@@ -117,7 +117,7 @@ pub(crate) fn stored_split(of: &StoredSplit) -> String {
     )
 }
 
-/// How carefully the images of this run were looked at.
+/// Says how carefully the images of this run were checked.
 fn checked(report: &PackReport) -> &'static str {
     match report.checked == "header" && !report.dry_run && !report.already_done {
         true => "checked: the images' headers; `--check-images full` decodes every image\n",
@@ -141,7 +141,7 @@ fn of_part(report: &PackReport, out: &Path) -> String {
     )
 }
 
-/// What would become of the folders: a wrong layout shows itself here.
+/// Lists the classes of the folders, by which users notice a wrong layout.
 fn classes(report: &PackReport) -> String {
     let names: BTreeSet<&String> = report.splits.values().flat_map(|s| s.classes.keys()).collect();
     if names.is_empty() {
@@ -156,7 +156,7 @@ fn classes(report: &PackReport) -> String {
     class_table::classes(&splits, n_classes, names.into_iter().map(row))
 }
 
-/// Of a new version of a bundle.
+/// The text for a new version of a bundle.
 pub(crate) fn version(report: &BaseReport, out: &Path) -> String {
     let mut text = format!(
         "{} unchanged, {} changed, {} added, {} removed\n",
@@ -186,7 +186,8 @@ pub(crate) fn version(report: &BaseReport, out: &Path) -> String {
     text + &format!("{}\nnext: gular verify {out}\n", made.digest)
 }
 
-/// What was left out, as file `list` lists it, and what was packed although it is damaged.
+/// Says what was left out, with the file `list` that lists it, and what was packed although it is
+/// damaged.
 fn flaws(skipped: u64, list: &Path, tolerated: Option<&BadInputs>) -> String {
     let mut text = String::new();
     if skipped > 0 {

@@ -34,16 +34,16 @@ pub(crate) struct UrlArgs {
     pub(crate) limit_rate: Option<u64>,
 }
 
-/// Where the files of a URL are.
+/// The folder with the fetched files.
 pub(crate) struct Fetched {
     pub(crate) dir: PathBuf,
     is_temporary: bool,
-    /// Nobody else writes there until it is packed.
+    /// Prevents others from writing to the folder until it is packed.
     lock: Option<FolderLock>,
 }
 
 impl Fetched {
-    /// Removes what nobody asked to keep.
+    /// Removes the folder if it is temporary.
     pub(crate) fn done_with(self) {
         let Self { dir, is_temporary, lock } = self;
         if !is_temporary {
@@ -132,7 +132,7 @@ pub(crate) fn fetch(
     Err(failure)
 }
 
-/// What `gular fetch` can do for what `gular pack` cannot fetch.
+/// Says what `gular fetch` can do if `gular pack` cannot fetch the URL.
 fn hint(error: &Error, url: &str, out: &Path) -> Option<String> {
     let out = out.display();
     match error {

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-/// The first cache that the director names.
+/// Returns the first cache that the director names.
 fn nearest(args: &PrestageArgs, url: &BundleUrl, stop: &Stop) -> Result<String, Failure> {
     let client = network::client(&args.network.access)?;
     let manifest = Published::at(&url.url)?.manifest().clone();

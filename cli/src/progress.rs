@@ -43,7 +43,7 @@ pub(crate) fn watched<T>(
     done
 }
 
-/// A bar over steps with the time left.
+/// A bar that counts steps and shows the time left.
 pub(crate) fn steps_bar(what: &'static str, total: u64, output: &Output) -> ProgressBar {
     bar(what, Some(total), "{msg} {bar:30} {pos}/{len}  {eta} left", output)
 }

@@ -123,7 +123,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
         .map_err(|e| Failure::new(format!("cannot create a temporary folder: {e}"), None))?;
     let published = watched("publish", output, &stop, |watch, _| match &sound {
         Some(sound) => publish(&client, sound, &url, &options, watch),
-        // By its digest in the name alone its readers know which block tree is the right one.
+        // The name must contain the digest, since readers need that to know the right block tree.
         None if image.as_ref().is_some_and(|image| url.name() == image.name) => {
             publish_file_with_blocks(&client, &args.from, &url, &options, scratch.path(), watch)
         }
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
         let failure = network::ended(error, &stop);
         hint.into_iter().fold(failure, Failure::with_hint)
     })?;
-    // With the time of the proof.
+    // The time of the check before is included.
     report.seconds = start.elapsed().as_secs_f64();
     let container_image = image.as_ref().map(|_| container_image(&url));
     if output.json {
@@ -180,14 +180,14 @@ impl PublishedSif {
     }
 }
 
-/// As a submit file of HTCondor names an image: more machines have the plug-in as `osdf`.
+/// The URL in the form of HTCondor's submit files: more machines have the plug-in for `osdf`.
 fn container_image(url: &Url) -> String {
     let url = url.to_string();
     let osdf = url.strip_prefix("pelican://osg-htc.org/").map(|path| format!("osdf:///{path}"));
     osdf.unwrap_or(url)
 }
 
-/// Any folder, file by file.
+/// Publishes any folder, file by file.
 fn recursive(
     args: &PublishArgs,
     client: &Client,
@@ -212,7 +212,7 @@ fn recursive(
     any_folder::report(&published, &text(&published.report), output)
 }
 
-/// What may not be meant to be published, and cannot be taken back.
+/// Describes files that the user may not want to publish, since that cannot be undone.
 fn doubts(Doubtful { hidden, links_out }: Doubtful) -> String {
     let hidden_files = show::count(hidden as u64, "hidden file");
     let links = match links_out {
@@ -253,7 +253,7 @@ pub(crate) fn check_from(args: &PublishArgs) -> Result<(), Failure> {
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 
-/// What is damaged here must not be spread: it is checked first.
+/// Verifies the bundle, since damaged files must not be published.
 pub(crate) fn prove(
     dir: &Path,
     mode: Mode,
@@ -277,7 +277,7 @@ pub(crate) fn prove(
     report.digest.ok_or_else(no_digest)
 }
 
-/// A bundle that must not be published.
+/// The error for a bundle that must not be published.
 pub(crate) fn unsound(dir: &Path, file: &str, message: &str) -> Failure {
     let dir = dir.display();
     let message = format!("the bundle in `{dir}` is damaged: {file}: {message}");
@@ -319,7 +319,7 @@ fn text(report: &PublishReport) -> String {
     text
 }
 
-/// How many objects were sent, of how many bytes, and how many were there.
+/// Says how many objects and bytes were sent, and how many existed already.
 fn summary(report: &PublishReport) -> String {
     let (sent, there) = (report.uploaded as u64, report.identical as u64);
     let pace = show::pace(report.bytes_uploaded, report.seconds);

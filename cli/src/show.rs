@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use crate::exit::Failure;
 use crate::shared::Output;
 
-/// Bytes with a decimal unit: 1.5 GB.
+/// Formats bytes with a decimal unit: 1.5 GB.
 pub(crate) fn size(bytes: u64) -> String {
     gular_files::Size(bytes).to_string()
 }
@@ -29,7 +29,7 @@ pub(crate) fn printable(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
-/// As [`printable`], for one name: line ends are escaped too.
+/// Does the same as [`printable`] for one name: line ends are escaped, too.
 pub(crate) fn plain(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
     for c in name.chars() {
@@ -38,14 +38,14 @@ pub(crate) fn plain(name: &str) -> String {
     shown
 }
 
-/// A path as a shell takes it.
+/// Formats a path as one word of the shell.
 pub(crate) fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@".contains(c);
     let plain = !path.is_empty() && !path.starts_with('-') && path.chars().all(plain);
     if plain { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
-/// One JSON object on stdout.
+/// Writes one JSON object to stdout.
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?;
@@ -57,14 +57,14 @@ pub(crate) fn value(value: &serde_json::Value, text: &str, output: &Output) -> R
     if output.json { json(value) } else { self::text(text) }
 }
 
-/// One JSON object on one line, for readers that go on reading.
+/// Writes one JSON object on one line to stdout, for readers that continue to read.
 pub(crate) fn json_line<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string(value)
         .map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?;
     stdout(format!("{text}\n").as_bytes())
 }
 
-/// A text for people on stdout.
+/// Writes a text for people to stdout.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     stdout(printable(text).as_bytes())
 }

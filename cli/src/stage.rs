@@ -98,7 +98,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         direct: args.direct,
         ..StageOptions::default()
     };
-    // Of a mount, whether a copy comes first.
+    // Whether a copy is made; with `--mount`, only if it is asked for, or if the source is a URL.
     let copies = !args.mount || args.to.is_some() || args.src.contains("://");
     let mounting = StageOptions { mount: true, ..options.clone() };
     if args.dry_run {
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         }
     };
     if args.mount && !args.src.contains("://") {
-        // What cannot be mounted need not be copied.
+        // This fails before the copy is made if the copy could not be mounted.
         plan(&args.src, &mounting, &env, &relay.cancel).map_err(|e| relay.ended(e))?;
     }
     let copied = match copies {
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         }
     };
     if let Some(copy) = &copy {
-        // Until the mounts are gone, whatever happens to this process.
+        // The copy stays until the mounts are gone, whatever happens to this process.
         copy.hand_down()?;
     }
     say(&staged.report, output, args.command.is_empty())?;
@@ -163,7 +163,7 @@ fn stage_to(text: &str) -> Result<StageTo, std::convert::Infallible> {
     })
 }
 
-/// Where the copy is. With a command stdout is the command's, but for `--json`.
+/// Prints where the copy is. With a command, stdout is the command's, except for `--json`.
 fn say(report: &StageReport, output: &Output, stdout: bool) -> Result<(), Failure> {
     if output.json {
         return show::json_line(report);
@@ -228,18 +228,18 @@ struct Relay {
     child: Arc<Mutex<Option<Child>>>,
 }
 
-/// Whom a signal goes to.
+/// The process that signals are passed on to.
 #[derive(Debug, Clone, Copy)]
 struct Child {
     pid: Pid,
-    /// It leads a process group. Otherwise it shares ours, and the terminal signals both.
+    /// Whether the process leads a group. Otherwise it is in ours, and the terminal signals both.
     leads: bool,
 }
 
 impl Child {
     fn send(self, number: i32) {
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        // One that ended meanwhile needs no signal any more.
+        // A process that has ended needs no signal, so an error is ignored.
         let _ = match (self.leads, number) {
             (true, _) => rustix::process::kill_process_group(self.pid, signal),
             (false, SIGINT) => Ok(()),
@@ -264,7 +264,8 @@ impl Relay {
                 } else if matches!(number, SIGTERM | SIGINT | SIGHUP) {
                     // Others are for a command that is not there yet: nothing of it to save.
                     signal.store(u8::try_from(number).unwrap_or(0), Ordering::Relaxed);
-                    // Whoever sees that it is cancelled sees by what.
+                    // The signal is stored before the flag, so that every reader of the flag can
+                    // see which signal came.
                     if cancel.swap(true, Ordering::Release) {
                         let _ = signal_hook::low_level::emulate_default_handler(number);
                     }
@@ -289,7 +290,7 @@ impl Relay {
         (signal > 0).then(|| Exit::Signal(128 + signal))
     }
 
-    /// Until a signal comes; a copy that is kept needs nobody who waits.
+    /// Waits for a signal, unless the copy is kept.
     fn hold(&self, keep: bool) {
         while !keep && !self.cancel.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50));
@@ -309,7 +310,7 @@ impl Relay {
         let mut command = Command::new(program);
         command.args(arguments.iter().map(|argument| filled(argument, &path)));
         command.env("GULAR_STAGED", &path);
-        // At a terminal it stays in our group, or it could not read from there.
+        // At a terminal the command stays in our group, or it could not read from the terminal.
         let leads = !std::io::stdin().is_terminal();
         if leads {
             command.process_group(0);
@@ -323,7 +324,8 @@ impl Relay {
             *child = pid(started.id()).map(|pid| Child { pid, leads });
             started
         };
-        // It stays a zombie, so that no signal meets another process of its number.
+        // The process stays a zombie here, so that a signal cannot reach another process with its
+        // number.
         if let Some(pid) = pid(running.id()) {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while rustix::process::waitid(WaitId::Pid(pid), options)
@@ -347,7 +349,7 @@ fn lock(child: &Mutex<Option<Child>>) -> MutexGuard<'_, Option<Child>> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// 127 and 126, as a shell says it.
+/// The error for a command that cannot be started, with the exit code of shells: 127 or 126.
 fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     let mut failure = Failure::new(format!("cannot start `{}`: {error}", program.display()), None);

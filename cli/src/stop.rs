@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::{Exit, Failure};
 
-/// Set when a signal came.
+/// Says whether a signal came, and which.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
     pub(crate) flag: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ impl Stop {
         let stop = Self { flag: Arc::default(), signal: Arc::default() };
         for signal in [SIGINT, SIGTERM] {
             let number = usize::try_from(signal).unwrap_or(0);
-            // In this order: a second signal finds the flag set and ends the program.
+            // The order matters: a second signal finds the flag set, and ends the program.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.flag))
                 .and_then(|_| {
                     signal_hook::flag::register_usize(signal, Arc::clone(&stop.signal), number)

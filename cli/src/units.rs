@@ -7,7 +7,7 @@ use gular_bundle::{Envelope, Split};
 use gular_files::Size;
 use gular_pelican::CompareBy;
 
-/// A size with its unit, of one byte at least.
+/// Parses a size with its unit, of at least one byte.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     size(text).ok_or_else(|| {
         format!(
@@ -29,7 +29,7 @@ pub(crate) fn with_unit(text: &str) -> Result<u64, String> {
 
 /// A size with its unit, as HTCondor and Slurm count: 1 GB is 2^30 bytes.
 pub(crate) fn request(text: &str) -> Result<u64, String> {
-    // `16G` is binary, and `16GB` is not.
+    // `with_unit` reads `16G` as binary and `16GB` as decimal, so the `B` is removed.
     let letter = text.strip_suffix('B').filter(|text| text.ends_with(['K', 'M', 'G', 'T']));
     with_unit(letter.unwrap_or(text))
 }
@@ -45,14 +45,14 @@ fn size(text: &str) -> Option<u64> {
     Size::parse(text).map(|size| size.0)
 }
 
-/// A number of threads.
+/// Parses a number of threads.
 pub(crate) fn jobs(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| {
         format!("`{text}` is not a number of threads; expected 1 or more, such as `4`")
     })
 }
 
-/// A number of things.
+/// Parses a number of things.
 pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a count; expected 1 or more, such as `3`"))
 }
@@ -69,7 +69,7 @@ pub(crate) fn lifetime(text: &str) -> Result<Duration, String> {
     number.checked_mul(unit).map(Duration::from_secs).ok_or(format!("`{text}` is too long"))
 }
 
-/// A delay, at most a minute.
+/// Parses a delay of at most a minute.
 pub(crate) fn delay(text: &str) -> Result<Duration, String> {
     let millis = match text.strip_suffix("ms") {
         Some(number) => number.parse::<u64>().ok(),
@@ -114,7 +114,7 @@ pub(crate) fn envelope(text: &str) -> Result<Envelope, String> {
     })
 }
 
-/// A time in its largest fitting unit.
+/// Formats a time in its largest fitting unit.
 pub(crate) fn span(span: Duration) -> String {
     match span.as_secs() {
         s @ 0..120 => format!("{s} s"),

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::Cli;
 use crate::exit::Failure;
 
-/// Verb, the old name of its flag, the new one.
+/// For each renamed flag: the verb, the old name, and the new one.
 const RENAMED: &[(&str, &str, &str)] = &[
     ("pack", "--split", "--fractions"),
     ("pack", "--order", "--stored-order"),
@@ -39,7 +39,7 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("federation serve", "--rate", "--limit-rate"),
 ];
 
-/// What other programs call an option, and what it is called here, in verbs that have that.
+/// Names of options in other programs, with ours, for verbs that have them.
 const SYNONYMS: &[(&str, &str)] = &[
     ("--threads", "--jobs"),
     ("--workers", "--jobs"),
@@ -54,8 +54,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("--bwlimit", "--limit-rate"),
 ];
 
-/// What to say instead of clap's error when `arguments` have one that their verb does not know.
-/// Its advice, to give the option behind `--` as a value, is hardly ever right.
+/// Returns the error if `arguments` contain one that their verb does not know. clap's own advice,
+/// to give the option behind `--` as a value, is hardly ever right.
 pub(crate) fn failure(
     error: &clap::Error,
     arguments: impl Iterator<Item = OsString>,
@@ -90,7 +90,7 @@ pub(crate) fn failure(
     Some(Failure::new(format!("`{name}` has no option `{flag}`"), Some(hint)))
 }
 
-/// One word more than the verb takes.
+/// The error for one word more than the verb takes.
 fn unexpected(verb: &clap::Command, name: &str, given: &str) -> Failure {
     let command = verb.get_arguments().find(|argument| argument.is_last_set());
     let hint = match command {
@@ -104,7 +104,7 @@ fn unexpected(verb: &clap::Command, name: &str, given: &str) -> Failure {
 fn verb(arguments: impl Iterator<Item = OsString>) -> (clap::Command, String) {
     let (mut verb, mut name) = (Cli::command(), "gular".to_owned());
     verb.build();
-    // No flag before a verb takes a value.
+    // No flag before a verb has a value.
     for word in arguments.skip(1).filter(|a| !a.as_encoded_bytes().starts_with(b"-")) {
         let below = word.to_str().and_then(|word| verb.find_subcommand(word)).cloned();
         let Some(below) = below else { break };

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     let mode = match args.sample {
         Some(fraction) => Mode::Sample { fraction, seed: args.seed },
         None if args.quick => Mode::Quick,
-        // `--full` says what is the default.
+        // `--full` names the default.
         None => Mode::Full,
     };
     let options = VerifyOptions {
@@ -148,7 +148,7 @@ fn text(report: &VerifyReport) -> String {
     text
 }
 
-/// What was looked at, and what came of it.
+/// Says what was checked, and the result.
 fn verdict(report: &VerifyReport) -> String {
     let of = format!(
         "{} in {}, {}",
@@ -160,7 +160,7 @@ fn verdict(report: &VerifyReport) -> String {
     let n_faults = report.faults.len() as u64;
     match (report.mode, n_faults) {
         ("full", 0) => format!("sound (every byte): {of}{pace}"),
-        // Not called sound: nobody looked at the samples.
+        // The bundle is not called sound, since samples were not read.
         ("quick", 0) => {
             format!("no fault in manifest, indexes and lengths (samples were not read): {of}{pace}")
         }
@@ -168,7 +168,7 @@ fn verdict(report: &VerifyReport) -> String {
             "no fault in manifest, indexes and the {} samples that were read: {of}{pace}",
             report.samples_checked
         ),
-        // Without a manifest nothing is known of the rest.
+        // Without a manifest, nothing is known about the other files.
         (_, n) if report.shards == 0 => format!("NOT SOUND, {}{pace}", show::count(n, "fault")),
         (_, n) => format!("NOT SOUND, {}; checked {of}{pace}", show::count(n, "fault")),
     }

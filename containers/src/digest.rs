@@ -23,9 +23,9 @@ pub struct OciDigest(pub Sha256);
 /// What identifies an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ImageDigest {
-    /// Of a SIF: BLAKE3 of the whole file. Its text is `blake3:` and hex.
+    /// The digest of a SIF: BLAKE3 of the whole file. Its text is `blake3:` and hex.
     Sif(blake3::Hash),
-    /// Of an OCI image: that of its manifest.
+    /// The digest of an OCI image: that of its manifest.
     Oci(OciDigest),
 }
 
@@ -55,12 +55,12 @@ impl Sha256 {
         Ok(Self::of_all(hasher))
     }
 
-    /// Its 32 bytes.
+    /// The digest's 32 bytes.
     pub(crate) fn bytes(&self) -> [u8; 32] {
         self.0
     }
 
-    /// Of all that a hasher was given.
+    /// Returns the digest of all bytes that the hasher was given.
     pub(crate) fn of_all(hasher: sha2::Sha256) -> Self {
         Self(hasher.finalize().into())
     }
@@ -167,7 +167,7 @@ impl fmt::Display for ImageDigest {
     }
 }
 
-/// All three are known by their text: in debug output, in JSON and in TOML.
+/// The three digests below are shown as their text: in debug output, in JSON and in TOML.
 macro_rules! by_text {
     ($($name:ident),*) => {$(
         impl fmt::Debug for $name {
@@ -192,7 +192,7 @@ macro_rules! by_text {
 
 by_text!(Sha256, OciDigest, ImageDigest);
 
-/// BLAKE3 of a file.
+/// Computes the BLAKE3 of a file.
 pub(crate) fn blake3_of(path: &Path) -> Result<blake3::Hash> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let mut hasher = blake3::Hasher::new();

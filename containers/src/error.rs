@@ -15,7 +15,7 @@ pub enum Error {
     /// The operating system refused.
     #[error(transparent)]
     Io(#[from] gular_files::Error),
-    /// The image's file refused bytes.
+    /// The image's bytes could not be written to its file.
     #[error("cannot write the image: {source}")]
     Write {
         /// The operating system's answer.
@@ -26,7 +26,7 @@ pub enum Error {
     Squash {
         /// The path in the image.
         path: String,
-        /// Why not.
+        /// Why it cannot be squashed.
         source: gular_squashfs::write::Error,
     },
     /// A file that is not what it was when it was looked at.
@@ -47,7 +47,7 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// Something stands where the image should.
+    /// There is something else at the image's path.
     #[error("`{path}` already exists")]
     Exists {
         /// The file or folder.
@@ -59,7 +59,7 @@ pub enum Error {
         /// The file or folder.
         path: String,
     },
-    /// A recipe that says nothing buildable.
+    /// A recipe from which nothing can be built.
     #[error("`{path}` line {line}: {reason}")]
     Recipe {
         /// The recipe.
@@ -71,12 +71,12 @@ pub enum Error {
         /// What was probably meant.
         hint: Option<String>,
     },
-    /// A Debian package that cannot be had.
+    /// A Debian package that is not available.
     #[error("cannot add the Debian package `{name}`: {reason}")]
     Package {
         /// Its name.
         name: String,
-        /// What is in the way.
+        /// Why the package is not available.
         reason: String,
         /// What may help.
         hint: Option<String>,
@@ -102,19 +102,19 @@ pub enum Error {
     Limit {
         /// The archive, or where it is from.
         path: String,
-        /// Of what there is too much.
+        /// What there is too much of.
         what: &'static str,
-        /// How much was found before it was given up.
+        /// How much was found before unpacking stopped.
         found: u64,
-        /// How much there may be.
+        /// The limit.
         limit: u64,
     },
-    /// A file's bytes that could not be had.
+    /// A file whose bytes could not be read.
     #[error("cannot read `{path}`: {source}")]
     Read {
         /// The file.
         path: String,
-        /// Why not.
+        /// Why it could not be read.
         source: io::Error,
     },
     /// A path that no image may hold.
@@ -122,7 +122,7 @@ pub enum Error {
     Path {
         /// The path.
         path: String,
-        /// Why not.
+        /// Why no image may hold it.
         reason: &'static str,
     },
     /// Two things at one path of an image.
@@ -130,7 +130,7 @@ pub enum Error {
     Conflict {
         /// The path in the image.
         path: String,
-        /// What stands there, and what should.
+        /// What is at the path, and what should be.
         reason: String,
     },
     /// A program or library that `ld.so` would refuse.
@@ -160,30 +160,30 @@ pub enum Error {
         path: String,
         /// The line, from 1.
         line: usize,
-        /// Its version.
+        /// The version of the lock.
         found: u32,
-        /// The newest that is read.
+        /// The newest version that is read.
         supported: u32,
     },
     /// There is no recipe.
     #[error("the recipe `{path}` does not exist")]
     NoRecipe {
-        /// Where it should be.
+        /// Where the recipe should be.
         path: String,
     },
     /// There is no lock beside a recipe.
     #[error("the lock file `{path}` does not exist")]
     NoLock {
-        /// Where it should be.
+        /// Where the lock should be.
         path: String,
     },
     /// A folder of packages that is not there.
     #[error("the folder `{path}` does not exist")]
     NoFolder {
-        /// Where it should be.
+        /// Where the folder should be.
         path: String,
     },
-    /// A lock that can be made with a network only.
+    /// A lock that cannot be made without a network.
     #[error("choosing the versions of the image's packages needs a network")]
     NotOffline,
     /// The image that another begins with is not that of the lock.
@@ -191,28 +191,28 @@ pub enum Error {
     BaseChanged {
         /// The image.
         path: String,
-        /// Its digest.
+        /// The image's digest.
         found: OciDigest,
-        /// That of the lock.
+        /// The digest in the lock.
         expected: OciDigest,
     },
     /// A recipe's program that could not be built.
     #[error("cannot build the image's program: {reason}")]
     Program {
-        /// What is in the way.
+        /// Why the program could not be built.
         reason: String,
         /// What may help.
         hint: Option<String>,
     },
-    /// Byte code that could not be made.
+    /// A package whose byte code could not be made.
     #[error("cannot compile the Python package `{name}` to byte code: {reason}")]
     ByteCode {
         /// The package.
         name: String,
-        /// What is in the way.
+        /// Why the byte code could not be made.
         reason: String,
     },
-    /// An `image.lock` of another recipe.
+    /// An `image.lock` that was made for another recipe.
     #[error("the lock file `{path}` is out of date: the recipe has changed")]
     Stale {
         /// The file.
@@ -233,25 +233,25 @@ pub enum Error {
     Untrusted {
         /// The document.
         url: String,
-        /// Who signed it, as far as that is known.
+        /// Who signed the document, as far as that is known.
         reason: String,
-        /// Whether a trusted key did, and is no longer valid.
+        /// Whether a trusted key signed it, but is no longer valid.
         expired: bool,
     },
     /// A wheel that an index does not have.
     #[error("the package index `{index}` has no wheel `{name}`")]
     NotInIndex {
-        /// Its name, with a version where one was asked for.
+        /// The wheel's name, with a version if one was asked for.
         name: String,
         /// The index's URL.
         index: String,
     },
-    /// A wheel that cannot be had.
+    /// A wheel that is not available.
     #[error("cannot add the wheel `{name}`: {reason}")]
     Wheel {
-        /// Its name, with a version where one was asked for.
+        /// The wheel's name, with a version if one was asked for.
         name: String,
-        /// What is in the way.
+        /// Why the wheel is not available.
         reason: String,
         /// What may help.
         hint: Option<String>,
@@ -261,7 +261,7 @@ pub enum Error {
     Fetch {
         /// The package, or the document's URL.
         name: String,
-        /// What each place said.
+        /// The answer of each place that was asked.
         reason: String,
         /// What may help.
         hint: Option<String>,
@@ -273,9 +273,9 @@ pub enum Error {
     Digest {
         /// The file or URL.
         path: String,
-        /// What its bytes give.
+        /// The digest of the bytes.
         found: Sha256,
-        /// What they should give.
+        /// The digest that they should have.
         expected: Sha256,
     },
     /// A file that is not here, and may not be fetched.
@@ -300,7 +300,7 @@ pub enum Error {
     Registry {
         /// A URL without its query, a file, or a program.
         what: String,
-        /// What it says, or what is wrong with it.
+        /// The registry's answer, or what is wrong with it.
         reason: String,
         /// What may help.
         hint: Option<String>,
@@ -312,7 +312,7 @@ pub enum Error {
     Taken {
         /// The name.
         name: String,
-        /// What it has.
+        /// The digest that the tag has.
         found: String,
     },
     /// A file is not a whole SIF.
@@ -327,7 +327,7 @@ pub enum Error {
 
 impl Error {
     /// Returns a hint that follows from the input itself: the key that was probably meant, the
-    /// versions that there are. What else helps depends on the program, which words it.
+    /// versions that exist. Hints that depend on the program are worded there.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Recipe { hint, .. }
@@ -341,7 +341,7 @@ impl Error {
         }
     }
 
-    /// Whether the same may work at another time, with nothing changed here.
+    /// Whether the same may work at another time, without a change on this machine.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Registry { passes: true, .. } | Self::Fetch { passes: true, .. })

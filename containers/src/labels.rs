@@ -13,9 +13,9 @@ const MAX_BYTES: u64 = 16 << 20;
 /// An image's form, size and labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labels {
-    /// A SIF; otherwise an OCI layout or archive.
+    /// Whether the image is a SIF; otherwise it is an OCI layout or archive.
     pub is_sif: bool,
-    /// Its bytes on the disk.
+    /// Bytes of the image on the disk.
     pub bytes: u64,
     /// Labels by name.
     pub values: BTreeMap<String, String>,

@@ -6,22 +6,22 @@ use crate::Sha256;
 
 /// A Debian package or a Python wheel: a file of known bytes, and where to get it.
 ///
-/// As tables of `image.lock` have it. Its file is called as its first URL ends.
+/// It is a table of `image.lock`. Its file has the name at the end of its first URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
-    /// Its name: `libc6`, `nvidia-cudnn-cu13`.
+    /// The package's name: `libc6`, `nvidia-cudnn-cu13`.
     pub name: String,
-    /// Its version, a Debian epoch included.
+    /// The package's version, a Debian epoch included.
     pub version: String,
     /// A Debian package's architecture: `amd64`, `all`. Wheels have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
-    /// Length of its file.
+    /// Length of the package's file.
     pub bytes: u64,
-    /// SHA-256 of its file.
+    /// SHA-256 of the package's file.
     pub sha256: Sha256,
-    /// Where it is, the best place first.
+    /// URLs of the package's file, the best first.
     pub urls: Vec<String>,
     /// A wheel's licence, as its metadata names it. Debian's are in the packages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ impl Package {
     }
 }
 
-/// Whether a text is one visible segment: what packages and wheels are called.
+/// Whether a text is one visible path segment, as file names of packages and wheels are.
 pub(crate) fn is_file_name(text: &str) -> bool {
     let good = |b: u8| b.is_ascii_alphanumeric() || b"._+-~!".contains(&b);
     !text.is_empty() && text.len() <= 255 && !text.starts_with('.') && text.bytes().all(good)
@@ -53,7 +53,7 @@ pub(crate) fn file_name(url: &str) -> Option<String> {
 /// password: it must be neither shown nor kept.
 pub(crate) fn names_a_user(text: &str) -> bool {
     let mut parts = text.split("://");
-    // Without `://` all before the first `/` stands where the host does.
+    // If there is no `://`, the text before the first `/` is in the place of the host.
     let first = parts.next().filter(|first| *first == text);
     let authority = |rest: &str| {
         let end = |c: char| "/?#\"'\\".contains(c) || c.is_whitespace();

@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 
 use crate::{Error, OciDigest, Package, Result, Sha256, UnixTime};
 
-/// What is in an image.
+/// The contents of an image.
 #[derive(Debug, Clone, Default)]
 pub struct Sbom<'a> {
     /// The image's name.
     pub name: &'a str,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub time: UnixTime,
-    /// Who made it: `gular-0.1.0`.
+    /// The program that made the image: `gular-0.1.0`.
     pub tool: &'a str,
     /// Debian packages.
     pub debs: &'a [Package],
@@ -56,13 +56,13 @@ pub struct Crate {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Where it is from, as `Cargo.lock` says; none for one of the workspace.
+    /// The source in `Cargo.lock`; none for a crate of the workspace.
     pub source: Option<String>,
-    /// SHA-256 of its archive.
+    /// SHA-256 of the crate's archive.
     pub checksum: Option<Sha256>,
 }
 
-/// The document's text.
+/// Returns the document's text.
 pub fn spdx(of: &Sbom<'_>) -> String {
     let mut document = Document::default();
     let image = document.add(Entry { name: of.name, purpose: "CONTAINER", ..Entry::default() });
@@ -226,7 +226,7 @@ struct Document {
 }
 
 impl Document {
-    /// Adds a package; its identifier.
+    /// Adds a package, and returns its identifier.
     fn add(&mut self, package: Entry<'_>) -> String {
         let version = package.version.map_or_else(String::new, |version| format!("-{version}"));
         let id = self.id(&format!("SPDXRef-Package-{}{version}", package.name));
@@ -287,7 +287,7 @@ impl Document {
         unique
     }
 
-    /// A licence as SPDX writes it. What is not of its list is named by a text.
+    /// Returns a licence in SPDX's form. A licence that is not in SPDX's list is named by a text.
     fn license(&mut self, text: &str) -> String {
         let known = |word: &&str| {
             matches!(*word, "AND" | "OR" | "WITH")
@@ -296,7 +296,7 @@ impl Document {
         if !text.is_empty() && text.split_whitespace().all(|word| known(&word)) {
             return text.to_owned();
         }
-        // As some metadata has it already.
+        // Some metadata has this prefix already.
         let id = plain(text.strip_prefix("LicenseRef-").unwrap_or(text));
         let id = id.trim_matches('-').chars().take(60).collect::<String>();
         let id = if id.is_empty() { "none".to_owned() } else { id };

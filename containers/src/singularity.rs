@@ -19,12 +19,12 @@ use crate::sif::Arch;
 pub struct Description<'a> {
     /// Processor of its programs.
     pub arch: Arch,
-    /// What `apptainer run` starts: a program's path inside, and its arguments.
+    /// The command that `apptainer run` starts: a program's path inside, and its arguments.
     pub command: &'a [String],
     /// Arguments of the command when a user gives none; without a command, what starts then.
     pub arguments: &'a [String],
-    /// Environment variables, kept when the outside sets them; `PATH` is set. Those with
-    /// names that no shell takes are left out.
+    /// Environment variables. All but `PATH` keep a value that is set outside. Those whose names
+    /// are not valid in a shell are left out.
     pub env: &'a BTreeMap<String, String>,
     /// Labels, as `apptainer inspect` shows them.
     pub labels: &'a BTreeMap<String, String>,
@@ -109,7 +109,7 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
         add("test", 0o755, TEST)?;
         add("runscript", 0o755, &run)?;
     } else {
-        // Nothing could read a script: programs themselves stand there.
+        // Without a shell no script can run, so programs are in their place.
         let success = What::File(FileBytes::Bytes(Arc::from(success(of.arch))));
         tree.add(Layer::App, &RootPath::new(&format!("{DIR}/test"))?, 0o755, success)?;
         if let Some(program) = of.command.iter().chain(of.arguments).next() {
@@ -135,7 +135,7 @@ const BASE_ENV: &str = "#!/bin/sh
 export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/.singularity.d/libs\"
 ";
 
-/// The job brings its program.
+/// The run script of an image whose program the job brings.
 const NO_COMMAND: &str = "#!/bin/sh
 if [ $# -eq 0 ]; then
     set -- /bin/sh
@@ -164,8 +164,8 @@ const ACTIONS: [(&str, &str); 5] = [
     ("test", "exec /.singularity.d/test \"$@\""),
 ];
 
-/// Whether a shell takes a name for that of a variable. Others, which Docker allows, would be
-/// read as commands.
+/// Whether a shell accepts a name for a variable. Others, which Docker allows, would be read as
+/// commands.
 pub(crate) fn is_variable(name: &str) -> bool {
     let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     !name.is_empty() && name.bytes().all(good) && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -207,7 +207,7 @@ fn words(command: &[String]) -> String {
     command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word of the shell that stands for itself.
+/// Quotes a text, so that a shell takes it as one word without a special meaning.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

@@ -24,19 +24,19 @@ const MAX_TEXT: u64 = 16 << 20;
 pub struct StoredImage {
     /// The path of the file or folder.
     pub path: PathBuf,
-    /// What kind of file it is.
+    /// The format of the file.
     pub form: Form,
     /// Processor of its programs.
     pub arch: Arch,
-    /// Its bytes on the disk.
+    /// Bytes of the image on the disk.
     pub bytes: u64,
     /// The digest that identifies the image.
     pub digest: Option<ImageDigest>,
-    /// When it was made.
+    /// Time at which the image was made.
     pub created: Option<UnixTime>,
-    /// All its files.
+    /// All files of the image.
     pub tree: Rootfs,
-    /// What it starts by itself.
+    /// The program that the image starts by default.
     pub program: Option<RootPath>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
@@ -44,7 +44,7 @@ pub struct StoredImage {
     pub labels: BTreeMap<String, String>,
     /// The recipe or definition file it was made from; may be empty.
     pub recipe: String,
-    /// Its list of contents, SPDX as JSON, when it has one.
+    /// The list of contents, SPDX as JSON, if the image has one.
     pub sbom: Option<String>,
     /// The SIF's objects, or the OCI image's layers.
     pub parts: Vec<Part>,
@@ -77,7 +77,7 @@ impl StoredImage {
     /// Checks whether the image would run on `target`.
     ///
     /// # Errors
-    /// As [`check`].
+    /// Those of [`check`].
     pub fn check(&self, target: &TargetSection, host_paths: &[String]) -> Result<CheckReport> {
         let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned());
         let about = About {
@@ -107,7 +107,7 @@ impl StoredImage {
         Recipe::parse(&self.recipe, "the image's recipe").ok()
     }
 
-    /// CUDA's version as a label of ours says it.
+    /// CUDA's version in one of our labels.
     fn cuda(&self) -> Option<(u32, u32)> {
         let (major, minor) = self.labels.get("org.gular.cuda.runtime")?.split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
@@ -206,7 +206,8 @@ fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
     })
 }
 
-/// What a runtime must know for all layers: one of zstd is enough to need a new one.
+/// The compressor that a runtime must support for all layers: a single layer in zstd needs a new
+/// runtime.
 fn compressor<'a>(mut layers: impl Iterator<Item = &'a str>) -> Option<Compressor> {
     layers
         .try_fold(None, |found, layer| match layer {
@@ -217,21 +218,21 @@ fn compressor<'a>(mut layers: impl Iterator<Item = &'a str>) -> Option<Compresso
         .unwrap_or_else(Some)
 }
 
-/// The list of contents inside.
+/// Reads the list of contents in the image.
 fn sbom(tree: &Rootfs) -> Result<Option<String>> {
     let dir = RootPath::new("usr/share/sbom")?;
     let found = tree.children(&dir).find(|(path, _)| path.name().ends_with(".spdx.json"));
     found.map_or(Ok(None), |(path, _)| read(tree, path.as_str()))
 }
 
-/// A small file of the image, as text.
+/// Reads a small file of the image as text.
 fn read(tree: &Rootfs, path: &str) -> Result<Option<String>> {
     let Some((_, node)) = tree.follow(&RootPath::new(path)?) else { return Ok(None) };
     let What::File(source) = &node.what else { return Ok(None) };
     source.text(MAX_TEXT)
 }
 
-/// What a SIF starts: the target of its run script, or what that executes.
+/// Finds the program that a SIF starts: the target of its run script, or what that executes.
 fn runscript(tree: &Rootfs) -> Result<Option<RootPath>> {
     const PATH: &str = ".singularity.d/runscript";
     if let Some(node) = tree.get(&RootPath::new(PATH)?)

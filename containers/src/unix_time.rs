@@ -1,4 +1,4 @@
-//! The creation time of an image.
+//! Times in seconds since 1970, such as an image's creation time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -81,7 +81,7 @@ impl Case {
         self.dir.path().join(name)
     }
 
-    /// Gives the tag to this image.
+    /// Pushes this image with the tag.
     fn push(&self, image: &Made) -> OciDigest {
         let layout = OciLayout::open(&image.path()).unwrap();
         let image = layout.image(None, Arch::Amd64).unwrap();
@@ -105,7 +105,7 @@ impl Case {
         );
         options.out = self.at(out);
         options.formats = vec![Format::Oci, Format::Sif];
-        // It has no C library.
+        // The image has no C library, which is an error.
         options.force = true;
         options
     }
@@ -198,7 +198,7 @@ fn the_digest_of_the_lock_counts_and_nothing_is_fetched_twice() {
     let again = BuildOptions { offline: true, locked: true, ..case.options("cache", "again") };
     assert_eq!(digests(&case.build(&again).unwrap()), built);
     assert_eq!(case.requests(), 0);
-    // Another machine has the same bytes, whatever the tag says now.
+    // Another machine builds the same bytes, whatever the tag's digest is now.
     let other = BuildOptions { locked: true, ..case.options("cache-2", "other") };
     assert_eq!(digests(&case.build(&other).unwrap()), built);
     assert!(case.requests() > 0);

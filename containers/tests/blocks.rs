@@ -15,7 +15,7 @@ use gular_containers::sif::{Arch, Contents, Squash, WrittenSif, write_image};
 use gular_containers::{Error, UnixTime};
 use tempfile::TempDir;
 
-/// Room for what these tests keep.
+/// A cache limit that these tests never reach.
 const ENOUGH: u64 = 1 << 30;
 
 /// A folder with files, images and caches.
@@ -62,7 +62,7 @@ impl Place {
         (bytes, written)
     }
 
-    /// What lies in the cache.
+    /// The folders in the cache.
     fn kept(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("cache")).into_iter().flatten();
         entries.map(|entry| entry.unwrap().path()).collect()
@@ -70,7 +70,7 @@ impl Place {
 }
 
 struct Build<'a> {
-    /// Files, and whether their digests are told.
+    /// The files of the image; `told` says whether their digests are given.
     files: &'a [&'a Path],
     told: bool,
     squash: Squash,
@@ -187,7 +187,7 @@ fn an_image_takes_no_second_place_and_lends_after_it_is_gone() {
     let (files, cache) = ([file.as_path()], place.cache());
     let (expected, _) = place.image("a", &build(&files, Some(&cache)));
     assert_eq!(fs::metadata(place.path("a")).unwrap().nlink(), 2);
-    // As `apptainer sign` does: the blocks stay where they are.
+    // `apptainer sign` does the same: the blocks stay where they are.
     let image = File::options().append(true).open(place.path("a")).unwrap();
     io::Write::write_all(&mut &image, b"signature").unwrap();
     image.write_all_at(b"changed", 64).unwrap();
@@ -197,7 +197,7 @@ fn an_image_takes_no_second_place_and_lends_after_it_is_gone() {
     assert_eq!(written.reused, 2_000_000);
 }
 
-/// What happens to an image's folder in the cache.
+/// A kind of damage to an image's folder in the cache, with its name.
 type Damage<'a> = (&'static str, &'a dyn Fn(&Path));
 
 #[test]
@@ -228,7 +228,7 @@ fn damage_in_the_cache_reaches_no_image() {
         let (found, written) = place.image(&format!("{number}-again"), &again);
         assert!(found == expected, "{what}");
         assert!(written.reused < 5_100_000, "{what}: nothing was compressed anew");
-        // What is there now is sound.
+        // The cache is valid now.
         let (found, written) = place.image(&format!("{number}-last"), &again);
         assert!(found == expected, "{what}");
         assert_eq!(written.reused, 5_100_000, "{what}");
@@ -281,12 +281,12 @@ fn the_cache_stays_within_its_bytes_and_drops_what_a_newer_image_has() {
     let one = |name: &str, files: &[&Path], cache: &BlockCache| {
         place.image(name, &build(files, Some(cache))).1
     };
-    // Some third of each image is only there: all stay.
+    // Each image has blocks that no other one has, so all are kept.
     for (number, program) in programs.iter().enumerate() {
         one(&format!("small-{number}"), &[program, &others[0]], &cache);
     }
     assert_eq!(place.kept().len(), 3);
-    // One that has it all makes them needless.
+    // An image that has all of those blocks makes the others unnecessary.
     let all: Vec<&Path> =
         programs.iter().chain(&others).map(PathBuf::as_path).chain([lib.as_path()]).collect();
     let bytes = one("all", &all, &cache).bytes;
@@ -315,7 +315,7 @@ fn several_may_write_at_once() {
             for (number, program) in programs.iter().enumerate() {
                 let (place, lib, expected) = (&place, &lib, &expected);
                 scope.spawn(move || {
-                    // Room for two: they also remove each other's.
+                    // The cache has space for two images, so the threads also remove each other's.
                     let cache = BlockCache::new(&place.path("cache"), 5_000_000);
                     let name = format!("{round}-{number}");
                     let files = [lib.as_path(), program.as_path()];
@@ -394,7 +394,7 @@ fn compressors_give_the_blocks_they_always_gave() {
     ] {
         let name = format!("{squash:?}");
         let (image, _) = place.image(&name, &Build { squash, ..build(&[&file], None) });
-        // Behind the header, which says who the image is, and the descriptors.
+        // The objects come after the header, which has the image's identity, and the descriptors.
         let objects = &image[4096 + 48 * 585..];
         assert_eq!(blake3::hash(objects).to_hex().as_str(), expected, "{squash:?}");
     }

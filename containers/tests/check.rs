@@ -44,7 +44,7 @@ struct TestImage {
 }
 
 impl TestImage {
-    /// This very test as the program, with its libraries.
+    /// An image with this very test as its program, and its libraries.
     fn sound() -> Self {
         let mut tree = Rootfs::default();
         let program = fs::read_link("/proc/self/exe").unwrap();
@@ -132,7 +132,7 @@ fn add_file(tree: &mut Rootfs, layer: Layer, at: &str, file: &Path) {
     tree.add(layer, &path(at), 0o755, What::File(source)).unwrap();
 }
 
-/// A library's header, and nothing behind it.
+/// The header of a library, with no bytes after it.
 fn elf(arch: Arch) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(64, 0);
@@ -191,7 +191,7 @@ fn libraries_that_are_missing_too_old_or_for_another_processor() {
     assert!(found[0].message.contains("`libgcc_s.so.1`"), "{found:?}");
     assert!(found[0].hint.is_some());
 
-    // What the program does not need, but brings.
+    // A library that is in the image, but not needed by the program.
     let mut image = TestImage::sound();
     let bytes = patched("libgcc_s.so.1", "libgcc_x.so.1");
     image.add("opt/app/lib/plugin.so", 0o755, bytes);
@@ -224,7 +224,7 @@ fn libraries_that_are_missing_too_old_or_for_another_processor() {
     fires(&image, &[(Error, "elf", "/opt/app/lib/liba.so")]);
 }
 
-/// This program with a text of its headers changed to one of the same length.
+/// This program, with a text in its headers replaced by one of the same length.
 fn patched(from: &str, to: &str) -> What {
     let mut bytes = fs::read("/proc/self/exe").unwrap();
     let from = [from.as_bytes(), b"\0"].concat();
@@ -295,7 +295,7 @@ fn libraries_of_python_packages_may_come_from_one_another() {
         What::File(FileBytes::Bytes(elf(arch).into())),
     );
     fires(&image, &[]);
-    // What is opened later may be in another package too.
+    // A library that is opened later may be in another package, too.
     for name in [
         "adv",
         "cnn",
@@ -538,7 +538,7 @@ fn modes_and_links_that_stop_or_endanger_a_plain_user() {
     image.add("opt/app/g", 0o777, What::Symlink("/proc/self/mounts".to_owned()));
     image.add("opt/app/h", 0o777, What::Symlink("../app/a".to_owned()));
     image.add("opt/app/i", 0o777, What::Symlink("i".to_owned()));
-    // A distribution's own.
+    // A distribution's own files are not reported.
     let base = Layer::Base;
     image.tree.add_text(base, &path("etc/shadow"), 0o600, "x").unwrap();
     image.tree.add_text(base, &path("bin/su"), 0o4755, "x").unwrap();

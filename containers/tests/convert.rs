@@ -21,7 +21,7 @@ const LIMITS: Limits = Limits { bytes: 1 << 20, entries: 50 };
 
 use EntryType::{Directory, Regular, Symlink};
 
-/// What `docker save` wrote, to be changed and then stored.
+/// An archive of `docker save`, which tests change and then store.
 struct Saved {
     manifest: Value,
     config: Value,
@@ -94,7 +94,7 @@ impl Place {
         convert(&self.options(&from), &AtomicBool::new(false))
     }
 
-    /// Says this, and leaves nothing behind.
+    /// Checks that the error contains `says`, and that no files are left behind.
     fn refuses(&self, saved: &Saved, says: &str) {
         let error = self.convert(saved).unwrap_err().to_string();
         assert!(error.contains(says), "{error}\nexpected: {says}");
@@ -136,14 +136,14 @@ fn a_docker_archive_becomes_a_sif_that_starts_what_it_did() {
     let paths: Vec<_> = image.tree.iter().map(|(path, _)| path.to_string()).collect();
     assert!(paths.contains(&"/etc/new".to_owned()) && !paths.contains(&"/etc/old".to_owned()));
 
-    // Again, from another file with a link for a layer: the same bytes.
+    // The bytes are the same if the file has a link for a layer.
     let mut twin = Saved::new(&layers());
     let first = twin.layers[0].0.clone();
     twin.layers[0].0 = "real.tar".to_owned();
     twin.links.push((first, "../real.tar".to_owned()));
     let again = place.convert(&twin).unwrap().output.unwrap();
     assert_eq!((again.digest, again.was_there), (output.digest, true));
-    // And from one of another name.
+    // They are the same if the file has another name.
     fs::copy(place.at("Tool.docker.tar"), place.at("renamed.tar")).unwrap();
     let renamed = place.options(&place.at("renamed.tar").display().to_string());
     let renamed = convert(&renamed, &AtomicBool::new(false)).unwrap().output.unwrap();
@@ -238,7 +238,7 @@ fn archives_of_docker_that_are_not_sound_are_refused_by_name() {
         "lists 1 layers, and its configuration 2",
     );
     refuses(&|saved| saved.config["rootfs"]["diff_ids"][0] = json!("md5:1"), "is not a SHA-256");
-    // Another layer's bytes, and links that lead outside or in a circle.
+    // Faults: another layer's bytes, and links that lead outside or in a circle.
     refuses(&|saved| saved.layers[0].1 = tar(&[]), "is damaged: its SHA-256 is");
     for to in ["../../../../etc/passwd", "layer.tar"] {
         refuses(

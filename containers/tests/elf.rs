@@ -13,8 +13,8 @@ fn this_program() -> PathBuf {
     fs::read_link("/proc/self/exe").unwrap()
 }
 
-/// Whether `LD_PRELOAD` names it: whoever started this test had it loaded, and
-/// no file of the closure asks for it.
+/// Whether `LD_PRELOAD` names the file: whoever started this test preloaded it, and no file of the
+/// closure asks for it.
 fn preloaded(file: &Path) -> bool {
     let list = std::env::var("LD_PRELOAD").unwrap_or_default();
     list.split([' ', ':']).any(|named| Path::new(named).file_name() == file.file_name())
@@ -90,7 +90,7 @@ fn the_folders_of_other_distributions_are_searched() {
     };
     add("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n");
     add("etc/ld.so.conf.d/libc.conf", "# local\n/usr/local/lib\n");
-    // Without a cache, nobody reads these.
+    // Without a cache, the files in `/etc` are not read.
     let missing = |fault: &LinkFault| {
         let LinkFault::Missing { library, .. } = fault else { return false };
         library == "libc.so.6"

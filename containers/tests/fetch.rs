@@ -13,7 +13,7 @@ use gular_files::{Lock, LockMode, SAY_AFTER};
 const A: &str = "https://a.example/pool/x_1.deb";
 const B: &str = "https://b.example/pool/x_1.deb";
 
-/// 3 MiB and a bit, no two blocks alike.
+/// Somewhat more than 3 MiB, in which no two blocks are alike.
 fn bytes() -> Vec<u8> {
     (0..3_300_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -51,7 +51,7 @@ fn a_file_is_fetched_once() {
     get(&archives, &shelf, &bytes).unwrap();
     assert!(shelf.asked().is_empty());
     assert_eq!(fs::read_dir(&archives.dir).unwrap().count(), 1, "no part is left");
-    // One that was cut later is fetched again.
+    // A file that was cut short later is fetched again.
     fs::write(&path, b"short").unwrap();
     get(&archives, &shelf, &bytes).unwrap();
     assert_eq!(fs::read(&path).unwrap(), bytes);
@@ -114,7 +114,7 @@ fn a_cut_transfer_goes_on_where_it_was_even_elsewhere() {
     assert!(heard.is_sorted() && heard.last() == Some(&(bytes.len() as u64)), "{heard:?}");
 }
 
-/// What a rename cannot replace stands for a kill before it.
+/// A rename that fails stands for a kill before the rename.
 #[test]
 fn a_part_that_has_not_got_its_name_can_be_opened_again() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -247,7 +247,7 @@ fn names_that_lead_elsewhere_are_refused() {
     }
 }
 
-/// `/dev/full` stands for a disk that is.
+/// `/dev/full` stands for a full disk.
 #[test]
 fn a_full_disk_is_one_error() {
     let dir = tempfile::tempdir().unwrap();

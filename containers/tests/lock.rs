@@ -14,7 +14,7 @@ use gular_containers::{Error, Package, UnixTime};
 use zip::CompressionMethod;
 use zip::write::SimpleFileOptions;
 
-/// 2026-07-13.
+/// The time of the tests: 2026-07-13.
 const NOW: UnixTime = UnixTime(1_783_900_800);
 const DEBIAN: &str = "https://deb.debian.org/debian";
 const SECURITY: &str = "https://deb.debian.org/debian-security";
@@ -103,7 +103,7 @@ fn a_lock_is_of_one_recipe_but_not_of_one_program() {
     }
 }
 
-/// What is said when one thing is not as it should be.
+/// Returns the error and the hint after a change of the archive or the sources.
 fn refused(change: impl FnOnce(&mut Shelf, &mut Sources)) -> (String, String) {
     let (mut shelf, mut sources) = (debian(), sources());
     change(&mut shelf, &mut sources);
@@ -137,7 +137,7 @@ fn lists_that_nobody_vouches_for_are_refused() {
     assert!(error.contains("not a complete signed text"), "{error}");
     let (error, _) = with([b"Suite: bookworm\n\n".to_vec(), read("main.InRelease")].concat());
     assert!(error.contains("not a complete signed text"), "{error}");
-    // Debian's own keys, when no others are named.
+    // Debian's own keys are used if no others are named.
     let (error, _) = refused(|_, sources| sources.keyrings.clear());
     assert!(error.contains("no trusted key signed it"), "{error}");
     // A second signature that is good makes up for one that is unknown.
@@ -237,7 +237,7 @@ fn offer(shelf: &mut Shelf, file: &str, metadata: &str, beside: bool, padding: u
     bytes
 }
 
-/// torch as PyPI has it, smaller.
+/// An index with torch as on PyPI, but smaller.
 fn index() -> Shelf {
     let mut shelf = Shelf::default();
     let torch = "Name: torch\nLicense: BSD-3-Clause\n\
@@ -261,7 +261,7 @@ fn index() -> Shelf {
     ] {
         offer(&mut shelf, file, metadata, true, 100);
     }
-    // No copy of its metadata, and more than a MiB behind it.
+    // This wheel's metadata have no copy, and more than a MiB comes after them in the wheel.
     offer(
         &mut shelf,
         "nvidia_cudnn_cu13-9.19.0.56-py3-none-manylinux_2_27_x86_64.whl",
@@ -366,7 +366,7 @@ fn a_vendor_folder_has_every_archive_and_nothing_else_and_serves_offline() {
     let mut expected: Vec<String> = found.packages().filter_map(Package::file_name).collect();
     expected.sort();
     assert_eq!(there, expected);
-    // What is damaged there is put right, the rest is left alone.
+    // A damaged file is repaired, and the others are left alone.
     let first = to.join(&expected[0]);
     fs::remove_file(&first).unwrap();
     fs::write(&first, b"damaged").unwrap();

@@ -18,7 +18,7 @@ use gular_containers::{Error, UnixTime};
 const INDEX: &str = "https://pypi.org/simple";
 const WHEEL: &str = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl";
 
-/// Of no distribution: a shell, and libtorch's wheel.
+/// A recipe without a distribution: a shell, and libtorch's wheel.
 const RECIPE: &str = r#"
 [image]
 name = "tool"
@@ -92,7 +92,7 @@ impl Case {
     }
 }
 
-/// Keeps what it hears, each once.
+/// Keeps every message, each once.
 #[derive(Default)]
 struct Heard {
     cancel: AtomicBool,
@@ -156,7 +156,7 @@ fn a_recipe_becomes_an_image_by_one_call() {
             "Write ended",
         ]
     );
-    // With the lock and the cache nothing is asked for.
+    // With the lock and the cache, nothing is requested.
     case.shelf.asked();
     let again =
         case.build(&BuildOptions { offline: true, locked: true, ..case.options() }).unwrap();
@@ -235,7 +235,7 @@ fn a_lock_says_what_changed_and_is_written_once() {
     assert_eq!(first.changes.added, first.lock.wheels);
     let again = make(&options);
     assert!(!again.written && again.changes.added.is_empty());
-    // Another file under the same name and version.
+    // The lock names another file with the same name and version.
     let text = fs::read_to_string(case.at("image.lock")).unwrap();
     let sha256 = first.lock.wheels[0].sha256.to_string();
     fs::write(case.at("image.lock"), text.replace(&sha256, &"0".repeat(64))).unwrap();

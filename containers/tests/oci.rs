@@ -276,7 +276,7 @@ fn a_cache_changes_no_byte_even_when_it_is_damaged() {
     assert_eq!(blobs().len(), 2);
     assert_eq!(write("again", 1 << 30), first);
     for blob in blobs() {
-        // The same length, other bytes; the layouts keep theirs.
+        // The blob has other bytes of the same length; the layouts keep their own.
         let mut bytes = fs::read(&blob).unwrap();
         bytes[20] ^= 1;
         fs::remove_file(&blob).unwrap();

@@ -108,14 +108,14 @@ impl Made {
         made
     }
 
-    /// Says this, and leaves nothing in the store.
+    /// Checks that reading fails with this message, and leaves nothing in the store.
     fn refused(&self, says: &str) {
         let error = self.read(None).unwrap_err();
         assert!(error.to_string().contains(says), "{error}\nexpected: {says}");
         assert!(!self.is_stored(), "{says}");
     }
 
-    /// Whether the store has anything.
+    /// Whether anything is in the store.
     fn is_stored(&self) -> bool {
         fs::read_dir(self.dir.path().join("store")).is_ok_and(|mut all| all.next().is_some())
     }
@@ -212,7 +212,7 @@ fn upper_layers_hide_and_replace() {
         (Regular, "lib/c", "", b"6"),
     ]);
     let above = tar(&[
-        // What is in the same layer as a whiteout stays, in whatever order.
+        // Files in the same layer as a whiteout stay, whatever their order.
         (Regular, "opt/z", "", b"7"),
         (Regular, "opt/.wh..wh..opq", "", b""),
         (Regular, "etc/.wh.a", "", b""),
@@ -288,7 +288,7 @@ fn with_pax_size(path: &str, bytes: &[u8]) -> Vec<u8> {
     changed.set_size(0);
     changed.set_cksum();
     header.copy_from_slice(changed.as_bytes());
-    // Without the two blocks that end it.
+    // Removes the two blocks that end the archive.
     whole.truncate(whole.len() - 1024);
     whole
 }
@@ -380,12 +380,12 @@ fn what_layers_should_not_hold_is_refused() {
         let made = Made::of(&[tar(&members)]);
         let error = made.read(None).unwrap_err().to_string();
         assert!(error.contains(says), "{error}\nexpected: {says}");
-        // What is refused while it is unpacked is not in the store.
+        // Only faults that are found after unpacking leave a layer in the store.
         let tree =
             says.contains("not a file") || says.contains("loop") || says.contains("is where");
         assert_eq!(made.is_stored(), tree, "{says}");
     }
-    // The same over two layers.
+    // The limit applies to two layers together.
     let half = tar(&[(Regular, "x", "", &[1; 600_000])]);
     let other = tar(&[(Regular, "y", "", &[2; 600_000])]);
     let error = Made::of(&[half, other]).read(None).unwrap_err().to_string();
@@ -409,7 +409,7 @@ fn what_is_not_kept_is_named_and_gives_way() {
         (Block, "dev/null", "", b""),
         (Fifo, "run/pipe", "", b""),
         (Regular, "bin/.wh.gone", "", b""),
-        // Linux links to the link itself.
+        // A hard link to a symbolic link is a link to that link itself, as in Linux.
         (Symlink, "lib", "usr/lib", b""),
         (Link, "lib64", "lib", b""),
     ]);
@@ -529,7 +529,7 @@ fn a_layer_that_is_not_what_its_documents_say_is_refused() {
     let zstd = zstd::encode_all(&good[..], 1).unwrap();
     let (other, found, id) = (b"other".to_vec(), sha256(&good), sha256(b"other"));
     for (media, blob, tar, says) in [
-        // What was cut before it was described.
+        // Layers that were cut short before their digest was computed.
         (GZIP, gzip(&good)[..50].to_vec(), good.clone(), "layer sha256:".to_owned()),
         (ZSTD, zstd[..20].to_vec(), good.clone(), "layer sha256:".to_owned()),
         (PLAIN, good[..700].to_vec(), good.clone(), "layer sha256:".to_owned()),

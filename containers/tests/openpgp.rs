@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use gular_containers::debian::Keyring;
 use gular_containers::{Error, UnixTime};
 
-/// 2026-07-02 12:00.
+/// The time of the tests: 2026-07-02 12:00.
 const NOW: i64 = 1_782_993_600;
 const TEXT: &str =
     "Origin: Test\r\nSuite: test\r\n- dashed\r\n\r\n-----BEGIN PGP SIGNATURE-----\r\nlast";
@@ -27,7 +27,7 @@ fn verify(keys: &[u8], document: &[u8], now: i64) -> Result<String, Error> {
     keyring.verify(document, UnixTime(now), "document")
 }
 
-/// `Err` with a part of what is said.
+/// Checks the result; an `Err` is a part of the message.
 fn check(keys: &str, document: &str, now: i64, expected: Result<(), &str>) {
     let found = verify(&read(keys), &read(document), now);
     match expected {
@@ -102,7 +102,7 @@ fn gpgv_takes_what_is_taken_here() {
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .output();
-        // Not the exit status: GnuPG 2.2 wants a checksum too (RFC 9580, section 6.1).
+        // The exit status is not used: GnuPG 2.2 also wants a checksum (RFC 9580, section 6.1).
         output.map(|output| String::from_utf8_lossy(&output.stderr).contains("Good signature from"))
     };
     for (keys, document) in [("keys.gpg", "subkey.asc"), ("keys.gpg", "rsa.asc")] {
@@ -116,7 +116,7 @@ fn gpgv_takes_what_is_taken_here() {
         for at in (0..end).step_by(3) {
             let mut changed = whole.clone();
             changed[at] ^= 1;
-            // The checksum, which is of other bytes.
+            // The checksum is removed, since it is that of the original bytes.
             changed.drain(end + 1..end + 7);
             if verify(&keyring, &changed, NOW).is_ok() {
                 assert!(gpgv(&data(keys), &changed).unwrap(), "{document} byte {at}");

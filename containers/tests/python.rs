@@ -15,7 +15,7 @@ use gular_containers::store::{Limits, Store};
 use gular_containers::{Error, OciDigest, Package, StoredImage, UnixTime};
 use zip::write::SimpleFileOptions;
 
-/// Members of a wheel: name, bytes.
+/// Members of a wheel: names and bytes.
 type Files<'a> = &'a [(&'a str, &'a [u8])];
 
 const PURE: Files<'_> = &[
@@ -89,7 +89,7 @@ fn python_here() -> Option<(u32, Vec<(String, PathBuf)>)> {
     let mut files: Vec<_> =
         paths.into_iter().map(|path| (format!(".{}", path.display()), path)).collect();
     files.push((format!("./usr/bin/python3.{minor}"), link.clone()));
-    // What it loads, as its own `ld.so` says.
+    // The libraries of the Python, as `ldd` lists them.
     let listed = std::process::Command::new("ldd").arg(&link).output().ok()?;
     for word in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
         if word.starts_with('/') {
@@ -113,7 +113,7 @@ impl Case {
         Self::with(wheels, bytecode, "")
     }
 
-    /// As [`new`](Self::new), with more in its recipe.
+    /// Does the same as [`new`](Self::new), with additional lines in the recipe.
     fn with(wheels: &[(&str, Files<'_>)], bytecode: bool, more: &str) -> Option<Self> {
         let (minor, files) = python_here()?;
         let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ impl Case {
                 wheels: wheels.collect(),
             }),
         };
-        // What a lock made here would say.
+        // The digest that a lock made here would have.
         let inputs = gular_containers::lock::python_inputs(&read, dir.path()).unwrap();
         lock.python.as_mut().unwrap().inputs = inputs.unwrap();
         fs::write(dir.path().join("image.lock"), lock.to_text()).unwrap();
@@ -179,7 +179,7 @@ impl Case {
         );
         options.out = at(out);
         options.formats = formats.to_vec();
-        // It has no shell.
+        // The image has no shell, which is an error.
         options.force = true;
         options.locked = true;
         build(&options, &self.shelf, &AtomicBool::new(false))
@@ -256,7 +256,7 @@ fn wheels_are_installed_as_an_installer_does_and_compiled() {
         "{:?}",
         built.check.findings
     );
-    // Nothing is there from before, and all of it is the same.
+    // Nothing is cached, and all bytes are the same.
     let again = case.build("two", "other-cache", &formats).unwrap();
     for (one, two) in built.outputs.iter().zip(&again.outputs) {
         assert_eq!(one.digest, two.digest, "{:?}", one.format);
@@ -296,7 +296,7 @@ fn a_wheel_without_a_record_and_requirements_that_changed_are_refused() {
     assert!(matches!(error, Error::Stale { .. }), "{error}");
 }
 
-/// A library's header, and nothing behind it.
+/// The header of a library, with no bytes after it.
 fn elf() -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(64, 0);
@@ -325,7 +325,7 @@ fn programs_and_python_share_one_torch() {
     let there = format!("{}/torch/lib/libtorch_cpu.so", case.site());
     assert_eq!(text(&image, "app/lib/libtorch_cpu.so"), format!("/{there}"));
     assert_eq!(bytes(&image, &there), library);
-    // Nothing loads it, so programs are not offered it.
+    // Nothing loads this library, so it is not in the folder of the programs.
     assert!(image.tree.get(&RootPath::new("app/lib/libunused.so").unwrap()).is_none());
     let layers: Vec<_> = built.outputs[0].layers.iter().map(|layer| layer.name).collect();
     // The link `python` is in the layer of Python packages.

@@ -32,7 +32,7 @@ fn parse(text: &str) -> Result<Recipe, Error> {
     Recipe::parse(text, "image.toml")
 }
 
-/// Line, reason and hint of what is wrong.
+/// The line, the reason and the hint of a recipe's error.
 fn wrong(text: &str) -> (usize, String, String) {
     match parse(text) {
         Err(Error::Recipe { line, reason, hint, .. }) => (line, reason, hint.unwrap_or_default()),

@@ -27,28 +27,28 @@ use crate::support::sha256;
 
 const MIB: usize = 1 << 20;
 
-/// What it does wrong.
+/// Faults of the registry.
 #[derive(Default)]
 pub(crate) struct Faults {
     /// The chunk with this number is cut after so many of its bytes.
     cut: Option<(usize, usize)>,
     /// Somebody stops everything after so many chunks.
     stop: Option<usize>,
-    /// An upload that was cut is forgotten.
+    /// The registry forgets an upload that was cut.
     forgets: bool,
     /// The least chunk that it takes; said where an upload begins.
     least: Option<usize>,
-    /// Ranges are not known.
+    /// The registry does not support ranges.
     no_ranges: bool,
     /// Each range is cut once, after half of it.
     cut_ranges: bool,
-    /// Blobs are elsewhere.
+    /// Blobs are on another server, to which the registry redirects.
     redirects: bool,
-    /// Blobs have one other byte.
+    /// One byte of each blob is changed.
     pub(crate) flipped: bool,
     /// Requests with this in their path get this status, or no connection where it is 0.
     away: Option<(&'static str, u16)>,
-    /// What must be shown.
+    /// The credentials that the registry asks for.
     wants: Wants,
 }
 
@@ -63,7 +63,7 @@ enum Wants {
 #[derive(Default)]
 pub(crate) struct State {
     blobs: BTreeMap<String, Vec<u8>>,
-    /// Those of another repository.
+    /// Blobs of another repository.
     base: BTreeMap<String, Vec<u8>>,
     manifests: BTreeMap<String, Vec<u8>>,
     uploads: BTreeMap<String, Vec<u8>>,
@@ -329,7 +329,7 @@ fn reference() -> Reference {
 impl Case {
     fn new(faults: Faults) -> Self {
         let case = Self { dir: tempfile::tempdir().unwrap(), shop: Shop::with(faults) };
-        // Two chunks and a half, and a little one.
+        // The first layer has two chunks and a half, and a few bytes more.
         layout(&case.at("mine"), &[10 * MIB + 7, 10]);
         fs::write(case.at("auth.json"), r#"{"auths": {"r.io": {"auth": "dTpw"}}}"#).unwrap();
         case
@@ -339,7 +339,7 @@ impl Case {
         self.dir.path().join(name)
     }
 
-    /// Knows `u:p` for the registry.
+    /// An environment with the credentials `u:p` for the registry.
     fn env(&self) -> Env {
         let file = self.at("auth.json");
         Env::from_pairs(&[("REGISTRY_AUTH_FILE", file.to_str().unwrap())])
@@ -375,7 +375,7 @@ impl Case {
         self.pull_some(to, Arch::Amd64, u64::MAX)
     }
 
-    /// What came back is what was sent.
+    /// Checks that the pulled blobs are those that were pushed.
     fn same(&self, to: &str) {
         let blobs = |dir: &str| {
             let entries = fs::read_dir(self.at(dir).join("blobs/sha256")).unwrap();
@@ -461,7 +461,7 @@ fn a_chunk_that_is_cut_goes_on_or_all_begins_again() {
 }
 
 impl Case {
-    /// The registry has each blob of the layout.
+    /// Checks that the registry has each blob of the layout.
     fn same_blobs(&self) {
         let state = self.shop.state();
         assert_eq!(state.blobs.len(), 3);
@@ -523,7 +523,7 @@ fn what_is_wrong_is_named_and_leaves_nothing() {
         assert_eq!(pulled.is_ok(), says.is_empty(), "{pulled:?}");
         assert!(says.is_empty() || pulled.as_ref().unwrap_err().contains(says), "{pulled:?}");
     }
-    // The same tag, by a digest that it does not have any more.
+    // The image is the same, but named by a digest that its manifest no longer has.
     let pinned = Reference::parse(&format!("r.io/lab/x@sha256:{}", sha256(&text))).unwrap();
     case.shop.state().manifests.insert(pinned.digest().unwrap().to_string(), b"{}".to_vec());
     let registry = Registry::open(&pinned, &case.shop, &case.env()).unwrap();
@@ -561,7 +561,7 @@ fn a_registry_that_is_away_may_be_asked_again_later() {
     }
 }
 
-/// Hears which image of several was taken.
+/// Records which image of several was taken.
 #[derive(Default)]
 struct Taken(AtomicBool, Mutex<Vec<String>>);
 
@@ -734,7 +734,7 @@ fn an_artifact_that_others_pushed_with_the_same_files_is_the_same() {
     let again = case.push_set(&set, "v1", false).unwrap();
     assert_ne!(again.digest, pushed.digest);
     assert_eq!(case.shop.state().manifests["v1"], other, "the tag is left as it is");
-    // An image.
+    // The tag now has an image.
     case.push(None).map(drop).unwrap();
     let taken = case.push_set(&set, "v1", false).unwrap_err().to_string();
     assert!(taken.contains("already exists with different contents: an image, sha256:"), "{taken}");

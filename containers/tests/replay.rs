@@ -20,7 +20,7 @@ fn path(text: &str) -> RootPath {
     RootPath::new(text).unwrap()
 }
 
-/// What `ldd` says a program of this machine loads.
+/// The libraries that `ldd` lists for a program of this machine.
 fn loaded(program: &Path) -> BTreeSet<PathBuf> {
     let output = Command::new("ldd").arg(program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -33,7 +33,8 @@ fn add(tree: &mut Rootfs, at: &str, file: &Path) {
     tree.add(Layer::App, &path(at), 0o755, What::File(FileBytes::of(&file).unwrap())).unwrap();
 }
 
-/// This machine's shells and this test, with their libraries where they are here.
+/// An image with this machine's shells and this test, and their libraries at the paths they have
+/// here.
 fn image() -> Rootfs {
     let mut tree = Rootfs::default();
     let program = fs::read_link("/proc/self/exe").unwrap();
@@ -118,7 +119,7 @@ fn what_fails_in_a_job_fails_here() {
     let replays = replay(&tree);
     let expected = [("test", Failed), ("exec", Ok), ("job script", Failed), ("libraries", Failed)];
     assert_eq!(outcomes(&replays), expected, "{replays:#?}");
-    // The image's environment was there.
+    // The output shows that the image's environment was set.
     assert_eq!(replays[0].stderr, "set is no good");
     assert!(replays[0].why.as_ref().unwrap().contains('3'), "{replays:#?}");
     assert!(
@@ -140,7 +141,7 @@ fn nothing_of_the_store_can_be_written_to() {
     let text = "#!/bin/sh\necho theirs >/data\n";
     tree.add_text(Layer::App, &path(".singularity.d/test"), 0o755, text).unwrap();
     let cancel = AtomicBool::new(false);
-    // On one file system, so that it is a hard link.
+    // The folder is on the same file system, so the file is a hard link.
     let means = means(Path::new(UNSHARE), dir.path(), &cancel);
     let replays = in_namespace(&tree, None, &means).unwrap();
     assert_eq!(replays[0].outcome, Failed, "{replays:#?}");

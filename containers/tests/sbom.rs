@@ -49,7 +49,7 @@ name = "unused"
 version = "1.0.0"
 "#;
 
-/// One digit, 64 times.
+/// A digest that is one digit, 64 times.
 fn sha256(digit: char) -> Sha256 {
     digit.to_string().repeat(64).parse().unwrap()
 }
@@ -108,7 +108,7 @@ fn document(time: i64) -> Value {
     serde_json::from_str(&spdx(&sbom)).unwrap()
 }
 
-/// The text of a field that must be there.
+/// Returns the text of a field, which must exist.
 fn field<'a>(of: &'a Value, name: &str) -> &'a str {
     of[name].as_str().ok_or_else(|| format!("{name} of {of}")).unwrap()
 }
@@ -166,7 +166,7 @@ fn the_rules_of_spdx_hold() {
             assert!(field(reference, "referenceLocator").starts_with("pkg:"));
         }
     }
-    // Everything is contained in something that the document describes.
+    // Each element is contained in something that the document describes.
     let mut reached = BTreeSet::from(["SPDXRef-DOCUMENT"]);
     for relationship in document["relationships"].as_array().unwrap() {
         let [from, kind, to] = ["spdxElementId", "relationshipType", "relatedSpdxElement"]

@@ -60,8 +60,8 @@ fn write(to: &Path, squash: Squash) -> Rootfs {
     tree
 }
 
-/// Paths, modes, links, and whether a file is there; then each file's bytes. Which
-/// of a file's names is the first one is not kept.
+/// Paths, modes, links, and the bytes of each file. Which of a file's names is the first one is
+/// left out.
 fn shown(tree: &Rootfs) -> Vec<(String, u16, Vec<u8>)> {
     let bytes = |path: &RootPath| match &tree.follow(path).map(|(_, node)| &node.what) {
         Some(What::File(FileBytes::Bytes(bytes))) => bytes.to_vec(),
@@ -99,7 +99,7 @@ fn what_was_written_comes_back_and_is_unpacked_once() {
     }
 }
 
-/// A SIF around any SquashFS.
+/// Makes a SIF that contains this SquashFS image.
 fn around(to: &Path, image: &[u8]) -> Sif {
     let settings = Settings { arch: Arch::Amd64, time: UnixTime(0) };
     let mut writer = Writer::new(File::create(to).unwrap(), settings).unwrap();

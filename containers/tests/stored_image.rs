@@ -59,7 +59,7 @@ impl Case {
         Self { tree, opened, recipe: recipe.to_owned(), _dir: dir }
     }
 
-    /// What a build says of the tree before it is written.
+    /// The report that a build makes of the tree before it is written.
     fn at_build(&self) -> CheckReport {
         let (env, labels) = (BTreeMap::new(), BTreeMap::new());
         let about = About {
@@ -79,7 +79,7 @@ impl Case {
     }
 }
 
-/// Severity, rule and subject of each finding.
+/// The severity, the rule and the subject of each finding.
 fn shown(report: &CheckReport) -> Vec<(Severity, &str, &str)> {
     let findings = report.findings.iter();
     findings.map(|f| (f.severity, f.rule, f.subject.as_str())).collect()

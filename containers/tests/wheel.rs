@@ -16,7 +16,7 @@ fn wheel(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (number, (name, bytes)) in members.iter().enumerate() {
         let method = [CompressionMethod::Deflated, CompressionMethod::Stored][number % 2];
-        // Half of them with the fields of large files.
+        // Half of the members have the fields of large files.
         let options = SimpleFileOptions::default().compression_method(method);
         zip.start_file(*name, options.large_file(number % 2 == 0)).unwrap();
         zip.write_all(bytes).unwrap();
@@ -58,7 +58,7 @@ fn libraries_and_licences_are_taken_and_python_is_not() {
     assert_eq!(fs::read(dir.path().join("store/digest/0")).unwrap(), LIBRARY);
 }
 
-/// Places of a text in bytes.
+/// All positions of a text in bytes.
 fn all(bytes: &[u8], text: &[u8]) -> Vec<usize> {
     (0..bytes.len()).filter(|at| bytes[*at..].starts_with(text)).collect()
 }
@@ -75,7 +75,7 @@ fn what_no_wheel_should_hold_is_refused_and_nothing_is_left() {
         }
         bytes
     };
-    // In the header before the file, and in the directory.
+    // The flag is in the header before the file, and in the directory.
     let mut encrypted = good.clone();
     encrypted[all(&good, b"PK\x03\x04")[0] + 6] |= 1;
     encrypted[all(&good, b"PK\x01\x02")[0] + 8] |= 1;

@@ -13,7 +13,7 @@ use programs::programs;
 const MAX_DEPTH: usize = 8;
 const MAX_INCLUDES: usize = 200;
 
-/// First words of lines.
+/// The commands that lines of a DAG file begin with.
 const COMMANDS: [&str; 32] = [
     "JOB",
     "NODE",
@@ -56,7 +56,7 @@ enum Runs {
     Submit(String),
     Dag(String),
     Splice(String),
-    /// Text in the DAG file itself, from this line.
+    /// Text in the DAG file itself, which begins at this line.
     Inline(String, usize),
 }
 
@@ -65,7 +65,7 @@ struct Node {
     file: String,
     line: usize,
     runs: Runs,
-    /// `DIR`
+    /// The node's `DIR`.
     folder: String,
     noop: bool,
 }
@@ -75,7 +75,7 @@ struct Node {
 struct Script {
     node: String,
     program: String,
-    /// Before the node runs.
+    /// Whether the script runs before the node.
     is_pre: bool,
     file: String,
     line: usize,
@@ -86,17 +86,17 @@ struct Script {
 struct Dag {
     nodes: BTreeMap<String, Node>,
     descriptions: BTreeMap<String, (usize, String)>,
-    /// parent, child, file, line
+    /// For each edge: parent, child, file, line.
     edges: Vec<(String, String, String, usize)>,
     /// Names of nodes in other lines: name, file, line.
     mentions: Vec<(String, String, usize)>,
-    /// Of a node or ALL_NODES.
+    /// The variables of a node or of ALL_NODES.
     vars: Vec<(String, String, String)>,
     categories: BTreeSet<String>,
     limits: Vec<(String, usize)>,
     n_included: usize,
     scripts: Vec<Script>,
-    /// Nodes that no PARENT may name.
+    /// FINAL, SERVICE and PROVISIONER nodes, which PARENT and CHILD may not name.
     outside: BTreeSet<String>,
 }
 
@@ -193,15 +193,15 @@ struct Reader<'a> {
     file: &'a str,
     disk: &'a dyn Disk,
     dag: &'a mut Dag,
-    /// Of files that this one includes.
+    /// Findings in files that this one includes.
     findings: &'a mut Vec<Finding>,
-    /// How many files include this one, one within the other.
+    /// How deep this file is nested in files that include it.
     depth: usize,
     report: FileFindings,
 }
 
 impl Reader<'_> {
-    /// Notes that a line names a node.
+    /// Records that a line names a node.
     fn mention(&mut self, n: usize, name: Option<&&str>) {
         let (name, file) = (name.map(|name| (*name).to_owned()), self.file);
         self.dag.mentions.extend(name.map(|name| (name, file.to_owned(), n)));
@@ -251,7 +251,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `INCLUDE file`
+    /// Reads `INCLUDE file`.
     fn include(&mut self, n: usize, name: &str) {
         let path = below(folder_of(self.file), name.trim_matches('"'));
         match self.disk.text(&path) {
@@ -269,7 +269,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `VARS node name="value" …`
+    /// Reads `VARS node name="value" …`.
     fn vars(&mut self, n: usize, words: &[&str], line: &str) {
         self.mention(n, words.first());
         let Some(name) = words.first() else { return };
@@ -281,7 +281,7 @@ impl Reader<'_> {
         self.dag.vars.extend(pairs);
     }
 
-    /// `PARENT parent … CHILD child …`
+    /// Reads `PARENT parent … CHILD child …`.
     fn parent(&mut self, n: usize, words: &[&str]) {
         let at = words.iter().position(|word| word.eq_ignore_ascii_case("CHILD"));
         let (parents, children) = words.split_at(at.unwrap_or(words.len()));
@@ -370,7 +370,7 @@ impl Reader<'_> {
     }
 }
 
-/// The lines up to `}`.
+/// Returns the lines up to `}`.
 fn inline<'a>(lines: &mut impl Iterator<Item = &'a Line>) -> String {
     let body = lines.by_ref().take_while(|line| line.text != "}");
     body.map(|line| format!("{}\n", line.text)).collect()
@@ -411,7 +411,7 @@ fn newer(report: &mut FileFindings, line: usize, command: &str) {
     );
 }
 
-/// `name="value"` pairs, with `\"` inside.
+/// Splits a text into `name="value"` pairs, with `\"` inside.
 fn variables(text: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     let mut rest = text;
@@ -435,7 +435,7 @@ fn variables(text: &str) -> Vec<(String, String)> {
     pairs
 }
 
-/// Names that no node has.
+/// Reports names that no node has.
 fn names(dag: &Dag, report: &mut FileFindings) {
     let spliced = dag.nodes.values().any(|node| matches!(node.runs, Runs::Splice(_)));
     for (name, file, line) in &dag.mentions {
@@ -450,7 +450,7 @@ fn names(dag: &Dag, report: &mut FileFindings) {
             false => strsim::damerau_levenshtein(known, name),
         };
         let near = dag.nodes.keys().min_by_key(|known| distance(known));
-        // Of `A0`, `A1` and `A2` none is meant by `A3`.
+        // If `A3` is unknown, none of `A0`, `A1` and `A2` is the obvious one.
         let near = near.filter(|near| {
             let least = distance(near);
             least <= 2 && dag.nodes.keys().filter(|known| distance(known) == least).count() == 1
@@ -476,7 +476,7 @@ fn names(dag: &Dag, report: &mut FileFindings) {
     }
 }
 
-/// Nodes that wait for themselves.
+/// Reports nodes that wait for themselves.
 fn cycle(dag: &Dag, report: &mut FileFindings) {
     let mut waits: BTreeMap<&str, usize> =
         dag.nodes.keys().map(|name| (name.as_str(), 0)).collect();
@@ -499,7 +499,7 @@ fn cycle(dag: &Dag, report: &mut FileFindings) {
             }
         }
     }
-    // What is left waits for a circle, or is in one. Going up from anywhere ends in it.
+    // The remaining nodes are in a circle, or wait for one. The way up from any of them ends in it.
     let Some(&start) = waits.keys().next() else { return };
     let left: Vec<_> = dag
         .edges
@@ -562,7 +562,7 @@ mod tests {
         assert_eq!(rules(&other, &files), [("missing-file", "taken.sub".to_owned(), 5)]);
     }
 
-    /// As in the tutorials of HTCondor's own pools.
+    /// The cases are from the tutorials of HTCondor's own pools.
     #[test]
     fn files_that_appear_while_the_graph_runs_are_not_missing() {
         let head =
@@ -595,7 +595,7 @@ mod tests {
         let script = format!("{both}SCRIPT POST a ./filter.sh\n");
         check(&script, remap, "transfer_input_files = ../few.csv\n", &[]);
         check(both, remap, "transfer_input_files = ../few.csv\n", &missing);
-        // What a job prints, and what it writes without a list.
+        // Files that a job prints to, or writes without listing them.
         let here = "JOB a x.sub\nJOB b y.sub\nPARENT a CHILD b\n";
         check(here, "output = a.out\n", "transfer_input_files = a.out, found.csv\n", &[]);
         let other = [("missing-file", "y.sub")];

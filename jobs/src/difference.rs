@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-/// Lines around a change.
+/// Number of unchanged lines that are shown around a change.
 const CONTEXT: usize = 2;
 
-/// Above, what lies between the first and last change is shown as one.
+/// Largest table that is compared. Beyond, the lines from the first to the last change are shown as
+/// one change.
 const MAX_CELLS: usize = 4_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub fn difference(name: &str, before: &str, after: &str) -> String {
     text
 }
 
-/// The longest common lines stay.
+/// Returns the steps from `old` to `new` that keep the most lines.
 fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(LineKind, &'a str)> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) =
@@ -78,7 +79,7 @@ fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(LineKind, &'a str)> {
         steps.extend(old_mid.iter().map(|line| (LineKind::Gone, *line)));
         steps.extend(new_mid.iter().map(|line| (LineKind::New, *line)));
     } else {
-        // At (i, j): common lines of old_mid[i..] and new_mid[j..].
+        // The value at (i, j) is the number of common lines in old_mid[i..] and new_mid[j..].
         let mut common = vec![0_u32; width * (old_mid.len() + 1)];
         let at = |common: &[u32], (i, j)| common.get(i * width + j).copied().unwrap_or_default();
         for (i, a) in old_mid.iter().enumerate().rev() {

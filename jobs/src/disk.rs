@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Longer files are not texts that people wrote.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 
-/// Where checks look for files; in tests a map.
+/// The files that checks look at; in tests a map.
 pub trait Disk {
     /// Length of the file at `path`, if there is one.
     fn len(&self, path: &str) -> Option<u64>;
@@ -18,7 +18,7 @@ pub trait Disk {
     fn text(&self, path: &str) -> Option<String>;
     /// Names of the files in a folder, sorted; empty for the working one.
     fn list(&self, folder: &str) -> Vec<String>;
-    /// Whether the file at `path` may be started.
+    /// Whether the file at `path` is executable.
     fn is_executable(&self, path: &str) -> bool;
     /// Whether there is anything at `path`.
     fn exists(&self, path: &str) -> bool {

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-/// How bad it is.
+/// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The job is refused, held, fails, or loses its result.
     Error,
-    /// It may do so, or waits longer than it must.
+    /// The job may fail or lose its result, or waits longer than it must.
     Warning,
 }
 
@@ -44,7 +44,7 @@ pub struct Edit {
     pub lines: Vec<String>,
 }
 
-/// Where findings of one file are collected.
+/// Collects the findings of one file.
 #[derive(Debug)]
 pub(crate) struct FileFindings {
     pub(crate) file: String,
@@ -95,8 +95,8 @@ impl FileFindings {
     }
 }
 
-/// Makes the repairs of `edits` in `text`. Of two that meet the first is made; the other
-/// is found again in what comes out.
+/// Returns `text` with the repairs of `edits`. If two edits overlap, only the first is made; the
+/// next check finds the other again.
 #[must_use]
 pub fn repaired(text: &str, edits: &[&Edit]) -> String {
     let mut edits = edits.to_vec();
@@ -119,7 +119,7 @@ pub fn repaired(text: &str, edits: &[&Edit]) -> String {
         }
         next = first.saturating_add(edit.count).min(lines.len());
         if edit.count == 0 {
-            // What stands in the same line is for the next round.
+            // Another edit of the same line is left for the next round.
             next = first;
         }
     }

@@ -3,11 +3,11 @@
 /// One logical line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Its first physical line, from 1.
+    /// The number of the first physical line, from 1.
     pub(crate) number: usize,
-    /// How many physical lines it takes.
+    /// The number of physical lines.
     pub(crate) count: usize,
-    /// Joined and trimmed.
+    /// The joined and trimmed text.
     pub(crate) text: String,
 }
 

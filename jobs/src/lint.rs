@@ -25,7 +25,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// By the file's name, else by its text.
+    /// Recognises a file by its name, else by its text.
     #[must_use]
     pub fn of(name: &str, text: &str) -> Self {
         let end = name.rsplit('.').next().unwrap_or_default();
@@ -55,15 +55,15 @@ impl FileKind {
     }
 }
 
-/// All findings of the file at `name`, and of the files that it names; in the order of lines,
-/// file by file. `None` where a file cannot be read or is not text.
+/// Returns all findings in the file at `name` and in the files that it names, file by file, in the
+/// order of lines. `None` if a file cannot be read or is not text.
 #[must_use]
 pub fn lint(name: &str, disk: &dyn Disk) -> Option<Vec<Finding>> {
     let text = disk.text(name)?;
     Some(lint_text(name, &text, disk))
 }
 
-/// As [`lint`], of a text that is not on disk.
+/// Does the same as [`lint`] for a text that is not on disk.
 #[must_use]
 pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<Finding> {
     let mut seen = BTreeSet::from([name.to_owned()]);

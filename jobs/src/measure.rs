@@ -1,7 +1,7 @@
 //! `gular job measure`: measures what a command and all processes that it starts need.
 //!
-//! Memory is what HTCondor and Slurm count: each process's own, and shared memory once. In a
-//! cgroup of its own, where one can be made, the kernel sums it up; elsewhere it is the sum of
+//! Memory is counted as by HTCondor and Slurm: each process's own, and shared memory once. If a
+//! cgroup can be made for the command, the kernel sums it up; otherwise it is the sum of
 //! proportional set sizes (`Pss` of smaps_rollup), and of files in /dev/shm that nobody maps.
 
 mod cgroup;
@@ -25,22 +25,23 @@ use self::cgroup::Cgroup;
 pub use self::measured::{Measured, Share, options, requests};
 use self::processes::{Memory, Processes};
 
-/// How often it is seen whether the command has ended, and what is in shared memory.
+/// Pause between checks whether the command has ended, and of the size of shared memory.
 const TICK: Duration = Duration::from_millis(20);
 /// Looking at processes takes this share of the time at most: one part in ten.
 const PAUSE_FACTOR: u32 = 10;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-/// How often the folder and the GPUs are looked at.
+/// Pause between measurements of the folder and the GPUs.
 const SLOW_PAUSE: Duration = Duration::from_secs(1);
-/// Files of a folder that are summed up.
+/// Most files of a folder that are summed up.
 const MAX_FILES: usize = 500_000;
 
-/// Runs a command and looks at it until it ends.
+/// Runs a command and measures it until it ends.
 ///
-/// `folder` is where it writes. When `cancel` is set it gets SIGTERM, and is waited for.
+/// The command writes to `folder`. Once `cancel` is set, it gets SIGTERM, and this waits for its
+/// end.
 ///
 /// # Errors
-/// When it cannot be started or waited for.
+/// If the command cannot be started or waited for.
 pub fn measure(
     program: &OsString,
     arguments: &[OsString],
@@ -70,7 +71,7 @@ pub fn measure(
             memory_at = Instant::now();
             memory_pause = SHORTEST_PAUSE.max(began.elapsed() * PAUSE_FACTOR);
         }
-        // These cost nothing, and what is shared comes and goes faster than what is not.
+        // These measurements cost nothing, and shared memory changes faster than other memory.
         let shm = shm_used().saturating_sub(before.shm);
         measured.saw(memory, shm, cgroup.as_ref().and_then(Cgroup::bytes));
         if slow_at.elapsed() >= slow_pause {
@@ -91,7 +92,7 @@ pub fn measure(
         if cancel.load(Ordering::Relaxed) && !told {
             told = true;
             if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                // Gone already: then it is waited for.
+                // If the process is gone already, the loop sees that it has ended.
                 let _ = kill_process(pid, Signal::TERM);
             }
         }
@@ -104,12 +105,13 @@ pub fn measure(
     Ok(measured)
 }
 
-/// 128 + n for signal n, as shells have it.
+/// The exit code; 128 + n for signal n, as in shells.
 fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// In a cgroup the command enters it before it becomes what it is.
+/// Starts the command. A shell first enters the cgroup, if there is one, and then becomes the
+/// command.
 fn start_in(
     cgroup: Option<&Cgroup>,
     program: &OsString,
@@ -127,10 +129,10 @@ fn start_in(
     command.arg(program).args(arguments).spawn()
 }
 
-/// What was there before.
+/// The state before the command starts.
 struct Before {
     shm: u64,
-    /// The last change below the folder.
+    /// Time of the last change below the folder.
     newest: Changed,
     gpus: Vec<u64>,
     cpu_seconds: f64,
@@ -154,19 +156,19 @@ fn shm_used() -> u64 {
     found.map_or(0, |shm| shm.f_blocks.saturating_sub(shm.f_bfree).saturating_mul(shm.f_frsize))
 }
 
-/// When a file was changed last, by the clock of its file system: seconds and nanoseconds.
+/// Time of a file's last change, by the clock of its file system: seconds and nanoseconds.
 type Changed = (i64, i64);
 
 /// Files that were made or changed.
 struct Written {
-    /// What they take on disk.
+    /// Bytes that the files take on disk.
     bytes: u64,
-    /// The last change.
+    /// Time of the last change.
     newest: Changed,
 }
 
-/// Files below `folder` that were made or changed after `since`. What a command writes again
-/// counts, as in a job, which begins in an empty folder.
+/// Files below `folder` that were made or changed after `since`. Files that the command writes
+/// again are counted, as in a job, which begins in an empty folder.
 fn written(folder: &Path, since: Changed) -> Written {
     let mut written = Written { bytes: 0, newest: since };
     let (mut folders, mut left): (Vec<PathBuf>, usize) = (vec![folder.to_owned()], MAX_FILES);

@@ -1,6 +1,6 @@
 //! Slurm's compressed lists of nodes: `jwb[0021-0023,0045]`.
 
-/// Longer lists are nobody's.
+/// Most nodes of a list; no cluster has as many.
 const MAX_NODES: usize = 100_000;
 
 /// The nodes of a list, as `scontrol show hostnames` unfolds it; `None` for what Slurm refuses.
@@ -49,7 +49,7 @@ pub fn unfold(list: &str) -> Option<Vec<String>> {
     Some(nodes)
 }
 
-/// At commas that are not in brackets.
+/// Splits a list at commas that are not in brackets.
 fn split(list: &str) -> Option<Vec<&str>> {
     let mut items = Vec::new();
     let (mut start, mut inside) = (0, false);
@@ -89,8 +89,8 @@ fn numbers(ranges: &str) -> Option<Vec<String>> {
     Some(numbers)
 }
 
-/// Where the ranks of a job meet: its first node. `suffix` names the network, such as JSC's
-/// `i` for InfiniBand.
+/// The node at which the ranks of a job meet: its first one. `suffix` names the network, such as
+/// JSC's `i` for InfiniBand.
 #[must_use]
 pub fn master_addr(list: &str, suffix: &str) -> Option<String> {
     Some(format!("{}{suffix}", unfold(list)?.first()?))
@@ -100,7 +100,7 @@ pub fn master_addr(list: &str, suffix: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What `scontrol show hostnames` of Slurm 22.05.8 says.
+    /// The expected names are those of `scontrol show hostnames` in Slurm 22.05.8.
     #[test]
     fn lists_are_unfolded_as_slurm_does() {
         for (list, expected) in [

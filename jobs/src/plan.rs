@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::units::words;
 
-/// One item's needs, and how jobs may be.
+/// The needs of one item, and the limits of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
     /// How many items there are.
@@ -21,9 +21,9 @@ pub struct Work {
     pub model_bytes: u64,
     /// How long a job should run.
     pub job_hours: f64,
-    /// Cores of a job at most.
+    /// Most cores of a job.
     pub cores: u64,
-    /// Disk of a job at most, for its items.
+    /// Most disk of a job, for its items.
     pub disk_bytes: u64,
     /// Bytes per second that one job gets from a cache.
     pub bytes_per_second: f64,
@@ -71,13 +71,13 @@ pub struct JobPlan {
     pub notes: Vec<String>,
 }
 
-/// Above, nobody gets along with one machine.
+/// Hours of work above which one machine is not enough.
 const SMALL_HOURS: f64 = 4.0;
 /// OSPool puts jobs on hold after 20 hours, unless they checkpoint.
 const LONG_HOURS: f64 = 20.0;
-/// Access points take fewer at a time.
+/// More jobs than this should not be submitted at a time to an access point.
 const MANY_JOBS: u64 = 10_000;
-/// Disk to ask for, of what items and model take.
+/// Disk to request, as a multiple of the size of items and model.
 const SPARE_FACTOR: f64 = 1.25;
 
 /// Cuts the work into jobs.
@@ -197,7 +197,7 @@ fn judge(work: &Work, apart: bool, cores_wanted: f64, plan: &mut JobPlan) {
             &mut notes,
         );
     }
-    // A byte more may be by rounding alone.
+    // A byte more may be due to rounding alone.
     let most = work.disk_bytes.saturating_add(1 << 20);
     let largest = plan.jobs.iter().map(|job| job.disk_bytes).max().unwrap_or(0);
     if largest > most {
@@ -278,7 +278,7 @@ mod tests {
             );
         };
         check(Work { items: 100, ..work() }, "on one machine");
-        // Nothing limits the one job.
+        // With one job, no limit makes it smaller.
         let one = plan(&Work { items: 100, cpu_seconds: 0.0, ..work() });
         assert!(
             one.notes.iter().all(|note| !note.contains("by asking for more disk")),

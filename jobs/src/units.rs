@@ -76,7 +76,8 @@ pub(crate) fn words(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    /// What HTCondor 24.12.24 makes of `request_disk`, in KiB; and what Slurm's manual says.
+    /// The expected values are those of HTCondor 24.12.24 for `request_disk`, in KiB, and those in
+    /// Slurm's manual.
     #[test]
     fn sizes_and_times_are_read_as_the_schedulers_read_them() {
         for (text, kib) in [

@@ -79,14 +79,14 @@ fn transposed(data: &[u8], shape: &[u64], element: usize) -> Vec<u8> {
     values
 }
 
-/// What is known about an array before its numbers are read.
+/// The facts about an array that are known before its numbers are read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Start {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
     /// The location on the Earth, if the file is a TIFF that has one.
     pub(crate) geo: Option<Geo>,
-    /// Whether a JPEG decoder makes its numbers.
+    /// Whether a JPEG decoder makes the array's numbers.
     pub(crate) is_jpeg: bool,
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn start(
     Ok(Start { dtype: npy.dtype, shape: npy.shape, geo: None, is_jpeg: false })
 }
 
-/// Whether a name is that of a TIFF.
+/// Whether a file's name is that of a TIFF.
 pub(crate) fn is_tiff(path: &str) -> bool {
     let extension = stem_and_extension(path).1;
     extension.eq_ignore_ascii_case("tif") || extension.eq_ignore_ascii_case("tiff")
@@ -171,7 +171,7 @@ pub(crate) fn values(
     Ok((values, Some(tiff.geo)))
 }
 
-/// (Columns, rows) and numbers of a mask.
+/// A mask: columns and rows, and the numbers.
 pub(crate) type Mask = ((u32, u32), Vec<u8>);
 
 /// A mask that is an array; `None` for other files.
@@ -230,7 +230,7 @@ fn unpacked(file: &[u8]) -> Result<Cow<'_, [u8]>, Fault> {
     match method {
         CompressionMethod::STORE => array.extend_from_slice(packed),
         CompressionMethod::DEFLATE => {
-            // One byte more than it says shows an array that is longer.
+            // One more byte is read, to notice an array that is longer than its header says.
             let inflated = flate2::bufread::DeflateDecoder::new(packed);
             let read = inflated.take(size.saturating_add(1)).read_to_end(&mut array);
             read.map_err(|e| fail(format!("its array cannot be decompressed: {e}"), None))?;

@@ -77,7 +77,7 @@ pub fn croissant(
 /// The published URLs of the manifest and of the data, for a bundle at `url`.
 fn places(url: &str) -> (String, String) {
     let folder = url.split('#').next().unwrap_or(url).trim_end_matches('/');
-    // A host has nothing above it.
+    // A host has no folder above it.
     let above = folder.rsplit_once('/').filter(|(above, _)| !above.ends_with('/'));
     let above = above.map_or(folder, |(above, _)| above);
     (format!("{folder}/"), format!("{above}/data/"))

@@ -203,7 +203,7 @@ pub fn diff(
     Ok(report)
 }
 
-/// The part of the report that needs no sample.
+/// Returns the part of the report that needs no samples.
 fn described(from: &Bundle, to: &Bundle) -> DiffReport {
     let (a, b) = (from.manifest(), to.manifest());
     let named = |field: &Field, of: &[Field]| of.iter().find(|f| f.name == field.name).cloned();
@@ -243,8 +243,8 @@ fn described(from: &Bundle, to: &Bundle) -> DiffReport {
     }
 }
 
-/// Whether values of both mean the same. Media types are not compared: they are of all values
-/// together.
+/// Whether values of both fields can be compared. Media types are ignored, since they describe all
+/// values together.
 fn alike(a: &Field, b: &Field) -> bool {
     match (a.as_fixed(), b.as_fixed()) {
         (None, None) => true,
@@ -264,7 +264,7 @@ fn common_fields(from: &Bundle, to: &Bundle) -> Vec<[FieldIdx; 2]> {
     fields.filter_map(pair).collect()
 }
 
-/// If these are equal, all samples of two shards are the same.
+/// If these are equal, two shards have the same samples.
 type SameLine = (Split, Digest, Option<Digest>);
 
 fn line(entry: &ShardEntry) -> SameLine {
@@ -280,7 +280,7 @@ fn shared(from: &Bundle, to: &Bundle) -> HashSet<SameLine> {
 /// Numbers of classes that mean the same in both bundles.
 struct Classes {
     names: Vec<String>,
-    /// For each class of the second bundle, its number among the classes of both.
+    /// For each class of the second bundle, its number in the list of all classes.
     of_to: Vec<i32>,
     alike: bool,
 }
@@ -289,7 +289,7 @@ impl Classes {
     fn new(from: &Bundle, to: &Bundle) -> Self {
         let (a, b) = (&from.manifest().classes, &to.manifest().classes);
         if a.is_empty() || b.is_empty() {
-            // Without names in one of them numbers are all there is.
+            // If a bundle has no class names, numbers are compared.
             let names = if a.is_empty() { b.clone() } else { a.clone() };
             return Self { names, of_to: Vec::new(), alike: true };
         }
@@ -321,10 +321,10 @@ impl Classes {
     }
 }
 
-/// In place of a label: the bundle has none. No label is so low.
+/// Stands for a label that a bundle does not have. No label is so low.
 const NO_LABEL: i32 = i32::MIN;
 
-/// What is compared of a sample.
+/// The values of a sample that are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     side: u8,
@@ -355,7 +355,7 @@ impl Record {
     }
 }
 
-/// One digest for all values of a sample.
+/// Returns one digest for all values of a sample.
 fn all(digests: impl Iterator<Item = Digest>) -> Digest {
     let mut hash = StreamDigest::new();
     digests.for_each(|digest| hash.update(digest.as_bytes()));

@@ -21,16 +21,16 @@ pub enum Error {
     /// There is nothing to pack.
     #[error("no {what} below `{path}`{ignored}")]
     NoImages {
-        /// What was looked for.
+        /// The kind of file that was looked for.
         what: &'static str,
         /// The folder.
         path: String,
-        /// Which other files there were, beginning with `; `, or nothing.
+        /// Other files that were found, beginning with `; `, or nothing.
         ignored: String,
         /// The images that were left out, where that was all of them.
         left_out: Vec<BadInput>,
     },
-    /// Something that is not a place of images.
+    /// A path that is neither a folder nor an archive.
     #[error(
         "`{path}` is not a folder or an archive; expected .zip, .tar, .tar.gz, .tgz or .tar.zst"
     )]
@@ -59,17 +59,17 @@ pub enum Error {
     Expands {
         /// The archive.
         path: String,
-        /// Which limit it is over.
+        /// The limit that it exceeds.
         limit: ArchiveLimit,
         /// How far it expands.
         reason: String,
     },
-    /// Images that lie in no class folder.
+    /// Images that are not in a class folder.
     #[error("`{path}` is not in a {} folder; expected paths of the form `{expected}`", expected.split('/').rev().nth(1).unwrap_or("class"))]
     NoClass {
         /// The first such file.
         path: String,
-        /// The layout looked for.
+        /// The layout that was expected.
         expected: &'static str,
     },
     /// Some top-level folders are named like splits and some are not.
@@ -77,9 +77,9 @@ pub enum Error {
         "it is not clear whether the top-level folders are splits: `{split}` is the name of a split, `{other}` is not"
     )]
     MixedLayout {
-        /// One named like a split.
+        /// A folder that is named like a split.
         split: String,
-        /// One that is not.
+        /// A folder that is not.
         other: String,
     },
     /// A folder that leads back to one above it.
@@ -87,41 +87,41 @@ pub enum Error {
     Loop {
         /// The link.
         link: String,
-        /// The folder it leads to.
+        /// The folder that it leads to.
         target: String,
     },
     /// Two names that other file systems would take for one.
     #[error("`{first}` and `{second}` differ only in upper and lower case")]
     CaseCollision {
-        /// One key.
+        /// One of the keys.
         first: String,
-        /// The other.
+        /// The other key.
         second: String,
     },
     /// A class folder that the given list of classes does not have.
     #[error("`{path}` has the class `{class}`, which is not one of the {n} classes in `{list}`")]
     UnknownClass {
-        /// A file in it.
+        /// A file in the folder.
         path: String,
         /// The folder's name.
         class: String,
         /// The file with the list.
         list: String,
-        /// Classes in it.
+        /// Number of classes in the list.
         n: usize,
     },
-    /// Images that no name or table gives a label.
+    /// Images for which no name or table has a label.
     #[error("{} no label: {images}; {why}", counted(*n, "image has", "images have"))]
     Unlabelled {
-        /// How many.
+        /// Number of images.
         n: u64,
-        /// The first ones.
+        /// The first images.
         images: String,
-        /// Where labels were looked for.
+        /// Where labels were searched for.
         why: String,
-        /// Whether that is a table and not the paths.
+        /// Whether labels are in a table, and not in the paths.
         table: bool,
-        /// Whether no image at all has one.
+        /// Whether no image at all has a label.
         all: bool,
     },
     /// A file that is not a table.
@@ -149,47 +149,47 @@ pub enum Error {
         path: String,
         /// What the column should contain.
         what: &'static str,
-        /// Its name, when it was given.
+        /// The column's name, if it was given.
         wanted: Option<String>,
         /// The columns that exist.
         columns: Vec<String>,
     },
-    /// Images that two rows of a table are of.
+    /// Images for which a table has two rows.
     #[error("{} more than one row in the table: {names}", counted(*n, "image has", "images have"))]
     DoubledRows {
-        /// How many.
+        /// Number of images.
         n: u64,
-        /// The first ones, and where their rows stand.
+        /// The first images, and the places of their rows.
         names: String,
     },
-    /// Rows whose name is that of several images.
+    /// Rows whose name matches several images.
     #[error("{} more than one image: {names}", counted(*n, "row matches", "rows match"))]
     UnclearRows {
-        /// How many.
+        /// Number of rows.
         n: u64,
-        /// The first ones, and where they stand.
+        /// The first rows, and their places.
         names: String,
     },
-    /// A table of other images.
+    /// A table that names other images.
     #[error(
         "no row of the table matches an image: the {n_rows} rows name {rows}; the {n_images} images are {images}"
     )]
     NothingJoins {
-        /// How many rows there are.
+        /// Number of rows.
         n_rows: u64,
-        /// The first ones.
+        /// The first rows.
         rows: String,
-        /// How many images there are.
+        /// Number of images.
         n_images: u64,
-        /// The first ones.
+        /// The first images.
         images: String,
     },
     /// Images of 8 and of 16 bits, where all are to have one type.
     #[error("the images differ in depth: `{narrow}` has 8 bits per value, `{wide}` has 16")]
     MixedDepth {
-        /// The first image of 8 bits.
+        /// The first image with 8 bits.
         narrow: String,
-        /// The first image of 16 bits.
+        /// The first image with 16 bits.
         wide: String,
     },
     /// Arrays of unlike types or shapes, which one field cannot hold.
@@ -197,17 +197,17 @@ pub enum Error {
     MixedArrays {
         /// The first array.
         first: String,
-        /// Its type and shape.
+        /// The type and shape of the first.
         found: String,
         /// The first one of another type or shape.
         second: String,
-        /// The type and shape of the other.
+        /// The type and shape of the second.
         other: String,
     },
     /// Files that cannot be packed.
     #[error("{0}")]
     BadInputs(BadInputs),
-    /// The bundle would lie among its own inputs.
+    /// The bundle's folder is inside its own source.
     #[error("the output `{out}` is inside the source `{source_dir}`")]
     Inside {
         /// The output folder.
@@ -218,7 +218,7 @@ pub enum Error {
     /// A setting that makes no sense.
     #[error("{0}")]
     Option(String),
-    /// Bundles that cannot become one.
+    /// Bundles that cannot be combined.
     #[error(
         "the bundles cannot be combined: `{path}` has {what} {found}, expected {expected} as in the first bundle"
     )]
@@ -232,29 +232,29 @@ pub enum Error {
         /// The value in this bundle.
         found: String,
     },
-    /// Samples of several bundles with one key.
+    /// A key that samples of several bundles have.
     #[error("{} in more than one of the bundles: {keys}", counted(*n, "key is", "keys are"))]
     SharedKeys {
-        /// How many.
+        /// Number of such keys.
         n: u64,
-        /// The first ones.
+        /// The first keys.
         keys: String,
     },
     /// A list of keys that no sample has.
     #[error("the list has {} that no sample has: {keys}", counted(*n, "key", "keys"))]
     NoSuchKeys {
-        /// How many are listed.
+        /// Number of keys in the list.
         n: u64,
-        /// The first ones.
+        /// The first keys.
         keys: String,
     },
-    /// A bundle of other files.
+    /// A bundle whose samples are not pictures.
     #[error("`{path}` has no field `image`, so its samples are not images that could be compared")]
     NoPictures {
         /// The bundle.
         path: String,
     },
-    /// A new version would be made otherwise than its base.
+    /// A new version with another setting than its base.
     #[error(
         "the {setting} must be the same as in the base, so that old and new images are stored alike: the base has {}, this pack has {}",
         or_none(old),
@@ -268,18 +268,18 @@ pub enum Error {
         /// The value in the new version.
         new: Option<String>,
     },
-    /// A new version would have another field than its base.
+    /// A new version with another field than its base.
     #[error(
         "the field `{name}` must be the same as in the base: the base has {}, this pack has {}",
         or_none(old),
         or_none(new)
     )]
     UnlikeField {
-        /// Its name.
+        /// The field's name.
         name: String,
-        /// Its type, shape and the like in the base.
+        /// The field's type, shape and so on in the base.
         old: Option<String>,
-        /// The same in the new version.
+        /// The field's type, shape and so on in the new version.
         new: Option<String>,
     },
     /// A bundle that does not say which files its values were made from.
@@ -293,26 +293,26 @@ pub enum Error {
     /// A bundle without samples.
     #[error("no sample is left: the selection excludes all {of} samples")]
     NothingTaken {
-        /// Samples there were.
+        /// Number of samples that there were.
         of: u64,
     },
-    /// The file system is too small.
+    /// The file system has too little space.
     #[error("not enough disk space: `{path}` has {} free, and the bundle needs about {}", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
         path: String,
-        /// Bytes the bundle takes.
+        /// Bytes that the bundle needs.
         needed: u64,
-        /// Bytes there are.
+        /// Bytes that are free.
         free: u64,
     },
-    /// The file system filled up on the way.
+    /// The file system became full while packing.
     #[error(
         "the disk is full: {source}. About {} more are needed; {} are free{}",
         Size(*needed), Size(*free), and_files(*files)
     )]
     Full {
-        /// Bytes that the shards not yet finished take.
+        /// Bytes that the unfinished shards need.
         needed: u64,
         /// Bytes free now, without the unfinished files.
         free: u64,
@@ -321,7 +321,7 @@ pub enum Error {
         /// The writer's error.
         source: gular_bundle::Error,
     },
-    /// The folder is not free for a bundle.
+    /// The folder already contains a bundle.
     #[error("`{path}` already holds bundle {digest}")]
     AlreadyBundle {
         /// The folder.
@@ -329,14 +329,14 @@ pub enum Error {
         /// The bundle in it.
         digest: Digest,
     },
-    /// The folder holds something else.
+    /// The folder contains other files.
     #[error(
         "the folder `{path}` is not empty, and does not hold an interrupted run: it contains `{found}`"
     )]
     NotEmpty {
         /// The folder.
         path: String,
-        /// Something in it.
+        /// A file in the folder.
         found: String,
     },
     /// An interrupted run from another source or with other options.
@@ -348,7 +348,7 @@ pub enum Error {
         path: String,
         /// The present plan's digest, or the present source.
         expected: String,
-        /// The same of the run there.
+        /// The settings of the run in the folder.
         found: String,
     },
     /// A folder that is not a finished part.
@@ -356,13 +356,13 @@ pub enum Error {
     BadPart {
         /// The folder, or its `part.json`.
         path: String,
-        /// Why not.
+        /// Why it is not one.
         reason: String,
     },
-    /// Parts that are not one bundle.
+    /// Parts that do not make up one bundle.
     #[error("these parts cannot be merged to a bundle: {}", faults.join("\n  also "))]
     Parts {
-        /// Each part that is missing, doubled or of another pack.
+        /// Each part that is missing, given twice, or of another pack.
         faults: Vec<String>,
     },
     /// The folder holds a finished part, not a place for something else.
@@ -380,7 +380,7 @@ pub enum Error {
         path: String,
         /// `part i/N`, or `all parts`.
         expected: String,
-        /// The same of the run there.
+        /// The part of the run in the folder.
         found: String,
     },
     /// A shard that was written again does not hold what the first one did.
@@ -396,31 +396,31 @@ pub enum Error {
     NotInPlace {
         /// The column.
         column: String,
-        /// What prevents it.
+        /// What prevents its use.
         reason: String,
     },
-    /// Texts that are meant to be keys and are not.
+    /// Texts that cannot be keys.
     #[error("the column `{column}` cannot be used for keys: {reason}")]
     BadKeys {
         /// The column.
         column: String,
-        /// Why not.
+        /// Why they cannot be keys.
         reason: String,
     },
     /// Samples whose label is missing or -1, where that is not to be.
     #[error("{n} samples have no label or an unknown one: {}", some(keys, *n))]
     UnknownLabels {
-        /// How many.
+        /// Number of samples.
         n: u64,
-        /// The first ones.
+        /// The keys of the first.
         keys: Vec<String>,
     },
-    /// A sample without its input.
+    /// A sample whose input is missing.
     #[error("sample `{key}` of `{path}` has no image")]
     NoImage {
         /// The file.
         path: String,
-        /// The sample.
+        /// The sample's key.
         key: String,
     },
     /// A file that would be overwritten.
@@ -429,7 +429,7 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// A new file's name is taken.
+    /// The name of a new file is already used.
     #[error("`{path}` already exists")]
     FileExists {
         /// The file.
@@ -442,7 +442,7 @@ pub enum Error {
     NoFiles {
         /// The folder.
         path: String,
-        /// The extensions looked for.
+        /// The extensions that are searched for.
         known: String,
     },
     /// Files of several formats, which cannot be one bundle.
@@ -452,12 +452,12 @@ pub enum Error {
         first: String,
         /// Its format.
         format: &'static str,
-        /// One of another format.
+        /// A file of another format.
         second: String,
         /// The format of the other file.
         other: &'static str,
     },
-    /// Another process packs here.
+    /// Another process is packing into this folder.
     #[error("another process is writing into `{path}`")]
     Busy {
         /// The folder.
@@ -471,7 +471,7 @@ pub enum Error {
     Unfinished {
         /// The output folder.
         path: String,
-        /// Finished shards.
+        /// Number of finished shards.
         done: usize,
         /// The number of all shards.
         total: usize,
@@ -506,19 +506,19 @@ pub struct BadInput {
     pub remedy: Remedy,
 }
 
-/// What would make a bad input acceptable.
+/// The change with which a bad input would be accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Remedy {
-    /// Only a different file.
+    /// Only a different file would be accepted.
     #[default]
     Repair,
-    /// A higher limit of pixels.
+    /// A higher limit of pixels would accept it.
     AllowMorePixels,
-    /// A lower limit of pixels, or fewer threads.
+    /// A lower limit of pixels, or fewer threads, would accept it.
     UseLessMemory,
-    /// A smaller side.
+    /// A smaller side would accept it.
     Shrink,
-    /// Three channels instead of one.
+    /// Three channels instead of one would accept it.
     KeepColour,
 }
 
@@ -535,7 +535,7 @@ impl Fault {
         Self { reason, hint, remedy: Remedy::Repair }
     }
 
-    /// This fault of the file at `path`.
+    /// Returns this fault with the path of its file.
     pub(crate) fn at(self, path: String) -> BadInput {
         let Self { reason, hint, remedy } = self;
         BadInput { path, reason, hint: hint.map(str::to_owned), remedy }
@@ -553,7 +553,7 @@ impl From<gular_codec::Error> for Fault {
     }
 }
 
-/// At most this many of the files that cannot be packed are named.
+/// Most files that cannot be packed and are named.
 const MOST_NAMED: usize = 20;
 
 /// Files with something wrong: the first ones, and how many there are.
@@ -574,7 +574,7 @@ impl BadInputs {
         }
     }
 
-    /// Adds those of another part of the run.
+    /// Adds the files of another part of the run.
     pub(crate) fn add(&mut self, other: Self) {
         self.n += other.n;
         let room = MOST_NAMED.saturating_sub(self.named.len());
@@ -608,12 +608,12 @@ fn all(names: &[String]) -> String {
     some(&named, names.len() as u64)
 }
 
-/// How many of what: `1 row matches`, `2 rows match`.
+/// Words for a number of things: `1 row matches`, `2 rows match`.
 pub(crate) fn counted(n: u64, one: &str, more: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { more })
 }
 
-/// Some of `n` names.
+/// Lists some of `n` names.
 fn some(names: &[String], n: u64) -> String {
     let named: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let more = n.saturating_sub(names.len() as u64);
@@ -646,7 +646,7 @@ fn and_files(files: u64) -> String {
 
 impl From<gular_files::Error> for Error {
     fn from(error: gular_files::Error) -> Self {
-        // Like errors of the bundle's own writer: a full disk is reported in the same way.
+        // A full disk is reported in the same way as by the bundle's own writer.
         Self::Bundle(error.into())
     }
 }

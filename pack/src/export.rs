@@ -18,7 +18,7 @@ use crate::{Error, Progress, SKIPPED_NAME};
 /// 1980-01-01: no clock, and not so early that tar warns of it.
 const MTIME: u64 = 315_532_800;
 
-/// Bytes of a name in a tar header.
+/// Longest name in a tar header, in bytes.
 const LONGEST_NAME: usize = 100;
 
 /// Options of [`export`].
@@ -28,7 +28,7 @@ pub struct ExportOptions {
     pub level: i32,
     /// Threads that compress.
     pub jobs: usize,
-    /// Only reports what would be done.
+    /// Whether to report only what would be done.
     pub dry_run: bool,
 }
 
@@ -101,7 +101,7 @@ pub fn export(
         let (temp, _lock) = temp_for(folder_of(to), to)?;
         let io = |e| Error::io("write", to, e);
         let mut encoder = zstd::Encoder::new(temp.as_file(), options.level).map_err(io)?;
-        // One worker and many give the same frames; no worker gives different ones.
+        // One worker gives the same frames as many; without workers they would differ.
         let jobs = u32::try_from(options.jobs.max(1)).unwrap_or(1);
         encoder.multithread(jobs).map_err(io)?;
         encoder.include_checksum(true).map_err(io)?;
@@ -136,8 +136,8 @@ pub fn export(
     Ok(report)
 }
 
-/// Whether file `to` was exported from a bundle of this manifest, which comes first in it.
-/// It got its name when it was whole.
+/// Whether file `to` was exported from a bundle with this manifest, which is the first file in it.
+/// The file got its name only when it was complete.
 fn holds(to: &Path, manifest: &[u8]) -> bool {
     let first = || {
         let decoder = zstd::Decoder::new(File::open(to)?)?;
@@ -149,12 +149,12 @@ fn holds(to: &Path, manifest: &[u8]) -> bool {
         entry.take(manifest.len() as u64 + 1).read_to_end(&mut found)?;
         Ok::<_, io::Error>(is_manifest && found == manifest)
     };
-    // If it cannot be read in this way, it is a different file.
+    // If the file cannot be read in this way, it is another one.
     to.is_file() && first().unwrap_or(false)
 }
 
-/// The file that becomes `to`. Its name is always the same, so that what a killed run
-/// left, which may be large, is written over by the next.
+/// Returns the file that becomes `to`. Its name is always the same, so that the next run overwrites
+/// what a killed run left, which may be large.
 fn temp_for(folder: &Path, to: &Path) -> Result<(NamedTempFile, Lock), Error> {
     std::fs::metadata(folder).map_err(|e| Error::io("write to", folder, e))?;
     let name = to.file_name().unwrap_or_default().to_string_lossy();

@@ -26,24 +26,24 @@ pub(crate) const MOST_BYTES: u64 = (1 << 31) - 1;
 /// Memory of larger files is not kept: every thread keeps that of one.
 const MOST_KEPT: usize = 4 << 20;
 
-/// What packing would make of an input, compared with what a bundle has of it.
+/// The values that packing an input would give, compared with those of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Likeness {
     /// The same values.
     Same,
-    /// Others, or a fault.
+    /// The values differ, or there is a fault.
     Other,
-    /// Nothing: a tile of which too little was measured.
+    /// There would be no value, since too little of a tile was measured.
     Empty,
 }
 
-/// What a bundle has of a sample, without its values.
+/// The facts that a bundle stores about a sample, without its values.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredSample {
     pub(crate) image: StoredValue,
-    /// Of the file that the image was made from.
+    /// Digest of the file that the image was made from.
     pub(crate) source: Option<Digest>,
-    /// Of the fields beside image and label, in order.
+    /// Values of the fields beside image and label, in order.
     pub(crate) further: Vec<StoredValue>,
 }
 
@@ -81,7 +81,8 @@ pub(crate) struct InputReader<'a> {
 }
 
 impl<'a> InputReader<'a> {
-    /// Of samples of `plan`, in memory of `spares`; `statistics` says whether pixels are summed.
+    /// Returns a reader of the samples of `plan`, with memory from `spares`; `statistics` says
+    /// whether pixels are summed.
     pub(crate) fn new(
         plan: &'a Plan,
         options: &PlanOptions,
@@ -144,7 +145,8 @@ impl<'a> InputReader<'a> {
         self.likeness(source, record, stored).unwrap_or(Likeness::Other)
     }
 
-    /// What is made of the file alone is not made again if its digest is known.
+    /// Compares an input with a sample. If the digest of the source file is stored, the value is
+    /// not made again.
     fn likeness(
         &mut self,
         source: &Source,
@@ -187,7 +189,7 @@ impl<'a> InputReader<'a> {
         Ok(if same { Likeness::Same } else { Likeness::Other })
     }
 
-    /// The values that an array brings along.
+    /// Returns the values of the fields that an array brings along.
     fn of_array(&self, geo: Option<Geo>) -> Vec<Vec<u8>> {
         if !matches!(self.plan.recipe, PayloadRecipe::Arrays { geo: true, .. }) {
             return Vec::new();
@@ -198,7 +200,7 @@ impl<'a> InputReader<'a> {
         vec![crs.unwrap_or_default().into_bytes(), transform]
     }
 
-    /// The value of a file.
+    /// Makes the value of a file.
     fn whole(&mut self, source: &Source, record: &Record) -> Result<(Value, OfImage), Fault> {
         if let Source::Pixels(table) = source {
             let pixels = table.pixels(record.key.as_str())?;
@@ -220,7 +222,7 @@ impl<'a> InputReader<'a> {
         Ok((value, image))
     }
 
-    /// What the files beside an image need of it.
+    /// Returns the facts about an image that the files beside it need.
     fn of_file(&self, bytes: &[u8]) -> Result<OfImage, Fault> {
         let size = match self.inputs == Inputs::Images && self.files.compares_sizes() {
             true => Some(read_header(bytes, &self.limits)?.upright_size()),
@@ -258,7 +260,7 @@ impl<'a> InputReader<'a> {
         Ok((value, OfImage { size: Some(scene), corner }))
     }
 
-    /// What is wrong with an input that can be packed all the same.
+    /// Returns what is wrong with an input that can still be packed.
     fn check(&mut self, record: &Record, bytes: &[u8]) -> Result<Option<String>, Fault> {
         if self.check == CheckImages::None || self.inputs != Inputs::Images {
             return Ok(None);
@@ -284,7 +286,7 @@ impl<'a> InputReader<'a> {
     }
 }
 
-/// What a shard has of a table, the plan of files, and the bytes of a tile's scene.
+/// The values that a record has of a table, the planned files, and the bytes of a tile's scene.
 type Further = (Vec<Vec<u8>>, Vec<serde_json::Value>, u64);
 
 fn further(plan: &Plan, record: &Record) -> Option<Further> {
@@ -304,7 +306,7 @@ fn further(plan: &Plan, record: &Record) -> Option<Further> {
     Some((stored(plan.fields.get(..n_table)?, &values)?, of_files, scene))
 }
 
-/// Whether a value may have so many bytes.
+/// Checks that a value may have so many bytes.
 pub(crate) fn check_bytes(bytes: u64) -> Result<(), Fault> {
     if bytes > MOST_BYTES {
         let reason = format!("it has {bytes} bytes, and a sample may have at most {MOST_BYTES}");
@@ -313,7 +315,7 @@ pub(crate) fn check_bytes(bytes: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// All of a planned file, in `memory` where that is possible.
+/// Reads the whole of a planned file, into `memory` if possible.
 pub(crate) fn read_file(
     source: &Source,
     path: &str,

@@ -12,7 +12,7 @@ use crate::labels::Names;
 #[derive(Debug)]
 pub(crate) struct KeyList {
     files: Vec<PathBuf>,
-    /// Ascending.
+    /// The hashes of the keys, in ascending order.
     hashes: Vec<u128>,
     seen: Vec<AtomicBool>,
 }
@@ -27,7 +27,7 @@ impl KeyList {
         Ok(Self { files: files.to_vec(), hashes, seen })
     }
 
-    /// Whether `key` is listed, which is noted.
+    /// Returns whether `key` is listed, and notes that it was found.
     pub(crate) fn has(&self, key: &str) -> bool {
         let at = self.hashes.binary_search(&hash(key));
         at.is_ok_and(|at| {
@@ -51,7 +51,7 @@ impl KeyList {
                     names.push(key);
                 }
             })?;
-            // A key that is listed twice is one.
+            // A key that is listed twice counts once.
             names.n = n;
         }
         Ok(names)

@@ -21,7 +21,7 @@ pub struct PlanOptions {
     pub fractions: Vec<(Split, f64)>,
     /// The order of samples within a split.
     pub order: PackOrder,
-    /// Chooses the splits and the shuffled order.
+    /// The seed of the splits and of the shuffled order.
     pub seed: u64,
     /// A shard takes samples until their source files pass this many bytes.
     pub shard_bytes: u64,
@@ -31,12 +31,12 @@ pub struct PlanOptions {
     pub payload: PayloadOptions,
     /// Which files are inputs.
     pub inputs: Inputs,
-    /// Whether TIFF scenes are cut.
+    /// The size of tiles, if TIFF scenes are cut.
     pub tile: Option<TileOptions>,
     /// Fields whose values are files of their own.
     pub fields: Vec<FieldFiles>,
-    /// Whether the indexes have the digest of the file that each image was made from, which a new
-    /// version of the bundle is compared with.
+    /// Whether the indexes contain the digest of the file that each image was made from. A new
+    /// version of the bundle is compared with these digests.
     pub source_digests: bool,
     /// How thoroughly inputs are checked.
     pub check: CheckImages,
@@ -44,19 +44,19 @@ pub struct PlanOptions {
     pub on_error: OnBadInput,
     /// Larger images are refused when they are looked at.
     pub max_pixels: u64,
-    /// How far an archive may expand.
+    /// Limits on the unpacked size of archives.
     pub archive: ArchiveLimits,
     /// Texts for the manifest.
     pub about: About,
-    /// Files that list the keys of samples that are not packed, one per line. These samples still
-    /// count for what is found out about the source, such as fields, types and classes.
+    /// Files that list the keys of samples that are not packed, one per line. These samples are
+    /// still used to find the source's fields, types and classes.
     pub leave_out: Vec<PathBuf>,
     /// Bytes of memory for sorting; what does not fit is sorted on disk.
     pub memory_bytes: usize,
 }
 
 impl PlanOptions {
-    /// How the inputs are stored, as the manifest says it.
+    /// The payload in the manifest.
     pub(crate) fn manifest_payload(&self) -> Payload {
         match (self.inputs, &self.payload) {
             (Inputs::Arrays | Inputs::Pixels { .. }, _) => Payload::Raw,
@@ -98,15 +98,15 @@ impl Default for PlanOptions {
 /// Class names in the order of their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Classes {
-    /// In a file, one per line without the blanks around it.
+    /// Classes in a file, one per line without the blanks around it.
     File(PathBuf),
-    /// These.
+    /// These classes.
     Names(Vec<String>),
-    /// These, and behind them the other ones that folders or file names have.
+    /// These classes, followed by others that folders or file names have.
     Extended(Vec<String>),
 }
 
-/// Which files are inputs, and what they become.
+/// The files that are inputs, and what they become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Inputs {
     /// Pictures, which become field `image`.
@@ -122,7 +122,8 @@ pub enum Inputs {
     },
 }
 
-/// How scenes are cut into tiles, each a sample. All tiles of a scene are in one split.
+/// The way in which scenes are cut into tiles, each a sample. All tiles of a scene are in one
+/// split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TileOptions {
     /// Columns and rows of a tile.
@@ -137,9 +138,9 @@ pub struct TileOptions {
 /// A field whose values are files, one for each image: of the same path but for what follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldFiles {
-    /// `mask` is moved with the image.
+    /// The field's name; `mask` is cropped and flipped with the image.
     pub name: FieldName,
-    /// A folder or an archive.
+    /// The folder or archive with the files.
     pub files: PathBuf,
     /// The suffix of names after the image's name, before the extension.
     pub suffix: String,
@@ -150,22 +151,22 @@ pub struct FieldFiles {
 pub enum FolderLayout {
     /// Splits when all are named like splits, else classes.
     Auto,
-    /// `split/class/file`.
+    /// The paths are `split/class/file`.
     Split,
-    /// `class/file`.
+    /// The paths are `class/file`.
     Class,
 }
 
-/// Where labels come from.
+/// The source of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
     /// The folder below the source, or below the split.
     Folder,
-    /// There are none.
+    /// Images have no labels.
     None,
     /// The path below the source, or below the split.
     Name(NamePattern),
-    /// Tables that name the images.
+    /// Labels are in tables that name the images.
     Table(TableOptions),
     /// A column of the table that is the source: that of [`Inputs::Pixels`].
     Column(LabelColumn),
@@ -189,10 +190,10 @@ pub enum PackOrder {
     Sorted,
 }
 
-/// How closely inputs are looked at.
+/// How closely inputs are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckImages {
-    /// Magic bytes and header.
+    /// Checks magic bytes and header.
     Header,
     /// Every pixel is decoded; what Pillow and torchvision tolerate is counted.
     Full,

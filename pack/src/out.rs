@@ -43,15 +43,15 @@ pub const SKIPPED_NAME: &str = "skipped.jsonl";
 /// The result for a planned shard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Done {
-    /// Which run it is of: its plan and envelope.
+    /// The run that the result is of: its plan and envelope.
     pub(crate) plan: String,
-    /// Absent when every input was left out.
+    /// The shard; absent if every input was left out.
     pub(crate) entry: Option<ShardEntry>,
     pub(crate) skipped: Vec<BadInput>,
     /// Inputs with flaws that were tolerated.
     #[serde(default)]
     pub(crate) tolerated: BadInputs,
-    /// Tiles that too little was measured of.
+    /// Number of tiles of which too little was measured.
     #[serde(default)]
     pub(crate) empty_tiles: u64,
     /// The sums of its decoded pixels, if it is of split `train`.
@@ -60,7 +60,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// The result of a run that examines no input.
+    /// Returns the result of a run that examines no input.
     pub(crate) fn of(run: &str, entry: Option<ShardEntry>) -> Self {
         let (plan, tolerated) = (run.to_owned(), BadInputs::default());
         Self { plan, entry, skipped: Vec::new(), tolerated, empty_tiles: 0, sums: None }
@@ -152,8 +152,8 @@ impl OutDir {
         }
     }
 
-    /// Notes what is converted into this folder; an interrupted run's must be
-    /// the same if it wrote anything. Whether there was one.
+    /// Records what is converted into this folder. If an interrupted run has written anything, it
+    /// must have converted the same. Returns whether there was such a run.
     pub(crate) fn keep_source(&self, id: &str) -> Result<bool, Error> {
         let path = self.state.join("source");
         let found = match fs::read_to_string(&path) {
@@ -197,7 +197,7 @@ impl OutDir {
         Ok(write_manifest(&self.path, manifest)?)
     }
 
-    /// Makes a finished part of the folder.
+    /// Turns the folder into a finished part.
     pub(crate) fn publish_part(&self, part: &PartFile) -> Result<(), Error> {
         self.check_no_bundle()?;
         let entries = part.shards.iter().filter_map(|shard| shard.done.entry.as_ref());
@@ -218,7 +218,7 @@ impl OutDir {
         }
     }
 
-    /// Those of `shards` that an earlier run finished and that still exist in full length.
+    /// Returns those of `shards` that an earlier run finished, and that still exist in full length.
     pub(crate) fn finished(
         &self,
         run: &str,
@@ -253,7 +253,7 @@ impl OutDir {
         let json = serde_json::to_vec(done).expect("names, numbers and texts serialise");
         let path = self.done_path(number);
         let mut temp = temp_in(&self.state)?;
-        // As errors of files, by which a full disk is recognised.
+        // The errors are those of files, so that a full disk is recognised.
         temp.write_all(&json).map_err(|e| gular_files::Error::new("write", &path, e))?;
         temp.persist(&path).map_err(|e| gular_files::Error::new("rename to", &path, e.error))?;
         Ok(())
@@ -340,8 +340,9 @@ pub(crate) fn gone(out: &Path) -> PathBuf {
     out.join(format!("{TEMP_PREFIX}done"))
 }
 
-/// Removes it. Any process that finds it may do so, so another one may be removing it at the
-/// same time. Files that are still open after a second are left for the next run.
+/// Removes a folder of leftovers. Any process that finds it may do so, so another one may be
+/// removing it at the same time. Files that are still open after a second are left for the next
+/// run.
 pub(crate) fn remove_gone(gone: &Path) -> Result<(), Error> {
     for _ in 0..20 {
         match fs::remove_dir_all(gone) {
@@ -397,7 +398,7 @@ fn lock(state: &Path, out: &Path) -> Result<Lock, Error> {
     lock.ok_or_else(|| Error::Busy { path: out.display().to_string() })
 }
 
-/// BLAKE3 of a file, `None` when there is none.
+/// Returns the BLAKE3 of a file, or `None` if it does not exist.
 fn digest_of(path: &Path) -> io::Result<Option<Digest>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -413,7 +414,7 @@ fn is_leftover(name: &str) -> bool {
     name.starts_with(TEMP_PREFIX) || name.starts_with(".tmp")
 }
 
-/// Removes files of a killed writer.
+/// Removes files that a killed writer left.
 fn remove_leftovers(dir: &Path) -> Result<(), Error> {
     remove_where(dir, is_leftover)
 }

@@ -94,7 +94,7 @@ pub struct SplitReport {
     pub classes: BTreeMap<String, u64>,
 }
 
-/// More files than this in one folder meet the quotas of sites.
+/// Number of files in a folder above which the quotas of sites matter.
 const MANY_FILES: usize = 1000;
 
 pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
@@ -185,7 +185,7 @@ fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
     warnings
 }
 
-/// One line of `skipped.jsonl`.
+/// Returns the lines of `skipped.jsonl`.
 pub(crate) fn skipped_lines(skipped: &[BadInput]) -> Vec<u8> {
     let mut skipped: Vec<&BadInput> = skipped.iter().collect();
     skipped.sort_by(|a, b| a.path.cmp(&b.path));

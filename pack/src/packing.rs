@@ -26,11 +26,11 @@ use crate::{CheckImages, Error, Inputs, Labels, OnBadInput, Part, PlanOptions, s
 /// Options of a run that do not change a byte of the bundle.
 #[derive(Debug, Clone)]
 pub struct PackOptions {
-    /// What the bundle contains.
+    /// The options that decide what the bundle contains.
     pub plan: PlanOptions,
     /// Worker threads.
     pub jobs: usize,
-    /// Only scans and plans.
+    /// Whether to scan and plan only.
     pub dry_run: bool,
     /// Pack this part of the plan's shards alone; [`merge`](crate::merge) makes the bundle.
     pub part: Option<Part>,
@@ -39,10 +39,10 @@ pub struct PackOptions {
     pub temp_dir: PathBuf,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Images found so far.
+    /// Number of images found so far.
     Scanned(u64),
     /// Bytes of source files that are about to be compared with a base.
     ToCompare(u64),
@@ -129,8 +129,8 @@ fn dry_run(
     Ok(PackReport { dry_run: true, samples, bytes, shards: shards.len() as u64, ..report })
 }
 
-/// The report of a bundle in folder `out` that is what this run would make: of the same
-/// plan, which has names, sizes and options. What is in the files is not looked at.
+/// Returns the report of a finished bundle in folder `out`, if it has the plan of this run: the
+/// same names, sizes and options. The contents of the files are not compared.
 fn finished(
     source: &Path,
     out: &Path,
@@ -146,7 +146,8 @@ fn finished(
         (None, Some(part), Some(wanted)) if part.part == wanted => part.template(out)?,
         _ => return Ok(None),
     };
-    // Beside the bundle, where the run had room to unpack an archive; the bundle is left alone.
+    // The temporary folder is beside the bundle, where the run had space to unpack an archive; the
+    // bundle itself is not touched.
     let beside = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temp = tempfile::Builder::new()
         .prefix(TEMP_PREFIX)
@@ -257,7 +258,7 @@ fn run(
     })
 }
 
-/// The shards that this run packs.
+/// Returns the numbers of the shards that this run packs.
 fn part_of(plan: &Plan, options: &PackOptions) -> Range<usize> {
     let n = plan.shards.len();
     options.part.map_or(0..n, |part| part.shards(n))
@@ -269,7 +270,7 @@ fn planned(plan: &Plan, shards: Range<usize>) -> (u64, u64) {
     shards.fold((0, 0), |(samples, bytes), s| (samples + s.samples, bytes + s.bytes))
 }
 
-/// The report of a finished part.
+/// Returns the report of a finished part.
 fn of_part(part: &PartFile, report: PackReport) -> PackReport {
     let (shards, samples, bytes) = part.written();
     let done = part.shards.iter().map(|shard| shard.done.clone());
@@ -362,7 +363,7 @@ pub(crate) fn still_needed(plan: &Plan, shards: Range<usize>, done: &BTreeMap<us
 
 fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackReport {
     let splits = pack_report::splits(plan);
-    // Making pixels of an image decodes it.
+    // Images are decoded if they are stored as pixels.
     let decodes = plan.recipe != PayloadRecipe::Encoded;
     let check = match options.plan.check {
         _ if options.plan.inputs != Inputs::Images => CheckImages::None,
@@ -396,7 +397,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
     }
 }
 
-/// The fields of every sample of a plan.
+/// Returns the fields that every sample of a plan has.
 pub(crate) fn fields(plan: &Plan) -> Vec<Field> {
     let image = plan.recipe.field(&plan.media_types);
     let label = plan.labelled.then(Field::label);

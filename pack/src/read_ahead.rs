@@ -1,9 +1,9 @@
 //! Inputs of one shard, read ahead by several threads, and written in order by the same threads.
 //!
-//! Readers take records one by one and may finish in any order. Whoever finishes the next one in
-//! the plan's order writes it, and what is ready after it, while the others read on: no thread is
-//! woken for it, and a value is written by a CPU that has it in its cache. How far they run ahead
-//! is bounded in bytes; the record that is to be written next is always let through.
+//! Readers take records one by one and may finish in any order. The reader that finishes the next
+//! one in the plan's order writes it, and those after it that are ready, while the others continue
+//! to read: no thread is woken for this, and a value is written by a CPU that has it in its cache.
+//! The bytes that are read ahead are limited; the record that is to be written next is always read.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use crate::error::BadInput;
 use crate::payload::Value;
 use crate::plan::Record;
 
-/// A record and what reading it gave.
+/// A record, and the result of reading it.
 pub(crate) type Item = Result<(Record, Result<Value, BadInput>), Error>;
 
 pub(crate) struct ReadAhead<I, W> {
     state: Mutex<State<I, W>>,
-    /// There is room to read more, or nothing more to be read.
+    /// Signals that there is space to read more, or nothing more to read.
     has_room: Condvar,
     ahead_bytes: u64,
 }
@@ -30,9 +30,10 @@ struct State<I, W> {
     next_out: u64,
     ready: BTreeMap<u64, Item>,
     in_flight: u64,
-    /// `None` while a reader writes.
+    /// The writer; `None` while a reader uses it.
     write: Option<W>,
-    /// How many wait: waking nobody is a system call too, one or two for each input.
+    /// How many readers wait. Waking them needs a system call, even if there are none, and this
+    /// happens once or twice for each input.
     readers_wait: usize,
     exhausted: bool,
     stopped: bool,
@@ -80,7 +81,7 @@ where
                 (record, bytes)
             });
             let mut state = self.lock();
-            // From here on it is its value that takes memory.
+            // From here on the value takes memory, not the planned bytes.
             let held = held(&item);
             state.in_flight = (state.in_flight - planned).saturating_add(held);
             state.ready.insert(number, item);
@@ -137,7 +138,7 @@ where
     }
 }
 
-/// Bytes that an item holds.
+/// Returns the bytes of memory that an item takes.
 fn held(item: &Item) -> u64 {
     let value = item.as_ref().ok().and_then(|(_, value)| value.as_ref().ok());
     value.map_or(0, Value::len)
@@ -174,14 +175,14 @@ mod tests {
         })
     }
 
-    /// A value of 20 bytes, sooner or later.
+    /// Returns a value of 20 bytes, after a pause.
     fn value(record: &Record) -> Result<Value, BadInput> {
         let n: u64 = record.key.as_str().parse().unwrap();
         sleep(Duration::from_micros(n * 7919 % 300));
         Ok(Value { bytes: vec![0; 20], ..Value::default() })
     }
 
-    /// What is written when `readers` read at most `ahead_bytes` ahead.
+    /// Returns what is written if `readers` read at most `ahead_bytes` ahead.
     fn written(readers: usize, ahead_bytes: u64, most: usize) -> Vec<String> {
         let mut written = Vec::new();
         let feed = ReadAhead::new(records(), ahead_bytes, |item: Item| {
@@ -212,7 +213,7 @@ mod tests {
         let mut written = 0;
         let feed = ReadAhead::new(records(), 1, |_| {
             written += 1;
-            // Another reader comes as far as the record after this one, unless it was the last.
+            // Another reader must read the record after this one, unless this was the last.
             let deadline = Instant::now() + Duration::from_secs(60);
             while read.load(Ordering::SeqCst) < (written + 1).min(N) {
                 assert!(Instant::now() < deadline, "nothing is read while {written} is written");

@@ -24,7 +24,7 @@ const PACKED: [(&str, &str); 5] = [
     ("png", "image/png"),
     ("webp", "image/webp"),
 ];
-/// The same of arrays.
+/// Extensions and media types of arrays.
 const ARRAYS: [(&str, &str); 4] = [
     ("npy", "application/x-npy"),
     ("npz", "application/x-npz"),
@@ -57,7 +57,7 @@ pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {
     }
 }
 
-/// Whether files with this extension, in letters of any case, are images or arrays.
+/// Whether files with this extension, in upper or lower case, are images or arrays.
 pub(crate) fn is_image_extension(extension: &str) -> bool {
     let extension = extension.to_ascii_lowercase();
     PACKED.iter().chain(&ARRAYS).any(|(e, _)| *e == extension)
@@ -70,7 +70,7 @@ pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     found.map(|(e, n)| (e.as_str(), *n)).collect()
 }
 
-/// What a walk found besides the images that it passed on.
+/// The results of a walk, besides the images that it passed on.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) classes: BTreeSet<String>,
@@ -82,7 +82,7 @@ pub(crate) struct Scan {
     pub(crate) files: u64,
     /// The folder of an archive that is packed as if it were the source.
     pub(crate) root: Option<String>,
-    /// Whether a class has a folder in it.
+    /// Whether a class folder contains a folder.
     pub(crate) deeper: bool,
     /// Images whose names have no label.
     pub(crate) unlabelled: Names,
@@ -136,7 +136,7 @@ pub(crate) fn enter(source: &mut Source, options: &PlanOptions) -> Result<(), Er
     Ok(())
 }
 
-/// Whether a path has a segment that begins with a dot.
+/// Whether a segment of a path begins with a dot.
 pub(crate) fn hidden(name: &str) -> bool {
     name.split('/').any(|segment| segment.starts_with('.'))
 }
@@ -209,7 +209,7 @@ pub(crate) fn scan(
     Ok(scan)
 }
 
-/// Looks at the top level only.
+/// Looks at the top level of the source only.
 fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
     if let Labels::Table(table) = &options.labels
         && table.split.is_some()
@@ -319,7 +319,7 @@ struct Walk<'a> {
     found: &'a mut dyn FnMut(&BundlePath, u64) -> Result<(), Error>,
 }
 
-/// A folder being listed.
+/// A folder that is being listed.
 struct Folder {
     path: PathBuf,
     device: u64,
@@ -342,7 +342,7 @@ impl Walk<'_> {
     /// Takes an entry of a folder; metadata when it is a folder to go into.
     fn entry(&mut self, path: &Path) -> Result<Option<fs::Metadata>, Error> {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        // Such as the lock of a fetch into this folder.
+        // An example is the lock of a fetch into this folder.
         if name.starts_with(TEMP_PREFIX.as_bytes()) {
             return Ok(None);
         }

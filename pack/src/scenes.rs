@@ -22,7 +22,7 @@ const MOST_OPEN: usize = 8;
 /// Bytes of decoded chunks that one thread keeps: neighbours share them.
 const CHUNK_BYTES: usize = 32 << 20;
 
-/// More tiles than this are not cut from one scene: a million tiles of 512 are 512 GB of bytes.
+/// Most tiles of one scene: a million tiles of 512 are 512 GB of bytes.
 const MOST_TILES: u64 = 1 << 22;
 
 /// The corners (column, row) of the tiles of a scene of `size` = (columns, rows); an error with
@@ -37,14 +37,14 @@ pub(crate) fn corners(size: (u32, u32), tile: &TileOptions) -> Result<Vec<(u32, 
     let along = |len: u32| -> Vec<u32> {
         let last = len.saturating_sub(tile.size);
         let step = (tile.size - tile.overlap).max(1) as usize;
-        // The last one ends with the scene.
+        // The last tile ends at the edge of the scene.
         (0..last).step_by(step).chain([last]).collect()
     };
     let columns = along(size.0);
     Ok(along(size.1).into_iter().flat_map(|y| columns.iter().map(move |x| (*x, y))).collect())
 }
 
-/// The key of a tile.
+/// Returns the key of a tile.
 pub(crate) fn key(scene: &str, (column, row): (u32, u32)) -> String {
     format!("{scene}/r{row:06}_c{column:06}")
 }
@@ -56,38 +56,38 @@ pub(crate) fn parse(key: &str) -> Option<(&str, (u32, u32))> {
     Some((scene, (column.parse().ok()?, row.parse().ok()?)))
 }
 
-/// A tile, `[size, size, bands]`.
+/// The pixels of a tile, `[size, size, bands]`.
 pub(crate) struct Window {
     pub(crate) values: Vec<u8>,
     pub(crate) geo: Geo,
-    /// Columns and rows of its scene.
+    /// Columns and rows of the tile's scene.
     pub(crate) scene: (u32, u32),
     /// Whether too few of its pixels have a value in some band.
     pub(crate) is_empty: bool,
 }
 
-/// Which window of which file.
+/// The window that is wanted, and its file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) source: &'a Source,
     /// Tells sources apart: that of the images and those of fields.
     pub(crate) number: usize,
-    /// Below the source.
+    /// The file's path below the source.
     pub(crate) path: &'a str,
-    /// Length of the file when the run began.
+    /// The file's length when the run began.
     pub(crate) bytes: u64,
-    /// (Column, row).
+    /// The window's corner: (column, row).
     pub(crate) corner: (u32, u32),
-    /// Columns and rows.
+    /// Number of columns and of rows.
     pub(crate) side: u32,
     /// The part of its pixels that must have a value.
     pub(crate) min_valid: f64,
 }
 
-/// Open scenes; one per thread.
+/// The open scenes of a thread.
 pub(crate) struct Scenes {
     limits: Limits,
-    /// The longest unused first.
+    /// The scenes; the one that was not used for the longest time is first.
     open: Vec<Open>,
     n_opened: u64,
     chunks: Chunks,
@@ -165,7 +165,7 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     let rect = Rect::new(x, y, width, height);
     let bytes = tiff.number.bytes();
     let pixel = bytes * usize::from(tiff.bands);
-    // Also of a tile that the scene fills in part.
+    // The limit also applies to a tile that the scene covers only in part.
     check_bytes(u64::from(side) * u64::from(side) * pixel as u64)?;
     let scene = (tiff.width, tiff.height);
     let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
@@ -194,7 +194,7 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     Ok(Window { values, geo, scene, is_empty: false })
 }
 
-/// Pixels that have a value in some band.
+/// Returns the number of pixels that have a value in some band.
 fn n_valid(values: &[u8], tiff: &Tiff, nodata: Option<&[u8]>) -> usize {
     let bands = usize::from(tiff.bands);
     match (dtype_of(tiff.number), tiff.number.bytes()) {

@@ -5,8 +5,8 @@
 //! └──────── one shard, of so many at a time ──┘  └ beside the next shard ┘
 //! ```
 //!
-//! Where there are more threads than shards, several read one shard, and one at a time of them
-//! writes. Which thread does what shows nowhere.
+//! If there are more threads than shards, several read one shard, and one of them at a time writes.
+//! The result does not depend on which thread does what.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,13 +35,13 @@ const AHEAD_BYTES: u64 = 32 << 20;
 /// Threads that decode for one shard: what they make is hashed and written by one at a time.
 const READERS_A_SHARD: usize = 4;
 
-/// What the worker threads share.
+/// The state that the worker threads share.
 pub(crate) struct ShardWorkers<'a> {
     pub(crate) source: &'a Source,
     pub(crate) out: &'a OutDir,
     pub(crate) options: &'a PackOptions,
     pub(crate) plan: &'a Plan,
-    /// Numbers of the shards to be written.
+    /// Numbers of the shards to write.
     pub(crate) shards: Range<usize>,
     pub(crate) fields: &'a [Field],
     pub(crate) progress: &'a (dyn Fn(Progress) + Sync),
@@ -61,13 +61,13 @@ impl ShardWorkers<'_> {
         };
         let at_once = at_once.min(left.len()).max(1);
         let readers = match self.plan.recipe {
-            // One more: files are waited for.
+            // One more thread is used, since threads wait for files.
             PayloadRecipe::Encoded | PayloadRecipe::Bytes => jobs / at_once + 1,
             _ => jobs.div_ceil(at_once),
         };
         let done = Mutex::new(done);
         let places = Places::new(at_once);
-        // One more than pack: while the disk takes the end of a shard, the next one is begun.
+        // One more shard is begun: while the disk syncs the end of a shard, the next one is packed.
         let ended = parallel(&left, at_once + 1, self.cancel, |number, stop| {
             let place = places.take();
             if stop.load(Ordering::Relaxed) {
@@ -123,7 +123,7 @@ impl ShardWorkers<'_> {
         };
         std::thread::scope(|scope| {
             for _ in 1..readers {
-                // If the system gives no more threads, fewer read.
+                // If the system allows no more threads, fewer read.
                 if std::thread::Builder::new().spawn_scoped(scope, read).is_err() {
                     break;
                 }
@@ -229,7 +229,7 @@ impl<'a> Begun<'a> {
 /// A shard that has all its samples, and no name yet.
 struct Packed {
     writer: ShardWriter,
-    /// What becomes of it, but for its files.
+    /// The shard's result, except for its files.
     done: Done,
 }
 
@@ -243,7 +243,7 @@ impl Packed {
     }
 }
 
-/// As many at a time as may pack.
+/// Limits how many shards are packed at a time.
 struct Places {
     free: Mutex<usize>,
     freed: Condvar,

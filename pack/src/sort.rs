@@ -17,7 +17,7 @@ use std::io::{
 };
 use std::path::{Path, PathBuf};
 
-/// Buffer of a run being merged.
+/// Buffer for each run that is merged.
 const RUN_BUFFER: usize = 64 << 10;
 /// Runs of a level before they become one of the next: each is an open file,
 /// of which a process may often have no more than 1024. 10⁹ paths at the
@@ -30,7 +30,7 @@ pub(crate) struct Sorter {
     bound: usize,
     arena: Vec<u8>,
     entries: Vec<Entry>,
-    /// Levels never rise from one run to the next.
+    /// The runs on disk; their levels never rise from one to the next.
     runs: Vec<Run>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Entry {
     len: u32,
 }
 
-/// A sort key and what belongs to it.
+/// A sort key and its value.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 impl Sorter {
@@ -117,7 +117,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// All records in order.
+    /// Returns all records in order.
     pub(crate) fn finish(mut self) -> io::Result<Sorted> {
         if self.runs.is_empty() {
             self.sort();

@@ -13,7 +13,7 @@ pub(crate) struct Spares {
 }
 
 impl Spares {
-    /// Spares of `len` bytes each.
+    /// Returns a store of spares with `len` bytes each.
     pub(crate) fn new(len: usize) -> Self {
         Self { len, free: Mutex::default() }
     }

@@ -12,11 +12,11 @@ const ROUNDS: usize = 1 << 16;
 /// Lanes of 8-bit values: so many that they are a loop, which compilers turn into full vectors; of
 /// [`LANES`] they make a row of single steps.
 const NARROW_LANES: usize = 8 * LANES;
-/// Like [`ROUNDS`], with two values per round, whose sums have 16 bits: 2 · 255 · 128 is below
+/// Rounds, like [`ROUNDS`], with two values each, whose sums have 16 bits: 2 · 255 · 128 is below
 /// 2¹⁶.
 const NARROW_ROUNDS: usize = 128;
 
-/// Exact sums, one a channel.
+/// Exact sums, one per channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sums {
     pub(crate) pixels: u64,
@@ -38,7 +38,7 @@ impl Sums {
         Self::wide(values, channels, |v| u32::from(*v))
     }
 
-    /// Like [`Sums::of_u16`], for little-endian bytes.
+    /// Does the same as [`Sums::of_u16`] for little-endian bytes.
     pub(crate) fn of_u16_le(bytes: &[u8], channels: usize) -> Self {
         Self::wide(bytes.as_chunks().0, channels, |v| u32::from(u16::from_le_bytes(*v)))
     }
@@ -72,7 +72,7 @@ impl Sums {
         sums
     }
 
-    /// `number` gives a number below 65,536.
+    /// Sums values; `number` returns a number below 65,536.
     fn wide<T>(values: &[T], channels: usize, number: impl Fn(&T) -> u32) -> Self {
         if !LANES.is_multiple_of(channels) {
             return Self::by_pixel(values, channels, number);
@@ -126,7 +126,8 @@ impl Sums {
         }
     }
 
-    /// Of a picture whose channels follow each other, from the sums of each.
+    /// Returns the sums of a picture whose channels are stored one after the other, from those of
+    /// each.
     pub(crate) fn of_planes(planes: &[Self]) -> Self {
         Self {
             pixels: planes.first().map_or(0, |plane| plane.pixels),
@@ -140,7 +141,7 @@ impl Sums {
         Self { pixels, sum: vec![0; channels], sum_of_squares: vec![0; channels] }
     }
 
-    /// Adds sums of as many channels, or none yet.
+    /// Adds sums of the same number of channels, or the first sums.
     pub(crate) fn add(&mut self, other: &Self) {
         self.pixels += other.pixels;
         for (to, from) in
@@ -151,7 +152,7 @@ impl Sums {
         }
     }
 
-    /// As the manifest has them; `None` of no pixels.
+    /// Returns the statistics for the manifest; `None` if there are no pixels.
     pub(crate) fn statistics(&self) -> Option<Statistics> {
         let texts = |sums: &[u128]| -> Option<Vec<Decimal>> {
             sums.iter().map(|n| Decimal::parse(&n.to_string())).collect()

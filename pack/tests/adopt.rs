@@ -31,7 +31,7 @@ fn tar(path: &Path, members: &[(&str, Vec<u8>)]) {
     builder.finish().unwrap();
 }
 
-/// Every value of field `field`, with its key.
+/// Returns every value of field `field`, with its key.
 fn values(dir: &Path, field: usize) -> Vec<(String, Vec<u8>)> {
     let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
     let mut found = Vec::new();
@@ -128,7 +128,7 @@ fn unknown_labels_are_refused_dropped_or_mapped() {
     let text = "2 samples have no label or an unknown one: `2.jpg`, `3.jpg`";
     assert_eq!(error.to_string(), text);
     assert!(!dir.path().join("refuse").exists());
-    // With class names the class has to be one of them.
+    // If there are class names, the class must be one of them.
     let words = dir.path().join("words.tar");
     tar(&words, &[("1.jpg", jpeg(1)), ("1.cls", b"cat".to_vec()), ("2.jpg", jpeg(2))]);
     let options =
@@ -143,7 +143,7 @@ fn unknown_labels_are_refused_dropped_or_mapped() {
 fn labels_in_place_are_counted_and_left_out_too() {
     let dir = tempfile::tempdir().unwrap();
     images(&dir.path().join("images"));
-    // HDF5 has labels as numbers of 64 bits.
+    // HDF5 stores labels as 64-bit numbers.
     let plan = PlanOptions { envelope: Envelope::Hdf5, ..PlanOptions::default() };
     run(&dir.path().join("images"), &dir.path().join("packed"), plan, 1).unwrap();
     let data = fs::read_dir(dir.path().join("packed/data")).unwrap();
@@ -259,7 +259,7 @@ fn folders_are_splits_and_classes_when_asked() {
     assert_eq!(labels, [label(0), label(1), label(1)]);
 }
 
-/// One file that holds samples of two splits, as `train/…` and `val/…`.
+/// Writes one file with samples of two splits, as `train/…` and `val/…`.
 fn of_two_splits(dir: &Path, envelope: Envelope) -> PathBuf {
     let (source, packed) = (dir.join("images"), dir.join("packed"));
     images(&source);
@@ -279,7 +279,7 @@ fn a_file_of_two_splits_is_carried_once() {
         let report = take(std::slice::from_ref(&path), &out, &options).unwrap();
         assert_eq!(report.splits, [(Split::Train, 45), (Split::Val, 15)].into(), "{envelope}");
         assert_eq!((report.shards, report.bytes), (1, path.metadata().unwrap().len()));
-        // The file and an index per split.
+        // There are the file and one index per split.
         assert_eq!(fs::read_dir(out.join("data")).unwrap().count(), 3, "{envelope}");
         assert_eq!(values(&out, 0).len(), 60);
         assert!(take(std::slice::from_ref(&path), &out, &options).unwrap().already_done);

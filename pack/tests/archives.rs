@@ -12,12 +12,12 @@ use gular_pack::{
     PayloadOptions, PlanOptions, RawOptions, pack,
 };
 
-/// All files below `dir` as a zip with these bytes.
+/// Packs all files below `dir` into a zip, and writes it to `to`.
 fn zipped(dir: &Path, to: &Path) {
     let mut bytes = Vec::new();
     let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
     for (i, (name, data)) in files(dir).into_iter().enumerate() {
-        // One of two is stored.
+        // Every second member is stored uncompressed.
         let method = [rawzip::CompressionMethod::STORE, rawzip::CompressionMethod::DEFLATE][i % 2];
         let (mut entry, config) =
             archive.new_file(name.to_str().unwrap()).compression_method(method).start().unwrap();
@@ -52,7 +52,7 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     gzip.finish().unwrap()
 }
 
-/// At the level that makes most of zeros.
+/// Compresses with the level that is best for zeros.
 fn gzipped_well(bytes: &[u8]) -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(bytes).unwrap();
@@ -129,7 +129,7 @@ fn one_folder_around_all_images_is_packed_as_the_source() {
     fs::remove_dir_all(source.path().join("data")).unwrap();
     fs::rename(source.path().join("photos"), source.path().join("data")).unwrap();
     assert_eq!(check(&PlanOptions::default).splits[&Split::Train].classes.len(), 3);
-    // The caller says that it is a class.
+    // The caller says that the folder is a class.
     let plan = PlanOptions { layout: FolderLayout::Class, ..PlanOptions::default() };
     let report = run(&dir.path().join("a.zip"), &dir.path().join("o"), plan, 1).unwrap();
     assert_eq!((report.root, report.splits[&Split::Train].classes.len()), (None, 1));
@@ -228,7 +228,7 @@ fn hostile_members_are_named() {
     check(b"./a/good.jpg", T::Regular, "a/good.jpg", "two files of this name");
 }
 
-/// A zip of stored members.
+/// Returns a zip of uncompressed members.
 fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
@@ -275,7 +275,7 @@ fn damaged_and_hostile_zips_are_refused() {
         bytes[at + 24..at + 28].copy_from_slice(&3_u32.to_le_bytes());
     };
     check(&zip_with("a/x.jpg", &[0; 5000], &swollen), "far more bytes compressed than unpacked");
-    // Made by Unix; a link.
+    // The entry was made by Unix, and is a link.
     let link = |bytes: &mut [u8], at: usize| {
         bytes[at + 5] = 3;
         bytes[at + 40..at + 42].copy_from_slice(&0o120_777_u16.to_le_bytes());
@@ -343,7 +343,7 @@ fn cut_archives_are_named() {
         assert!(matches!(error, Error::BadArchive { .. }), "{error}");
     };
     check("x.tar", &tar[..514]);
-    // Each member takes 1024 bytes: cut between them, and before the end.
+    // Each member takes 1024 bytes, so the tar is cut between members, and before its end.
     check("x.tar", &tar[..1024]);
     check("x.tar", &tar[..3072]);
     check("x.tar.zst", &zstd::encode_all(&tar[..2048], 1).unwrap());

@@ -17,7 +17,7 @@ fn plan(file: &Path) -> PlanOptions {
     PlanOptions { labels, ..PlanOptions::default() }
 }
 
-/// Type, shape and numbers of an npy file.
+/// Returns type, shape and numbers of an npy file.
 fn array(npy: &[u8]) -> (String, Vec<f64>) {
     assert_eq!(&npy[..8], b"\x93NUMPY\x01\x00");
     let end = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
@@ -33,7 +33,7 @@ fn array(npy: &[u8]) -> (String, Vec<f64>) {
 /// The header of an array, and its numbers.
 type Array = (String, Vec<f64>);
 
-/// Of each sample in order of keys: key, and the arrays of `fields`.
+/// Returns for each sample, in order of keys, the key and the arrays of `fields`.
 fn arrays(out: &Path, fields: &[&str]) -> Vec<(String, Vec<Array>)> {
     let bundle = Bundle::open(out, OpenOptions::default()).unwrap();
     let shard = bundle.shard(ShardIdx(0)).unwrap();
@@ -95,7 +95,7 @@ fn boxes_of_coco_become_corners_with_classes() {
     assert_eq!(b.1[1].1, [1.0, 0.0]);
     assert!(none.1[0].0.contains("'shape': (0, 4)"), "{}", none.1[0].0);
     assert!(none.1[1].0.contains("'shape': (0,)") && none.1[1].0.contains("<i8"));
-    // What is cut has other boxes.
+    // A cropped image has other boxes.
     let raw = |fit| {
         let raw = RawOptions { width: 8, height: 8, fit, channels: 3, depth: None };
         let plan = PlanOptions { payload: PayloadOptions::Raw(raw), ..plan(&json) };
@@ -183,7 +183,7 @@ fn boxes_of_yolo_are_found_beside_the_images() {
     }
     put(dir.path(), "labels/train/1.txt", b"1 0.5 0.5 0.5 0.25\n0 0.25 0.75 0.5 0.5\n\n");
     put(dir.path(), "labels/train/2.txt", b"");
-    // As of images: folders may be links, and what macOS writes beside a file is passed over.
+    // As for images, folders may be links, and files that macOS writes beside others are ignored.
     put(dir.path(), "elsewhere/3.txt", b"1 0.5 0.5 1 1\n");
     std::os::unix::fs::symlink("../elsewhere", dir.path().join("labels/val")).unwrap();
     put(dir.path(), "labels/train/._1.txt", b"\0\x05\x16\x07\xff");

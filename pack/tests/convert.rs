@@ -16,7 +16,7 @@ fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertR
     convert(source, out, &options, &|_| {}, &AtomicBool::new(false))
 }
 
-/// The files of a `.tar.zst`.
+/// Returns the files of a `.tar.zst`.
 fn unpacked(file: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let tar = zstd::decode_all(fs::read(file).unwrap().as_slice()).unwrap();
     let out = tempfile::tempdir().unwrap();
@@ -33,7 +33,7 @@ fn there_and_back_gives_the_same_files() {
     for envelope in Envelope::ALL {
         let (there, back) = (dir.path().join(envelope.name()), dir.path().join("back"));
         let converted = to(&bundle, &there, Target::Bundle(envelope), 2).unwrap();
-        // The same as packing into that envelope at once.
+        // The result must be the same as when packing into that envelope.
         let at_once = dir.path().join("at-once");
         let plan = PlanOptions { envelope, ..PlanOptions::default() };
         run(&source, &at_once, plan, 1).unwrap();
@@ -186,7 +186,7 @@ fn an_interrupted_conversion_goes_on() {
         let options = ConvertOptions { target, jobs: 1, dry_run: false };
         let stopped = convert(&bundle, &out, &options, &progress, &cancel).unwrap_err();
         assert!(matches!(stopped, Error::Unfinished { .. }), "{stopped}");
-        // Another conversion does not mix with it.
+        // Another conversion into the same folder is refused.
         let other = Target::Bundle(Envelope::Shards);
         let other = to(&bundle, &out, other, 1).unwrap_err();
         assert!(matches!(other, Error::OtherPlan { .. }), "{other}");

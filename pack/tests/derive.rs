@@ -19,7 +19,7 @@ use gular_pack::{
     Target, Unlabelled, Unlisted, convert, derive, diff, pack_onto,
 };
 
-/// Everything as it is.
+/// Options that keep everything as it is.
 fn plain() -> DeriveOptions {
     DeriveOptions::new(std::env::temp_dir())
 }
@@ -29,7 +29,8 @@ fn derived(bases: &[&Path], out: &Path, options: &DeriveOptions) -> Result<Deriv
     derive(&bases, out, options, &|_| {}, &AtomicBool::new(false))
 }
 
-/// Of each key its split, the name of its class, and the digest of its image, each value read.
+/// Returns for each key its split, the name of its class, and the digest of its image; each value
+/// is read.
 fn samples(dir: &Path) -> BTreeMap<String, (Split, Option<String>, Digest)> {
     let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
     let bundle = Bundle::open(dir, open).unwrap();
@@ -97,7 +98,7 @@ fn a_part_is_read_verified_and_converted_as_any_bundle_in_every_envelope() {
         });
         assert_eq!(samples(&case.at("part")), expected, "{envelope}");
         assert_eq!((report.samples, report.base_samples), (expected.len() as u64, 60));
-        // Its shards are those of the base, and only kilobytes are new.
+        // The shards are those of the base, and only kilobytes are new.
         let base = Bundle::open(&case.at("base"), OpenOptions::default()).unwrap();
         let part = Bundle::open(&case.at("part"), OpenOptions::default()).unwrap();
         for file in part.manifest().files().filter(|f| !f.name.as_str().ends_with(".view")) {
@@ -106,7 +107,7 @@ fn a_part_is_read_verified_and_converted_as_any_bundle_in_every_envelope() {
         }
         assert!(report.bytes_written < 4096, "{}", report.bytes_written);
         assert_eq!(part.digest(), report.digest);
-        // What is converted stands alone, and is a bundle of version 1.
+        // A converted bundle needs no other bundle, and has version 1.
         let options = ConvertOptions { target: Target::Bundle(envelope), jobs: 1, dry_run: false };
         let none = AtomicBool::new(false);
         convert(&case.at("part"), &case.at("alone"), &options, &|_| {}, &none).unwrap();
@@ -114,7 +115,7 @@ fn a_part_is_read_verified_and_converted_as_any_bundle_in_every_envelope() {
         assert!(!alone.manifest().is_derived());
         fs::remove_dir_all(case.at("base")).unwrap();
         assert_eq!(samples(&case.at("alone")), expected, "{envelope}");
-        // Hard links stay when the base is gone.
+        // Hard links stay valid when the base is removed.
         assert_eq!(samples(&case.at("part")), expected, "{envelope}");
     }
 }
@@ -135,7 +136,7 @@ fn the_same_call_gives_the_same_bundle_and_finds_it_finished() {
     assert_eq!(first.digest, second.digest);
     assert!(files(&case.at("a")) == files(&case.at("b")));
     assert!(case.derive("a", &options(2)).already_done);
-    // Another result is not written over it, and a trial writes nothing.
+    // Another result is not written over it, and a dry run writes nothing.
     let other = DeriveOptions { seed: 4, ..options(1) };
     let error = derived(&[&case.at("base")], &case.at("a"), &other).unwrap_err();
     assert!(matches!(error, Error::AlreadyBundle { .. }), "{error}");
@@ -155,7 +156,7 @@ fn a_limit_takes_so_many_and_a_larger_one_the_same_and_more() {
     assert_eq!((small.len(), large.len()), (7, 15));
     assert!(small.keys().all(|key| large.contains_key(key)));
     assert_eq!(take("all", Limit::Samples(1000), false).len(), 60);
-    // Of 60 images 15 are of `val`, and 20 of each class: 5 and 15 of each.
+    // 15 of 60 images are in `val`, and 20 are in each class: 5 and 15 of each.
     let fair = take("fair", Limit::Samples(12), true);
     let mut counts: HashMap<(Split, Option<String>), u64> = HashMap::new();
     for (split, class, _) in fair.values() {
@@ -163,7 +164,7 @@ fn a_limit_takes_so_many_and_a_larger_one_the_same_and_more() {
     }
     assert!(counts.iter().all(|((split, _), n)| *n == if *split == Split::Val { 1 } else { 3 }));
     assert_eq!(counts.len(), 6);
-    // Of `val`, a quarter of a sample each.
+    // In `val`, each class has a quarter of a sample.
     let few = DeriveOptions { limit: Some(Limit::Samples(3)), stratified: true, ..plain() };
     let lost = case.derive("few", &few).lost_classes.unwrap();
     assert_eq!((lost.n, &*lost.first), (3, "`val/a-b`, `val/cat`, `val/dog`"));
@@ -218,7 +219,7 @@ fn new_labels_keep_every_image_and_the_numbers_of_old_classes() {
     derived(&[&case.at("new")], &case.at("back"), &options).unwrap();
     expected.insert(keys[0].clone(), before[keys[0]].clone());
     assert_eq!(samples(&case.at("back")), expected);
-    // Only those that the table lists.
+    // Only images that the table lists are taken.
     let labels = case.table("new.csv", &format!("file_name,label\n{},dog\n", keys[0]));
     let options = DeriveOptions { labels, unlisted: Unlisted::Skip, ..plain() };
     assert_eq!(case.derive("only", &options).samples, 1);
@@ -386,7 +387,7 @@ fn a_comparison_names_each_key_that_differs_and_how() {
     let case = Case::new(Envelope::Shards);
     let before = samples(&case.at("base"));
     let keys: Vec<&String> = before.keys().collect();
-    // Another image of the same key, one more, one less, and a class that is new.
+    // Changes: another image for a key, one sample more, one less, and a new class.
     let (changed, removed) = (keys[5].clone(), keys[11].clone());
     let images = case.at("images");
     let other = if changed.ends_with(".png") { png(77) } else { jpeg(77) };
@@ -399,7 +400,7 @@ fn a_comparison_names_each_key_that_differs_and_how() {
     let labels = labels.map(|t| TableOptions { split: Some("part".into()), ..t });
     let options = DeriveOptions { labels, ..plain() };
     derived(&[&case.at("next")], &case.at("last"), &options).unwrap();
-    // In much memory, and in so little that all is sorted on disk.
+    // The comparison is made with much memory, and with so little that all is sorted on disk.
     for memory_bytes in [64 << 20, 4096] {
         let (report, all) = compared(&case.at("base"), &case.at("last"), memory_bytes);
         let (_, class, _) = &before[keys[20]];
@@ -418,7 +419,7 @@ fn a_comparison_names_each_key_that_differs_and_how() {
         assert!(!report.is_same() && report.new_bytes > 0);
         assert_eq!(report.relabelled.first, [&**keys[20]]);
     }
-    // The other way round, each as its contrary.
+    // In the other direction, each difference is the opposite.
     let (report, _) = compared(&case.at("last"), &case.at("base"), 1 << 20);
     assert_eq!((report.added.n, report.removed.n, report.moved.n), (1, 1, 1));
     assert_eq!(report.removed.first, ["train/zebra/1.jpg"]);
@@ -443,8 +444,8 @@ fn shards_that_two_bundles_share_are_the_same_without_a_look_at_their_samples() 
     assert!(report.is_same() && all.is_empty());
 }
 
-/// As many samples as ImageNet has, of 8 bytes each: their indexes are of its size, and nothing
-/// else is read. With `GULAR_LONG_TESTS`; a hundredth of it otherwise.
+/// Compares bundles with the number of samples of ImageNet, with 8 bytes each: their indexes are as
+/// large, and nothing else is read. Without `GULAR_LONG_TESTS` it is a hundredth of that.
 #[test]
 fn a_hundredth_of_imagenet_is_less_than_a_megabyte() {
     let is_long = std::env::var_os("GULAR_LONG_TESTS").is_some();
@@ -481,7 +482,7 @@ fn key(i: usize) -> String {
     format!("train/n{:08}/n{:08}_{i}.JPEG", i % 1000 * 7919, i % 1000 * 7919)
 }
 
-/// A bundle of `n` samples of 1000 classes.
+/// Makes a bundle of `n` samples in 1000 classes.
 fn synthetic(dir: &Path, n: usize, shards: usize) {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
@@ -524,7 +525,8 @@ fn a_new_version_packs_what_is_new_and_keeps_the_shards_of_the_rest() {
     let plan = || PlanOptions { shard_bytes: 1 << 20, ..PlanOptions::default() };
     run(&at("images"), &at("v1"), plan(), 2).unwrap();
     let before = samples(&at("v1"));
-    // One percent more in a class whose name comes first, one changed, one gone.
+    // One percent of images is added in a class whose name is the first; one is changed, and one is
+    // removed.
     for i in 0..4 {
         put(&at("images"), &format!("a new one/{i}.jpg"), &jpeg(1000 + i));
     }
@@ -552,7 +554,7 @@ fn a_new_version_packs_what_is_new_and_keeps_the_shards_of_the_rest() {
     let all: u64 = bundle.manifest().files().map(|file| file.bytes).sum();
     let sent = compared.new_bytes + report.bundle.as_ref().unwrap().bytes_written;
     assert!(sent * 100 < all * 3, "{sent} of {all}");
-    // Nothing else is left, and the result needs neither folder.
+    // No other files are left, and the result needs neither folder.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
     fs::remove_dir_all(at("v1")).unwrap();
     assert_eq!(samples(&at("v2")).len(), 403);
@@ -644,7 +646,7 @@ fn a_new_version_says_what_its_base_says_and_what_was_left_out() {
         let (base, source) = (at("v1"), at("images"));
         pack_onto(&base, &source, &at(out), &options(plan, 1), &|_| {}, &none).unwrap()
     };
-    // All that is new is bad.
+    // All new images are damaged.
     put(&at("images"), "c/bad.jpg", b"no picture");
     let report = onto("v2");
     assert_eq!((report.skipped, report.added, report.packed.is_some()), (1, 1, false));
@@ -687,7 +689,7 @@ fn a_table_labels_a_new_version_as_it_labels_a_bundle_packed_anew() {
     let row = |i: u32, class: &str, fold: &str| format!("{i}.jpg,{class},{fold}\n");
     let old: String = (0..12).map(|i| row(i, ["cat", "dog"][i as usize % 2], "train")).collect();
     run(&at("images"), &at("v1"), plan(&old, false), 2).unwrap();
-    // One image is new, of a class whose name comes first; one is gone; of those that stay one has
+    // One image is new, in a class whose name is the first, and one is gone. Of the others, one has
     // another class and one another split.
     put(&at("images"), "12.jpg", &jpeg(12));
     fs::remove_file(at("images").join("5.jpg")).unwrap();
@@ -706,7 +708,7 @@ fn a_table_labels_a_new_version_as_it_labels_a_bundle_packed_anew() {
     assert_eq!(samples(&at("v2")), samples(&at("anew")));
     let v2 = Bundle::open(&at("v2"), OpenOptions::default()).unwrap();
     assert_eq!(v2.manifest().classes, ["cat", "dog", "ape"]);
-    // Without a row an image is an error, or left out, be it new or not.
+    // An image without a row is an error, or left out, whether it is new or not.
     let less = new.replace("2.jpg,cat,train\n", "");
     let error = onto(plan(&less, false), "v3").unwrap_err();
     assert!(matches!(error, Error::Unlabelled { n: 1, .. }), "{error}");
@@ -714,7 +716,7 @@ fn a_table_labels_a_new_version_as_it_labels_a_bundle_packed_anew() {
     onto(plan(&less, true), "v3").unwrap();
     run(&at("images"), &at("less"), plan(&less, true), 2).unwrap();
     assert_eq!(samples(&at("v3")), samples(&at("less")));
-    // Of a table with further fields the samples would have others than the base.
+    // With further fields of a table, samples would have other fields than the base.
     let mut fields = plan(&new, false);
     if let Labels::Table(table) = &mut fields.labels {
         (table.split, table.fields) = (None, FieldColumns::All);
@@ -746,7 +748,7 @@ fn values_made_of_files_are_compared_by_the_digests_of_these() {
         (0..6).for_each(|i| add(i, i));
         run(&at("src"), &at("v1"), plan.clone(), 1).unwrap();
         let none = AtomicBool::new(false);
-        // Later versions store the digests unasked.
+        // Later versions also store the digests.
         let onto = |base: &str, out: &str, plan: PlanOptions| {
             let plan = PlanOptions { source_digests: false, ..plan };
             pack_onto(&at(base), &at("src"), &at(out), &options(plan, 2), &|_| {}, &none)
@@ -762,7 +764,7 @@ fn values_made_of_files_are_compared_by_the_digests_of_these() {
         assert_eq!(counts(&onto("v1", "v2", plan.clone()).unwrap()), (6, 0, 1, 0, 1));
         run(&at("src"), &at("anew"), plan.clone(), 1).unwrap();
         assert_eq!(samples(&at("v2")), samples(&at("anew")));
-        // Of all samples of the base and what is new.
+        // The statistics are those of all samples, old and new.
         assert_eq!(manifest("v2").statistics, manifest("anew").statistics);
         assert_eq!(manifest("v2").made.get("decoder"), manifest("anew").made.get("decoder"));
         add(0, 70);
@@ -773,7 +775,7 @@ fn values_made_of_files_are_compared_by_the_digests_of_these() {
         assert_eq!(samples(&at("v3")), samples(&at("anew")));
         assert_eq!(manifest("v3").statistics, None, "sums of what is gone cannot be taken off");
         assert_eq!(counts(&onto("v3", "v4", plan.clone()).unwrap()), (6, 0, 0, 0, 0));
-        // In another envelope too.
+        // The same works in another envelope.
         let target = Target::Bundle(Envelope::Tar);
         let how = ConvertOptions { target, jobs: 1, dry_run: false };
         convert(&at("v3"), &at("tar"), &how, &|_| {}, &none).unwrap();
@@ -831,7 +833,7 @@ fn a_new_version_takes_labels_from_names_as_its_base_does() {
     assert_eq!(onto("v2", plan("^[a-z]+")).unwrap().added, 1);
     let error = onto("v3", plan("[0-9]+")).unwrap_err().to_string();
     assert!(error.contains("the base has `^[a-z]+`"), "{error}");
-    // Those of folders would stand beside those that unchanged images keep.
+    // Labels of folders would be mixed with those that unchanged images keep.
     let error = onto("v4", PlanOptions::default()).unwrap_err().to_string();
     assert!(error.contains("the base has the expression `^[a-z]+`"), "{error}");
 }

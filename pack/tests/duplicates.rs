@@ -138,7 +138,7 @@ fn copies_that_were_encoded_again_and_smaller_ones_are_candidates() {
     assert!(against.pairs.iter().all(|p| (p.samples[0].bundle, p.samples[1].bundle) == (0, 1)));
 }
 
-/// CRC-32 as PNG has it.
+/// Returns the CRC-32 of PNG.
 fn crc(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {

@@ -10,7 +10,7 @@ use gular_pack::{
     TableOptions,
 };
 
-/// A grey PNG of 8 or 16 bits.
+/// Returns a grey PNG of 8 or 16 bits.
 pub(crate) fn grey(width: u32, height: u32, values: &[u16], wide: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = ::png::Encoder::new(&mut bytes, width, height);
@@ -69,7 +69,7 @@ fn masks_go_with_their_images_byte_for_byte_and_as_pixels() {
         assert_eq!(values[0], std::fs::read(images.join(key)).unwrap());
         assert_eq!(values[1], std::fs::read(masks.join(file)).unwrap());
     }
-    // One job or many, and again: the same bundle.
+    // One job, many jobs, and a second run give the same bundle.
     let again = dir.path().join("again");
     run(&images, &again, plan.clone(), 1).unwrap();
     assert!(files(&out) == files(&again));

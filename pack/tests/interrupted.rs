@@ -64,7 +64,7 @@ fn a_finished_run_is_found_done() {
     );
     assert_eq!((again.skipped, again.splits), (1, first.splits));
     assert!(files(out.path()) == before);
-    // This one would not have left anything out.
+    // A run with these options would not have left anything out.
     let refused = |plan: PlanOptions| {
         let error = run(source.path(), out.path(), plan, 1).unwrap_err();
         assert!(matches!(error, Error::AlreadyBundle { .. }), "{error}");
@@ -74,7 +74,7 @@ fn a_finished_run_is_found_done() {
     put(source.path(), "train/cat/new.png", &png(1));
     refused(skip());
     fs::remove_file(source.path().join("train/cat/new.png")).unwrap();
-    // A bundle that is not whole is not done.
+    // A bundle with an incomplete file is not finished.
     let data = fs::read_dir(out.path().join("data")).unwrap().next().unwrap().unwrap().path();
     fs::write(&data, b"cut").unwrap();
     run(source.path(), out.path(), skip(), 1).unwrap_err();
@@ -95,7 +95,7 @@ fn a_stopped_run_goes_on_and_gives_the_same_bytes() {
         assert!(!out.join("manifest.json").exists());
         assert_eq!(out.exists(), samples > 1, "what finished nothing leaves nothing");
         if out.exists() {
-            // What a killed writer leaves.
+            // A killed writer leaves such a file.
             fs::write(out.join("data/.gular-tmp-x"), b"half").unwrap();
         }
         let report = run(source.path(), &out, small_shards(), 2).unwrap();

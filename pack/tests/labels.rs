@@ -51,7 +51,7 @@ fn by_name(pattern: &str) -> PlanOptions {
     PlanOptions { labels: Labels::Name(pattern), ..PlanOptions::default() }
 }
 
-/// Six images, `a/0.jpg` to `b/5.png`.
+/// Writes six images, `a/0.jpg` to `b/5.png`.
 fn six(dir: &Path) {
     for i in 0..6 {
         let (name, bytes) =
@@ -145,7 +145,7 @@ fn a_table_gives_classes_and_names_may_be_short() {
         .map(|(key, label)| format!("{{\"label\": \"{label}\", \"file_name\": \"{key}\"}}\n"))
         .collect();
     assert_eq!(packed("labels.jsonl", &json, &|_| {}).unwrap().0.digest, report.digest);
-    // As programs on Windows write them.
+    // The files are as programs on Windows write them.
     for (name, text) in [("labels.csv", SIX), ("labels.jsonl", &json)] {
         let text = format!("\u{feff}{text}");
         assert_eq!(packed(name, &text, &|_| {}).unwrap().0.digest, report.digest);
@@ -260,7 +260,7 @@ fn several_classes_become_one_field_of_zeros_and_ones() {
     assert!(error.contains("1 image has no label: `b/3.png`; "), "{error}");
     let (_, found) = packed("t.csv", &text.replace("3,", "3,haze haze"), &skip).unwrap();
     let hot: Vec<&[u8]> = found.iter().map(|s| &s.3[0][..]).collect();
-    // haze, primary, water
+    // The classes are haze, primary and water.
     assert_eq!(hot, [[1, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 0], [1, 0, 1], [0, 1, 0]]);
     assert!(labels(&found).iter().all(Option::is_none));
     let json = "{\"image\":0,\"tags\":[0,2]}\n{\"image\":1,\"tags\":[]}\n{\"image\":2,\"tags\":[1]}
@@ -384,7 +384,7 @@ fn one_name_for_two_images_is_refused() {
     let error = run(source.path(), out.path(), by_table(table(&[&path])), 1).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("1 row matches more than one image: `1.jpg (labels.csv:2)`"), "{text}");
-    // Each of these is beside the images that it names.
+    // Each table is beside the images that it names.
     for folder in ["a", "b"] {
         put(
             source.path(),

@@ -20,14 +20,14 @@ const MOST_BYTES_PER_SAMPLE: u64 = 60;
 /// Decoded parts of the scene, tiles that wait to be written, and what a run needs anyway.
 const MOST_BYTES_OF_SCENES: u64 = 100 << 20;
 
-/// Only one of these tests at a time: they have one peak.
+/// Lets only one of these tests run at a time, since they share one peak of memory.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn is_long() -> bool {
     std::env::var_os("GULAR_LONG_TESTS").is_some()
 }
 
-/// What the work takes at its peak, beyond what was taken before.
+/// Returns the peak memory of the work, beyond what was used before.
 fn peak_of(work: impl FnOnce()) -> u64 {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let status = |name: &str| {
@@ -35,7 +35,7 @@ fn peak_of(work: impl FnOnce()) -> u64 {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     };
-    // Forgets the peak of another test.
+    // Resets the peak of another test.
     fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS:");
     work();
@@ -52,7 +52,7 @@ fn millions_of_keys_are_planned_in_60_bytes_each() {
         let options = PlanOptions::default();
         let mut builder = PlanBuilder::new(dir.path(), &options).unwrap();
         for i in 0..n {
-            // Scattered, so that the sort has work to do.
+            // The numbers are scattered, so that the sort has work to do.
             let number = i.wrapping_mul(6_364_136_223_846_793_005) >> 20;
             let key = format!("train/class{:03}/image-{number:011}.jpg", i % 1000);
             builder.push(&BundlePath::parse(&key).unwrap(), 110_000).unwrap();

@@ -129,7 +129,7 @@ fn a_part_that_was_stopped_goes_on() {
     let of = |text: &str| PackOptions { part: Part::parse(text).ok(), ..options(plan(), 1) };
     let stopped = pack(source.path(), &first, &of("1/2"), &progress, &cancel).unwrap_err();
     assert!(matches!(stopped, Error::Unfinished { done: 1.., total: 2..=6, .. }), "{stopped}");
-    // Not another part, nor the whole: the shards that are done would be lost.
+    // Another part, or the whole, is refused here, since the finished shards would be lost.
     let before = files(&first);
     for other in [of("2/2"), options(plan(), 1)] {
         let error = pack(source.path(), &first, &other, &|_| {}, &AtomicBool::new(false));
@@ -144,7 +144,7 @@ fn a_part_that_was_stopped_goes_on() {
     let out = dir.path().join("merged");
     merged(&[first.clone(), second], &out).unwrap();
     assert!(files(&out) == files(&whole));
-    // Done is done, and its place is taken.
+    // A finished part stays finished, and its folder cannot be used for another.
     let again = pack(source.path(), &first, &of("1/2"), &|_| {}, &AtomicBool::new(false)).unwrap();
     assert!(again.already_done);
     assert_eq!((again.samples, again.skipped), (report.samples, report.skipped));
@@ -195,7 +195,7 @@ fn parts_that_are_missing_doubled_or_different_are_named() {
         assert!(!expected.contains("option") || text.contains("seeded"), "{text}");
     }
     assert!(fault(&[&one, &at("nowhere")]).contains("has no `part.json`"));
-    // A file that came over a network and was cut.
+    // The file is cut, as after a copy over a network.
     let data = fs::read_dir(two.join("data")).unwrap().next().unwrap().unwrap().path();
     let bytes = fs::read(&data).unwrap();
     fs::write(&data, &bytes[1..]).unwrap();

@@ -37,7 +37,7 @@ fn open(dir: &Path) -> Bundle {
     Bundle::open(dir, OpenOptions::default()).unwrap()
 }
 
-/// (split, key, value) of every sample.
+/// Returns (split, key, value) of every sample.
 fn samples(bundle: &Bundle) -> Vec<(Split, String, Vec<u8>)> {
     let mut found = Vec::new();
     for split in Split::ALL {
@@ -94,7 +94,7 @@ fn raw_samples_are_the_decoded_pictures_and_their_sums() {
             decoder.fit(&file, (12, 9), fit, &mut expected).unwrap();
             assert!(value == expected, "{key}");
             if key.ends_with(".png") {
-                // These are of that size already.
+                // These images have that size already.
                 assert_eq!(value, decoder.decode(&file).unwrap().into_data(), "{key}");
             }
             values.push((split, value.into_iter().map(u64::from).collect()));
@@ -272,7 +272,7 @@ fn damaged_images_are_named_whatever_the_check() {
     images(source.path());
     let whole = jpeg(8);
     put(source.path(), "train/cat/cut.jpg", &whole[..whole.len() / 2]);
-    // Each in a folder of its own: the shard of `val` may be finished before the error.
+    // Each run has its own folder, since the shard of `val` may be finished before the error.
     for (name, plan) in [("raw", raw(RawOptions::new(8, 8))), ("jpeg", reencoded(None, 90))] {
         let error = run(source.path(), &out.path().join(name), plan, 2).unwrap_err();
         assert!(

@@ -25,7 +25,7 @@ fn table(path: &Path, n: u32) {
     fs::write(path, text).unwrap();
 }
 
-/// What becomes of a table of this text: the report, and key, label and pixels of each sample.
+/// The result of packing a table: the report, and key, label and pixels of each sample.
 type Packed = (PackReport, Vec<u64>, Vec<(String, i64, Vec<u8>)>);
 
 fn packed(text: &[u8], plan: PlanOptions) -> Result<Packed, Error> {
@@ -72,7 +72,7 @@ fn each_row_is_an_image_and_its_label() {
 
 #[test]
 fn tables_are_read_as_programs_write_them() {
-    // Without names; a mark of UTF-8, the ends of lines and quotes of Windows, blank lines.
+    // The table has no names, but a UTF-8 mark, line ends and quotes of Windows, and blank lines.
     let (_, shape, found) =
         packed(b"\xef\xbb\xbf7,1,2,3,4\r\n\r\n\"0\",5,6,7, 8\r\n", pixels()).unwrap();
     assert_eq!(shape, [2, 2, 1]);

@@ -28,7 +28,8 @@ pub(crate) fn scene(size: (u32, u32), end: u32, geo: Geo) -> Vec<u8> {
     scene_with(size, end, geo, (0, 0, 0))
 }
 
-/// The same, but for one pixel: its column, its row, and the value of its first band.
+/// Returns such a scene with one different pixel: its column, its row, and the value of its first
+/// band.
 pub(crate) fn scene_with(size: (u32, u32), end: u32, geo: Geo, other: (u32, u32, i16)) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
     let mut writer = GeoTiffWriter::new(out, size, 2, Number::I16, geo, Packing::Deflate).unwrap();
@@ -203,8 +204,8 @@ fn tiles_are_the_windows_of_their_scenes() {
             (f64::from(column) * 10.0, 9000.0 - f64::from(row) * 10.0)
         );
     }
-    // Of the first scene columns 0, 24, 48 and 58, rows 0, 24 and 38: those from column 48 on are
-    // empty. The last scene is smaller than a tile: 400 of 1024 pixels.
+    // The first scene has columns 0, 24, 48 and 58, and rows 0, 24 and 38; tiles from column 48 on
+    // are empty. The last scene is smaller than a tile: 400 of 1024 pixels.
     assert_eq!(report.empty_tiles, 2 * 3 + 1);
     assert_eq!(report.samples, found.len() as u64);
     assert!(found.contains_key("n/0.tif/r000038_c000024"));

@@ -5,7 +5,7 @@ use gular_pack::{
     CheckImages, OnBadInput, PayloadOptions, PlanOptions, RawOptions, ReencodeOptions,
 };
 
-/// A JPEG with stray bytes before its tables.
+/// Returns a JPEG with stray bytes before its tables.
 fn with_junk(i: u32) -> Vec<u8> {
     let mut file = jpeg(i);
     let at = file.windows(2).position(|pair| pair == [0xff, 0xdb]).unwrap();

@@ -32,7 +32,7 @@ struct Case {
 }
 
 impl Case {
-    /// With images in the folder `src`.
+    /// Makes a case with images in the folder `src`.
     fn new(plan: PlanOptions) -> Self {
         Self { dir: tempfile::tempdir().unwrap(), plan }
     }
@@ -49,7 +49,7 @@ impl Case {
         fs::remove_file(self.at(name)).unwrap();
     }
 
-    /// With a field of files in the folder `name`.
+    /// Adds a field of files in the folder `name`.
     fn with(mut self, name: &str) -> Self {
         let files = field(name, &self.at(name), "");
         self.plan.fields.push(files);
@@ -69,8 +69,8 @@ impl Case {
         self.onto_with(base, out, &options(self.plan.clone(), 2))
     }
 
-    /// Makes `out`, of which a dry run says the same before, and another run that nothing is left
-    /// to do. It has the samples of what packing all of the source gives.
+    /// Makes `out`. Before, a dry run must report the same; afterwards, another run must find
+    /// nothing left to do. The samples must be those of packing all of the source.
     fn version(&self, base: &str, out: &str) -> (Counts, BaseReport) {
         let before = self.entries();
         let dry = PackOptions { dry_run: true, ..options(self.plan.clone(), 2) };
@@ -90,7 +90,7 @@ impl Case {
         (counts(&report), report)
     }
 
-    /// Whether the bundle `name` has the samples of what packing all of the source gives.
+    /// Checks that the bundle `name` has the samples of packing all of the source.
     fn is_as_packed(&self, name: &str) {
         self.pack("anew");
         let (expected, found) = (samples(&self.at("anew")), samples(&self.at(name)));
@@ -158,25 +158,25 @@ fn masks_arrays_and_files_are_compared_as_the_images_are() {
         let case = beside(payload);
         case.pack("v0");
         assert_eq!(case.version("v0", "v1").0, (8, 0, 0, 0, 0), "{payload:?}");
-        // One more, one gone.
+        // One image is added, and one removed.
         add(&case, 8);
         for file in ["src/train/1.png", "mask/train/1.png", "depth/train/1.npy", "note/train/1.txt"]
         {
             case.remove(file);
         }
         assert_eq!(case.version("v1", "v2").0, (7, 0, 1, 1, 1), "{payload:?}");
-        // Of four samples one value each, of the same length.
+        // One value of each of four samples changes, with the same length.
         case.put("src/train/2.png", &picture(70));
         case.put("mask/train/3.png", &mask(70));
         case.put("depth/val/4.npy", &depth(70));
         case.put("note/train/5.txt", b"note 9");
         assert_eq!(case.version("v2", "v3").0, (4, 4, 0, 0, 4), "{payload:?}");
-        // A file of another length, too.
+        // A file gets another length, too.
         case.put("note/train/6.txt", b"of another length");
         let (counts, report) = case.version("v3", "v4");
         assert_eq!(counts, (7, 1, 0, 0, 1), "{payload:?}");
         assert_eq!(report.packed.unwrap().warnings, [""; 0], "all files are of some image");
-        // The one that is not copied is the one that is new.
+        // Only one sample differs.
         let (differing, all) = compared(&case.at("v3"), &case.at("v4"), 1 << 20);
         assert_eq!((differing.changed.n, differing.same), (1, 7), "{all:?}");
         assert_eq!(all[0].0, "train/6.png");
@@ -194,7 +194,7 @@ fn masks_that_are_numbers_are_made_again() {
         case.put(&format!("mask/{i}.npy"), &npy(i as u16));
     }
     case.pack("v1");
-    // The same numbers in the other byte order: other bytes, and the same values.
+    // The file has the same numbers in the other byte order: other bytes, but the same values.
     let text = "{'descr': '>u2', 'fortran_order': False, 'shape': (9, 12), }";
     let header = format!("{text:117}\n");
     let swapped = (1..109).flat_map(u16::to_be_bytes).collect();
@@ -280,7 +280,7 @@ fn a_version_of_other_fields_is_refused_and_they_are_named() {
     check(&case, "depth", Some("F32 [2]"), Some("files"));
 }
 
-/// What is found of all files holds for what is packed of them: types, and fields of arrays.
+/// Types and array fields are found from all files, also if only some of them are packed.
 #[test]
 fn what_is_packed_has_the_fields_of_the_whole_source() {
     let case = Case::new(PlanOptions { source_digests: true, ..arrays() });
@@ -337,7 +337,7 @@ fn columns_of_a_table_are_compared_too() {
     table(&case, &rows);
     case.pack("v1");
     assert_eq!(case.version("v1", "v2").0, (4, 0, 0, 0, 0));
-    // One has another height, one another class.
+    // One image has another height, and one another class.
     let rows = [("0", "b", 0.25), ("1", "b", 1.5), ("2", "b", 2.5), ("3", "c", 3.5)];
     table(&case, &rows);
     let (counts, report) = case.version("v2", "v3");
@@ -367,7 +367,7 @@ fn several_classes_are_compared_where_the_classes_are_those_of_the_base() {
     }
     rows(&case, "0,a b,train\n1,b,train\n2,a,train\n3,c,val\n");
     case.pack("v1");
-    // One is of another class, one in another split; none is of class c any more.
+    // One image has another class, and one is in another split; class c has no images any more.
     rows(&case, "0,a,train\n1,b,val\n2,a,train\n3,a,val\n");
     case.plan.classes = Some(gular_pack::Classes::Names(["a", "b", "c"].map(Into::into).to_vec()));
     let (counts, report) = case.version("v1", "v2");
@@ -377,7 +377,7 @@ fn several_classes_are_compared_where_the_classes_are_those_of_the_base() {
     rows(&case, "0,a,train\n1,b,val\n2,d,train\n3,a,val\n");
     let error = case.onto("v2", "no").unwrap_err();
     assert!(matches!(&error, Error::UnlikeField { name, .. } if name == "labels"), "{error}");
-    // Without its labels it would be another bundle.
+    // Without its labels it would be a different bundle.
     case.plan.labels =
         Labels::Table(TableOptions { label: LabelColumn::None, separator: None, ..table });
     let error = case.onto("v2", "no").unwrap_err();
@@ -418,7 +418,7 @@ fn tiles_are_cut_again_and_compared() {
     let mut case = tiled(0.0);
     case.pack("v0");
     assert_eq!(case.version("v0", "v1").0, (3 * TILES + 1, 0, 0, 0, 0));
-    // A scene more.
+    // A scene is added.
     put_scene(&case, "e", (90, 70), 0);
     let (counts, report) = case.version("v1", "v2");
     assert_eq!(counts, (3 * TILES + 1, 0, TILES, 0, TILES));
@@ -430,7 +430,7 @@ fn tiles_are_cut_again_and_compared() {
     put_scene(&case, "c", (90, 70), 7);
     case.remove("src/a.tif");
     assert_eq!(case.version("v2", "v3").0, (3 * TILES, 1, 0, TILES, 1));
-    // Only a mask: a pixel of it that four tiles have.
+    // Only a mask changes, in a pixel that four tiles share.
     let mut mask = classes((90, 70));
     let last = mask.len();
     let pixels = mask.windows(90).position(|w| w == (0..90).map(|x| x / 7).collect::<Vec<u8>>());
@@ -438,10 +438,10 @@ fn tiles_are_cut_again_and_compared() {
     mask[at] ^= 0x80;
     case.put("mask/e.tif", &mask);
     assert_eq!((mask.len(), case.version("v3", "v4").0), (last, (3 * TILES - 3, 4, 0, 0, 4)));
-    // Where a scene is says nothing of its pixels, and is compared.
+    // The location of a scene is not part of its pixels, but is compared, too.
     case.put("src/d.tif", &scene_with((20, 20), 90, geo(5.0), (3, 3, 0)));
     assert_eq!(case.version("v4", "v5").0, (3 * TILES, 1, 0, 0, 1));
-    // A scene that is larger has other tiles.
+    // A larger scene has other tiles.
     put_scene(&case, "d", (40, 40), 0);
     assert_eq!(case.version("v5", "v6").0, (3 * TILES, 1, 3, 0, 4));
     case.plan.order = PackOrder::Sorted;
@@ -456,9 +456,9 @@ fn sizes(bundle: &Path) -> u64 {
 fn tiles_left_out_as_empty_are_neither_added_nor_kept() {
     let case = tiled(0.5);
     case.pack("v0");
-    // Of scene `b` the tiles from column 48 on, and all of `d`.
+    // The tiles of scene `b` from column 48 on are left out, and all of `d`.
     assert_eq!(case.version("v0", "v1").0, (3 * TILES - 6, 0, 0, 0, 0));
-    // A new scene of which some tiles are empty.
+    // The new scene has some empty tiles.
     let scene = |end| scene_with((90, 70), end, geo(0.0), (3, 3, 0));
     case.put("src/e.tif", &scene(60));
     case.put("mask/e.tif", &classes((90, 70)));
@@ -470,12 +470,12 @@ fn tiles_left_out_as_empty_are_neither_added_nor_kept() {
     case.put("src/b.tif", &scene(90));
     let kept = 2 * TILES + 6 + 3;
     assert_eq!(case.version("v2", "v3").0, (kept, 0, 6, 3, 6));
-    // Nothing is left of a new scene: nothing is packed.
+    // All tiles of the new scene are empty, so nothing is packed.
     case.put("src/f.tif", &scene(4));
     case.put("mask/f.tif", &classes((90, 70)));
     let (counts, report) = case.version("v3", "v4");
     assert_eq!((counts, report.packed), ((kept + 6, 0, 0, 0, 0), None));
-    // Nothing is left of all of them: that is an error, as without a base.
+    // All tiles of all scenes are empty, which is an error, as without a base.
     for name in ["a", "b", "c", "e"] {
         case.put(&format!("src/{name}.tif"), &scene(4));
     }
@@ -511,7 +511,7 @@ fn tiles_of_other_settings_are_refused_as_are_other_splits() {
         matches!(&error, Error::UnlikeField { name, new: None, .. } if name == "mask"),
         "{error}"
     );
-    // All tiles of a scene stay in one split, which other fractions or another seed would change.
+    // All tiles of a scene are in one split, which other fractions or another seed would change.
     case.plan = PlanOptions { fractions: vec![(Split::Train, 1.0)], ..plan.clone() };
     unlike(&case, "fractions", Some("train=0.5,val=0.5"), Some("train=1"));
     put_scene(&case, "c", (90, 70), 7);
@@ -597,7 +597,7 @@ fn a_sample_stays_in_its_split_or_the_run_says_what_to_give() {
         case.put(&format!("src/{i}.png"), &picture(i));
     }
     case.pack("v1");
-    // All but two have other bytes.
+    // All images but two get other bytes.
     for i in 2..20 {
         case.put(&format!("src/{i}.png"), &picture(i + 100));
     }
@@ -612,7 +612,7 @@ fn a_sample_stays_in_its_split_or_the_run_says_what_to_give() {
     refused(plan(&fractions, 2), "give the same fractions and seed as for the base");
     let (found, _) = case.version("v1", "v2");
     assert_eq!(found, (2, 18, 0, 0, 18));
-    // In folders of splits, one is moved by hand.
+    // With folders of splits, one image is moved by hand.
     case = Case::new(unlabelled());
     for i in 0..4 {
         case.put(&format!("src/train/{i}.png"), &picture(i));

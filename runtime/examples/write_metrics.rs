@@ -14,11 +14,11 @@ fn main() -> Result<()> {
     let dir = env::args_os().nth(1).ok_or("usage: write_metrics DIR")?;
     let dir = Path::new(&dir);
     train(Metrics::open(dir, None)?, 1..=30, 1.0)?;
-    // The kill tears a line.
+    // A kill while writing leaves half a line.
     let mut file = OpenOptions::new().append(true).open(dir.join(METRICS_NAME))?;
     file.write_all(b"{\"step\":31,\"ep")?;
     train(Metrics::open(dir, Some(20))?, 21..=40, 2.0)?;
-    // Killed again, before any step.
+    // The run is killed again, before any step.
     Metrics::open(dir, Some(40))?;
     train(Metrics::open(dir, Some(40))?, 41..=300, 3.0)
 }

@@ -11,11 +11,11 @@ const SPARE: Duration = Duration::from_secs(30);
 /// The time at which a training run stops by itself.
 #[derive(Debug, Clone)]
 pub struct Deadline {
-    /// The time that the user gave.
+    /// The time at which the user wants to stop.
     stop_at: Option<Instant>,
-    /// The end that the batch system gave.
+    /// The end of the job, and where it is from.
     end: Option<(Instant, EndTime)>,
-    /// The longest that a checkpoint took so far.
+    /// The longest time that a checkpoint took so far.
     save: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Deadline {
         (end.saturating_duration_since(now) <= self.margin()).then_some(said.source)
     }
 
-    /// How long before the end of the job it stops.
+    /// Returns how long before the end of the job the training run stops.
     #[must_use]
     pub fn margin(&self) -> Duration {
         SPARE + 2 * self.save

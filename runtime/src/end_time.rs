@@ -21,7 +21,7 @@ const SCONTROL_PATIENCE: Duration = Duration::from_secs(10);
 /// When a job will be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndTime {
-    /// When.
+    /// The time.
     pub at: SystemTime,
     /// The source of this time.
     pub source: &'static str,
@@ -175,7 +175,7 @@ mod tests {
         check(&variable, None, Some((3600, "SLURM_JOB_END_TIME")));
         check(&variable[1..], None, None);
         let job = &variable[..1];
-        // As Slurm 22.05 prints it.
+        // The output has the form of Slurm 22.05.
         let shown = |run: &str, limit: &str| {
             format!(
                 "JobId=7 JobName=a Requeue=1 RunTime={run} TimeLimit={limit} TimeMin=N/A \

@@ -27,16 +27,16 @@ pub enum Error {
     /// A batch could not be made.
     #[error(transparent)]
     Loader(#[from] LoaderError),
-    /// A loader cannot go on from a saved state.
+    /// A loader cannot continue from a saved state.
     #[error(transparent)]
     State(#[from] StateError),
     /// A checkpoint could not be saved or loaded.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// Which of how many processes this one is cannot be told.
+    /// The rank of this process, or the world size, cannot be determined.
     #[error(transparent)]
     Rank(#[from] RankError),
-    /// A GPU, or NCCL between several.
+    /// A GPU, or NCCL between several, failed.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Cuda(#[from] CudaError),
@@ -48,10 +48,10 @@ pub enum Error {
     #[cfg(feature = "torch")]
     #[error("libtorch reports an error: {0}")]
     Torch(#[from] tch::TchError),
-    /// An option that cannot be.
+    /// An option has an impossible value.
     #[error("option `{option}`: {reason}")]
     Option {
-        /// Its name in [`LoaderOptions`](crate::LoaderOptions).
+        /// The option's name in [`LoaderOptions`](crate::LoaderOptions).
         option: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -59,7 +59,7 @@ pub enum Error {
     /// Tensors that do not fit the model, or cannot be saved.
     #[error("the tensors do not match what is expected: {reason}")]
     Tensors {
-        /// What does not fit.
+        /// What does not match.
         reason: String,
     },
     /// A name that no metric can have.
@@ -67,7 +67,7 @@ pub enum Error {
     MetricName {
         /// The refused name.
         name: String,
-        /// Why.
+        /// Why it was refused.
         reason: &'static str,
     },
     /// The handlers of SIGTERM and SIGINT could not be installed.

@@ -11,9 +11,9 @@ use crate::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RankSource {
-    /// Options of the program.
+    /// Options of the program give the rank.
     Explicit,
-    /// torchrun: `RANK`, `WORLD_SIZE`.
+    /// torchrun gives it: `RANK`, `WORLD_SIZE`.
     Torchrun,
     /// A Slurm step: `SLURM_PROCID`, `SLURM_NTASKS`.
     Slurm,
@@ -21,13 +21,13 @@ pub enum RankSource {
     OpenMpi,
     /// `PMIX_RANK`, with the size of a Slurm step or Open MPI.
     Pmix,
-    /// Cray and MPICH: `PMI_RANK`, `PMI_SIZE`.
+    /// Cray and MPICH give it: `PMI_RANK`, `PMI_SIZE`.
     Pmi,
     /// MVAPICH2: `MV2_COMM_WORLD_RANK`, `MV2_COMM_WORLD_SIZE`.
     Mvapich2,
     /// HTCondor's parallel universe: `_CONDOR_PROCNO`, `_CONDOR_NPROCS`.
     Condor,
-    /// No launcher: a single process.
+    /// There is no launcher: a single process.
     Single,
 }
 
@@ -42,10 +42,10 @@ pub enum RankError {
     Value {
         /// The variable.
         variable: &'static str,
-        /// Its value.
+        /// The variable's value.
         value: String,
     },
-    /// A launcher that said half.
+    /// A launcher that gave only one of two settings.
     #[error("the environment variable `{given}` is set, but `{missing}` is not")]
     Half {
         /// The setting that is given.
@@ -53,7 +53,7 @@ pub enum RankError {
         /// The setting that is missing.
         missing: &'static str,
     },
-    /// A rank that its world does not have.
+    /// A rank that is not below its world size.
     #[error(
         "rank {rank} does not exist in world size {world_size} ({origin}): ranks count from 0 and must be below the world size"
     )]
@@ -70,7 +70,7 @@ pub enum RankError {
     Conflict {
         /// The first source, its rank and world size.
         first: String,
-        /// The second.
+        /// The second source, its rank and world size.
         second: String,
     },
 }
@@ -96,11 +96,11 @@ impl RankError {
 /// The rank of this process among the processes of a training run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ranks {
-    /// Which process, from 0.
+    /// The number of this process, from 0.
     pub rank: u64,
-    /// How many there are, at least 1.
+    /// The number of all processes, at least 1.
     pub world_size: u64,
-    /// Which process of this machine, from 0; 0 where the launcher does not say.
+    /// The number of this process on its machine, from 0; 0 if the launcher does not say.
     pub local_rank: u64,
     /// The source of these values.
     pub source: RankSource,
@@ -128,7 +128,7 @@ impl Ranks {
         }
         let found = launchers(env)?;
         let Some(first) = found.first().map(Found::ranks) else {
-            // Each process for itself would train on everything and save to the same place.
+            // If each process trained alone, all would save to the same place.
             for (given, missing) in [("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")] {
                 if env.get(given).is_some() && env.get(missing).is_none() {
                     return Err(RankError::Half { given, missing }.into());
@@ -243,9 +243,9 @@ impl Found {
     }
 }
 
-/// All launchers that gave both numbers, in the order in which they count.
+/// Returns all launchers that gave both numbers, those with higher precedence first.
 fn launchers(env: &Env) -> Result<Vec<Found>, RankError> {
-    // In the batch shell these are set too, as if it were task 0 of a step.
+    // In the batch shell these variables are set, too, as for task 0 of a step.
     let in_step = env.get("SLURM_STEP_ID").is_some();
     let slurm = |name: &'static str| if in_step { name } else { "" };
     let pmix_size = if in_step && env.get("SLURM_NTASKS").is_some() {
@@ -443,7 +443,7 @@ mod tests {
         };
         assert_eq!(cores("1", "2"), (all / 2).max(1));
         assert_eq!(cores("1", "1000"), 1);
-        // One process, or a number that somebody chose.
+        // There is one process, or a number that the user chose.
         assert_eq!(cores("1", "1"), 1);
         assert_eq!(cores("2", "2"), all.min(2));
     }

@@ -3,13 +3,13 @@
 /// A linear warm-up, then half a cosine down to `last`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cosine {
-    /// The highest rate.
+    /// The highest learning rate.
     pub peak: f64,
-    /// The rate at the end.
+    /// The learning rate at the end.
     pub last: f64,
-    /// Steps of the warm-up.
+    /// Number of steps of the warm-up.
     pub warm_up: u64,
-    /// Steps of the whole training.
+    /// Number of steps of the whole training run.
     pub total: u64,
 }
 
@@ -30,7 +30,7 @@ impl Cosine {
             return self.last;
         }
         let way = (step - self.warm_up) as f64 / (self.total - self.warm_up) as f64;
-        // `libm` rounds alike on every machine.
+        // `libm` rounds in the same way on every machine.
         let falling = 0.5 * (1.0 + libm::cos(std::f64::consts::PI * way));
         self.last + (self.peak - self.last) * falling
     }

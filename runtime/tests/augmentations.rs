@@ -28,7 +28,7 @@ fn options() -> LoaderOptions {
     }
 }
 
-/// Each sample's numbers as bytes, its class, and what it was blended with.
+/// For each sample its numbers as bytes, its class, and what it was blended with.
 type Rows = BTreeMap<u64, (Vec<u8>, i64, Option<Blended>)>;
 
 /// Takes at most `steps` batches of epoch `epoch`.
@@ -68,7 +68,7 @@ fn threads_ranks_and_restarts_change_no_blended_sample() {
             let other = LoaderOptions { threads, slots, ..options.clone() };
             assert!(epoch(&made.bundle, other) == one, "{threads} threads");
         }
-        // As many samples per step, of which each rank has an even number.
+        // The steps have as many samples, and each rank has an even number of them.
         for world_size in [2, 4] {
             let mut rows = Rows::new();
             for rank in 0..world_size {
@@ -109,7 +109,7 @@ fn blended_samples_are_made_of_the_plain_ones() {
                 let (own, own_class, none) = &plain[id];
                 assert_eq!((class, none), (own_class, &None));
                 assert_eq!(*class, label(*id as usize));
-                // The last of an odd number is what it was.
+                // If the number is odd, the last sample stays as it is.
                 if with.weight == 1.0 {
                     assert_eq!((found, with.sample), (own, *id));
                     continue;
@@ -134,7 +134,7 @@ fn blended_samples_are_made_of_the_plain_ones() {
                 if matches!(blend, Blend::CutMix { .. }) {
                     let part = of_own as f32 / (of_own + of_other) as f32;
                     assert_eq!(mixed, 0);
-                    // Where both are the same the own one counts.
+                    // Equal pixels count as the sample's own.
                     assert!((part - with.weight).abs() < 0.05, "{part} for {}", with.weight);
                 }
             }
@@ -224,7 +224,7 @@ fn a_sample_of_unknown_class_is_blended_with_nothing() {
             alone.extend((with.weight == 1.0).then_some((batch.sample_ids()[row], unknown)));
         }
     }
-    // Those three, the others of their pairs, and the only sample of the last batch.
+    // These are the three, the partners of others, and the only sample of the last batch.
     let unknown: BTreeSet<u64> = alone.iter().filter(|(_, no)| *no).map(|(id, _)| *id).collect();
     assert_eq!(unknown, BTreeSet::from([3, 9, 20]));
     assert!((5..=7).contains(&alone.len()), "{alone:?}");
@@ -249,7 +249,7 @@ fn what_cannot_be_blended_is_named() {
     assert!(refused(&masked.bundle, wrong).contains("masks cannot be blended"));
 }
 
-/// (columns, rows) of stored pixels.
+/// (columns, rows) of the stored pixels.
 const STORED: (u32, u32) = (24, 20);
 
 fn stored(dtype: Dtype) -> Made {
@@ -292,7 +292,7 @@ fn of_pixels_that_were_checked_only_the_rows_in_use_are_read() {
                     transform,
                     numbers,
                     layout,
-                    // What is read ahead is read whole.
+                    // With reading ahead, samples would be read whole.
                     read_ahead_bytes: 0,
                     across_epochs: false,
                     ..options()

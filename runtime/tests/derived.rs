@@ -13,7 +13,7 @@ use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{Batch, Bundle, Loader, LoaderOptions, Transform};
 use tempfile::TempDir;
 
-/// Ids, labels, images.
+/// Ids, labels and images of a batch.
 type Copied = (Vec<u64>, Vec<i64>, Vec<u8>);
 
 fn fields() -> Vec<Field> {
@@ -32,7 +32,7 @@ fn shard(data: &Path, samples: &[(usize, i64)]) -> ShardEntry {
     writer.finish().unwrap()
 }
 
-/// A bundle of the shards that `make` writes.
+/// Makes a bundle of the shards that `make` writes.
 fn bundle(make: impl FnOnce(&Path) -> Vec<ShardEntry>) -> (TempDir, Arc<Bundle>) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join(DATA_DIR);
@@ -60,8 +60,8 @@ fn copied(batch: &Batch) -> Copied {
 fn a_view_beside_new_shards_trains_and_resumes_as_its_samples_packed_alone() {
     let labelled =
         |range: std::ops::Range<usize>| -> Vec<_> { range.map(|i| (i, label(i))).collect() };
-    // Of the base's first shard four samples stay, one with another class; its second shard stays
-    // whole; a third one is new.
+    // Four samples of the base's first shard stay, one of them with another class; its second shard
+    // stays whole; a third one is new.
     let taken = [0, 2, 3, 7];
     let (_version_dir, version) = bundle(|data| {
         let base = shard(data, &labelled(0..9));
@@ -104,7 +104,7 @@ fn a_view_beside_new_shards_trains_and_resumes_as_its_samples_packed_alone() {
         let state = batches.state();
         drop(batches);
         assert_eq!(found, expected, "{kind:?}");
-        // What was delivered has the digests that the other bundle has.
+        // The delivered samples have the digests of the other bundle.
         assert_eq!(state.tally, whole.state().tally, "{kind:?}");
         assert!(state.tally.is_some());
         assert!(second.check_delivered(&state).is_ok(), "{kind:?}");

@@ -38,7 +38,7 @@ fn epoch(loader: &mut Loader, epoch: u64) -> Vec<Copied> {
     loader.epoch(epoch).map(|batch| copied(&batch.unwrap())).collect()
 }
 
-/// Whether more than `n` samples are made before long.
+/// Whether more than `n` samples are made within the time.
 fn makes_more_than(loader: &Loader, n: u64, patience: Duration) -> bool {
     let since = Instant::now();
     while loader.stats().samples <= n {
@@ -65,12 +65,12 @@ fn the_next_epoch_is_made_before_it_is_asked_for_and_is_the_same() {
         assert_eq!(ahead.stats().samples, (e + 1) * N + slots, "as many as fit, once each");
     }
     assert_eq!(epoch(&mut ahead, 3), expected[3]);
-    // There is none after it.
+    // No further epoch is made ahead.
     assert!(!makes_more_than(&ahead, 4 * N, Duration::from_millis(200)));
-    // One that was not asked for is thrown away.
+    // An epoch that was not asked for is dropped.
     assert_eq!(epoch(&mut ahead, 1), expected[1]);
     assert_eq!(epoch(&mut ahead, 0), expected[0]);
-    // The same twice is the same a third time.
+    // If an epoch is repeated, it is made ahead once more.
     let before = (epoch(&mut ahead, 0), ahead.stats().samples).1;
     assert!(makes_more_than(&ahead, before, Duration::from_secs(60)) || before > 7 * N);
     assert_eq!(epoch(&mut ahead, 0), expected[0]);
@@ -119,7 +119,7 @@ fn an_epoch_without_a_loan_is_the_same_and_may_move_between_threads() {
             assert!(owned.next_batch().is_none() && owned.n_steps_left() == 0);
             found.push(batches);
         }
-        // Left in the middle.
+        // The epoch is left before its end.
         owned.begin(0);
         owned.next_batch().unwrap().unwrap();
         owned.leave();
@@ -162,7 +162,7 @@ fn a_broken_sample_is_replaced_by_that_of_the_next_position_on_every_rank() {
     let spec = options(1).order;
     let order = EpochOrder::new(&spec, &SHARDS, 2, 1);
     let at = |position: u64| order.sample_at(position % N).unwrap();
-    // What FORMAT.md says.
+    // The rule is that of FORMAT.md.
     let rule = |position: u64| {
         (position..position + N).map(at).find(|sample| !broken.contains(sample)).unwrap()
     };
@@ -204,7 +204,7 @@ fn a_broken_sample_is_replaced_by_that_of_the_next_position_on_every_rank() {
         for (position, (id, _)) in rows.iter().enumerate() {
             assert_eq!(*id, rule(position as u64), "position {position}");
         }
-        // Who replaces another one is not its copy.
+        // A sample that replaces another is not augmented in the same way as at its own position.
         let twice = (0..N).find(|p| rule(*p) == at(p + 1) && at(*p) != rule(*p)).unwrap() as usize;
         assert_ne!(rows[twice].1, rows[(twice + 1) % N as usize].1);
         assert_eq!(whole.get_or_insert_with(|| rows.clone()), &rows, "{world_size} ranks");

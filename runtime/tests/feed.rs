@@ -29,7 +29,7 @@ fn feed(bundle: &Arc<Bundle>, numbers: Numbers, layout: AxisOrder) -> Feed {
     Feed::new(loader(bundle), &Place::cpu(), options).unwrap()
 }
 
-/// Whether two tensors hold the same bits.
+/// Whether two tensors have the same bits.
 fn same(a: &Tensor, b: &Tensor) -> bool {
     (a.kind(), a.size()) == (b.kind(), b.size()) && a.equal(b)
 }
@@ -137,7 +137,7 @@ fn tensors_are_the_loaders_memory_and_keep_it_while_one_is_left() {
     for (part, copy, loss, weight, sums) in &kept {
         assert!(same(part, copy));
         loss.backward();
-        // Of a 1 x 1 convolution with sums as loss.
+        // This is the gradient of a 1 x 1 convolution with sums as loss.
         let expected = sums.view([1, 3, 1, 1]).expand([3, 3, 1, 1], false);
         assert!((weight.grad() - expected).abs().max().double_value(&[]) < 1e-2);
     }

@@ -20,7 +20,7 @@ use gular_runtime::{
 const SIDE: u32 = 16;
 const N: u64 = 25;
 
-/// One batch, copied out.
+/// A copy of one batch: ids, labels and images.
 type Copied = (Vec<u64>, Vec<i64>, Vec<u8>);
 
 fn options(kind: OrderKind) -> LoaderOptions {
@@ -226,12 +226,12 @@ fn all_transforms(image: Option<Field>, values: Vec<Vec<u8>>) -> Vec<Vec<Copied>
     let transforms = [
         Transform::train(SIDE),
         always,
-        // These two resize nothing.
+        // These two transforms do not resize.
         Transform::Resize { width: STORED.0, height: STORED.1 },
         Transform::Eval { resize_short: STORED.1, width: 20, height: 20 },
         Transform::Eval { resize_short: 12, width: 10, height: 10 },
         Transform::Train { width: 20, height: 11, scale: (0.08, 1.0), ratio, flip: 0.5 },
-        // Wider than high, and with zeros around.
+        // The picture is wider than high, and has zeros around it.
         Transform::Crop { width: 20, height: 11, padding: 0, flip: 0.5 },
         Transform::Crop { width: STORED.0, height: STORED.1, padding: 4, flip: 0.5 },
         Transform::Crop { width: 40, height: 7, padding: 1, flip: 0.5 },
@@ -299,7 +299,7 @@ fn pixels_of_16_bits_lose_none_unasked() {
     let raw = make(&Recipe { val: &[], image: Some(field), replace: &raw, ..Recipe::default() });
     let good = || options(OrderKind::Torch { shuffle: false });
 
-    // One file among others shows when it is opened, and is never one to be skipped.
+    // One such file among others is noticed when it is opened, and is never skipped.
     let encoded =
         make(&Recipe { replace: &[(9, png_u16(&stored(9), STORED))], ..Recipe::default() });
     let skip = LoaderOptions { on_error: OnBadSample::Skip, ..good() };
@@ -324,7 +324,7 @@ fn pixels_of_16_bits_lose_none_unasked() {
             words.map(|values| values[of(values.len())].to_vec()),
         )
     };
-    // As stored they arrive exact, and so they do of a PNG when 16 bits are asked for.
+    // Stored 16-bit values are exact, and so are those of a PNG if 16 bits are asked for.
     assert_eq!(row(&raw.bundle, Depth::Stored), (None, Some(words.clone())));
     for bundle in [raw.bundle, encoded.bundle] {
         assert_eq!(row(&bundle, Depth::U16), (None, Some(words.clone())));
@@ -371,7 +371,7 @@ fn value(i: usize, field: &str) -> Vec<u8> {
     let word = |x: usize, y: usize| (x + 100 * y + i) as u16;
     let places = (0..h).flat_map(|y| (0..w).map(move |x| (x, y)));
     match field {
-        // Five bands, each the place and the band.
+        // There are five bands; each value contains the place and the band.
         "image" => places
             .flat_map(|(x, y)| (0..5).map(move |band| word(x, y) + 10_000 * band))
             .flat_map(u16::to_le_bytes)
@@ -423,7 +423,7 @@ fn bands_masks_numbers_and_texts_come_together_and_move_together() {
             assert_eq!(mask.shape, [batch.len(), h, w]);
             let pixels = image.values::<u16>().unwrap().chunks(2);
             for (pixel, value) in pixels.zip(mask.values::<i32>().unwrap()) {
-                // Around the picture.
+                // The pixel is in the padding around the picture.
                 if pixel == [0, 0] && *value == 0 {
                     assert!(matches!(transform, Transform::Crop { padding: 3, .. }));
                     continue;
@@ -462,7 +462,7 @@ fn a_mask_takes_the_nearest_value_where_its_image_is_resized() {
         let pixels = image.array().unwrap().values::<u16>().unwrap().chunks(5);
         let mut away = Vec::new();
         for (pixel, value) in pixels.zip(mask.array().unwrap().values::<i32>().unwrap()) {
-            // Both are 100 y + x: no further than a pixel of the result apart.
+            // Both values are 100 y + x, so they differ by at most one pixel of the result.
             away.push((i32::from(pixel[0]) - value).abs());
         }
         // Rows of the result are at most 24 / 16 stored rows.
@@ -485,7 +485,7 @@ fn an_encoded_mask_holds_classes_and_goes_with_its_image() {
             let rgb: Vec<u8> = classes.flat_map(|c| [c * 20; 3]).collect();
             return encode_png(&rgb, w as u32, h as u32).unwrap();
         }
-        // By turns indices of a palette and grey.
+        // Masks are, by turns, indices of a palette and grey.
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, w as u32, h as u32);
         encoder.set_depth(png::BitDepth::Eight);
@@ -594,7 +594,7 @@ fn a_function_of_ones_own_changes_samples_alike_on_any_thread() {
     }
     assert!((1..12).contains(&turned), "{turned} of 12 turned");
 
-    // Its panic is one sample's error.
+    // A panic of the function is the error of one sample.
     let panics = Augment::new(|view, _| assert!(view.sample != 5, "not this one"));
     let options = LoaderOptions { augment: Some(panics), ..options(OrderKind::Elastic) };
     let mut loader = Loader::new(made.bundle, options).unwrap();
@@ -687,7 +687,7 @@ fn unknown_labels_are_refused_with_their_number() {
     let told = "option `unknown_labels`: 4 of 25 samples of split `train` have no class, \
                 the first is `train/0000.img`";
     assert!(error.to_string().starts_with(told), "{error}");
-    // None unknown, or no labels at all.
+    // There are no unknown classes, or no labels at all.
     for labels in [true, false] {
         let made = make(&Recipe { labels, ..Recipe::default() });
         assert!(Loader::new(made.bundle, options(OrderKind::Elastic)).is_ok());
@@ -915,7 +915,8 @@ fn batches_held_by_another_thread_are_waited_for() {
         for batch in trains {
             seen.push(copied(&batch));
             held.push_back(batch);
-            // Both slots are held, longer and longer: in the end past the first patience.
+            // Both slots are held, longer each time, and finally for longer than the first time
+            // limit.
             if held.len() == 2 {
                 thread::sleep(Duration::from_millis(60 * seen.len() as u64));
                 held.pop_front();

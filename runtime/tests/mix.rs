@@ -30,7 +30,7 @@ fn mix(bundles: &[Made], rank: u64, world_size: u64, weights: [u32; 3]) -> Mix {
     Mix::new(loaders, 9).unwrap()
 }
 
-/// Which loader each of `n` steps takes, and the samples in order.
+/// Returns the loader that each of `n` steps takes, and the samples in order.
 fn steps(mix: &mut Mix, n: usize) -> Vec<(usize, Vec<u64>)> {
     let batches = mix.by_ref().take(n).map(Result::unwrap);
     batches.map(|(source, batch)| (source, batch.sample_ids().to_vec())).collect()
@@ -57,7 +57,7 @@ fn bundles_come_by_their_weights_and_each_sample_of_them_once_an_epoch() {
             assert_eq!(epoch, (0..size as u64).collect::<Vec<_>>());
         }
     }
-    // What the Python reader gives: `mixture([2, 5, 1], 9, 16)`.
+    // The Python reader has these values: `mixture([2, 5, 1], 9, 16)`.
     let first: Vec<usize> = found.iter().take(16).map(|(source, _)| *source).collect();
     assert_eq!(first, FIRST);
     let drawn: Vec<usize> =

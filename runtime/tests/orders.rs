@@ -4,7 +4,8 @@ use gular_runtime::order::pytorch::distributed_sampler;
 use gular_runtime::order::{EpochOrder, OrderKind, OrderSpec};
 use proptest::prelude::*;
 
-/// What all ranks take from `from` on, step by step; also checks equal step counts.
+/// Returns the samples that all ranks take from `from` on, step by step; also checks that the
+/// numbers of steps are equal.
 fn run(
     order: &EpochOrder,
     from: u64,
@@ -48,7 +49,7 @@ proptest! {
         let spec = OrderSpec { kind, seed, drop_last: false };
         let order = EpochOrder::new(&spec, &shards, epoch, world);
         prop_assert_eq!(order.n_positions(), n);
-        // Some steps with one world size, the rest with another.
+        // Some steps are done with one world size, the rest with another.
         let (mut taken, position) = run(&order, 0, Some(stop), batch, world, n);
         let order = EpochOrder::new(&spec, &shards, epoch, later);
         taken.extend(run(&order, position, None, batch, later, n).0);

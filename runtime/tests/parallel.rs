@@ -52,7 +52,7 @@ fn net() -> Net {
     Net { store, layers }
 }
 
-/// The samples of a step, all of them.
+/// Returns all samples of a step.
 fn samples(step: usize, n: i64) -> (Tensor, Tensor) {
     set_step_rng(4, step as u64, 0);
     let images = Tensor::randn([n, 3, 8, 8], (Kind::Float, Device::Cpu));
@@ -199,12 +199,12 @@ fn start(case: Option<&str>, rank: u64, world_size: u64, port: u16, out: &Path) 
         .unwrap()
 }
 
-/// The weights of each rank.
+/// Returns the weights of each rank.
 fn trained(world_size: u64) -> Vec<Vec<u8>> {
     left(None, world_size)
 }
 
-/// What each rank leaves.
+/// Returns what each rank writes.
 fn left(case: Option<&str>, world_size: u64) -> Vec<Vec<u8>> {
     let out = TempDir::new().unwrap();
     let port = port();

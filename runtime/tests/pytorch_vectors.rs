@@ -66,7 +66,7 @@ fn generator_states_are_pytorchs() {
     assert_eq!(hex(&Sha256::digest(generator.state_bytes())), expected);
     let mut generator = Generator::new(123);
     for v in vectors["int64_random_draws_seed_123"].as_array().unwrap() {
-        // `random_()` on int64 keeps 63 bits.
+        // `random_()` on int64 uses 63 bits.
         assert_eq!(generator.next_u64() & (u64::MAX >> 1), v.as_u64().unwrap());
     }
 }
@@ -89,7 +89,8 @@ fn randperm_is_pytorchs() {
     }
 }
 
-/// Both sides of the length where PyTorch changes its algorithm: 0.9 GB of memory.
+/// The lengths are on both sides of the one where PyTorch changes its algorithm; this takes 0.9 GB
+/// of memory.
 #[test]
 fn long_randperm_is_pytorchs() {
     if std::env::var_os("GULAR_LONG_TESTS").is_none() {

@@ -112,7 +112,7 @@ fn folds_divide_a_split_and_hold_out_one_part() {
     assert_eq!(error.to_string(), "option `select`: fold 4 of 4, counted from 0");
 }
 
-/// What the Python reader gives: `folds(10, 3, 5)` and `selection([1, 5, 7])`.
+/// The Python reader has these values: `folds(10, 3, 5)` and `selection([1, 5, 7])`.
 #[test]
 fn golden_folds_and_checksums_stay() {
     let made = make(&Recipe { train: &[4, 6], ..Recipe::default() });
@@ -205,8 +205,8 @@ fn epochs_of_full_batches_resume_wherever_they_are_killed() {
     }
 }
 
-/// With as many samples as there are weights, so that every part of the loader has them: a tenth
-/// of a million, or ten millions (a minute and 2 GB of disk) with `GULAR_LONG_TESTS` set.
+/// There are as many samples as weights, so that every part of the loader has them: a tenth of a
+/// million, or ten millions (a minute and 2 GB of disk) with `GULAR_LONG_TESTS` set.
 #[test]
 fn long_lists_of_weights_resume_where_they_were_killed() {
     let is_long = std::env::var_os("GULAR_LONG_TESTS").is_some();
@@ -237,7 +237,7 @@ fn long_lists_of_weights_resume_where_they_were_killed() {
     write_manifest(dir.path(), &manifest).unwrap();
     let bundle = crate::fixtures::open(dir.path());
     let n = 10 * per_shard;
-    // Half of the samples never come.
+    // Half of the samples are never drawn.
     let weights = || Weights::new((0..n).map(|i| (i % 2) * (i % 1000)).collect());
     let options = |rank, world_size| LoaderOptions {
         batch_size: 64,
@@ -256,7 +256,7 @@ fn long_lists_of_weights_resume_where_they_were_killed() {
     let text = serde_json::to_string(&first.state()).unwrap();
     assert!(text.len() < 1000, "{} bytes: {text}", text.len());
     drop(first);
-    // The others go on as two.
+    // The remaining samples are delivered by two ranks.
     let of_rank = |rank| {
         let mut second = new(rank, 2);
         second.restore(&serde_json::from_str(&text).unwrap()).unwrap();
@@ -278,7 +278,7 @@ fn ten_million_weights_resume_in_a_few_bytes() {
     assert!(ids.len() as u64 == N && ids.iter().all(|id| id % 3 > 0), "{ids:?}");
     let state = loader(&made, draw(&ours)).state();
     assert!(serde_json::to_string(&state).unwrap().len() < 500);
-    // Another weight anywhere is another training.
+    // A different weight anywhere means a different training run.
     let mut other = ours.as_slice().to_vec();
     other[17] += 1;
     let error = loader(&made, draw(&Weights::new(other))).restore(&state).unwrap_err();
@@ -332,7 +332,7 @@ fn a_state_of_another_selection_is_refused() {
     };
     let state = fold(1).state();
     assert!(fold(1).restore(&state).is_ok());
-    // As many samples, others.
+    // The other fold has as many samples, but different ones.
     let error = fold(2).restore(&state).unwrap_err();
     assert!(matches!(&error, Error::State(_)) && error.hint().is_some());
     assert!(error.to_string().contains("selection Some("), "{error}");

@@ -11,7 +11,7 @@ use crate::fixtures::{Recipe, make};
 use gular_bundle::{Dtype, Field, FieldName};
 use gular_runtime::{Bundle, Digest, Loader, LoaderOptions, OpenOptions, Split, Transform};
 
-/// Each read of a sample waits a millisecond, as one from a server does.
+/// A library with which each read of a sample waits a millisecond, like one from a server.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -84,7 +84,7 @@ fn reads_that_wait_are_made_ahead_and_change_no_tensor() {
     assert!(together < alone.mul_f64(0.6), "{together:?} with reading ahead, {alone:?} without");
 }
 
-/// What [`reads_that_wait_are_made_ahead_and_change_no_tensor`] runs in processes of their own.
+/// Runs in the processes that [`reads_that_wait_are_made_ahead_and_change_no_tensor`] starts.
 #[test]
 fn child() {
     let Some(dir) = env::var_os("GULAR_TEST_BUNDLE").map(PathBuf::from) else { return };

@@ -78,7 +78,7 @@ fn second_signal_of_either_kind_kills_as_by_default() {
     }
 }
 
-/// As `timeout` sends it: to the program, and at once to all processes of its group.
+/// `timeout` sends the signal to the program, and at once to all processes of its group.
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one() {
     for (case, n) in [("term term", 2), ("int int int", 3)] {

@@ -44,7 +44,7 @@ fn run(
         }
         let mut batches = loader.epoch(EPOCH);
         batches.by_ref().take(steps).for_each(|batch| drop(batch.unwrap()));
-        // As a checkpoint has it.
+        // The state is stored as in a checkpoint.
         let text = serde_json::to_string(&batches.state()).unwrap();
         assert!(text.len() < 1000);
         let state: LoaderState = serde_json::from_str(&text).unwrap();
@@ -138,7 +138,7 @@ fn evaluation_pads_nothing_and_counts_each_sample_once_on_one_to_five_ranks() {
     }
 }
 
-/// The key of the sample at `position`.
+/// Returns the key of the sample with this number.
 fn key(i: u64) -> String {
     format!("train/{i:04}.img")
 }
@@ -184,7 +184,7 @@ fn a_sample_left_out_doubled_or_swapped_is_found_and_named() {
         let mut twice = good.clone();
         twice.push(good[place]);
         check(&twice, &[&here, &format!("sample `{due}` was delivered twice")]);
-        // Doubled, in the place of another one.
+        // A sample is delivered twice, once in the place of another.
         let mut other = good.clone();
         other[place].1 = at((position + 5) % N);
         let came = key(at((position + 5) % N));
@@ -199,7 +199,7 @@ fn a_sample_left_out_doubled_or_swapped_is_found_and_named() {
     let words =
         format!("sample `{came}` was delivered instead of sample `{due}`, and another position");
     check(&swapped, &["at position 3 of 25 ", &words]);
-    // A rank whose work nobody has.
+    // The samples of one rank are missing.
     let lost: Vec<_> = good.iter().copied().filter(|(position, _)| position % 4 != 1).collect();
     check(&lost, &["more than 4 are wrong, the first between position 0 and 4"]);
 }

@@ -325,7 +325,7 @@ fn a_checkpoint_beside_the_training_is_of_the_moment_it_was_begun() {
     let (model, moments) = (weights(&store).unwrap(), adamw.state().unwrap());
     let mut saver = Saver::new(open());
     assert_eq!(saver.begin(&state, &store, &adamw).unwrap(), None);
-    // Training continues at once.
+    // The training run continues at once.
     adamw.step(0.1).unwrap();
     let saved = saver.finish().unwrap().unwrap();
     assert_eq!((saved.step, saver.is_busy(), saver.poll().unwrap()), (3, false, None));
@@ -352,7 +352,7 @@ fn a_checkpoint_that_fails_beside_the_training_is_told_at_the_next_call() {
     assert!(saver.begin(&state, &store, &adamw).is_ok());
     let error = saver.begin(&state, &store, &adamw).unwrap_err();
     assert!(matches!(error, Error::Io(_)), "{error}");
-    // It is told once; the last one of a run does not care for it.
+    // The error is returned once; the last save of a run ignores it.
     assert!(saver.begin(&state, &store, &adamw).is_ok());
     std::fs::create_dir(&folder).unwrap();
     assert_eq!(saver.save(&state, &store, &adamw).unwrap().step, 3);

@@ -1,9 +1,8 @@
 //! Decides which packages and features are built. No other file does.
 //!
-//! Cargo unites the features of all packages that it builds together, so what must work without
-//! libtorch is built apart. Everything that is built, tested and run, but for benchmarks and
-//! images, is built in one of two sets, with the dev profile: demo, tests and peers share what
-//! they compile.
+//! Cargo unites the features of all packages that it builds together, so packages that must work
+//! without libtorch are built separately. Everything except benchmarks and images is built in one
+//! of two sets, with the dev profile, so that demo, tests and peers share the compiled crates.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,9 +18,9 @@ use crate::workspace::{Workspace, cargo_program};
 /// Packages built together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Set {
-    /// Everything that needs no libtorch.
+    /// All packages that need no libtorch.
     Plain,
-    /// What has a form with libtorch, in that form.
+    /// Packages that can use libtorch, built with it.
     Torch,
     /// The codecs without libjpeg-turbo, which the other two have where it can be built.
     Codec,
@@ -32,7 +31,7 @@ pub enum Set {
 pub struct Artifact {
     /// The package, and its folder: several may have a test of one name.
     package: (&'static str, &'static str),
-    /// `bin`, `example` or `test`.
+    /// The kind of target: `bin`, `example` or `test`.
     kind: &'static str,
     name: &'static str,
     /// Features of a release build besides the default ones.
@@ -43,7 +42,7 @@ pub struct Artifact {
 const TRAIN_PACKAGE: &str = "gular-train";
 /// The short program beside it, which is empty without its feature `torch`.
 const MINIMAL_PACKAGE: &str = "gular-minimal";
-/// Another such program.
+/// The tutorial of scenes, which is also empty without its feature `torch`.
 const EARTH_PACKAGE: &str = "gular-earth";
 /// `turbo` is the one default feature of all that can be built without libjpeg-turbo.
 const WITHOUT_TURBO: &str = "--no-default-features";
@@ -52,7 +51,7 @@ const FEATURES_PACKAGE: &str = "xtask-features";
 
 /// The compiler with clippy's lints: what `cargo clippy` starts to check, and what compiles as well.
 const CLIPPY: &str = "clippy-driver";
-/// `-D warnings`, as `cargo clippy` tells it.
+/// The flag with which `cargo clippy` passes on `-D warnings`.
 const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
 const CODEC: (&str, &str) = ("gular-codec", "crates/codec");
@@ -61,7 +60,7 @@ const FEDERATION_ROOM: (&str, &str) = ("gular-federation", "crates/federation");
 const RUNTIME: (&str, &str) = ("gular-runtime", "runtime");
 const SQUASHFS: (&str, &str) = ("gular-squashfs", "crates/squashfs");
 
-/// The command line tool; no libtorch in it.
+/// The command line tool, without libtorch.
 pub const GULAR: Artifact = Artifact::new(("gular", "cli"), "bin", "gular", &[]);
 /// The tutorial's trainer.
 pub const TRAIN: Artifact =
@@ -75,9 +74,9 @@ pub const MINIMAL: Artifact =
 /// The benchmarks.
 pub const BENCH: Artifact =
     Artifact::new(("xtask-bench", "xtask/bench"), "bin", "xtask-bench", &[]);
-/// Writes the pages as HTML.
+/// The program that writes the pages as HTML.
 pub const DOCS: Artifact = Artifact::new(("xtask-docs", "xtask/docs"), "bin", "xtask-docs", &[]);
-/// Makes the images of the demo.
+/// The program that makes the images of the demo.
 pub const DEMO_IMAGES: Artifact = Artifact::new(CODEC, "example", "demo_images", &[]);
 /// A director in front of other servers.
 pub const DIRECTOR: Artifact = Artifact::new(FEDERATION_ROOM, "example", "director", &[]);
@@ -93,19 +92,19 @@ pub const PACK_RATES: Artifact =
     Artifact::new(("gular-bench", "bench"), "example", "pack_rates", &[]);
 /// Prints the batches of an epoch, for Python to compare.
 pub const PRINT_BATCHES: Artifact = Artifact::new(RUNTIME, "example", "print_batches", &[]);
-/// Prints an order, for Python to compare.
+/// A program that prints an order, for Python to compare.
 pub const PRINT_ORDER: Artifact = Artifact::new(RUNTIME, "example", "print_order", &[]);
-/// Prints a tally, for Python to compare.
+/// A program that prints a tally, for Python to compare.
 pub const PRINT_TALLY: Artifact = Artifact::new(RUNTIME, "example", "print_tally", &[]);
-/// Writes metrics, for `TensorBoard` to read.
+/// A program that writes metrics, for `TensorBoard` to read.
 pub const WRITE_METRICS: Artifact = Artifact::new(RUNTIME, "example", "write_metrics", &[]);
-/// Says which glibc a program needs.
+/// A program that says which glibc a program needs.
 pub const GLIBC_NEEDED: Artifact = Artifact::new(CONTAINERS, "example", "glibc_needed", &[]);
-/// Makes an image of a folder.
+/// A program that makes an image of a folder.
 pub const SIF_OF_DIR: Artifact = Artifact::new(CONTAINERS, "example", "sif_of_dir", &[]);
-/// Makes a `SquashFS` image of a folder.
+/// A program that makes a `SquashFS` image of a folder.
 pub const SQUASH_DIR: Artifact = Artifact::new(SQUASHFS, "example", "squash_dir", &[]);
-/// Writes the inputs that fuzzing starts from.
+/// A program that writes the inputs that fuzzing starts from.
 pub const FUZZ_SEEDS: Artifact = Artifact::new(("gular-tests", "tests"), "bin", "fuzz-seeds", &[]);
 /// Publishing to a federation and fetching from it.
 pub const FEDERATION: Artifact =
@@ -151,8 +150,8 @@ impl Set {
     }
 }
 
-/// `cargo VERB …` in the workspace, able to find libtorch. In CI a lock file that does not fit
-/// the manifests is an error; elsewhere cargo brings it up to date.
+/// Returns the command `cargo VERB …` in the workspace, able to find libtorch. In CI a lock file
+/// that does not match the manifests is an error; elsewhere cargo updates it.
 #[must_use]
 pub fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
     let mut cargo = command(cargo_program());
@@ -211,7 +210,7 @@ pub fn build<const N: usize>(
 pub fn build_python(workspace: &Workspace, ready: &Ready) -> Result<PathBuf> {
     let mut build = cargo(workspace, ready, "build");
     build.arg("--message-format=json-render-diagnostics").args(Set::Plain.args(ready.turbo));
-    // Of all packages: what else is a library is there already, for the programs.
+    // This builds the libraries of all packages; the others are built already, for the programs.
     build.arg("--lib");
     let dir = workspace.root.join("python");
     library(&messages(&mut build)?, &dir)
@@ -235,7 +234,7 @@ pub fn build_release(workspace: &Workspace, ready: &Ready, artifact: &Artifact) 
     artifact.path(&messages(&mut build)?, workspace, &build)
 }
 
-/// What a build prints: one JSON object per line.
+/// Returns the messages of a build: one JSON object per line.
 fn messages(build: &mut Command) -> Result<String> {
     let output =
         build.stderr(Stdio::inherit()).output().with_context(|| process::cannot_start(build))?;
@@ -246,7 +245,7 @@ fn messages(build: &mut Command) -> Result<String> {
 }
 
 impl Artifact {
-    /// Where `build` put it, as its messages say.
+    /// Returns the program's path, as the messages of `build` name it.
     fn path(&self, messages: &str, workspace: &Workspace, build: &Command) -> Result<PathBuf> {
         let dir = workspace.root.join(self.package.1);
         executable(messages, &dir, self.name)
@@ -310,8 +309,8 @@ mod tests {
         assert_eq!(found("/w/cli"), None);
     }
 
-    /// What cargo would build of `args` and these kinds of dependency: each foreign package,
-    /// with the sets of features that are asked of it.
+    /// Returns what cargo would build for `args` and these kinds of dependency: each foreign
+    /// package, with the sets of features that it gets.
     fn features(args: &[&str], edges: &str) -> BTreeMap<String, BTreeSet<String>> {
         let mut tree = command(cargo_program());
         tree.args(["tree", "--offline", "--prefix=none", "--format={p}|{f}", "--edges", edges]);

@@ -43,14 +43,14 @@ pub(crate) fn command_of(
     let mut image = command(gular);
     image.arg("image").args(with_defaults(workspace, arguments)).current_dir(&workspace.root);
     image.env("CARGO", crate::workspace::cargo_program());
-    // It starts cargo.
+    // The program starts cargo itself.
     cargo::forget_own_package(&mut image);
     image.env("GULAR_IMAGE_CACHE", cache(workspace));
     ready.apply(&mut image);
     image
 }
 
-/// Where packages and blocks of images are kept.
+/// The folder in which packages and blocks of images are kept.
 pub(crate) fn cache(workspace: &Workspace) -> PathBuf {
     let named = std::env::var_os("GULAR_IMAGE_CACHE").map(PathBuf::from);
     named.unwrap_or_else(|| workspace.target.join("images/cache"))

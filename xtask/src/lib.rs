@@ -4,8 +4,8 @@
 //! build tools, then puts libtorch (and cmake, where it is absent) into the
 //! target folder. Nothing outside that folder is touched.
 //!
-//! A library too, for the benchmarks: what they are made of does not compile in seconds, so
-//! they are a package of their own.
+//! This is also a library, for the benchmarks: their dependencies do not compile in seconds, so
+//! they are a separate package.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]

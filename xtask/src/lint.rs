@@ -31,7 +31,7 @@ pub(crate) fn lint(workspace: &Workspace, ready: &Ready, sets: &[Set]) -> Result
         clippy.args(set.args(ready.turbo)).args(["--all-targets", "--", "-D", "warnings"]);
         process::run(&mut clippy)?;
     }
-    // What training jobs compile, which no build of the whole workspace does.
+    // Training jobs compile this, which no build of the whole workspace does.
     let mut lean = cargo(workspace, ready, "clippy");
     lean.args(["--package=gular-bundle", "--no-default-features", "--", "-D", "warnings"]);
     process::run(&mut lean)?;
@@ -56,8 +56,8 @@ fn format(workspace: &Workspace, ready: &Ready) -> Result<()> {
 /// The fuzz targets: nothing else here compiles them, and they use many rooms.
 fn fuzz_targets(workspace: &Workspace, ready: &Ready) -> Result<()> {
     let target = workspace.target.join("fuzz");
-    // libFuzzer itself is C++ and takes longer to compile than all the rest to be checked. As
-    // nothing is linked, an empty file will do.
+    // libFuzzer itself is C++, and takes longer to compile than everything else here. Nothing is
+    // linked, so an empty file is enough.
     let library = target.join("checked/libfuzzer.a");
     let dir = library.parent().unwrap_or(&target);
     fs::create_dir_all(dir)

@@ -1,4 +1,4 @@
-//! `cargo xtask VERB`: see the library.
+//! `cargo xtask VERB`; the verbs are in the library.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "a program, not a library")]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// A command that never waits for a terminal.
+/// Returns a command that never waits for a terminal.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null());
@@ -65,7 +65,7 @@ pub fn line(command: &Command) -> String {
     words.join(" ")
 }
 
-/// What to say when `command` cannot be started.
+/// The message for a `command` that cannot be started.
 pub fn cannot_start(command: &Command) -> String {
     format!("cannot start `{}`", command.get_program().to_string_lossy())
 }

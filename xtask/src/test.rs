@@ -24,22 +24,22 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
-/// All that is tested.
+/// All sets that are tested.
 pub(crate) const ALL: [Set; 3] = [Set::Plain, Set::Torch, Set::Codec];
 
-/// How many tests of a program run at a time, as Rust's test programs read it.
+/// The variable in which Rust's test programs find how many tests to run at a time.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// What to run.
+/// The tests to run.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
-    /// Also the tests that take minutes.
+    /// Whether tests that take minutes run, too.
     pub(crate) long: bool,
-    /// Passed on to every test program.
+    /// Arguments that are passed on to every test program.
     pub(crate) rest: &'a [String],
 }
 
-/// How many tests ended how.
+/// Numbers of tests, by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Counts {
     passed: u64,
@@ -67,7 +67,7 @@ pub(crate) fn test(
     // The program first: those of its tests that live in other packages are offered no path to it.
     let [gular] = cargo::build(workspace, ready, Set::Plain, [&cargo::GULAR])?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    // Without libjpeg-turbo the first set has the codecs as they are in the third.
+    // Without libjpeg-turbo, the first set already tests the codecs of the third.
     let sets: Vec<Set> =
         sets.iter().copied().filter(|set| *set != Set::Codec || ready.turbo).collect();
     let run = |set: Set| {
@@ -119,11 +119,11 @@ pub(crate) fn test(
     Ok(())
 }
 
-/// What became of a `cargo test`.
+/// The result of a `cargo test`.
 #[derive(Debug, Clone)]
 struct Ended {
     counts: Counts,
-    /// What it was, if it failed.
+    /// The command, if it failed.
     failed: Option<String>,
 }
 
@@ -133,12 +133,12 @@ fn tests(workspace: &Workspace, ready: &Ready, set: Set) -> Command {
     command
 }
 
-/// Compiles tests while those of another set run, many of which wait; gives way to them. What
-/// fails to compile is said again when they are to be run.
+/// Compiles the tests of one set while those of another run, many of which wait, with a lower
+/// priority. Compiler errors are printed again when the tests should run.
 fn compile_beside(mut build: Command) {
     build.args(["--no-run", "--quiet"]);
     let compile = move || {
-        // On Linux a thread has a priority of its own, which the programs that it starts take over.
+        // On Linux each thread has its own priority, which the programs that it starts inherit.
         let _ = rustix::process::nice(10);
         build.stderr(Stdio::null());
         let _ = process::run(&mut build);
@@ -168,12 +168,12 @@ fn counted(mut command: Command, stderr: Stderr, say: &mut dyn FnMut(&str)) -> R
     Ok(Ended { counts, failed: failed.then_some(shown) })
 }
 
-/// Where the errors of a `cargo test` go.
+/// Where the errors of a `cargo test` are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stderr {
-    /// To the terminal, with the progress of compiling.
+    /// On the terminal, with the progress of compiling.
     Shown,
-    /// Among its lines.
+    /// Among the lines of its output.
     Said,
 }
 

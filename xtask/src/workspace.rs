@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::process::{self, command};
 
-/// The workspace this program was built from.
+/// The workspace that this program was built from.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     /// The folder of the workspace's Cargo.toml.

@@ -234,7 +234,7 @@ fn options(args: &BenchArgs) -> BenchOptions {
     options
 }
 
-/// What was asked for takes the place of what the preset has.
+/// Sets the options that the command line names; the preset gives the others.
 fn rows(options: &mut BenchOptions, rows: &BenchRows) {
     options.resize(rows.crop.unwrap_or(options.size));
     list(&mut options.envelopes, &rows.envelope, |envelope| envelope);
@@ -268,7 +268,7 @@ fn rows(options: &mut BenchOptions, rows: &BenchRows) {
     options.whole_epochs &= rows.seconds.is_none();
 }
 
-/// Each once, in the order given.
+/// Sets `into` to the given values, each once, in their order.
 fn list<A: Copy, T: PartialEq>(into: &mut Vec<T>, given: &[A], made: impl Fn(A) -> T) {
     if given.is_empty() {
         return;
@@ -330,7 +330,7 @@ fn stopped(error: Error, stop: &Stop) -> Failure {
     failure
 }
 
-/// One bar after the other.
+/// Shows one bar for each phase, one after the other.
 struct Bar<'a> {
     shown: Mutex<Option<(&'static str, ProgressBar)>>,
     output: &'a Output,

@@ -8,7 +8,7 @@ use gular_containers::make::{Compile, Program};
 use gular_containers::recipe::App;
 use serde_json::Value;
 
-/// Runs cargo, whose own messages go to stderr.
+/// Runs cargo, whose messages go to stderr.
 pub(super) struct Cargo {
     /// Cargo's name for how to compile: `release`, `dev`, or one of the workspace's own.
     pub(super) profile: String,
@@ -103,7 +103,7 @@ fn cargo(app: &App, verb: &str, dir: &Path) -> Command {
     cargo
 }
 
-/// What cargo prints on stdout.
+/// Returns what cargo prints on stdout.
 fn output(cargo: &mut Command, what: &str) -> Result<String, Error> {
     let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|e| {
         let hint =

@@ -98,7 +98,8 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
     if report.refused() { Ok(Exit::Unsound) } else { Ok(Exit::Done) }
 }
 
-/// By Apptainer on a SIF where it is installed, else on the image's files.
+/// Replays the lines with Apptainer, if it is installed and the image is a SIF; otherwise on the
+/// image's files.
 fn replay_all(image: &StoredImage, place: &PlaceArgs, stop: &Stop) -> Result<Vec<Replay>, Failure> {
     let (cache, tools) = (place.cache()?, tools());
     let replays = Replays { tools: &tools, temp: cache.folder()?, cancel: &stop.flag };
@@ -137,7 +138,7 @@ fn misnamed(image: &StoredImage) -> Option<Finding> {
     })
 }
 
-/// The facts of a file.
+/// Returns the facts of an image file.
 pub(super) fn facts(image: &StoredImage, report: &CheckReport) -> ImageFacts {
     let name = image.path.file_name().unwrap_or_default().to_string_lossy();
     ImageFacts::of(report, image.arch).of_file(&name, image.bytes, image.digest)
@@ -167,7 +168,7 @@ pub(super) fn show_findings(report: &CheckReport, output: &Output) {
     }
 }
 
-/// What the image needs, and the table of GPUs.
+/// Describes what the image needs, with the table of GPUs.
 pub(super) fn facts_text(report: &CheckReport, facts: &ImageFacts) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {

@@ -145,7 +145,7 @@ fn options(
     })
 }
 
-/// Of each kind of thing how often it was there, and the first one.
+/// Warns about files that were left out: for each kind, their number and the first one.
 fn warn(left_out: &[LeftOut]) {
     let mut kinds: Vec<(&str, &LeftOut, u64)> = Vec::new();
     for left in left_out {

@@ -66,7 +66,7 @@ pub(super) fn run(args: &ExportArgs, output: &Output) -> Result<Exit, Failure> {
     }
 }
 
-/// Where the program is, or will be when cargo has built it.
+/// The path of the program, which cargo may still have to build.
 fn program(project: &Project) -> Option<String> {
     let app = project.recipe.app.as_ref().filter(|app| app.embed)?;
     if let Some(path) = &app.path {

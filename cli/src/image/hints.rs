@@ -1,4 +1,4 @@
-//! What the user can do about an error of `containers`, in words of this program.
+//! Hints for errors of `containers`, in words of this program.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use gular_containers::Error;
 
 const FULL: &str = "free some space, or choose another folder";
 
-/// For a registry or mirror that does not answer.
+/// The hint for a registry or mirror that does not answer.
 pub(crate) const AWAY: &str = "check the server's name, or run the same command again later: what was transferred is kept; behind a firewall set HTTPS_PROXY";
 
-/// What the user can do next, if anything helps.
+/// Returns what the user can do next, if anything helps.
 pub(crate) fn hint(error: &Error) -> Option<String> {
-    // What the bytes themselves say: a near name, other versions.
+    // The hint of the error itself: a similar name, other versions.
     if let Some(hint) = error.hint() {
         return Some(hint.to_owned());
     }

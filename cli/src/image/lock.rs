@@ -99,7 +99,7 @@ pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Whether the lock is there and fits the recipe.
+/// Checks whether the lock exists and matches the recipe.
 fn fits(project: &Project) -> Result<Exit, Failure> {
     match project.current_lock() {
         Ok(_) => Ok(Exit::Done),

@@ -79,7 +79,7 @@ pub(super) struct PlaceArgs {
 }
 
 impl CacheArgs {
-    /// Whether the command line names it.
+    /// Whether the command line names the cache.
     pub(super) fn is_named(&self) -> bool {
         self.cache.is_some()
     }
@@ -103,19 +103,19 @@ impl CacheArgs {
 }
 
 impl PlaceArgs {
-    /// As [`CacheArgs::cache`].
+    /// Returns the cache, as [`CacheArgs::cache`] does.
     pub(super) fn cache(&self) -> Result<BuildCache, Failure> {
         self.kept.cache()
     }
 
-    /// How much may be unpacked.
+    /// Returns the limits on unpacked bytes.
     pub(super) fn limits(&self) -> Limits {
         Limits { bytes: self.max_unpacked, ..Limits::default() }
     }
 }
 
 impl SourceArgs {
-    /// Who is asked, now.
+    /// Returns the sources of packages, at the current time.
     pub(super) fn sources(&self) -> Sources {
         Sources {
             debian: self.mirror.clone(),
@@ -128,16 +128,16 @@ impl SourceArgs {
     }
 }
 
-/// What replays HTCondor's lines here.
+/// Returns the tools of this machine that replay HTCondor's lines.
 pub(super) fn tools() -> Tools {
     Tools {
-        // Where it is missing, the lines say that they were not possible.
+        // If it is missing, each line reports that it was not possible.
         unshare: Some(on_path("unshare").unwrap_or_else(|| "unshare".into())),
         apptainer: on_path("apptainer").or_else(|| on_path("singularity")),
     }
 }
 
-/// A program that is on PATH.
+/// Finds a program on PATH.
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file())

@@ -59,7 +59,7 @@ pub(super) struct PullArgs {
     pub(super) access: Access,
 }
 
-/// Ranges of a blob that are fetched at a time.
+/// How many ranges of a blob are fetched at a time.
 pub(super) const RANGES: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
 
 /// What `--json` shows.
@@ -141,12 +141,12 @@ fn refuse(args: &PullArgs, is_object: bool, is_sif: bool) -> Result<(), Failure>
     }
 }
 
-/// A query may hold a token.
+/// Removes the query, which may contain a token.
 fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// The image that a text names.
+/// Parses the name of an image.
 pub(super) fn reference(text: &str) -> Result<Reference, Failure> {
     Reference::parse(text).map_err(|error| {
         let hint = "give a name such as `docker://ghcr.io/lab/train:v1`";

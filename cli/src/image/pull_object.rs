@@ -87,7 +87,7 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What is fetched, and where to.
+/// The object that is fetched, and where it is stored.
 struct Fetching<'a> {
     url: &'a BundleUrl,
     dir: &'a Path,
@@ -112,7 +112,7 @@ impl Fetching<'_> {
         fetched.map_err(|error| network::ended(error, stop))
     }
 
-    /// Its length, which is not over the limit.
+    /// Returns the object's length, unless it is over the limit.
     fn len(&self, client: &Client, tree: Option<&BlockTree>) -> Result<u64, Failure> {
         let url = &self.url.url;
         let len = match tree {

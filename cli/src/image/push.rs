@@ -99,7 +99,7 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
         if let Some(image) = &image {
             image.tell(&args.from, &bars);
         }
-        // To look at all names takes time, which is not needed where nothing is to be asked.
+        // Listing all names takes time, so it is skipped if no consent is needed.
         if !args.accept_nvidia_eula && !to.is_loopback() {
             let nvidia = match (&layout, &image, sif) {
                 (Some(layout), Some(image), _) => Some(nvidia_of_image(layout, image)?),

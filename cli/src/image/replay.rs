@@ -2,7 +2,7 @@
 
 use gular_containers::replay::{Outcome, Replay};
 
-/// One line for all.
+/// Returns one line of text for all replayed lines.
 pub(super) fn text(replayed: &[Replay]) -> String {
     if replayed.is_empty() {
         return String::new();

@@ -22,7 +22,7 @@ impl<'a> Web<'a> {
         Self::limited(stop, None)
     }
 
-    /// With no more bytes per second than this.
+    /// Returns a transport that fetches at most this many bytes per second.
     pub(crate) fn limited(stop: &'a Stop, limit_rate: Option<u64>) -> Result<Self, Failure> {
         let env = Env::process();
         let mut options = ClientOptions::new(env.clone());
@@ -43,7 +43,7 @@ impl Stream for Web<'_> {
         sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<(), Fault> {
         let url = parse(url)?;
-        // Their digest is known for the whole only, which the caller checks.
+        // Only the digest of the whole is known, which the caller checks.
         let object = Object { url: &url, len_bytes: bytes, accepts: &|_, _| true };
         let block = from / gular_pelican::BLOCK_BYTES as u64;
         self.client.stream(&object, block, &mut |_, bytes| sink(bytes), self.cancel).map_err(fault)

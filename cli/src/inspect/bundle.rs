@@ -20,7 +20,7 @@ use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{duplicates, show};
 
-/// Everything about the bundle that was asked for.
+/// Prints everything that was asked for about the bundle.
 pub(super) fn bundle(
     bundle: &Bundle,
     args: &InspectArgs,
@@ -130,12 +130,12 @@ fn duplicates(
     args.duplicates.find(&among, Some(&other), &stop)
 }
 
-/// Whether so few bytes of indexes and views are there that all are looked at unasked.
+/// Whether indexes and views are small enough to be read without being asked.
 fn is_quickly_counted(manifest: &Manifest) -> bool {
     manifest.listings().map(|file| file.bytes).sum::<u64>() <= COUNTED_INDEX_BYTES
 }
 
-/// Of the splits that are here whole.
+/// Counts the classes of the splits that are complete in this folder.
 fn class_counts(
     bundle: &Bundle,
     here: &FilesHere,

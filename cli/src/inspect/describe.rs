@@ -112,7 +112,7 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
     text
 }
 
-/// Of each channel, in units of the stored pixels.
+/// The mean and standard deviation of each channel, in the units of the stored pixels.
 fn mean_and_deviation(statistics: &Statistics) -> Option<[String; 2]> {
     let n = statistics.pixels as f64;
     let numbers = |sums: &[Decimal]| -> Option<Vec<f64>> {
@@ -131,7 +131,7 @@ fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>)
         return;
     }
     let splits: Vec<Split> = split_totals(manifest).into_iter().map(|t| t.0).collect();
-    // Of samples that may have several classes, the index counts none.
+    // If samples may have several classes, the index does not count them.
     let counted = counts.filter(|_| manifest.fields.iter().any(gular_bundle::Field::is_label));
     let row = |(i, class): (usize, &String)| {
         let of_split = |split| counted.and_then(|c| c.get(split)).and_then(|c| c.get(i)).copied();

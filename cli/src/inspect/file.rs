@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
 
-/// Header and digest of a safetensors file.
+/// Prints the header and the digest of a safetensors file.
 pub(super) fn tensor_file(file: &ReadAt, output: &Output) -> Result<Exit, Failure> {
     let header = Header::read(file)?;
     let metadata: BTreeMap<&str, &str> =

@@ -5,7 +5,7 @@ use std::fs;
 
 use gular_bundle::{Bundle, FileEntry, Manifest, ShardIdx, Split};
 
-/// For each shard, how many of its files are not here, or have another length.
+/// For each shard, how many of its files are missing, or have another length.
 #[derive(Debug)]
 pub(super) struct FilesHere {
     missing: Vec<u8>,
@@ -27,12 +27,12 @@ impl FilesHere {
         shard.of(&self.missing) == Some(&0)
     }
 
-    /// Whether all shards can be.
+    /// Whether all shards can be read.
     pub(super) fn is_whole(&self) -> bool {
         self.missing.iter().all(|missing| *missing == 0)
     }
 
-    /// Of the files of `split`, how many are missing, and how many there are.
+    /// How many files of `split` are missing, and how many there are.
     pub(super) fn missing_of(&self, manifest: &Manifest, split: Split) -> (u64, u64) {
         let shards = manifest.shards.iter().zip(&self.missing);
         let of_split = shards.filter(|(shard, _)| shard.split == split);
@@ -47,7 +47,7 @@ impl FilesHere {
         shards.all(|(shard, missing)| shard.split != split || *missing > 0)
     }
 
-    /// What is not here, one line for each split, and what to do; nothing when all is.
+    /// Lists what is missing, one line for each split, and says what to do; empty if nothing is.
     pub(super) fn text(&self, manifest: &Manifest) -> String {
         let mut text = String::new();
         let mut only_whole_splits = true;

@@ -1,10 +1,10 @@
 //! A font for labels in pictures: 5 x 7 pixels per letter, drawn at twice that size.
 
-/// Pixels of a letter's dot.
+/// Pixels of one dot of a letter.
 const SCALE: usize = 2;
-/// Columns of a letter and the gap behind it.
+/// Width of a letter and the gap after it.
 pub(super) const WIDTH: usize = 6 * SCALE;
-/// Rows of a letter.
+/// Height of a letter.
 pub(super) const HEIGHT: usize = 7 * SCALE;
 
 /// Columns of each letter from ` ` to `~`, left to right; the lowest bit is the top row.

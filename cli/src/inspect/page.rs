@@ -20,7 +20,7 @@ const MOST_BARS: usize = 200;
 /// Values of a histogram that are counted together.
 const BIN: usize = 4;
 
-/// How a page begins.
+/// The beginning of a page.
 pub(super) const START: &[u8] = b"<!doctype html>\n<meta charset=\"utf-8\">\n<title>";
 
 /// Writes the page of a bundle; an earlier one is replaced.
@@ -39,7 +39,7 @@ pub(super) fn write(
         escaped(&describe::text(manifest, bundle.digest(), None))
     );
     bands(&mut page, &manifest.fields);
-    // Of samples that may have several classes, or boxes, the index counts none.
+    // If samples may have several classes or boxes, the index does not count them.
     if let Some(counts) = counts.filter(|_| manifest.has_labels()) {
         balance(&mut page, &manifest.classes, counts);
     }
@@ -64,7 +64,7 @@ fn bands(page: &mut String, fields: &[Field]) {
     }
 }
 
-/// A bar for each class and split.
+/// Adds a bar for each class and split.
 fn balance(page: &mut String, classes: &[String], counts: &Counts) {
     let most = counts.values().flatten().copied().max().unwrap_or(0).max(1);
     page.push_str("<h2>Class balance</h2>\n<table>\n<tr><th>class");
@@ -141,7 +141,7 @@ fn count(histogram: &mut [[u64; 256 / BIN]; 3], picture: &Picture) {
     }
 }
 
-/// A line for each of red, green and blue.
+/// Draws a line for each of red, green and blue.
 fn plot(histogram: &[[u64; 256 / BIN]; 3]) -> String {
     let most = histogram.iter().flatten().copied().max().unwrap_or(0).max(1);
     let mut svg = "<svg width=512 height=160 viewBox=\"0 0 512 160\">\n".to_owned();
@@ -157,7 +157,7 @@ fn plot(histogram: &[[u64; 256 / BIN]; 3]) -> String {
     svg + "</svg>\n"
 }
 
-/// Text that HTML shows as it is.
+/// Escapes a text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     let text = show::printable(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

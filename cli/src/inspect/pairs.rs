@@ -17,10 +17,10 @@ use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
 
-/// Pairs that the text names.
+/// Most pairs that the text lists.
 const NAMED: usize = 10;
 
-/// What to look for.
+/// What to look for: equal pixels, similar images, or both.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) pixels: bool,
@@ -48,7 +48,7 @@ pub(super) fn find(
     found.map_err(|e| stopped(e, &stop))
 }
 
-/// What was found, for people.
+/// Describes the pairs that were found.
 pub(super) fn text(looks: &Looks, wanted: Wanted) -> String {
     let mut text = format!("\ncandidates among {}: ", show::count(looks.compared, "image"));
     let pairs = |n: u64| show::count(n, "pair");

@@ -1,4 +1,4 @@
-//! Finds out what a path is.
+//! Finds out what kind of file or folder a path is.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -11,21 +11,21 @@ use super::files_here::FilesHere;
 use super::letters;
 use crate::exit::Failure;
 
-/// Pixels of a cell's side, and between cells.
+/// Pixels of a cell's side, and of the gap between cells.
 const CELL: usize = 96;
 const GAP: usize = 4;
 const COLUMNS: usize = 10;
 const MOST_ROWS: usize = 30;
-/// Letters of a class's name.
+/// Most letters of a class's name that are shown.
 const MOST_LETTERS: usize = 20;
 /// Samples looked at to fill the rows: rare classes may stay short.
 const MOST_LOOKS: u64 = 20_000;
 
-/// What became of the images that were chosen.
+/// Counts of the chosen images that are on the sheet, and of the others.
 pub(super) struct Shown {
     /// Images on the sheet.
     pub(super) images: usize,
-    /// Why others left their cell empty.
+    /// Why other images are not in their cell.
     pub(super) left_out: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// The image at a size that fits a cell.
+/// Scales an image to fit a cell.
 pub(super) fn thumbnail(
     decoder: &mut Decoder,
     kind: Option<(Dtype, &[u64])>,

@@ -15,11 +15,11 @@ use crate::exit::Failure;
 use crate::network::{self, Access};
 use crate::stop::Stop;
 
-/// Above this many inputs the job fetches the bundle itself.
+/// With more inputs than this, the job fetches the bundle itself.
 const MAX_LISTED: usize = 2000;
-/// More than most pools have for one job.
+/// More disk than most pools have for one job.
 const MAX_DISK_BYTES: u64 = 200 << 30;
-/// What `gular-train` has unless it is told.
+/// The default batch size of `gular-train`.
 const BATCH_SIZE: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,7 +30,7 @@ pub(super) enum FetchArg {
     Job,
 }
 
-/// What is asked of the data.
+/// The requirements on the data.
 pub(super) struct Wanted<'a> {
     pub(super) site: Site,
     pub(super) fetch: Option<FetchArg>,
@@ -120,12 +120,12 @@ fn of_folder(text: &str) -> Option<String> {
     Some(format!("{url}{mark}{digest}"))
 }
 
-/// Where the bundle's files are, as a submit file lists them.
+/// URLs of the bundle's files, in the form of submit files.
 struct Places {
     site: Site,
     manifest: Url,
     of_manifest: u64,
-    /// With the shards and indexes.
+    /// The folder with the shards and indexes.
     folder: Url,
 }
 
@@ -145,7 +145,7 @@ impl Places {
             return if is_shared { format!("file://{path}") } else { path.to_owned() };
         }
         let url = url.to_string();
-        // More machines have the plug-in under this name.
+        // More machines have the plug-in for `osdf`.
         match url.strip_prefix("pelican://osg-htc.org/") {
             Some(path) => format!("osdf:///{path}"),
             None => url,
@@ -183,7 +183,7 @@ fn parts(name: &str, parameters: &Parameters, command: &[String]) -> Result<Part
             let what = format!("all jobs need the same number of parts: `{place}{of}`");
             return Err(Failure::new(what, Some(hint)));
         }
-        // Else it is a path.
+        // If the text is not a number, it is a path.
         if let Ok(of) = of.parse::<u64>()
             && of != n
         {
@@ -244,7 +244,7 @@ fn shares(
             for shard in manifest.of_split(split) {
                 let start = end;
                 end = end.saturating_add(shard.samples);
-                // A shard of two splits is listed by both.
+                // A shard that has samples of two jobs' parts is listed for both.
                 if start < range.end && end > range.start && seen.insert(&shard.file.name) {
                     names.push(places.of(&shard.file)?);
                     bytes = bytes.saturating_add(shard.file.bytes);

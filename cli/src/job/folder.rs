@@ -42,7 +42,7 @@ pub(super) fn finish(
     Ok(Exit::Done)
 }
 
-/// Writes the folder, which must not be there.
+/// Writes the folder, which must not exist.
 fn make(dir: &Path, folder: &Folder, sources: &[Source]) -> Result<(), Failure> {
     let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
     if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {

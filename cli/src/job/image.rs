@@ -1,4 +1,4 @@
-//! What a job has to request because of its container image.
+//! The requirements of a container image on its job.
 
 use std::fs;
 use std::path::Path;

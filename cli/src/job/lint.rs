@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
 
-/// One repair can uncover the next; no file needs more.
+/// Most rounds of repairs. One repair can uncover the next; no file needs more rounds.
 const MAX_ROUNDS: usize = 20;
 
 /// Find traps in submit files, DAGs, batch scripts and what they run

@@ -104,7 +104,7 @@ fn words(measured: &Measured, lines: &[(&str, String)], share: Option<Share>) ->
     text
 }
 
-/// `2/50`
+/// Parses a share such as `2/50`.
 fn share(text: &str) -> Result<Share, String> {
     let numbers =
         text.split_once('/').and_then(|(done, of)| Some((done.parse().ok()?, of.parse().ok()?)));

@@ -180,7 +180,7 @@ pub(super) struct NewArgs {
     access: Access,
 }
 
-/// Unless it is said.
+/// Memory of a job by default.
 const MEMORY_BYTES: u64 = 4 << 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -244,7 +244,7 @@ fn spec(
         let (option, value) = option_value(word);
         let source = sources.iter().find(|source| source.path == Path::new(value));
         let Some(source) = source else { return word.to_owned() };
-        // Without a folder a program would be one of the image's or the machine's.
+        // Without a folder, the word would mean a program of the image or the machine.
         let here =
             if value.starts_with("./") || (at == 0 && value.contains('/')) { "./" } else { "" };
         format!("{option}{here}{}", source.name)
@@ -337,7 +337,7 @@ fn without_effect(args: &NewArgs, site: Site) -> Result<(), Failure> {
     Err(Failure::new(format!("`{option}` has no effect {why}"), Some(hint.to_owned())))
 }
 
-/// `8.0`
+/// Parses a version such as `8.0`.
 fn version(text: &str) -> Result<String, String> {
     let right = text.split('.').count() <= 2
         && text.split('.').all(|part| {

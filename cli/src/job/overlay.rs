@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gular_jobs::{Disk, LocalDisk};
 
-/// This machine's files, some with another text.
+/// This machine's files, some of them with other contents.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     disk: LocalDisk,

@@ -71,7 +71,8 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             "give a path to the images that exists on this machine and on the machines of the jobs";
         Failure::new(what, Some(hint.to_owned()))
     })?;
-    // By the names that all machines know: of a link they need not see the target.
+    // The paths are those that all machines know. Links are not resolved, since other machines need
+    // not see the target's path.
     let src = text(&std::path::absolute(&args.src).map_err(|e| failed("find", &args.src, e))?)?;
     let out = text(&std::path::absolute(&args.out).map_err(|e| failed("find", &args.out, e))?)?;
     // HTCondor brings this very program; on Slurm PATH is that of the shell that submits.
@@ -187,7 +188,7 @@ fn named_file<'a>(option: &str, value: &'a str) -> Result<Option<(&'a str, Strin
     Ok(Some((name, text(&std::path::absolute(path).map_err(failed)?)?)))
 }
 
-/// Whether `gular pack` takes these arguments: now, and not when the jobs run.
+/// Checks that `gular pack` accepts these arguments, before the jobs run.
 fn check(command: &[String]) -> Result<(), Failure> {
     let command = command.iter().map(|word| word.replace("{part}", "1"));
     let args = std::iter::once("gular".to_owned()).chain(command.skip(1));
@@ -209,7 +210,7 @@ fn shared_at_chtc<'a>(mut paths: impl Iterator<Item = &'a String>) -> Result<(),
     Err(Failure::new(what, Some(hint.to_owned())))
 }
 
-/// A path that the files of a job can hold.
+/// Returns a path as text, if the files of a job can contain it.
 fn text(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let message = format!(
@@ -275,7 +276,7 @@ mod tests {
             arg.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id()
         };
         let options = pack.get_arguments().filter(names_files).filter_map(clap::Arg::get_long);
-        // Not for the parts of a folder that all machines see.
+        // These options are not for the parts of a folder that all machines see.
         let others = ["base", "cache", "token", "duplicates-out", "merge"];
         for option in options.filter(|option| !others.contains(option)) {
             assert!(OF_FILES.contains(&format!("--{option}").as_str()), "{option}");

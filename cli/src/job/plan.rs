@@ -127,12 +127,12 @@ fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `50MB/s`
+/// Parses a rate such as `50MB/s`.
 fn rate(text: &str) -> Result<u64, String> {
     units::with_unit(text.strip_suffix("/s").unwrap_or(text))
 }
 
-/// `5s`, `5min`, `1.5h`, `2d`.
+/// Parses a time such as `5s`, `5min`, `1.5h` or `2d`.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..).unwrap_or_default() {

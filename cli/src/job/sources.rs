@@ -15,7 +15,8 @@ pub(super) struct Source {
     pub(super) bytes: u64,
 }
 
-/// More are slow to move: they belong into a bundle or an archive.
+/// Most files that travel with a job. More are slow to move, and belong into a bundle or an
+/// archive.
 const MAX_FILES: usize = 1000;
 
 /// Files that are named with `--input`, those of the command that are here, and the modules beside
@@ -65,7 +66,7 @@ pub(super) fn sources(input: &[PathBuf], commands: &[&[String]]) -> Result<Vec<S
     Ok(found)
 }
 
-/// Of `--config=a.yaml` what is before the value, and the value; any other word is one.
+/// Splits `--config=a.yaml` before the value; any other word is a value as a whole.
 pub(super) fn option_value(word: &str) -> (&str, &str) {
     let at = word.find('=').filter(|_| word.starts_with('-')).map_or(0, |at| at + 1);
     word.split_at(at)
@@ -126,7 +127,7 @@ fn modules(program: &Source) -> Result<Vec<Source>, Failure> {
     Ok(modules)
 }
 
-/// The text of a Python program.
+/// Returns the text of a Python program.
 fn python_text(source: &Source) -> Option<String> {
     const MAX_BYTES: u64 = 1 << 20;
     let is_program = source.name.ends_with(".py") && source.bytes <= MAX_BYTES;

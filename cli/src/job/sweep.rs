@@ -12,7 +12,7 @@ pub(super) fn words(command: &str) -> Result<Vec<String>, Failure> {
     })
 }
 
-/// All combinations of `name=a,b` and `name=1..8`.
+/// Returns all combinations of `name=a,b` and `name=1..8`.
 pub(super) fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure> {
     let wrong = |text: &str| {
         let hint = "write `--sweep lr=1e-3,3e-4` or `--sweep seed=1..8`";
@@ -59,7 +59,7 @@ pub(super) fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure
     Ok((!names.is_empty()).then_some(Parameters { names, rows }))
 }
 
-/// `accuracy`, `max:accuracy`, `min:loss`
+/// Parses `accuracy`, `max:accuracy` or `min:loss`.
 pub(super) fn select(text: &str) -> Select {
     let (lowest, metric) = match text.split_once(':') {
         Some(("min", metric)) => (true, metric),

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Flags for federations alone.
+/// Refuses flags that are for federations alone.
 fn check(args: &FetchArgs) -> Result<(), Failure> {
     let given = [
         (args.recursive, "--recursive"),

@@ -17,14 +17,14 @@ use gular_containers::Sha256;
 /// Half a million files; a longer list begins again.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What is known, from a file that grows.
+/// Known SHA-256 digests by the BLAKE3 of the same bytes, from a file that grows.
 pub(super) struct Known {
     path: PathBuf,
     found: Mutex<HashMap<Digest, Sha256>>,
 }
 
 impl Known {
-    /// That of a file, which need not exist. Lines that are cut or damaged are passed over.
+    /// Reads the file at `path`, which need not exist. Lines that are cut or damaged are ignored.
     pub(super) fn open(path: &Path) -> Self {
         let mut text = String::new();
         if fs::metadata(path).is_ok_and(|found| found.len() > MAX_BYTES) {

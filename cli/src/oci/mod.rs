@@ -1,7 +1,7 @@
 //! Bundles in registries: `oci://HOST/REPOSITORY:VERSION`, for `publish` and `fetch`.
 //!
-//! Which file is which blob is `transfer`'s rule, how blobs travel that of `containers`; here they
-//! are joined.
+//! `transfer` decides which file becomes which blob, and `containers` sends and fetches blobs; this
+//! module joins the two.
 
 mod fetch;
 mod known;

@@ -12,7 +12,7 @@ const SCHEME: &str = "oci://";
 #[derive(Debug, Clone)]
 pub(super) struct Name {
     pub(super) reference: Reference,
-    /// Of the bundle, when it was given.
+    /// The bundle's digest, if it was given.
     pub(super) digest: Option<Digest>,
 }
 
@@ -52,7 +52,7 @@ impl Name {
         let plain = name.strip_prefix(SCHEME).unwrap_or(name);
         let (plain, pinned) =
             plain.split_once('@').map_or((plain, false), |(name, _)| (name, true));
-        // What docker adds for images: its own host, and the tag `latest`.
+        // Docker has defaults for images, its own host and the tag `latest`; a bundle needs both.
         let start = plain.get(..reference.host().len()).unwrap_or_default();
         if !start.eq_ignore_ascii_case(reference.host()) {
             return Err(failure(&format!("`{name}` does not contain a registry")));

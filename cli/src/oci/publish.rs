@@ -31,7 +31,7 @@ use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
 
-/// The annotation that has the bundle's digest.
+/// The annotation with the bundle's digest.
 const IDENTITY: &str = "org.gular.bundle.digest";
 
 /// What `--json` shows.

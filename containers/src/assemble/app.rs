@@ -8,7 +8,7 @@ use super::{BIN, Parts};
 use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
-/// Deepest folder taken along.
+/// Deepest folder whose files are taken along.
 const MAX_DEPTH: usize = 64;
 
 /// Adds the program and the files of `[app]`; returns where the program stands.
@@ -98,7 +98,7 @@ mod tests {
         }
         add_here(&mut tree, &RootPath::new("site/pkg").unwrap(), here.path(), 0).unwrap();
         let there = code.map(|path| tree.get(&path).map(|node| node.layer));
-        // `y` has the user's own.
+        // The folder of `y` is the user's own.
         let expected = [None, Some(Layer::Python), Some(Layer::App), Some(Layer::Python)];
         assert_eq!(there, expected);
     }

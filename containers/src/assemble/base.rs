@@ -12,7 +12,7 @@ use crate::store::Listing;
 /// The base of an image.
 #[derive(Debug)]
 pub enum Base {
-    /// Nothing.
+    /// No files at all.
     Scratch,
     /// Files of Debian packages.
     Debian(Vec<Listing>),
@@ -21,7 +21,7 @@ pub enum Base {
 }
 
 impl Base {
-    /// Its files and environment.
+    /// Returns the base's files and its environment variables.
     pub(crate) fn lay(&self) -> Result<(Rootfs, BTreeMap<String, String>)> {
         match self {
             Self::Scratch => Ok((Rootfs::default(), BTreeMap::new())),

@@ -13,24 +13,24 @@ use crate::store::MemberKind;
 use crate::{Error, Package, Result};
 
 pub(super) struct Libraries {
-    /// Wheels that something was taken from.
+    /// Wheels that at least one library was taken from.
     pub(super) wheels: Vec<String>,
     /// Files of this machine that the program found by its own search path.
     pub(super) brought: Vec<PathBuf>,
-    /// Whether the program does not find them by itself.
+    /// Whether the program finds the libraries only if a search path names their folder.
     pub(super) need_path: bool,
     /// Whether NVIDIA's libraries are among them, not only libtorch's CPU part.
     pub(super) gpu: bool,
 }
 
-/// A library that may be taken.
+/// A library that may be taken into the image.
 struct Candidate {
     what: What,
     layer: Layer,
     wheel: Option<String>,
 }
 
-/// The layer of what comes from a wheel.
+/// The layer that a wheel's files belong to.
 pub(super) fn layer_of(wheel: &str) -> Layer {
     if wheel == "torch" { Layer::Libtorch } else { Layer::Cuda }
 }
@@ -50,7 +50,7 @@ pub(super) fn add(
         tree.add(candidate.layer, &path, mode, candidate.what.clone())?;
     }
     let gpu = candidates.contains_key("libtorch_cuda.so") && !parts.recipe.is_cpu_only();
-    // A script loads nothing.
+    // A script loads no libraries.
     let loads = parts.program.map(ElfFacts::open).transpose()?.flatten().is_some();
     let roots = roots(gpu, program.filter(|_| loads), &candidates)?;
     let mut brought = BTreeMap::new();
@@ -91,8 +91,8 @@ fn is_loaded(tree: &Rootfs, closure: &Closure, path: &RootPath) -> bool {
     tree.follow(path).is_some_and(|(real, _)| closure.loaded.contains_key(&real))
 }
 
-/// All shared libraries that stand in a folder `lib` of a wheel: files, or links to those
-/// that are there for Python.
+/// All shared libraries that are in a folder `lib` of a wheel: files, or links to those that are
+/// there for Python.
 fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
     let mut candidates: BTreeMap<String, Candidate> = BTreeMap::new();
     let torch = parts.recipe.cuda.as_ref().is_some_and(|cuda| cuda.torch.is_some());
@@ -150,8 +150,8 @@ fn is_library(name: &str) -> bool {
     name.ends_with(".so") || name.contains(".so.")
 }
 
-/// What is loaded for sure: the program; libtorch, when the job brings the
-/// program; its CUDA half, which a program loads by name.
+/// The files that are loaded in any case: the program; libtorch, if the job brings the program; and
+/// libtorch's CUDA half, which a program loads by name.
 fn roots(
     gpu: bool,
     program: Option<&RootPath>,
@@ -203,9 +203,9 @@ fn with_opened(
     }
 }
 
-/// Libraries that nothing in the image has, taken from the folders that the
-/// program itself names (RPATH, RUNPATH): a project's own. Those of the system
-/// belong into `[base] packages`.
+/// Adds libraries that nothing in the image has, from the folders that the program itself names
+/// (RPATH, RUNPATH): those are a project's own. Libraries of the system belong into `[base]
+/// packages`.
 fn bring(
     tree: &mut Rootfs,
     here: &Path,

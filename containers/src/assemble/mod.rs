@@ -33,11 +33,11 @@ pub const LIB: &str = "app/lib";
 /// The parts that an image is assembled from.
 #[derive(Debug)]
 pub struct Parts<'a> {
-    /// What is asked for.
+    /// The recipe, which says what is asked for.
     pub recipe: &'a Recipe,
-    /// What is under everything else.
+    /// The files below everything else.
     pub base: Base,
-    /// Wheels, and their files.
+    /// The wheels, each with its files.
     pub wheels: Vec<(&'a Package, Listing)>,
     /// Python packages.
     pub python: Option<Python<'a>>,
@@ -52,17 +52,17 @@ pub struct Parts<'a> {
 pub struct Assembled {
     /// The files.
     pub tree: Rootfs,
-    /// The program in it.
+    /// The program in the tree.
     pub program: Option<RootPath>,
     /// Environment variables: the recipe's, and what the parts need.
     pub env: BTreeMap<String, String>,
-    /// Wheels that something was taken from.
+    /// Wheels that at least one library was taken from.
     pub wheels: Vec<String>,
     /// Libraries that came from the program's own folders on this machine.
     pub brought: Vec<PathBuf>,
 }
 
-/// What programs of the base, and `sh`, find each other by.
+/// The search path of programs in the image, `sh` and those of the base among them.
 const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Assembles the files of an image from its parts.
@@ -89,7 +89,7 @@ pub fn assemble(parts: &Parts<'_>) -> Result<Assembled> {
     let cuda =
         of_python.into_iter().any(|(wheel, _)| wheel.name.starts_with("nvidia-cuda-runtime"));
     if libraries.gpu || cuda {
-        // What NVIDIA's container toolkit looks for; Apptainer has `--nv` instead.
+        // NVIDIA's container toolkit looks for this variable; Apptainer has `--nv` instead.
         env.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "all".to_owned());
         env.insert("NVIDIA_DRIVER_CAPABILITIES".to_owned(), "compute,utility".to_owned());
     }

@@ -35,8 +35,8 @@ impl BlockCache {
         Self { dir: dir.to_owned(), most_bytes }
     }
 
-    /// What is there. What is damaged is removed; a folder that cannot be read is
-    /// taken for empty.
+    /// Returns the images in the cache. Damaged ones are removed, and a folder that cannot be read
+    /// counts as empty.
     pub(crate) fn lend(&self) -> EarlierBlocks {
         let mut lent = EarlierBlocks::default();
         for folder in self.folders() {
@@ -63,7 +63,7 @@ impl BlockCache {
         }
         find_digests(&mut files, image, threads).map_err(Error::io("read", path))?;
         for folder in used {
-            // Only says when it was used.
+            // The time only says when the image was last used.
             let _ = File::open(folder.join("files"))
                 .and_then(|file| file.set_modified(SystemTime::now()));
         }
@@ -78,7 +78,8 @@ impl BlockCache {
         fs::write(&place, text).map_err(Error::io("write", &place))?;
         match fs::rename(part.path(), &folder) {
             Ok(()) => drop(part.keep()),
-            // It is there already, or somebody else was quicker, with the same.
+            // The folder exists already, or another process created it first, with the same
+            // contents.
             Err(_) if folder.join("files").exists() => {}
             Err(e) => return Err(Error::io("create", &folder)(e)),
         }

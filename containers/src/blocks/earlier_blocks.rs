@@ -12,11 +12,11 @@ use super::files::{Files, Placed, blake3_hex};
 /// Bytes of a list that are read at most: 64 MiB tell of images of a terabyte.
 const MAX_LIST: u64 = 64 << 20;
 
-/// All that was in the cache when the image was begun.
+/// The images that were in the cache when the new image was begun.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierBlocks {
     images: Vec<EarlierImage>,
-    /// By key: number of the image, and the place in it.
+    /// For each key the number of the image, and the file's place in it.
     files: HashMap<String, (usize, Placed)>,
     sizes: HashSet<u64>,
 }
@@ -56,7 +56,7 @@ impl EarlierBlocks {
         Some(())
     }
 
-    /// Whether there is any file of this length: else its digest need not be known.
+    /// Whether any file has this length: otherwise its digest need not be known.
     pub(crate) fn has_size(&self, size: u64) -> bool {
         self.sizes.contains(&size)
     }

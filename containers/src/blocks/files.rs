@@ -17,7 +17,7 @@ pub(crate) const RUN_BLOCKS: usize = 8;
 const VERSION: u32 = 1;
 const BLOCK_STORED: u32 = 1 << 24;
 
-/// What `files` says.
+/// The contents of the document `files`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Files {
@@ -28,13 +28,13 @@ pub(super) struct Files {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Placed {
-    /// What the blocks were made of, and how: [`key`], in hex.
+    /// Says what the blocks were made of, and how: [`key`], in hex.
     pub(crate) key: String,
     /// The file's length in bytes.
     pub(crate) size: u64,
     /// Where its blocks begin, from the image's first byte.
     pub(crate) start: u64,
-    /// One a block, as SquashFS has them.
+    /// One number per block, in SquashFS's form.
     pub(crate) words: Vec<u32>,
     /// BLAKE3 in hex of the bytes of each [`RUN_BLOCKS`] blocks.
     pub(crate) digests: Vec<String>,
@@ -68,7 +68,7 @@ impl Placed {
         })
     }
 
-    /// Whether it can be true of an image this long.
+    /// Whether the entry is possible in an image of this length.
     pub(super) fn is_sound(&self, image_bytes: u64) -> bool {
         let end = self.start.checked_add(self.stored());
         self.digests.len() == self.words.len().div_ceil(RUN_BLOCKS)

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! BLOCKS/<hex>/image   a hard link to an image we wrote; a copy on another file system
-//! BLOCKS/<hex>/files   JSON: which files' blocks lie where in it; <hex> is its BLAKE3
+//! BLOCKS/<hex>/files   JSON: which files' blocks are where in it; <hex> is its BLAKE3
 //! ```
 //!
 //! A folder appears by a rename, whole, and is removed by one; several processes

@@ -11,7 +11,7 @@ use crate::sif::{Arch, Squash};
 pub struct About<'a> {
     /// Processor the image is for.
     pub arch: Arch,
-    /// What it is written as.
+    /// The format that the image is written in.
     pub form: Form,
     /// The file's name without its folder; `None` before there is one.
     pub file_name: Option<&'a str>,
@@ -25,8 +25,8 @@ pub struct About<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// The recipe's text, which goes into the image; may be empty.
     pub recipe: &'a str,
-    /// Whether the recipe asks for an image without a distribution, so that a
-    /// missing shell is what was wanted.
+    /// Whether the recipe asks for an image without a distribution, so that a missing shell is
+    /// intended.
     pub scratch: bool,
     /// Paths of this machine that nothing inside should name: the user's home,
     /// the workspace, temporary folders.

@@ -13,7 +13,7 @@ use super::inventory::Inventory;
 /// NVIDIA's CUDA compatibility guide, table of minimum required drivers).
 const DRIVERS: [(u32, &str); 3] = [(11, "450.80.02"), (12, "525.60.13"), (13, "580.65.06")];
 
-/// What serves drivers for an older CUDA than an image has, by CUDA's major number.
+/// For drivers of an older CUDA than the image's, by CUDA's major number: what runs on them.
 const OLDER: [(u32, &str); 2] = [
     // The last that PyTorch built for it; other indexes than the usual one have it.
     (
@@ -96,7 +96,7 @@ pub(super) fn check(
     let cuda = known.or_else(|| {
         let (major, from) = majors.last_key_value()?;
         let versions = inventory.tree.iter().filter_map(|(path, _)| {
-            // What is named with both numbers, whatever else it is.
+            // Files whose names contain both numbers, whatever else they are.
             let numbers = version(path.name(), "libcudart.so.")
                 .or_else(|| version(path.name(), "libnvrtc-builtins.so."))
                 .or_else(|| wheel(path.name()))?;
@@ -132,7 +132,8 @@ fn version(name: &str, start: &str) -> Option<(u32, Option<u32>)> {
     numbers(name.strip_prefix(start)?)
 }
 
-/// Of `nvidia_cuda_runtime_cu12-12.6.77.dist-info`, where licences are kept.
+/// The version in the name of a folder such as `nvidia_cuda_runtime_cu12-12.6.77.dist-info`, which
+/// is there where licences are kept.
 fn wheel(name: &str) -> Option<(u32, Option<u32>)> {
     let name = name.strip_prefix("nvidia_cuda_runtime")?.strip_suffix(".dist-info")?;
     numbers(name.split_once('-')?.1)

@@ -8,11 +8,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It would not run somewhere it should: no image is made.
+    /// The image would fail somewhere where it should run, so no image is made.
     Error,
-    /// It may fail, or harm somebody.
+    /// The image may fail, or harm somebody.
     Warning,
-    /// Good to know.
+    /// The finding is good to know.
     Note,
 }
 

@@ -1,4 +1,4 @@
-//! Which GPUs have code in an image's libraries.
+//! Finds out which GPUs have code in an image's libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -27,10 +27,10 @@ const OPTIONAL: [&str; 8] = [
     "libtorch_nvshmem",
 ];
 
-/// NVIDIA's own, by their beginnings. Kernels of one architecture only are most
-/// of their bytes, and what they lack for an older GPU they do in another way: any
-/// code for a generation means that it is supported. In libcublasLt 13.1 the
-/// 6.5 MB of sm_75 stand beside 94 MB of sm_100.
+/// NVIDIA's own libraries, by how their names begin. Kernels of one architecture only are most of
+/// their bytes, and what they lack for an older GPU they do in another way: any code for a
+/// generation means that it is supported. libcublasLt 13.1 has 6.5 MB for sm_75, and 94 MB for
+/// sm_100.
 const VENDOR: [&str; 3] = ["libcu", "libnccl", "libnv"];
 
 /// An architecture counts with this part of the bytes of the largest one. In
@@ -38,7 +38,7 @@ const VENDOR: [&str; 3] = ["libcu", "libnccl", "libnv"];
 /// only few kernels are built for 1.5 MB.
 const COUNTS_FROM: u64 = 10;
 
-/// Which GPUs run an image.
+/// The GPUs that run an image, and those that do not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct GpuTable {
     /// GPUs of the places that this project serves, by capability.
@@ -73,11 +73,11 @@ pub struct GpuRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runs {
-    /// Some library has no code for it.
+    /// A library has no code for this GPU.
     No,
-    /// Its driver must compile some library's code at the first start, which takes minutes.
+    /// The GPU's driver must compile a library's code at the first start, which takes minutes.
     Jit,
-    /// Machine code is there.
+    /// All libraries have machine code for this GPU.
     Yes,
 }
 
@@ -96,7 +96,7 @@ pub struct GpuLibrary {
     vendor: bool,
 }
 
-/// What counts of a library's code.
+/// The part of a library's code that counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Code {
     cubin: Vec<Capability>,
@@ -132,7 +132,7 @@ pub(super) fn check(
         }
         return Ok(table);
     }
-    // What is torch's own says most about torch.
+    // Sorted so that torch's own libraries come first, since they say most about torch.
     table.libraries.sort_by_key(|library| library.vendor);
     table.rows = GPUS.iter().map(|gpu| row(gpu, inventory, &table.libraries)).collect();
     let all = table.libraries.iter().flat_map(|library| &library.code.cubin);
@@ -159,7 +159,7 @@ fn needed(gpu: Capability, libraries: &[GpuLibrary]) -> Vec<Finding> {
     libraries.iter().filter_map(finding).collect()
 }
 
-/// What a library lacks that few programs need, on GPUs that run all else.
+/// Reports an optional library that lacks code for GPUs on which everything else runs.
 fn optional(target: &TargetSection, table: &GpuTable, library: &GpuLibrary) -> Option<Finding> {
     let lacks = |gpu: &&Capability| {
         judge(**gpu, &table.libraries).0 != Runs::No
@@ -184,7 +184,7 @@ fn row(gpu: &Gpu, inventory: &Inventory<'_>, libraries: &[GpuLibrary]) -> GpuRow
     GpuRow { name: gpu.name, capability: gpu.capability.to_string(), sites: gpu.sites, runs, why }
 }
 
-/// The worst that a library says.
+/// Returns the worst verdict of all libraries.
 fn judge(gpu: Capability, libraries: &[GpuLibrary]) -> (Runs, String) {
     let verdicts = libraries.iter().map(|library| library.code.judge(gpu, &library.path));
     let worst = verdicts.min_by_key(|(runs, _)| *runs);

@@ -5,7 +5,7 @@ use crate::elf::ElfFacts;
 use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
-/// The image, and what its ELF files say.
+/// The image, and the facts of its ELF files.
 pub(super) struct Inventory<'a> {
     pub(super) tree: &'a Rootfs,
     pub(super) about: &'a About<'a>,
@@ -45,7 +45,7 @@ impl<'a> Inventory<'a> {
                     Finding::error("elf", path, format!("it is not a valid ELF file: {reason}"))
                         .hint("copy or fetch it again"),
                 ),
-                // Test data and such of a distribution.
+                // Distributions have such files as test data.
                 Err(Error::Elf { .. }) => {}
                 Err(other) => return Err(other),
             }
@@ -70,13 +70,13 @@ impl<'a> Inventory<'a> {
     }
 }
 
-/// Whether the build put a node in, and answers for it; the base is the
+/// Whether the build added the node, and answers for it; the nodes of the base are the
 /// distribution's.
 pub(super) fn ours(node: &Node) -> bool {
     node.layer != Layer::Base
 }
 
-/// `2.36` as [2, 36].
+/// The numbers of a version: `2.36` becomes [2, 36].
 pub(super) fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map(|number| number.parse().unwrap_or(0)).collect()
 }

@@ -37,7 +37,8 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
     let library_path = inventory.library_path();
     let of_sites = of_sites(inventory);
     let mut said = BTreeSet::new();
-    // What Python imports comes first: what it lacks is an error, whoever else lacks it.
+    // Libraries that Python imports come first: what they lack is an error, even if a plugin lacks
+    // it, too.
     let (plugins, others): (Vec<_>, Vec<_>) =
         inventory.elves.iter().partition(|elf| is_plugin(elf.path));
     for (elf, plugin) in
@@ -50,7 +51,7 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
         let root = [elf.path.clone()];
         let found = match closure(inventory.tree, &root, &library_path, &from_host) {
             Ok(found) => found,
-            // Said already, of the file itself.
+            // A finding about that file itself has been added already.
             Err(Error::Elf { path, reason }) => {
                 let reason = format!("`{path}`, which it loads, is not a valid ELF file: {reason}");
                 findings.push(Finding::error("elf", elf.path, reason));
@@ -142,7 +143,7 @@ fn fault(fault: &LinkFault) -> Finding {
     }
 }
 
-/// What a library opens once it runs.
+/// Finds libraries that a library opens only once it runs.
 fn opened(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>) {
     let here = elf.path.parent().unwrap_or(RootPath::ROOT);
     let searched = inventory.library_path();

@@ -39,8 +39,8 @@ use crate::rootfs::Rootfs;
 /// Runs all checks of this module on an image. Findings come by severity, then by rule and subject.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) when a file of the tree cannot be read. What
-/// is wrong with the image is not an error but a finding.
+/// [`Error::Io`](crate::Error::Io) when a file of the tree cannot be read. Faults of the image are
+/// findings, not errors.
 pub fn check(tree: &Rootfs, about: &About<'_>, target: &TargetSection) -> Result<CheckReport> {
     let mut findings = Vec::new();
     let inventory = Inventory::take(tree, about, &mut findings)?;

@@ -12,7 +12,7 @@ const OTHERS_READ: u16 = 0o004;
 const OTHERS_WRITE: u16 = 0o002;
 const OTHERS_ENTER: u16 = 0o005;
 
-/// Where a runtime mounts something, so that links into it lead somewhere there.
+/// Folders over which a runtime mounts something, so that links into them have a target then.
 const MOUNTED: [&str; 7] = ["proc", "sys", "dev", "run", "tmp", "var/run", ".singularity.d/libs"];
 
 /// A user's home, closed as everywhere; nobody is that user in a job.
@@ -49,12 +49,12 @@ fn special(path: &RootPath, node: &Node) -> Option<Finding> {
     Some(if ours(node) {
         Finding::error("setuid", path, message).hint(hint)
     } else {
-        // `su` and `mount` of a distribution.
+        // `su` and `mount` of a distribution have this mode.
         Finding::warning("setuid", path, message).hint(hint)
     })
 }
 
-/// What HTCondor's plain user cannot read.
+/// Reports a file or folder that HTCondor's plain user cannot read.
 fn closed(path: &RootPath, node: &Node) -> Option<Finding> {
     if path.as_str() == CLOSED || !ours(node) {
         return None;

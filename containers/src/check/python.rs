@@ -20,7 +20,7 @@ struct Installed {
     path: RootPath,
     version: Version,
     metadata: Metadata,
-    /// Whether the base has it, whose packages are the distribution's concern.
+    /// Whether the package is in the base; the distribution answers for those.
     of_base: bool,
 }
 
@@ -28,7 +28,8 @@ struct Installed {
 pub(super) fn check(tree: &Rootfs, arch: Arch, findings: &mut Vec<Finding>) -> Result<()> {
     let packages = installed(tree)?;
     for package in packages.values().filter(|package| !package.of_base) {
-        // Which patch the Python has is not known: what only some have is not asked for.
+        // The Python's patch number is not known, so what only some patch versions need is not
+        // asked for.
         let pythons = python(&package.path);
         let holds = |marker: &Marker, python: &str| {
             marker.holds(&Environment { machine: machine(arch), extras: &[], python })

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// The first Apptainer that takes zstd, for SquashFS and layers alike.
 const ZSTD_SINCE: Runtime = Runtime(1, 4);
-/// Above this a job's disk request and OSDF's caches become a matter of their own.
+/// Images above this size need thought about a job's disk request and OSDF's caches.
 const LARGE_BYTES: u64 = 10_000_000_000;
 /// Hex digits that are taken for part of a digest.
 const MIN_HASH: usize = 8;
@@ -36,7 +36,7 @@ pub(super) fn check(
 
 /// Jobs are scripts, and OSPool's wrapper is one.
 fn shells(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
-    // Whoever wants nothing inside knows.
+    // If the recipe asks for an image without a distribution, a missing shell is intended.
     let missing = if inventory.about.scratch { Severity::Warning } else { Severity::Error };
     if !stands(inventory, "bin/sh") {
         let message = "there is none: OSPool's wrapper enters the image through it";
@@ -53,7 +53,7 @@ fn shells(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What must be there for HTCondor to start a job, and to hand it its environment.
+/// Checks what HTCondor needs to start a job, and to hand it its environment.
 fn htcondor(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     const TEST: &str = ".singularity.d/test";
     const BASE: &str = ".singularity.d/env/99-base.sh";
@@ -149,7 +149,7 @@ fn compression(form: Form, target: &TargetSection, findings: &mut Vec<Finding>) 
     }
 }
 
-/// A SIF's name and length.
+/// Checks the name and the length of a SIF.
 fn file(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
     if !matches!(inventory.about.form, Form::Sif(_)) {
         return;

@@ -30,7 +30,7 @@ const TOKENS: [(&str, &str, usize); 17] = [
 const SECRET_NAMES: [&str; 8] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "ACCESS_KEY", "CREDENTIAL"];
 
-/// Folders of users and of single machines.
+/// Folders of users, or of single machines.
 const HOST_FOLDERS: [&str; 9] = [
     "/home/",
     "/Users/",
@@ -43,7 +43,7 @@ const HOST_FOLDERS: [&str; 9] = [
     "/mnt/",
 ];
 
-/// Files that hold what somebody signs in with.
+/// Files with credentials.
 const SECRET_FILES: [&str; 10] = [
     ".netrc",
     ".git-credentials",
@@ -72,8 +72,8 @@ pub(super) fn check(about: &About<'_>, tree: &Rootfs, findings: &mut Vec<Finding
     for (number, line) in (1..).zip(about.recipe.lines()) {
         let subject = format!("recipe line {number}");
         findings.extend(text(&subject, line));
-        // What is built from lies on this machine, and is said so on purpose;
-        // its user's folders are nobody else's business.
+        // The sources of the build are on this machine, and the recipe names them on purpose; but
+        // its user's folders concern nobody else.
         findings.extend(paths(about, &subject, line));
     }
     for (path, node) in tree.iter() {
@@ -101,7 +101,7 @@ fn holds_key(what: &What) -> bool {
     }
     let bytes = match source {
         FileBytes::Bytes(bytes) => bytes.to_vec(),
-        // What cannot be read is said when it is packed.
+        // A file that cannot be read is reported when it is packed.
         FileBytes::File { path, .. } => std::fs::read(path).unwrap_or_default(),
     };
     let begins = memchr::memmem::find(&bytes, b"-----BEGIN ");
@@ -111,7 +111,7 @@ fn holds_key(what: &What) -> bool {
 const HINT: &str =
     "leave it out, give it to the job instead, and revoke it if the image was passed on";
 
-/// A setting whose name says that it is secret.
+/// Reports a setting whose name says that it is secret.
 fn named(subject: &str, name: &str, value: &str) -> Option<Finding> {
     let upper = name.to_ascii_uppercase();
     let part = SECRET_NAMES.iter().find(|part| upper.contains(**part))?;
@@ -124,7 +124,7 @@ fn named(subject: &str, name: &str, value: &str) -> Option<Finding> {
     })
 }
 
-/// What looks like a secret anywhere in a text. The text itself is not shown.
+/// Reports what looks like a secret anywhere in a text. The text itself is not shown.
 fn text(subject: &str, value: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     if value.contains("-----BEGIN ") && value.contains("PRIVATE KEY") {
@@ -146,7 +146,7 @@ fn text(subject: &str, value: &str) -> Vec<Finding> {
     found.into_iter().map(finding).collect()
 }
 
-/// Whether there is a `scheme://user:password@`.
+/// Whether a text contains `scheme://user:password@`.
 fn password(value: &str) -> bool {
     value.split("://").skip(1).any(|rest| {
         let authority = rest.split(['/', ' ', '"', '\'']).next().unwrap_or_default();
@@ -155,12 +155,12 @@ fn password(value: &str) -> bool {
     })
 }
 
-/// Paths that exist on one machine only.
+/// Reports paths that exist on one machine only.
 fn paths(about: &About<'_>, subject: &str, value: &str) -> Option<Finding> {
     let own = about.host_paths.iter().map(String::as_str).filter(|path| path.len() > 1);
     let folder = own.chain(HOST_FOLDERS).find(|folder| {
         let mut places = value.match_indices(folder);
-        // Not `/srv/home/`: the path begins there.
+        // `/srv/home/` does not count for `/home/`: a path must begin with the folder.
         places.any(|(at, _)| {
             let before = value.get(..at).and_then(|before| before.chars().next_back());
             before.is_none_or(|c| !c.is_ascii_alphanumeric() && !"/._-~}".contains(c))

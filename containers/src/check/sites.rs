@@ -3,7 +3,7 @@
 use crate::cuda::Capability;
 use crate::sif::Arch;
 
-/// A GPU, and where it stands.
+/// A GPU, and the sites that have it.
 pub(super) struct Gpu {
     pub(super) name: &'static str,
     pub(super) capability: Capability,
@@ -17,9 +17,8 @@ const fn gpu(name: &'static str, sm: (u32, u32), sites: &'static [&'static str])
     Gpu { name, capability, arch: Arch::Amd64, sites }
 }
 
-/// What the sites' documentation lists, August 2026: OSPool's guide to GPU jobs,
-/// CHTC's GPU Lab, JSC's system pages. NVIDIA's table of CUDA GPUs gives the
-/// capabilities.
+/// GPUs that the sites' documentation lists, August 2026: OSPool's guide to GPU jobs, CHTC's GPU
+/// Lab, JSC's system pages. NVIDIA's table of CUDA GPUs gives the capabilities.
 pub(super) const GPUS: [Gpu; 15] = [
     gpu("P100", (6, 0), &["CHTC"]),
     gpu("GTX 1080 Ti", (6, 1), &["OSPool"]),

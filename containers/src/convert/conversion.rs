@@ -24,23 +24,23 @@ const MAX_RECIPE: u64 = 1 << 20;
 /// The options of [`convert`]: what is converted, and how.
 #[derive(Debug, Clone)]
 pub struct Conversion {
-    /// The image.
+    /// The image that is converted.
     pub from: LocalImage,
-    /// What it was pulled from, with its digest, when that was a registry.
+    /// The name, with its digest, under which the image was pulled, if it is from a registry.
     pub pulled: Option<Reference>,
     /// The folder for the SIF.
     pub out: PathBuf,
-    /// Its file's name; without one it is the image's name and a digest.
+    /// The SIF's file name; by default the image's name and a digest.
     pub file_name: Option<String>,
-    /// Which processor's image, where there are several.
+    /// Which processor's image is taken, if there are several.
     pub arch: Arch,
-    /// Of the SIF's files.
+    /// How the SIF's files are compressed.
     pub compression: Compression,
-    /// What builds keep.
+    /// The folders that builds keep.
     pub cache: BuildCache,
     /// Bytes that compressed blocks may take in the cache.
     pub cache_bytes: u64,
-    /// How much all layers together may become.
+    /// Limits on all layers together, unpacked.
     pub limits: Limits,
     /// Threads that compress; they change no byte.
     pub jobs: NonZeroUsize,
@@ -107,7 +107,7 @@ pub fn convert(options: &Conversion, watch: &dyn Watch) -> Result<Converted> {
     Ok(converted)
 }
 
-/// What goes into the SIF beside the files.
+/// What the SIF contains beside the files.
 struct Inside {
     arch: Arch,
     time: UnixTime,
@@ -148,7 +148,7 @@ impl Inside {
 }
 
 impl Conversion {
-    /// What the image is called.
+    /// Returns the image's name.
     fn name(&self) -> String {
         match &self.pulled {
             Some(reference) => {
@@ -158,8 +158,9 @@ impl Conversion {
         }
     }
 
-    /// As `apptainer inspect --deffile` shows it: where the image is from. A file of this
-    /// machine is named by what is in it: another name must not make other bytes.
+    /// Returns what `apptainer inspect --deffile` shows: where the image is from. A file of this
+    /// machine is named by its contents, since another file name must not change the bytes of the
+    /// SIF.
     fn definition(&self, digest: OciDigest) -> String {
         match &self.pulled {
             Some(reference) => format!("Bootstrap: docker\nFrom: {reference}\n"),
@@ -168,7 +169,7 @@ impl Conversion {
     }
 }
 
-/// What the list of contents calls an image: as it does itself.
+/// Returns the image's name for the list of contents: its own title.
 fn title(image: &OciImage) -> String {
     let title = image.labels.get("org.opencontainers.image.title");
     title.map_or_else(|| "image".to_owned(), |title| image_name(title))

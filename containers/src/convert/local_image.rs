@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct LocalImage {
     /// The folder or file.
     pub path: PathBuf,
-    /// Which image of it, when it has several.
+    /// Which image of the file or folder is meant, if it has several.
     pub tag: Option<String>,
 }
 
@@ -23,8 +23,8 @@ pub struct NotALocalImage {
 const KINDS: [&str; 3] = ["oci", "oci-archive", "docker-archive"];
 
 impl LocalImage {
-    /// `oci:DIR[:TAG]`, `oci-archive:FILE[:TAG]`, `docker-archive:FILE[:NAME:TAG]`, or a
-    /// path alone. Where the path itself has colons, the longest that is there is taken.
+    /// Parses `oci:DIR[:TAG]`, `oci-archive:FILE[:TAG]`, `docker-archive:FILE[:NAME:TAG]`, or a
+    /// path alone. If the path itself has colons, the longest one that exists is taken.
     ///
     /// # Errors
     /// For a transport that is not one of these.
@@ -53,7 +53,8 @@ impl LocalImage {
         }
         let mut colons = rest.rmatch_indices(':').filter(|(at, _)| *at > 0);
         let at = colons.find(|(at, _)| rest.get(..*at).is_some_and(there)).map(|(at, _)| at);
-        // Nothing of it is there: the error is to name what was meant as the path.
+        // No part of the text is a path that exists, so the error names the part that was meant as
+        // one.
         let at = at.or_else(|| rest.find(':').filter(|at| *at > 0));
         match at.and_then(|at| rest.split_at_checked(at)) {
             Some((path, tag)) => {

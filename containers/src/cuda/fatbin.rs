@@ -23,13 +23,13 @@ const REGION_HEADER: usize = 16;
 const ENTRY_HEADER: usize = 32;
 const PTX: u16 = 1;
 const CUBIN: u16 = 2;
-/// Bytes looked through at a time.
+/// Number of bytes that are searched at a time.
 const WINDOW: usize = 1 << 20;
 
 /// A GPU's compute capability, such as 8.6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Capability {
-    /// Code runs within one major number only.
+    /// The major number; code runs on GPUs with the same one only.
     pub major: u32,
     /// Code runs on its own minor number and higher ones.
     pub minor: u32,
@@ -41,7 +41,7 @@ impl Capability {
         Self { major: sm / 10, minor: sm % 10 }
     }
 
-    /// The number as in `sm_86`.
+    /// The capability as one number, as in `sm_86`.
     pub fn sm(self) -> u32 {
         self.major * 10 + self.minor
     }

@@ -13,8 +13,8 @@ const FROM_HOST: [&str; 8] = [
     "libGLESv2_nvidia.so",
 ];
 
-/// What a library opens by name once it runs, so that no header says it. A `*`
-/// stands for any version. As the wheels of torch 2.5 to 2.11 do.
+/// Libraries that a library opens by name once it runs, so that no header lists them. A `*` stands
+/// for any version. These are the names in the wheels of torch 2.5 to 2.11.
 const OPENED: [(&str, &[&str]); 4] = [
     (
         "libcudnn.so.9",
@@ -58,7 +58,7 @@ pub(crate) fn opened_by(library: &str) -> impl Iterator<Item = &'static str> {
     openers.flat_map(|(_, names)| names.iter().copied())
 }
 
-/// Whether `name` is `pattern`, or begins as one that ends with `*`.
+/// Whether `name` is `pattern`, or begins with it if `pattern` ends with `*`.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
 }

@@ -54,7 +54,7 @@ const DIRS: [(&str, u16); 7] = [
 /// Directories that become links while they are empty.
 const MIGRATED: [(&str, &str); 2] = [("var/lock", "/run/lock"), ("var/run", "/run")];
 
-/// Where ca-certificates has its certificates, and where programs look for all of them.
+/// The folder of ca-certificates, and the file in which programs look for all certificates.
 const CERTIFICATES: &str = "usr/share/ca-certificates";
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 
@@ -64,7 +64,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Makes `bin`, `lib`, `lib64` and `sbin` links into `usr`.
 ///
 /// # Errors
-/// As [`Rootfs::add`].
+/// Those of [`Rootfs::add`].
 pub fn prepare(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     for name in MERGED {
         let target = format!("usr/{name}");
@@ -98,10 +98,10 @@ pub fn status(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> 
 }
 
 /// Makes the files that the packages' scripts would have made: users, the bundle of certificates,
-/// links that alternatives are, and some directories. What is there stays.
+/// the links of alternatives, and some directories. Existing files stay.
 ///
 /// # Errors
-/// [`Error::Io`] when a file cannot be read; as [`Rootfs::add`].
+/// [`Error::Io`] when a file cannot be read; those of [`Rootfs::add`].
 pub fn finish(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     for (name, mode) in DIRS {
         let dir = path(name)?;
@@ -140,7 +140,7 @@ pub fn finish(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     certificates(tree, layer)
 }
 
-/// All certificates in one file, by their paths.
+/// Adds one file with all certificates, in the order of their paths.
 fn certificates(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     let bundle = path(BUNDLE)?;
     if tree.get(&bundle).is_some() {
@@ -164,7 +164,7 @@ fn certificates(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     tree.add(layer, &bundle, 0o644, What::File(FileBytes::Bytes(Arc::from(all))))
 }
 
-/// Appends a file's bytes.
+/// Appends a file's bytes to `to`.
 fn read(source: &FileBytes, path: &RootPath, to: &mut Vec<u8>) -> Result<()> {
     if source.len() + to.len() as u64 > MAX_BYTES {
         let (path, found) = (path.to_string(), source.len() + to.len() as u64);
@@ -243,7 +243,7 @@ mod tests {
         assert!(tree.get(&path("usr/bin/pager").unwrap()).is_none());
         let run = &tree.get(&path("var/run").unwrap()).unwrap().what;
         assert_eq!(*run, What::Symlink("/run".to_owned()));
-        // What is in use stays as it is.
+        // A folder that is in use stays as it is.
         assert_eq!(tree.get(&path("var/lock").unwrap()).unwrap().what, What::Dir);
         assert_eq!(tree.get(&path("run/lock").unwrap()).unwrap().mode, 0o1777);
     }

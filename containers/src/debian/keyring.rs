@@ -1,8 +1,8 @@
 //! Which keys may sign a list of packages.
 //!
-//! Signatures in OpenPGP's cleartext framework, as Release files have them. Not taken are
-//! unknown, expired or revoked keys, keys not made for signing, weak digests, signatures
-//! past their own end. `gpgv` alone would take some of these; `apt` would not.
+//! Signatures in OpenPGP's cleartext framework, as Release files have them. Not accepted are
+//! unknown, expired or revoked keys, keys not made for signing, weak digests, signatures past their
+//! own end. `gpgv` alone would take some of these; `apt` would not.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::release::shown;
 use crate::openpgp::{Cleartext, Signer, signatures, signers};
 use crate::{Error, Result, UnixTime};
 
-/// Debian's own keys, `keys/README.md`.
+/// The fingerprints of Debian's own keys, see `keys/README.md`.
 const DEBIAN: [(&str, &str); 6] = [
     ("debian-bookworm-automatic.asc", include_str!("../../keys/debian-bookworm-automatic.asc")),
     (
@@ -67,7 +67,7 @@ impl Keyring {
     }
 
     /// Returns the signed text, if one of these keys signed it and none of their signatures is bad.
-    /// What stands around the signed text is not in it. `url` names the document in errors.
+    /// Text around the signed text is left out. `url` names the document in errors.
     ///
     /// # Errors
     /// [`Error::Release`] for a text that is not whole, or a bad signature;

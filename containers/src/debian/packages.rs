@@ -1,7 +1,7 @@
 //! The packages of a base if the recipe names none.
 
-/// The packages of `default`, each with the reason why it is there. What they depend on comes
-/// along.
+/// The packages of `default`, each with the reason why it is there. The packages that they depend
+/// on are added.
 ///
 /// A base runs somebody else's program: it has what that is linked against, and what
 /// batch systems and job scripts start. No editors, no package manager, no Python.

@@ -7,7 +7,7 @@ use super::Version;
 pub struct Relation {
     /// The package's name, or that of something it provides.
     pub name: String,
-    /// Which versions do.
+    /// The versions that satisfy the dependency.
     pub constraint: Option<Constraint>,
 }
 
@@ -15,7 +15,7 @@ pub struct Relation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constraint {
     operator: Operator,
-    /// The version that is compared with.
+    /// The version to compare with.
     pub version: Version,
 }
 

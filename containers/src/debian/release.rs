@@ -16,12 +16,12 @@ use super::{Archive, Keyring, paragraphs};
 use crate::fetch::{Fault, Transport};
 use crate::{Error, Result, Sha256, UnixTime};
 
-/// Debian's largest is 220 KB.
+/// Largest Release file read; Debian's largest has 220 KB.
 const MAX_RELEASE: u64 = 8 << 20;
-/// Debian's `main` is 10 MB, and 57 MB plain.
+/// Largest list of packages read; Debian's `main` has 10 MB, and 57 MB uncompressed.
 const MAX_COMPRESSED: u64 = 128 << 20;
 const MAX_PLAIN: u64 = 1 << 30;
-/// `xz -9` has a dictionary of 64 MiB.
+/// Memory that decompression may use: `xz -9` has a dictionary of 64 MiB.
 const MAX_XZ_MEMORY: u64 = 128 << 20;
 
 /// Names that a typing error may have meant.
@@ -30,18 +30,18 @@ const KNOWN: [&str; 6] = ["bullseye", "bookworm", "trixie", "forky", "sid", "uns
 /// The contents of a Release file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// Its URL.
+    /// URL of the Release file.
     pub url: String,
     /// URL of the archive.
     pub root: String,
-    /// `Debian`, for Debian's own archive.
+    /// Who publishes the archive: `Debian` for Debian's own.
     pub origin: Option<String>,
-    /// When it was made.
+    /// When the Release file was made.
     pub date: UnixTime,
-    /// Whether files are there under their digests too.
+    /// Whether the archive also has its files under their digests.
     by_hash: bool,
     suite: String,
-    /// Path, SHA-256, bytes.
+    /// Path, SHA-256 and length in bytes of each file.
     files: Vec<(String, Sha256, u64)>,
 }
 
@@ -149,7 +149,7 @@ impl Release {
         let limit = (*bytes).min(MAX_COMPRESSED);
         let read = |url: &str| (url.to_owned(), transport.read(url, limit));
         let (url, read) = match self.by_hash.then(|| read(&by_hash)) {
-            // Copies of an archive may lack these names.
+            // Mirrors of an archive may lack the names with digests.
             None | Some((_, Err(Fault::NotFound(_)))) => read(&plain),
             Some(found) => found,
         };
@@ -179,7 +179,7 @@ fn unpack(compressed: &[u8], url: &str) -> Result<String> {
     Ok(text)
 }
 
-/// A date of the first paragraph.
+/// Reads a date from the first paragraph.
 fn field_date(text: &str, field: &str, url: &str) -> Result<Option<UnixTime>> {
     let fields = paragraphs(text).next().unwrap_or_default();
     let Some(value) = fields.get(field) else { return Ok(None) };
@@ -195,13 +195,13 @@ fn field_date(text: &str, field: &str, url: &str) -> Result<Option<UnixTime>> {
     }
 }
 
-/// A time as Release files write it.
+/// Formats a time as Release files do.
 pub(super) fn shown(time: UnixTime) -> String {
     system_time(time).map_or_else(|| time.0.to_string(), httpdate::fmt_http_date)
 }
 
-/// From the date of the newest Release file the name under which snapshot.debian.org
-/// has all that it names.
+/// Returns the name under which snapshot.debian.org has all that Release files name, the newest of
+/// which has this date.
 ///
 /// The service copies the archive some four times a day and answers with the newest
 /// copy up to the time asked for. A package that a Release file names is in the pool
@@ -211,7 +211,7 @@ pub(super) fn shown(time: UnixTime) -> String {
 /// question lacks it.
 pub(crate) fn snapshot(date: UnixTime) -> Option<String> {
     let time = system_time(UnixTime(date.0.checked_add(24 * 3600)?))?;
-    // `Sun, 12 Jul 2026 10:16:37 GMT`
+    // The text is of the form `Sun, 12 Jul 2026 10:16:37 GMT`.
     let text = httpdate::fmt_http_date(time);
     let mut parts = text.split([' ', ':']).skip(1);
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
@@ -222,7 +222,7 @@ pub(crate) fn snapshot(date: UnixTime) -> Option<String> {
     Some(format!("{year}{month:02}{day}T{hour}{minute}{second}Z"))
 }
 
-/// `None` before 1970.
+/// Returns `None` for a time before 1970.
 fn system_time(time: UnixTime) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(time.0).ok()?))
 }

@@ -8,7 +8,7 @@ use super::relation::{Relation, relations};
 use super::{Paragraph, Version};
 use crate::{Error, Result, Sha256};
 
-/// What only scripts at installation need, which are never run here.
+/// Packages that only scripts at installation need, which are never run here.
 const INSTALL_ONLY: [&str; 2] = ["debconf", "dpkg"];
 
 /// A package of an archive.
@@ -33,11 +33,11 @@ pub struct DebianPackage {
     provides: Vec<Relation>,
 }
 
-/// All packages of one or more `Packages` files; of a name, the newest version.
+/// All packages of one or more `Packages` files; where several have a name, the newest version.
 #[derive(Debug, Clone, Default)]
 pub struct Archive {
     packages: BTreeMap<String, DebianPackage>,
-    /// Who provides a name: packages, with the version they give it.
+    /// For each name the packages that provide it, with the version they give it.
     provided: BTreeMap<String, Vec<(String, Option<Version>)>>,
 }
 
@@ -66,7 +66,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The package with this name.
+    /// Returns the package with this name.
     pub fn get(&self, name: &str) -> Option<&DebianPackage> {
         self.packages.get(name)
     }
@@ -84,11 +84,12 @@ impl Archive {
     }
 }
 
-/// The packages asked for and all that they depend on, by name. Where there are
-/// alternatives, one that is in already is taken, else the first that the archive has.
+/// Returns the packages in `wanted` and all that they depend on, by name. Of alternatives, one that
+/// is already included is taken, else the first that the archive has.
 ///
 /// # Errors
-/// [`Error::Package`] for a name that is not there, or a dependency that nothing satisfies.
+/// [`Error::Package`] for a name that the archive does not have, or a dependency that nothing
+/// satisfies.
 pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a DebianPackage>> {
     let mut chosen: BTreeMap<&str, &DebianPackage> = BTreeMap::new();
     let mut todo = VecDeque::new();

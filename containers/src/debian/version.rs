@@ -56,13 +56,13 @@ impl PartialEq for Version {
 
 impl Eq for Version {}
 
-/// Text and numbers in turn, text first.
+/// Compares the parts of two versions, text and numbers in turn, text first.
 fn compare(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     while !a.is_empty() || !b.is_empty() {
         let (text_a, text_b) = (take(&mut a, false), take(&mut b, false));
         let longer = text_a.len().max(text_b.len());
-        // One place more than the longer has: the end of the shorter counts.
+        // One part more than the longer version has, since the end of the shorter one counts.
         for i in 0..=longer {
             let order = weight(text_a.get(i)).cmp(&weight(text_b.get(i)));
             if order.is_ne() {

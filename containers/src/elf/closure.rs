@@ -1,4 +1,4 @@
-//! Which libraries of an image a program loads, and which are missing.
+//! Finds the libraries of an image that a program loads, and those that are missing.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,29 +22,29 @@ pub struct Closure {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum LinkFault {
-    /// A library that is nowhere.
+    /// A library that is in none of the folders.
     Missing {
-        /// Its name.
+        /// The library's name.
         library: String,
-        /// Who needs it.
+        /// The file that needs the library.
         by: RootPath,
         /// The folders that were searched.
         searched: Vec<String>,
     },
     /// A library that is too old.
     Version {
-        /// Its name.
+        /// The library's name.
         library: String,
-        /// The symbol version it lacks.
+        /// The symbol version that the library lacks.
         version: String,
-        /// Who needs it.
+        /// The file that needs the version.
         by: RootPath,
         /// The newest it has of the same family, such as `GLIBC_2.31`.
         newest: Option<String>,
     },
-    /// A program whose `ld.so` is not there.
+    /// A program whose `ld.so` does not exist.
     Interpreter {
-        /// Its path.
+        /// The path of `ld.so`.
         interpreter: String,
         /// The program.
         by: RootPath,
@@ -55,7 +55,7 @@ pub enum LinkFault {
         file: RootPath,
         /// ELF's number of its processor.
         found: u16,
-        /// The program's.
+        /// ELF's number of the program's processor.
         expected: u16,
     },
 }
@@ -88,16 +88,16 @@ pub fn closure(
 struct Walk<'a> {
     tree: &'a Rootfs,
     library_path: &'a [String],
-    /// Folders of `ld.so`'s cache.
+    /// Folders that `ld.so`'s cache covers.
     configured: Vec<String>,
     host: &'a dyn Fn(&str) -> bool,
     closure: Closure,
 }
 
-/// A file whose needs are to be looked for.
+/// A file whose libraries are still to be looked for.
 struct Open {
     path: RootPath,
-    /// `DT_RPATH` folders of those that loaded it.
+    /// `DT_RPATH` folders of the files that loaded this one.
     inherited: Vec<String>,
 }
 
@@ -179,7 +179,8 @@ impl Walk<'_> {
         folders.extend_from_slice(self.library_path);
         folders.extend(ElfFacts::folders(&facts.runpath, &origin(path)));
         folders.extend_from_slice(&self.configured);
-        // What `ld.so` knows without a cache: Debian's, then that of others.
+        // The folders that `ld.so` searches without a cache: Debian's, then those of other
+        // distributions.
         let triplet = match machine {
             183 => "aarch64-linux-gnu",
             _ => "x86_64-linux-gnu",
@@ -213,7 +214,7 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// As [`facts`](Self::facts), of a folder's text with `..` in it, as RUNPATH has.
+    /// Does the same as [`facts`](Self::facts) for a path that may contain `..`, as RUNPATH does.
     fn inside(&self, path: &str) -> Result<Option<(RootPath, ElfFacts)>> {
         RootPath::inside(path).map_or(Ok(None), |path| self.facts(&path))
     }
@@ -258,7 +259,7 @@ fn newest(offered: &[String], like: &str) -> Option<String> {
     of_family.max_by_key(|version| numbers(version)).cloned()
 }
 
-/// `GLIBC_2.34` as [2, 34].
+/// The numbers of a version: `GLIBC_2.34` becomes [2, 34].
 fn numbers(version: &str) -> Vec<u32> {
     let (_, numbers) = version.rsplit_once('_').unwrap_or(("", version));
     numbers.split('.').map(|number| number.parse().unwrap_or(0)).collect()

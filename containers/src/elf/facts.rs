@@ -108,7 +108,7 @@ fn facts<'data, R: ReadRef<'data>>(data: R) -> read::Result<ElfFacts> {
             let library = text(need.file(endian, strings)?);
             for version in versions {
                 let version = version?;
-                // Weak ones may be missing.
+                // A weak version may be missing.
                 if version.vna_flags.get(endian).contains(elf::VER_FLG_WEAK) {
                     continue;
                 }

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::rootfs::{RootPath, Rootfs, What};
 
-/// Without it, `ld.so` searches none of them.
+/// The cache of `ld.so`, which searches none of the configured folders without it.
 const CACHE: &str = "/etc/ld.so.cache";
 const CONFIGURATION: &str = "/etc/ld.so.conf";
 
@@ -11,11 +11,11 @@ const CONFIGURATION: &str = "/etc/ld.so.conf";
 const MAX_BYTES: u64 = 64 << 10;
 /// Configuration files read, those that include each other among them.
 const MAX_FILES: usize = 256;
-/// Folders taken.
+/// Largest number of folders that are taken.
 const MAX_FOLDERS: usize = 1024;
 
-/// What `/etc/ld.so.conf` and the files it includes name, in their order; nothing
-/// where there is no cache. That the cache is as new as they are is taken for granted.
+/// Returns the folders that `/etc/ld.so.conf` and the files that it includes name, in their order;
+/// none if there is no cache. The cache is assumed to be up to date.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io).
@@ -41,7 +41,7 @@ pub(super) fn configured(tree: &Rootfs) -> Result<Vec<String>> {
                     }
                 }
                 None if line.starts_with('/') && folders.len() < MAX_FOLDERS => {
-                    // libc5 and its like once stood after a `=`.
+                    // Old files have a type such as `libc5` after a `=`.
                     let folder = line.split('=').next().unwrap_or_default();
                     let folder = folder.trim_end_matches('/').to_owned();
                     if !folders.contains(&folder) {
@@ -56,8 +56,8 @@ pub(super) fn configured(tree: &Rootfs) -> Result<Vec<String>> {
     Ok(folders)
 }
 
-/// The files that a pattern names: from the root, or beside the file it stands in.
-/// Only its last segment may have `*`.
+/// The files that a pattern names: from the root, or beside the file that contains it. Only its
+/// last segment may have `*`.
 fn matching(tree: &Rootfs, from: &RootPath, pattern: &str) -> Vec<RootPath> {
     let beside = from.parent().unwrap_or(RootPath::ROOT);
     let (folder, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
@@ -67,12 +67,12 @@ fn matching(tree: &Rootfs, from: &RootPath, pattern: &str) -> Vec<RootPath> {
     };
     let Some(folder) = folder else { return Vec::new() };
     let files = tree.children(&folder).map(|(path, _)| path);
-    // As a shell does: `*` takes no hidden file.
+    // As in a shell, `*` does not match hidden files.
     let hidden = |path: &RootPath| path.name().starts_with('.') && !name.starts_with('.');
     files.filter(|path| !hidden(path) && matches(name, path.name())).collect()
 }
 
-/// Whether a name is one of `pattern`, in which `*` stands for any characters.
+/// Whether a name matches `pattern`, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };

@@ -50,7 +50,7 @@ pub fn definition(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> S
     text
 }
 
-/// A Dockerfile; as in [`definition`].
+/// Returns a Dockerfile; its contents are those of [`definition`].
 pub fn dockerfile(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> String {
     let Script { from, commands } = script(lock);
     let mut text = format!("FROM {}\n", from.unwrap_or_else(|| "scratch".to_owned()));
@@ -79,7 +79,7 @@ pub fn dockerfile(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> S
     text
 }
 
-/// Path in the image, path here.
+/// The files to copy: path in the image, path on this machine.
 fn files(recipe: &Recipe, program: Option<&str>) -> Vec<(String, String)> {
     let mut files = Vec::new();
     if let Some(program) = program {

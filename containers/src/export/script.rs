@@ -9,11 +9,11 @@ use crate::singularity::quoted;
 pub(super) struct Script {
     /// The image begun with, as registries name it; `None` for none.
     pub(super) from: Option<String>,
-    /// Commands, one a line, for `sh -e`.
+    /// Commands for `sh -e`, one per line.
     pub(super) commands: Vec<String>,
 }
 
-/// The commands that lay base and libraries.
+/// Returns the commands that install the base and the libraries.
 pub(super) fn script(lock: &ImageLock) -> Script {
     let mut commands = Vec::new();
     let from = lock.debian.as_ref().map(|debian| {
@@ -52,7 +52,7 @@ pub(super) fn script(lock: &ImageLock) -> Script {
         commands.push(format!("unzip -q -o -j {file} '*/lib/*.so*' -d /{LIB}"));
         commands.push(format!("unzip -q -o -j {file} '*.dist-info/*' -d {licences} && rm {file}"));
     }
-    // Those beside the recipe have no place that a build elsewhere could fetch from.
+    // Wheels beside the recipe have no URL that a build elsewhere could fetch them from.
     let of_python = lock.python.iter().flat_map(|python| &python.wheels);
     let of_python = of_python.filter_map(|wheel| Some((wheel, wheel.urls.first()?)));
     for (wheel, url) in of_python.filter(|(_, url)| !url.starts_with("./")) {

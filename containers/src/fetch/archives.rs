@@ -29,7 +29,7 @@ pub struct Archives {
 /// Callbacks that follow the fetch of a file.
 #[derive(Clone, Copy)]
 pub struct Told<'a> {
-    /// Bytes that are there.
+    /// Is called with the number of bytes that are on this machine.
     pub progress: &'a dyn Fn(u64),
     /// The folder, once another process has been filling this file in it for
     /// [`SAY_AFTER`].
@@ -43,10 +43,10 @@ impl Told<'_> {
 
 impl Archives {
     /// Returns the file with this digest: from a vendor folder, the cache, or fetched.
-    /// `told.progress` hears how many bytes of it are there, of the package's.
+    /// `told.progress` is called with the number of the file's bytes that are on this machine.
     ///
-    /// Whatever is there already is read whole; what is damaged in the cache is
-    /// fetched again. What a stopped transfer left is used by the next one.
+    /// A file that exists already is read whole; a damaged one in the cache is fetched again. The
+    /// next transfer uses what a stopped one left.
     ///
     /// # Errors
     /// [`Error::Offline`], [`Error::Fetch`] with what each place said,
@@ -168,13 +168,13 @@ struct Part {
 
 /// Why an address gave no file.
 enum Fill {
-    /// Another one may.
+    /// The address failed, but another one may work.
     Next(Said),
-    /// None will.
+    /// No address will work.
     Fatal(Error),
 }
 
-/// What an address said instead.
+/// What an address answered instead of the file.
 struct Said {
     reason: String,
     hint: Option<String>,
@@ -230,7 +230,7 @@ impl Part {
                 return Ok(());
             }
             self.file.set_len(0).map_err(|e| self.failed("write", e))?;
-            // What lay there from before may be what is wrong.
+            // If bytes of an earlier transfer were used, those may be the wrong ones.
             if from == 0 {
                 let expected = package.sha256;
                 let reason = format!("{url} has SHA-256 {found}, expected {expected}");
@@ -241,7 +241,7 @@ impl Part {
         }
     }
 
-    /// Where it went on, and the digest of the whole.
+    /// Returns where the transfer continued, and the digest of the whole file.
     fn attempt(
         &mut self,
         url: &str,
@@ -306,7 +306,7 @@ impl Part {
         Fill::Fatal(Error::io(action, &self.path)(source))
     }
 
-    /// Gives it its name.
+    /// Moves the part to its final name.
     fn finish(self, whole: &Path) -> Result<()> {
         // Read-only: nobody looks at its bytes again, and vendor folders may link to it.
         Ok(persist_read_only(&self.file, &self.path, whole)?)

@@ -5,7 +5,7 @@ use std::io;
 use crate::Error;
 use crate::registry::Registries;
 
-/// How the bytes of an object come.
+/// Reads the bytes of an object in order.
 pub trait Stream: Sync {
     /// The bytes of an object that has `bytes` of them, from byte `from` (a multiple
     /// of 1 MiB) to its end, in order, into `sink`.
@@ -21,7 +21,7 @@ pub trait Stream: Sync {
     ) -> Result<(), Fault>;
 }
 
-/// How anything comes from a URL: given by the program, since this room opens no socket.
+/// Reads anything from a URL. The program provides this, since this room opens no socket.
 pub trait Transport: Stream {
     /// A document of at most `limit` bytes, whole.
     ///
@@ -47,7 +47,7 @@ pub enum Fault {
     /// The server says that there is nothing of this name.
     #[error("{0}")]
     NotFound(String),
-    /// Who took the bytes could not keep them.
+    /// The receiver of the bytes could not keep them.
     #[error("{0}")]
     Sink(io::Error),
     /// Somebody asked to stop.
@@ -66,13 +66,13 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// One that another trial does not mend.
+    /// Returns a fault that another attempt does not repair.
     #[must_use]
     pub fn lasting(message: String, hint: Option<String>) -> Self {
         Self::Failed { message, hint, passes: false }
     }
 
-    /// As this room's error about a document.
+    /// Returns the fault as this room's error about a document.
     pub(crate) fn into_error(self, url: &str) -> Error {
         let (reason, hint, passes) = match self {
             Self::Cancelled => return Error::Cancelled,

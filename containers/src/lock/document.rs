@@ -16,11 +16,11 @@ pub struct ImageLock {
     pub time: UnixTime,
     /// Digest of what the recipe said that this depends on: [`recipe_digest`].
     pub recipe: OciDigest,
-    /// What it was resolved for.
+    /// The platform that the lock was resolved for.
     pub platform: Platform,
     /// The Debian archive, when the base is made of its packages.
     pub debian: Option<Debian>,
-    /// The image it begins with.
+    /// The image that the base is.
     pub oci: Option<Oci>,
     /// Debian packages, by name.
     pub debs: Vec<Package>,
@@ -36,7 +36,7 @@ pub struct ImageLock {
 pub struct LockedPython {
     /// The Python they are for: `3.11.2`.
     pub version: String,
-    /// Digest of the files that they were found by.
+    /// Digest of the files that say which packages are needed.
     pub inputs: OciDigest,
     /// Wheels, by name; one whose URL begins with `./` is beside the recipe.
     #[serde(rename = "wheel", default)]
@@ -61,9 +61,9 @@ pub struct Debian {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Oci {
-    /// As the recipe gives it.
+    /// The image's address, as the recipe gives it.
     pub path: OciBase,
-    /// Of its manifest for the platform.
+    /// Digest of the image's manifest for the platform.
     pub digest: OciDigest,
 }
 
@@ -100,7 +100,7 @@ impl ImageLock {
         self.packages().map(|package| package.bytes).sum()
     }
 
-    /// All packages: Debian's, then wheels.
+    /// All packages: Debian's, then the wheels.
     pub fn packages(&self) -> impl Iterator<Item = &Package> {
         self.debs.iter().chain(self.all_wheels())
     }

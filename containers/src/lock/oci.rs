@@ -39,7 +39,7 @@ mod tests {
     use crate::Sha256;
     use crate::fetch::{Fault, Stream};
 
-    /// Nothing is asked of it.
+    /// A transport that is never asked for anything.
     struct Nowhere;
 
     impl Stream for Nowhere {

@@ -19,7 +19,7 @@ pub const DEFAULT_SUITE: &str = "bookworm";
 /// Debian's own archive, as its Release files name it.
 const DEBIAN: &str = "Debian";
 
-/// Keeps every file that Debian ever had.
+/// An archive that keeps every file that Debian ever had.
 const SNAPSHOT: &str = "https://snapshot.debian.org/archive";
 
 /// The sources that packages are looked up in.
@@ -104,7 +104,7 @@ pub fn resolve(
     Ok(lock)
 }
 
-/// One torch serves programs and Python alike, so it must be one version.
+/// Programs and Python share one torch, so both must have the same version.
 fn same_torch(asked: &str, there: &Package) -> Result<()> {
     let number = |version: &str| version.split('+').next().unwrap_or_default().to_owned();
     if number(asked) == number(&there.version) {
@@ -144,7 +144,7 @@ fn debian_base(
     };
     let suite = recipe.base.debian.as_deref().unwrap_or(DEFAULT_SUITE);
     let mut places = vec![(sources.debian.as_str(), suite.to_owned())];
-    // What is never released has neither updates nor advisories.
+    // A suite that is never released has neither updates nor advisories.
     if !matches!(suite, "sid" | "unstable") {
         places.push((&sources.debian, format!("{suite}-updates")));
         places.push((&sources.debian_security, format!("{suite}-security")));

@@ -22,7 +22,7 @@ use crate::package::file_name;
 use crate::recipe::Platform;
 use crate::{Error, OciDigest, Package, Result, UnixTime};
 
-/// Of the format.
+/// Version of the format.
 const VERSION: u32 = 1;
 
 /// Largest lock read: some 30,000 packages.
@@ -132,7 +132,7 @@ impl ImageLock {
             wheel: sorted.wheels,
             python: sorted.python,
         };
-        // All of it is plain text, numbers and tables, which TOML has.
+        // The lock is plain text, numbers and tables, all of which TOML has.
         format!("{HEAD}{}", toml::to_string_pretty(&text).unwrap_or_default())
     }
 
@@ -144,7 +144,7 @@ impl ImageLock {
         }
     }
 
-    /// Where to look, and what is wrong there.
+    /// Checks the lock; an error is the place of the fault, and what is wrong there.
     fn sound(&self) -> std::result::Result<(), (String, String)> {
         let mut names = BTreeSet::new();
         let mut files = BTreeSet::new();
@@ -179,7 +179,7 @@ impl ImageLock {
             for url in urls {
                 let schemes = ["https://", "http://", "file://"];
                 let scheme = schemes.iter().any(|scheme| url.starts_with(scheme));
-                // Beside the recipe, as only a wheel can be.
+                // Only a wheel can be beside the recipe.
                 let here = kind == "wheel" && url.starts_with("./");
                 if !(scheme || here) || file_name(url).is_none() {
                     return Err((url.clone(), format!("`{url}` is not the URL of a file")));

@@ -15,7 +15,7 @@ use crate::{Error, Package, Result};
 /// exist are kept. `progress` hears an archive's name, and how many bytes of all are there.
 ///
 /// # Errors
-/// As [`Archives::get`].
+/// Those of [`Archives::get`].
 pub fn vendor(
     lock: &ImageLock,
     archives: &Archives,
@@ -32,7 +32,7 @@ pub fn vendor(
     for package in lock.packages().filter(|package| !is_here(package)) {
         let progress = |done: u64| progress(&package.name, before + done);
         let told = Told { progress: &progress, waiting };
-        // Archives refuse one without.
+        // A package without a file name is refused by [`Archives::get`].
         let file_name = package.file_name().unwrap_or_default();
         let to = dir.join(&file_name);
         let there = Archives { dir: archives.dir.clone(), vendor: vec![dir.into()], offline: true };

@@ -49,9 +49,9 @@ pub struct Built {
 /// written then, unless [`BuildOptions::force`] is set.
 ///
 /// # Errors
-/// As [`Project::open`], [`lock::lock`](super::lock()), [`unpack`], [`image`](super::image()) and
-/// [`AssembledImage::write`]; [`Error::NoFolder`] for a vendor folder that is not there;
-/// [`Error::Program`]; [`Error::Cancelled`].
+/// Those of [`Project::open`], [`lock::lock`](super::lock()), [`unpack`],
+/// [`image`](super::image()) and [`AssembledImage::write`]; [`Error::NoFolder`] for a vendor folder
+/// that is not there; [`Error::Program`]; [`Error::Cancelled`].
 pub fn build(
     options: &BuildOptions<'_>,
     transport: &dyn Transport,
@@ -144,7 +144,7 @@ fn write(
         built.replayed(replays.of_sif(&sif)?);
     }
     if built.check.refused() && !options.force {
-        // What was there before stays: it has this name, and was not made now.
+        // An output that existed before stays: it was not made now.
         for output in built.outputs.drain(..).filter(|output| !output.was_there) {
             remove(&output.path)?;
         }
@@ -199,7 +199,7 @@ fn remove(path: &Path) -> Result<()> {
 }
 
 impl Built {
-    /// Takes in what replays said.
+    /// Adds the results of replays, and what the check makes of them.
     fn replayed(&mut self, replays: Vec<Replay>) {
         judge(&replays, &mut self.check);
         self.replay.extend(replays);

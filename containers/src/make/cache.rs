@@ -54,7 +54,7 @@ impl BuildCache {
         self.dir.join("uploads")
     }
 
-    /// The list of files' SHA-256 by their BLAKE3.
+    /// The file that lists the SHA-256 of files by their BLAKE3.
     pub fn digests(&self) -> PathBuf {
         self.dir.join("digests")
     }

@@ -20,19 +20,19 @@ use crate::{Package, Result, Sha256, UnixTime, python};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct AssembledImage {
-    /// Begins the names of its files.
+    /// The beginning of the names of the image's files.
     pub name: String,
     /// Processor of its programs.
     pub arch: Arch,
-    /// Time of everything in it.
+    /// Time of every file in the image.
     pub time: UnixTime,
-    /// All files.
+    /// All files of the image.
     pub tree: Rootfs,
     /// The image that it is built on.
     pub base: Option<Arc<BaseImage>>,
-    /// The program in it.
+    /// The program in the image.
     pub program: Option<RootPath>,
-    /// What it starts.
+    /// The command that the image starts.
     pub command: Vec<String>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
@@ -42,9 +42,9 @@ pub struct AssembledImage {
     pub recipe: String,
     /// The SIF's object `inspect-metadata.json`.
     pub metadata: String,
-    /// What is inside: SPDX 2.3 as JSON.
+    /// The list of contents: SPDX 2.3 as JSON.
     pub sbom: String,
-    /// Whether it would run.
+    /// The report on whether the image would run.
     pub report: CheckReport,
     /// The values that jobs must ask for.
     pub facts: ImageFacts,
@@ -55,7 +55,7 @@ pub struct AssembledImage {
 /// The requirements that an image is checked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// What it is written as.
+    /// The format that the image is written in.
     pub form: Form,
     /// Paths of this machine that nothing inside should name.
     pub host_paths: &'a [String],
@@ -106,7 +106,7 @@ pub fn image(
     };
     let report = check(&assembled.tree, &about, &recipe.target)?;
     let facts = ImageFacts::of(&report, arch);
-    // What the check found out about the libraries goes into labels, too.
+    // The labels include what the check found out about the libraries.
     let found = facts.labels().into_iter().map(|(name, value)| (name.to_owned(), value));
     let labels = found.chain(given.clone()).collect();
     description.labels = &labels;
@@ -133,7 +133,7 @@ pub fn image(
     })
 }
 
-/// The list of what is inside.
+/// Makes the list of contents.
 fn contents(
     parts: &Parts<'_>,
     lock: &ImageLock,

@@ -15,11 +15,11 @@ use crate::{Error, Result};
 pub struct LockOptions {
     /// The recipe; its lock is beside it.
     pub recipe: PathBuf,
-    /// Who is asked.
+    /// The sources that packages are looked up in.
     pub sources: Sources,
-    /// A folder that gets every package, too.
+    /// A folder that also gets every package.
     pub vendor: Option<PathBuf>,
-    /// What builds keep.
+    /// The folders that builds keep.
     pub cache: BuildCache,
     /// Fetch nothing.
     pub offline: bool,
@@ -31,13 +31,13 @@ pub struct LockOptions {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Locked {
-    /// What it says.
+    /// The lock.
     pub lock: ImageLock,
-    /// Its file.
+    /// The path of its file.
     pub path: PathBuf,
-    /// Whether the file was written: it said something else before, or was not there.
+    /// Whether the file was written: it was missing, or had other contents.
     pub written: bool,
-    /// What is not as in the lock before.
+    /// The differences from the lock before.
     pub changes: Changes,
 }
 
@@ -45,11 +45,11 @@ pub struct Locked {
 /// the recipe.
 ///
 /// # Errors
-/// As [`Project::open`] and [`lock::resolve`]; [`Error::NotOffline`]; as
-/// [`lock::vendor`] when a folder is to be filled.
+/// Those of [`Project::open`] and [`lock::resolve`]; [`Error::NotOffline`]; those
+/// of [`lock::vendor`] if a folder is to be filled.
 pub fn lock(options: &LockOptions, transport: &dyn Transport, watch: &dyn Watch) -> Result<Locked> {
     let project = Project::open(&options.recipe)?;
-    // What cannot be read is made again.
+    // A lock that cannot be read is made again.
     let old = project.lock().unwrap_or_default();
     let lock = resolve(&project, &options.sources, options.offline, transport, watch)?;
     let written = !options.dry_run && project.write_lock(&lock)?;

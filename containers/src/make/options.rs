@@ -23,11 +23,11 @@ pub struct BuildOptions<'a> {
     pub recipe: PathBuf,
     /// The folder for the image and its list of contents.
     pub out: PathBuf,
-    /// What to write.
+    /// The formats to write.
     pub formats: Vec<Format>,
-    /// Of a SIF's files and of OCI layers.
+    /// Compression of a SIF's files and of OCI layers.
     pub compression: Compression,
-    /// This program instead of the one that the recipe names.
+    /// A program to use instead of the recipe's.
     pub program: Option<PathBuf>,
     /// Builds the recipe's program when cargo must.
     pub compile: Option<&'a dyn Compile>,
@@ -35,11 +35,11 @@ pub struct BuildOptions<'a> {
     pub sources: Sources,
     /// Folders with packages, looked into first.
     pub vendor: Vec<PathBuf>,
-    /// What builds keep.
+    /// The folders that builds keep.
     pub cache: BuildCache,
     /// Bytes that compressed blocks, and layers, may each take in the cache.
     pub cache_bytes: u64,
-    /// How much an archive may become.
+    /// Limits on an archive's unpacked size.
     pub limits: Limits,
     /// Threads that compress; they change no byte.
     pub jobs: NonZeroUsize,
@@ -53,7 +53,7 @@ pub struct BuildOptions<'a> {
     pub dry_run: bool,
     /// Paths of this machine that nothing inside should name.
     pub host_paths: Vec<String>,
-    /// What replays HTCondor's lines.
+    /// The tools that replay HTCondor's lines.
     pub tools: Tools,
 }
 
@@ -94,7 +94,7 @@ impl BuildOptions<'_> {
         formats
     }
 
-    /// What the check takes the image for: where there are several formats, the SIF.
+    /// The format that the check assumes: the SIF, if there are several formats.
     pub(super) fn form(&self) -> Form {
         match self.formats.contains(&Format::Sif) {
             true => Form::Sif(Some(self.compression.squash())),
@@ -118,7 +118,7 @@ pub enum Format {
 /// How files and layers are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Read everywhere.
+    /// Every tool reads it.
     Gzip,
     /// Smaller and faster; refused by Apptainer before 1.4.
     Zstd,

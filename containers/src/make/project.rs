@@ -30,7 +30,7 @@ impl Project {
     /// Reads and checks a recipe.
     ///
     /// # Errors
-    /// [`Error::NoRecipe`]; as [`Recipe::open`].
+    /// [`Error::NoRecipe`]; those of [`Recipe::open`].
     pub fn open(path: &Path) -> Result<Self> {
         if !path.exists() {
             return Err(Error::NoRecipe { path: path.display().to_string() });
@@ -45,7 +45,7 @@ impl Project {
     /// The lock beside the recipe; `None` when there is none. It may be out of date.
     ///
     /// # Errors
-    /// As [`ImageLock::open`].
+    /// Those of [`ImageLock::open`].
     pub fn lock(&self) -> Result<Option<ImageLock>> {
         self.lock_path.exists().then(|| ImageLock::open(&self.lock_path)).transpose()
     }
@@ -53,7 +53,7 @@ impl Project {
     /// The lock beside the recipe; an error unless it was made from the current recipe.
     ///
     /// # Errors
-    /// [`Error::NoLock`], [`Error::Stale`]; as [`ImageLock::open`].
+    /// [`Error::NoLock`], [`Error::Stale`]; those of [`ImageLock::open`].
     pub fn current_lock(&self) -> Result<ImageLock> {
         let path = self.lock_path.display().to_string();
         let Some(lock) = self.lock()? else { return Err(Error::NoLock { path }) };
@@ -61,7 +61,8 @@ impl Project {
         Ok(lock)
     }
 
-    /// Writes the lock under a temporary name, then renames it. Whether that changed anything.
+    /// Writes the lock under a temporary name, then renames it. Returns whether that changed the
+    /// file.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -30,13 +30,13 @@ pub struct Unpacked<'a> {
 /// The folders of archives and of unpacked packages.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
-    /// Where relative paths of the lock start from.
+    /// The folder that relative paths of the lock start from.
     pub dir: &'a Path,
-    /// Archives as they were fetched.
+    /// The archives that were fetched.
     pub archives: &'a Archives,
-    /// Archives, unpacked.
+    /// The archives that were unpacked.
     pub store: &'a Store,
-    /// How much one may become.
+    /// Limits on an archive's unpacked size.
     pub limits: &'a Limits,
 }
 
@@ -60,15 +60,15 @@ pub fn unpack<'a>(
     unpacked
 }
 
-/// Archives that were fetched, or were found where they need not be.
+/// Archives that had to be fetched, or were found on this machine.
 #[derive(Default)]
 struct Fetched {
     paths: BTreeMap<Sha256, PathBuf>,
     bytes: u64,
 }
 
-/// Fetches what the store does not have. Each archive is read whole once, to be
-/// checked; it is unpacked from where it was found.
+/// Fetches the archives that the store does not have. Each archive is read whole once, for its
+/// check; it is unpacked from where it was found.
 fn fetch(
     lock: &ImageLock,
     places: &Places<'_>,
@@ -105,8 +105,8 @@ impl Key {
         Self(package.sha256.to_string())
     }
 
-    /// Of a wheel with all its files, not its libraries alone. The number changes with what
-    /// these are.
+    /// Returns the key of a wheel with all its files, not its libraries alone. The number changes
+    /// if other files are included.
     fn whole(package: &Package) -> Self {
         Self(format!("{}-whole-2", package.sha256))
     }
@@ -167,7 +167,7 @@ impl Work<'_> {
         let found = self.fetched.paths.get(&package.sha256);
         let listing = store.listing(&key.0, |filling| match found {
             Some(path) => fill(filling, path, limits),
-            // Its listing was there a moment ago, and is damaged.
+            // The archive's listing was found a moment ago, but is damaged.
             None => {
                 let here = local(package, self.places.dir)?;
                 let path = match here {
@@ -211,7 +211,7 @@ fn unpack_package(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<
 }
 
 impl<'a> Unpacked<'a> {
-    /// What is under everything else, the wheels, and the Python part.
+    /// Returns the base, the wheels, and the Python part.
     pub fn into_parts(self) -> (Base, Vec<(&'a Package, Listing)>, Option<Python<'a>>) {
         let base = match self.image {
             Some(image) => Base::Image(image),
@@ -221,7 +221,7 @@ impl<'a> Unpacked<'a> {
         (base, self.wheels, self.python)
     }
 
-    /// Sources of Python that byte code is made of.
+    /// The Python sources that byte code is made of.
     pub(super) fn sources(&self) -> Result<Vec<Unit>> {
         let Some(python) = &self.python else { return Ok(Vec::new()) };
         let debs = self.debs.iter().map(|(deb, files)| Unit::of_deb(deb, files, python.minor));

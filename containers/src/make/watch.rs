@@ -27,19 +27,19 @@ pub enum Note<'a> {
     Relocked {
         /// The file.
         path: &'a Path,
-        /// Why the one before would not do.
+        /// Why the previous lock could not be used.
         why: Relocked,
     },
-    /// This library of this machine goes into the image: the program names its folder.
+    /// A library of this machine goes into the image, since the program names its folder.
     Brought(&'a Path),
-    /// Another process has been working on the same for a while, with this folder: it
-    /// fetches what is needed, or sends it.
+    /// Another process has been working on the same files for a while, with this folder: it fetches
+    /// what is needed, or sends it.
     Waiting(&'a Path),
     /// An image was chosen from several.
     OneOf {
-        /// What names them all.
+        /// The name that they share.
         name: &'a str,
-        /// The platform that was wanted.
+        /// The platform of the image that was chosen.
         taken: &'a str,
         /// Platforms of the others.
         others: &'a [String],
@@ -52,7 +52,7 @@ pub enum Note<'a> {
 /// Why a lock was made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relocked {
-    /// There was none.
+    /// There was no lock.
     Missing,
     /// The recipe changed.
     RecipeChanged,
@@ -63,7 +63,7 @@ pub trait Watch: Sync {
     /// Set when the work is to stop; it then ends with [`Error::Cancelled`](crate::Error::Cancelled).
     fn cancel(&self) -> &AtomicBool;
 
-    /// What a step is working on: a list of packages, a package.
+    /// Says what a step is working on: a list of packages, or a package.
     fn working_on(&self, _step: Step, _what: &str) {}
 
     /// Bytes that a step has done, and bytes in all.
@@ -72,7 +72,7 @@ pub trait Watch: Sync {
     /// A step has ended, well or not.
     fn ended(&self, _step: Step) {}
 
-    /// Something to know.
+    /// Gives the user a note.
     fn note(&self, _note: &Note<'_>) {}
 }
 

@@ -69,7 +69,7 @@ pub struct Writing<'a> {
     pub blocks: Option<&'a BlockCache>,
     /// Layers of earlier images.
     pub layers: Option<&'a LayerCache>,
-    /// Hears how many bytes of files were taken.
+    /// Is called with the number of bytes of files that were read.
     pub progress: &'a (dyn Fn(u64) + Sync),
     /// Set when the work is to stop.
     pub cancel: &'a AtomicBool,
@@ -81,7 +81,7 @@ impl AssembledImage {
         self.tree.bytes()
     }
 
-    /// Number of its files.
+    /// Number of the image's files.
     pub fn files(&self) -> u64 {
         self.tree.iter().filter(|(_, node)| matches!(node.what, What::File(_))).count() as u64
     }
@@ -171,12 +171,12 @@ impl AssembledImage {
     }
 }
 
-/// What an image's file is called.
+/// How an image's file is named.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Named<'a> {
-    /// This, and its digest.
+    /// This text and the image's digest.
     ByContent(&'a str),
-    /// By whoever asked for it.
+    /// The name that the user asked for.
     As(&'a str),
 }
 
@@ -232,8 +232,8 @@ fn short(digest: ImageDigest) -> String {
     digest.hex().chars().take(NAME_DIGITS).collect()
 }
 
-/// Gives what was written its name. What has it already stays: it is the same, by
-/// `same`, or belongs to somebody, who signed it, say.
+/// Moves what was written to its final name. An existing file stays: `same` says whether it is the
+/// same, and otherwise it belongs to somebody, who has signed it, for example.
 fn settle(part: &Path, path: &Path, same: impl Fn() -> Result<bool>) -> Result<bool> {
     if path.symlink_metadata().is_err() {
         match fs::rename(part, path) {
@@ -241,7 +241,7 @@ fn settle(part: &Path, path: &Path, same: impl Fn() -> Result<bool>) -> Result<b
                 gular_files::sync_folder(gular_files::folder_of(path))?;
                 return Ok(false);
             }
-            // Another build was quicker.
+            // Another build was faster.
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             Err(e) => return Err(Error::io("create", path)(e)),
         }

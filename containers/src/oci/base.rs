@@ -25,7 +25,7 @@ impl BaseImage {
     /// Reads an image of a layout through `store`.
     ///
     /// # Errors
-    /// As [`OciLayout::rootfs`].
+    /// Those of [`OciLayout::rootfs`].
     pub fn read(
         layout: OciLayout,
         image: OciImage,
@@ -36,8 +36,9 @@ impl BaseImage {
         Ok(Self { tree, env: image.env, layout, layers: image.layers })
     }
 
-    /// `tree`, which began as this image's: what is as it was there is in [`Layer::Base`], and
-    /// nothing else. What is gone has a whiteout in [`Layer::App`].
+    /// Returns `tree`, which began as this image's tree, with other layers: [`Layer::Base`] has the
+    /// nodes that are unchanged, and no others. Each node that is gone has a whiteout in
+    /// [`Layer::App`].
     pub(super) fn beneath(&self, tree: &Rootfs) -> Result<Rootfs> {
         let mut over = tree.clone();
         over.set_layers(|path| match (tree.get(path), self.tree.get(path)) {
@@ -62,7 +63,7 @@ impl BaseImage {
         let mut put = Vec::new();
         for layer in &self.layers {
             let to = blobs.join(layer.sha256.to_string());
-            // Two layers may be one blob.
+            // Two layers may be the same blob.
             if to.symlink_metadata().is_err() {
                 self.layout.copy_layer(layer, &to)?;
             }

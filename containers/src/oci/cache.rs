@@ -59,7 +59,7 @@ impl LayerCache {
         if fs::hard_link(&blob, to).is_err() {
             fs::copy(&blob, to).ok()?;
         }
-        // The time of its last use.
+        // The file's time is that of its last use.
         let _ = File::open(&about).and_then(|file| file.set_modified(std::time::SystemTime::now()));
         Some(Packed { diff_id: entry.diff_id, digest: entry.digest, bytes: entry.bytes })
     }
@@ -78,7 +78,7 @@ impl LayerCache {
         let (about, blob) = self.paths(key);
         let _ = fs::remove_file(&blob);
         if fs::hard_link(from, &blob).is_err() {
-            // Another file system.
+            // The cache is on another file system.
             let mut temp = temp_in(&self.dir)?;
             io::copy(&mut File::open(from)?, &mut temp)?;
             persist(temp, &blob)?;
@@ -121,7 +121,8 @@ impl LayerCache {
     }
 }
 
-/// What makes a layer's bytes: its nodes, their contents, and how they are packed.
+/// Key of a layer. It depends on all that decides the layer's bytes: its nodes, their contents, and
+/// how they are packed.
 pub(super) fn key(
     nodes: &[(&RootPath, &Node)],
     compressor: Compressor,

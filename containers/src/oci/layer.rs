@@ -32,7 +32,7 @@ impl Compressor {
     }
 }
 
-/// Of gzip: twice the speed of 9 for 1 % more bytes.
+/// Level of gzip: twice as fast as 9, for 1 % more bytes.
 const GZIP_LEVEL: u32 = 6;
 const ZSTD_LEVEL: i32 = 3;
 /// Bytes that zstd gives to a thread at a time: part of what makes its output.
@@ -41,17 +41,17 @@ const ZSTD_JOB: u32 = 8 << 20;
 /// A layer's two digests, SHA-256, and its length compressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Packed {
-    /// Of the tar: the same whatever the compressor.
+    /// Digest of the tar, which does not depend on the compressor.
     pub(super) diff_id: Sha256,
     /// Digest of the blob.
     pub(super) digest: Sha256,
     pub(super) bytes: u64,
 }
 
-/// Who watches the writing, and may stop it.
+/// The callbacks that watch the writing, and may stop it.
 #[derive(Clone, Copy)]
 pub(super) struct Watch<'a> {
-    /// Bytes of files that earlier layers had.
+    /// Bytes of files that earlier layers contained.
     pub(super) before: u64,
     pub(super) progress: &'a (dyn Fn(u64) + Sync),
     pub(super) cancel: &'a AtomicBool,
@@ -112,7 +112,7 @@ pub(super) fn nodes(tree: &Rootfs, layer: Layer) -> Vec<(&RootPath, &Node)> {
         path != &RootPath::ROOT && (node.layer == layer || above.contains(path))
     };
     let nodes: Vec<_> = tree.iter().filter(|(path, node)| of_layer(path, node)).collect();
-    // Directories alone are not a layer.
+    // A layer needs more than directories.
     if nodes.iter().any(|(_, node)| node.layer == layer) { nodes } else { Vec::new() }
 }
 
@@ -126,7 +126,7 @@ fn archive(
     let mut tar = tar::Builder::new(sink);
     let mut later = Vec::new();
     for (path, node) in nodes {
-        // A link's target must be there before it.
+        // A link's target must be written before the link.
         if matches!(node.what, What::Hardlink(_)) {
             later.push((path, node));
         } else {
@@ -166,7 +166,7 @@ fn entry<W: Write>(
     header.set_gid(0);
     header.set_mtime(time.clamped_to_u64());
     header.set_size(size);
-    // What does not fit into the header's fields goes before it, as POSIX says.
+    // Values that do not fit into the header's fields are written before it, as POSIX says.
     let mut pax: Vec<(&str, &[u8])> = Vec::new();
     if header.set_path(&name).is_err() {
         pax.push(("path", name.as_bytes()));
@@ -205,13 +205,13 @@ fn entry<W: Write>(
     }
 }
 
-/// A file that must be as long as it was.
+/// A file that must still have the length that it had before.
 struct Exact<'a> {
     file: File,
     bytes: u64,
     left: u64,
     path: &'a Path,
-    /// When it is known what it should be.
+    /// Hashes the bytes, if the file's digest is known.
     hasher: Option<blake3::Hasher>,
     watch: Watch<'a>,
 }
@@ -255,7 +255,7 @@ fn write_error(source: io::Error) -> Error {
     Error::Write { source }
 }
 
-/// Hashes and counts what goes through.
+/// A writer that hashes and counts the bytes that it passes on.
 pub(super) struct Hashing<W> {
     sink: W,
     hasher: sha2::Sha256,
@@ -267,7 +267,7 @@ impl<W: Write> Hashing<W> {
         Self { sink, hasher: sha2::Sha256::new(), bytes: 0 }
     }
 
-    /// SHA-256, bytes, sink.
+    /// Returns the SHA-256, the number of bytes, and the sink.
     pub(super) fn finish(self) -> (Sha256, u64, W) {
         (Sha256::of_all(self.hasher), self.bytes, self.sink)
     }

@@ -29,13 +29,13 @@ const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 /// The configuration of an image.
 #[derive(Clone)]
 pub struct Config<'a> {
-    /// Its tag in the layout: `1.0`, `latest`.
+    /// The image's tag in the layout: `1.0`, `latest`.
     pub tag: &'a str,
     /// Processor of its programs.
     pub arch: Arch,
-    /// Time of its making.
+    /// Time at which the image was made.
     pub time: UnixTime,
-    /// What it starts: a program's path inside, and its arguments.
+    /// The command that the image starts: a program's path inside, and its arguments.
     pub command: &'a [String],
     /// Environment variables.
     pub env: &'a BTreeMap<String, String>,
@@ -49,7 +49,7 @@ pub struct Config<'a> {
     pub threads: NonZeroUsize,
     /// Layers of earlier images; they change no byte.
     pub layers: Option<&'a LayerCache>,
-    /// Hears how many bytes of files were taken.
+    /// Is called with the number of bytes of files that were read.
     pub progress: &'a (dyn Fn(u64) + Sync),
     /// Set when the work is to stop.
     pub cancel: &'a AtomicBool,
@@ -59,7 +59,7 @@ pub struct Config<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenOci {
-    /// Of the manifest: the image's identity in registries.
+    /// Digest of the manifest, which identifies the image in registries.
     pub digest: OciDigest,
     /// Name, digest of the tar, digest and bytes of the blob, in the image's order.
     pub layers: Vec<(Layer, OciDigest, OciDigest, u64)>,
@@ -86,7 +86,7 @@ pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wri
 /// Writes an OCI layout as one tar file `to`, which must not exist.
 ///
 /// # Errors
-/// As [`write_layout`].
+/// Those of [`write_layout`].
 pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<WrittenOci> {
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
@@ -261,7 +261,7 @@ fn keep(temp: NamedTempFile, path: &Path) -> Result<()> {
     // Read by all, changed by nobody: a cache may have the same file.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o444);
     temp.as_file().set_permissions(mode).map_err(Error::io("write", path))?;
-    // Two layers may be one blob.
+    // Two layers may be the same blob.
     persist(temp, path)?;
     Ok(())
 }

@@ -22,23 +22,23 @@ const SIGNED: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
 const SIGNATURE: &str = "SIGNATURE";
 const KEY: &str = "PUBLIC KEY BLOCK";
 
-/// Section 9.5.
+/// Names of digest algorithms, section 9.5.
 const HASHES: [&str; 9] =
     ["MD5", "SHA1", "RIPEMD160", "SHA224", "SHA256", "SHA384", "SHA512", "SHA3-256", "SHA3-512"];
 
-/// A text and what is said to sign it.
+/// A text and its signatures, which are not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cleartext {
     /// The text as it is signed: lines end with CR LF, and without blanks before that.
     pub(crate) text: String,
-    /// Packets.
+    /// The packets of the signatures.
     pub(crate) signatures: Vec<u8>,
 }
 
 impl Cleartext {
-    /// Reads a document that is nothing but a signed text. What stands before or after
-    /// it is signed by nobody, and makes it malformed; so do headers other than `Hash`,
-    /// which could be taken for text.
+    /// Reads a document that is nothing but a signed text. Text before or after it is not signed,
+    /// so that a document with any is malformed; so is one with headers other than `Hash`, which
+    /// could be taken for text.
     pub(crate) fn parse(document: &str) -> Result<Self, Malformed> {
         let mut lines = document.split('\n').enumerate();
         if lines.next().is_none_or(|(_, line)| blank_cut(line) != SIGNED) {
@@ -99,7 +99,7 @@ pub(super) fn keys(file: &[u8]) -> Result<Vec<u8>, Malformed> {
     Ok(packets)
 }
 
-/// What a block holds, its first line being read.
+/// Decodes a block whose first line has been read.
 fn block<'a>(
     lines: &mut impl Iterator<Item = &'a str>,
     what: &'static str,
@@ -131,21 +131,21 @@ fn block<'a>(
     STANDARD.decode(base64).map_err(|_| Malformed::Armor(what))
 }
 
-/// Whether a line is `Hash: ` and names of digest algorithms. Which it was the signature
-/// says; other words could be taken for text.
+/// Whether a line is `Hash: ` and names of digest algorithms. The signature itself says which one
+/// it uses; other words could be taken for text.
 fn is_hash(header: &str) -> bool {
     let names = header.strip_prefix("Hash: ").into_iter().flat_map(|names| names.split(','));
     names.clone().count() > 0 && names.map(str::trim).all(|name| HASHES.contains(&name))
 }
 
-/// Whether a line is the first or last of a block.
+/// Whether a line is the first or last line of a block, by `edge`.
 fn is_edge(line: &str, edge: &str, what: &str) -> bool {
     let inside = line.strip_prefix("-----").and_then(|line| line.strip_suffix("-----"));
     let named = inside.and_then(|inside| inside.strip_prefix(edge)?.strip_prefix(" PGP "));
     named == Some(what)
 }
 
-/// Without the blanks at the end, which no signature covers (section 7.2).
+/// Returns the line without the blanks at its end, which no signature covers (section 7.2).
 fn blank_cut(line: &str) -> &str {
     line.trim_end_matches([' ', '\t', '\r'])
 }

@@ -1,6 +1,6 @@
 //! Reads numbers and byte strings from the front of a buffer.
 
-/// What is left to read; `None` where it ends too early.
+/// The bytes that are left to read. Methods return `None` if they end too early.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
@@ -31,7 +31,7 @@ impl<'a> Bytes<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A length of `1`, `2` or `4` bytes.
+    /// Reads a length that is stored in `1`, `2` or `4` bytes.
     pub(super) fn len(&mut self, bytes: u8) -> Option<usize> {
         match bytes {
             1 => self.u8().map(usize::from),
@@ -49,7 +49,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// As fingerprints are written.
+/// Formats bytes in hex, in the form of fingerprints.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }

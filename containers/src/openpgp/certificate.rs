@@ -17,21 +17,21 @@ use crate::UnixTime;
 /// A key that may sign.
 #[derive(Debug, Clone)]
 pub(crate) struct Signer {
-    /// Whose it is, as the key says, and the fingerprint.
+    /// The owner's name, as the key gives it, and the fingerprint.
     pub(crate) name: String,
-    /// When it is no longer valid.
+    /// When the key expires.
     pub(crate) expires: Option<UnixTime>,
     key: PublicKey,
 }
 
 impl Signer {
-    /// Whether a signature says that it is this key's.
+    /// Whether a signature says that this key made it.
     pub(crate) fn made(&self, signature: &Signature<'_>) -> bool {
         self.key.made(signature)
     }
 
-    /// Whether a signature over `text`, with CR LF between its lines, is this key's.
-    /// When either ends is not asked here.
+    /// Checks that this key made a signature over `text`, with CR LF between its lines. Whether
+    /// either has expired is not checked here.
     pub(crate) fn check(&self, signature: &Signature<'_>, text: &str) -> Result<(), Refused> {
         if signature.kind != SignatureKind::Document {
             return Err(Refused::Kind);
@@ -81,7 +81,7 @@ pub(crate) fn signers(file: &[u8]) -> Result<Vec<Signer>, Malformed> {
     Ok(signers)
 }
 
-/// What signatures are about; keys that are not known here are `None`.
+/// The subject of a signature; keys of an unknown kind are `None`.
 enum Part<'a> {
     Primary(Option<PublicKey>),
     User(&'a [u8]),
@@ -93,7 +93,7 @@ enum Part<'a> {
 fn add(parts: &[(Part<'_>, Vec<Signature<'_>>)], signers: &mut Vec<Signer>) {
     let Some(((Part::Primary(Some(primary)), direct), parts)) = parts.split_first() else { return };
     let Some(itself) = primary.hashed() else { return };
-    // Whoever revoked it, in a file that one trusts: it is not used.
+    // A key that is revoked, in a file that is trusted, is not used, whoever revoked it.
     if direct.iter().any(|one| one.kind == SignatureKind::KeyRevocation) {
         return;
     }
@@ -178,7 +178,7 @@ mod tests {
 
     const KEYS: &[u8] = include_bytes!("../../tests/data/openpgp/keys.gpg");
 
-    /// The file with each packet changed.
+    /// Returns the file with each packet changed.
     fn changed(change: impl Fn(u8, &[u8]) -> Vec<u8>) -> Vec<u8> {
         let packets = packets(KEYS).map(Result::unwrap).flat_map(|packet| {
             let body = change(packet.kind, packet.body);
@@ -201,7 +201,7 @@ mod tests {
         );
         assert!(found.iter().all(|signer| signer.expires.is_none()));
         assert_eq!(signers(&changed(|_, body| body.to_vec())).unwrap().len(), 2);
-        // Without their own signatures, which are where nothing is signed.
+        // Removes the subkeys' own signatures, which are in the part that is not signed.
         let alone = changed(|kind, body| {
             if kind != packet::SIGNATURE || body[1] != 0x18 {
                 return body.to_vec();

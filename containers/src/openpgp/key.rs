@@ -21,7 +21,7 @@ const EDDSA_25519: u8 = 27;
 /// A key that can be asked about signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PublicKey {
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub(super) created: u32,
     pub(super) fingerprint: [u8; 20],
     body: Vec<u8>,
@@ -35,7 +35,7 @@ enum Numbers {
     Ed25519([u8; 32]),
 }
 
-/// Why a signature is not a key's.
+/// Why a signature is not accepted as a key's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("it is not a signature of a file, but of another type, such as a signature of a key")]
@@ -53,7 +53,7 @@ pub(crate) enum Refused {
 }
 
 impl PublicKey {
-    /// `None` for another version or algorithm.
+    /// Parses a public key; `None` for another version or algorithm.
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let mut rest = Bytes(body);
         rest.u8().filter(|version| *version == 4)?;
@@ -78,7 +78,7 @@ impl PublicKey {
         }
         let mut key =
             Self { created, fingerprint: [0; 20], body: body.to_vec(), algorithm, numbers };
-        // Section 5.5.4.2. It only names the key: nothing rests on SHA-1 being strong.
+        // Section 5.5.4.2. The digest only names the key: nothing rests on SHA-1 being strong.
         let sha1 = digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &key.hashed()?);
         key.fingerprint = sha1.as_ref().try_into().ok()?;
         Some(key)
@@ -90,7 +90,7 @@ impl PublicKey {
         Some([&[0x99], len.to_be_bytes().as_slice(), &self.body].concat())
     }
 
-    /// Whether a signature says that it is this key's.
+    /// Whether a signature says that this key made it.
     pub(super) fn made(&self, signature: &Signature<'_>) -> bool {
         match (signature.issuer_fingerprint, signature.issuer_key_id) {
             (Some(fingerprint), _) => fingerprint == self.fingerprint,
@@ -99,7 +99,8 @@ impl PublicKey {
         }
     }
 
-    /// Whether this key made a signature over `data`. When either ends is not asked here.
+    /// Checks that this key made a signature over `data`. Whether either has expired is not checked
+    /// here.
     pub(super) fn verify(&self, signature: &Signature<'_>, data: &[u8]) -> Result<(), Refused> {
         let (algorithm, rsa): (_, &RsaParameters) = match signature.hash {
             8 => (&digest::SHA256, &RSA_PKCS1_2048_8192_SHA256),
@@ -127,7 +128,7 @@ impl PublicKey {
                 number.is_some_and(|number| key.verify(rsa, &signed, &number).is_ok())
             }
             Numbers::Ed25519(key) => {
-                // What is signed is the digest (sections 5.2.3.3 and 5.2.3.4).
+                // The signed value is the digest (sections 5.2.3.3 and 5.2.3.4).
                 let digest = digest(algorithm, &signed);
                 let key = UnparsedPublicKey::new(&ED25519, key);
                 let number = match self.algorithm {
@@ -146,7 +147,7 @@ fn two_numbers(numbers: &mut Bytes<'_>) -> Option<Vec<u8>> {
     Some([r, s].concat())
 }
 
-/// With zeros in front, up to `len` bytes.
+/// Adds zeros before a number until it has `len` bytes.
 fn padded(number: &[u8], len: usize) -> Option<Vec<u8>> {
     let zeros = len.checked_sub(number.len())?;
     Some([&vec![0; zeros], number].concat())
@@ -185,7 +186,7 @@ mod tests {
         check(&|key, _| key[1] = 0xff, Err(Refused::Time));
         check(&|_, signature| signature.algorithm = RSA, Err(Refused::Wrong));
         check(&|_, signature| signature.numbers = &[], Err(Refused::Wrong));
-        // One number more than there should be.
+        // A signature with one number more than it should have.
         let long = [signatures(&signed.signatures).unwrap()[0].numbers, &[0, 1, 1]].concat();
         let key = PublicKey::parse(&key).unwrap();
         let mut signature = signatures(&signed.signatures).unwrap().remove(0);

@@ -26,10 +26,10 @@ pub(crate) use self::signature::signatures;
 /// Bytes that are not OpenPGP.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
-    /// No block of this kind begins where one must.
+    /// A block of this kind is missing where one must begin.
     #[error("the line `-----BEGIN PGP {0}-----` is missing")]
     Begin(&'static str),
-    /// A block without its last line.
+    /// The last line of a block is missing.
     #[error("the line `-----END PGP {0}-----` is missing")]
     End(&'static str),
     /// Lines within a block that are not headers or base64.
@@ -40,10 +40,10 @@ pub(crate) enum Malformed {
     /// A header that is not `Hash`, or a line of the text that begins with a dash.
     #[error("line {0} of the signed text begins with a dash or is an unknown header")]
     Line(usize),
-    /// Something after the last line.
+    /// There is something after the last line.
     #[error("there is text after the signature")]
     After,
-    /// Not a packet, one of unknown length, or one that is cut.
+    /// Not a packet, a packet of unknown length, or one that is cut short.
     #[error("the OpenPGP packet at byte {0} is damaged")]
     Packet(usize),
     /// A packet that has no place here, by its type ID.

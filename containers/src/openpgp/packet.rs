@@ -16,7 +16,7 @@ pub(super) const PADDING: u8 = 21;
 /// One packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet<'a> {
-    /// Its type ID.
+    /// The packet's type ID.
     pub(super) kind: u8,
     pub(super) body: &'a [u8],
 }

@@ -12,23 +12,23 @@ use super::bytes::{Bytes, hex};
 use super::packet::{MARKER, PADDING, SIGNATURE, packets, two_octets};
 use crate::UnixTime;
 
-/// Debian's documents have two or three. Each costs a pass over the text.
+/// Most signatures of a document; Debian's have two or three. Each costs a pass over the text.
 const MAX_SIGNATURES: usize = 32;
 
-/// Subpackets (section 5.2.3.7) that are heeded, or say nothing about whether a
-/// signature holds. Any other that is marked as critical makes it void.
+/// Subpackets (section 5.2.3.7) that are understood, or do not affect whether a signature is valid.
+/// Any other that is marked as critical makes the signature invalid.
 const KNOWN: [u8; 17] = [2, 3, 4, 7, 9, 11, 12, 16, 21, 22, 23, 24, 25, 27, 30, 32, 33];
 
-/// What a signature is for (section 5.2.1), as far as it matters here.
+/// The purpose of a signature (section 5.2.1), as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignatureKind {
-    /// Of a document, as bytes or as text: in the cleartext framework the same.
+    /// Signs a document, as bytes or as text: in the cleartext framework both are the same.
     Document,
     /// Binds a user ID to a key.
     Certification,
     /// Binds a subkey to a key.
     SubkeyBinding,
-    /// By a subkey: it belongs to the key.
+    /// Made by a subkey, to say that it belongs to the key.
     PrimaryKeyBinding,
     /// Says something about a key itself.
     DirectKey,
@@ -44,22 +44,22 @@ pub(crate) struct Signature<'a> {
     pub(crate) kind: SignatureKind,
     pub(super) algorithm: u8,
     pub(super) hash: u8,
-    /// From the version to the end of the hashed subpackets.
+    /// The bytes from the version to the end of the hashed subpackets.
     pub(super) hashed: &'a [u8],
     /// Whether every critical subpacket is understood.
     pub(super) understood: bool,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub(super) created: Option<u32>,
-    /// In seconds from [`created`](Self::created) on.
+    /// Seconds from [`created`](Self::created) until the signature expires.
     expires_after: Option<u32>,
-    /// In seconds from the key's creation on.
+    /// Seconds from the key's creation until the key expires.
     pub(super) key_expires_after: Option<u32>,
-    /// Whether it says that the key may sign.
+    /// Whether the signature says that the key may sign.
     pub(super) may_sign: bool,
     pub(super) issuer_fingerprint: Option<[u8; 20]>,
     pub(super) issuer_key_id: Option<[u8; 8]>,
     embedded: Option<&'a [u8]>,
-    /// As the algorithm writes them.
+    /// The signature's numbers, in the algorithm's own form.
     pub(super) numbers: &'a [u8],
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn signatures(bytes: &[u8]) -> Result<Vec<Signature<'_>>, Malformed> 
 }
 
 impl<'a> Signature<'a> {
-    /// `None` for a version that is not 4.
+    /// Parses a signature; `None` for one whose version is not 4.
     pub(super) fn parse(body: &'a [u8]) -> Result<Option<Self>, Malformed> {
         match body.first() {
             Some(4) => read(body).map(Some).ok_or(Malformed::Signature),
@@ -90,7 +90,7 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// When it ends, if it does.
+    /// When the signature expires, if it does.
     pub(crate) fn expires(&self) -> Option<UnixTime> {
         end(self.created?, self.expires_after)
     }
@@ -100,7 +100,7 @@ impl<'a> Signature<'a> {
         Self::parse(self.embedded?).ok()?
     }
 
-    /// Whom it names as its maker, in hex.
+    /// The key that the signature names as its maker, in hex.
     pub(crate) fn issuer(&self) -> Option<String> {
         let issuer = self.issuer_fingerprint.as_ref().map(<[u8; 20]>::as_slice);
         let issuer = issuer.or_else(|| self.issuer_key_id.as_ref().map(<[u8; 8]>::as_slice))?;
@@ -118,7 +118,7 @@ impl<'a> Signature<'a> {
             16 => self.issuer_key_id = Some(bytes.array()?),
             // The key's version, then its fingerprint.
             33 if bytes.u8()? == 4 => self.issuer_fingerprint = Some(bytes.array()?),
-            // It is checked for itself, so it may stand in either place.
+            // The embedded signature is checked itself, so it may be in either part.
             32 => self.embedded = Some(value),
             _ => {}
         }
@@ -209,7 +209,7 @@ mod tests {
             (&[2, 0x80 | 27, 2], true),
             (&[2, 99, 0], true),
             (&[2, 0x80 | 99, 0], false),
-            // A notation is a word of somebody's own.
+            // A notation is text in the signer's own words.
             (&[2, 0x80 | 20, 0], false),
             // Two bytes of length.
             (&[&[192, 0, 0x80 | 99][..], &[0; 191]].concat(), false),

@@ -24,16 +24,16 @@ use crate::rootfs::{FileBytes, RootPath, Rootfs, What};
 use crate::store::{Limits, Listing, MemberKind, Store};
 use crate::{Error, Package, Result, Sha256};
 
-/// What the image's Python runs.
+/// The script that the image's Python runs.
 const SCRIPT: &str = include_str!("compile.py");
-/// Says that a source does not compile.
+/// A length that says that a source does not compile.
 const NONE: u64 = u64::MAX;
 /// Longest byte code of one source.
 const MAX_BYTES: u64 = 1 << 30;
 /// The folder of the standard library that each Python needs to start, beside what is
 /// in no folder.
 const NEEDED: &str = "encodings";
-/// Bytes kept of what a process says.
+/// Number of bytes that are kept of a process's output.
 const TAIL: u64 = 2048;
 
 /// The sources of one package.
@@ -41,15 +41,15 @@ const TAIL: u64 = 2048;
 pub(crate) struct Unit {
     name: String,
     key: Sha256,
-    /// A file here, and its path in the image.
+    /// Each source's path on this machine, and its path in the image.
     sources: Vec<(PathBuf, String)>,
 }
 
 impl Unit {
-    /// Of a wheel, as [`unpack_whole`](super::unpack_whole) sorts it.
+    /// The sources of a wheel, with its files as [`unpack_whole`](super::unpack_whole) sorts them.
     ///
     /// # Errors
-    /// As [`Listing::what`].
+    /// Those of [`Listing::what`].
     pub(crate) fn of_wheel(package: &Package, files: &Listing, minor: u32) -> Result<Self> {
         Self::of(package, files, |path| {
             let inside = path.starts_with(SITE);
@@ -57,10 +57,10 @@ impl Unit {
         })
     }
 
-    /// Of a Debian package: what of it is below `/usr/lib/python3`.
+    /// The sources of a Debian package: its files below `/usr/lib/python3`.
     ///
     /// # Errors
-    /// As [`Listing::what`].
+    /// Those of [`Listing::what`].
     pub(crate) fn of_deb(package: &Package, files: &Listing, minor: u32) -> Result<Self> {
         let own = format!("usr/lib/python3.{minor}/");
         Self::of(package, files, |path| {
@@ -199,7 +199,7 @@ impl<'a> Python<'a> {
                 python.put(tree, path, path.as_str())?;
             }
         }
-        // Without it Python says that it misses its libraries.
+        // Without this folder, Python says that it misses its libraries.
         python.folder(&format!("{library}lib-dynload"))?;
         Ok(python)
     }
@@ -287,7 +287,7 @@ impl Running<'_> {
         }
     }
 
-    /// Why it failed, with the end of what it said.
+    /// Why Python failed, with the end of its output.
     fn failed(&mut self, reason: &str) -> Error {
         let _ = self.child.kill();
         let status = self.child.wait();

@@ -13,10 +13,10 @@ const MAX_BYTES: u64 = 32 << 20;
 /// A file of pinned packages.
 #[derive(Debug)]
 pub(crate) struct Input {
-    /// As the recipe names it.
+    /// The path in the recipe.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// Whether it is a `pylock.toml`.
+    /// Whether the file is a `pylock.toml`.
     pub(crate) is_lock: bool,
 }
 
@@ -40,11 +40,11 @@ impl Input {
     }
 }
 
-/// Digest of all that decides which wheels go in and is not in the recipe itself. It is
-/// other after an edit of `requirements.txt`, or a new build of a wheel.
+/// Digest of all that decides which wheels go in and is not in the recipe itself. It changes after
+/// an edit of `requirements.txt`, or a new build of a wheel.
 ///
 /// # Errors
-/// As [`Input::open`].
+/// Those of [`Input::open`].
 pub(crate) fn digest(python: &PythonSection, dir: &Path) -> Result<OciDigest> {
     let input = Input::open(python, dir)?;
     let wheels = python.wheels.iter().map(|path| {

@@ -9,7 +9,7 @@ use crate::{Error, Package, Result, Sha256};
 
 use super::unpack::{DATA, HEADERS, SCRIPTS, SHEBANG, SITE};
 
-/// What an administrator of a Debian installs below; packages of Debian are in `/usr`.
+/// The prefix of packages that an administrator of a Debian installs; Debian's own are in `/usr`.
 const PREFIX: &str = "usr/local";
 /// Says who installed a package (PEP 376): pip leaves what is not its own.
 const INSTALLER: &str = "gular\n";
@@ -20,7 +20,7 @@ const MAX_TEXT: u64 = 64 << 20;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Python<'a> {
-    /// Its minor number: 11 of 3.11.
+    /// The Python's minor number: 11 for 3.11.
     pub minor: u32,
     /// Wheels, and their files as [`unpack_whole`](super::unpack_whole) sorts them.
     pub wheels: Vec<(&'a Package, Listing)>,
@@ -33,7 +33,7 @@ impl<'a> Python<'a> {
         Self { minor, wheels, byte_code: Vec::new() }
     }
 
-    /// The folder of packages.
+    /// The folder of Python packages in the image.
     pub(crate) fn site(&self) -> String {
         site(self.minor)
     }
@@ -43,7 +43,7 @@ fn site(minor: u32) -> String {
     format!("{PREFIX}/lib/python3.{minor}/dist-packages")
 }
 
-/// Whether wheels are in such a folder, here or in images of others.
+/// Whether wheels are installed in folders of this name, in our images or others.
 pub(crate) fn is_site(folder: &str) -> bool {
     matches!(folder, "dist-packages" | "site-packages")
 }
@@ -57,7 +57,7 @@ pub(crate) fn site_of(path: &RootPath) -> Option<&str> {
     folders.find(|folder| is_site(folder.rsplit('/').next().unwrap_or(folder)))
 }
 
-/// Where a file of a wheel is in an image.
+/// The path that a wheel's file has in an image.
 pub(crate) fn installed_path(entry: &str, minor: u32, wheel: &str) -> String {
     let of = |folder: &str| entry.strip_prefix(folder);
     if let Some(rest) = of(SCRIPTS) {
@@ -82,11 +82,12 @@ fn layer_of(wheel: &str) -> Layer {
     }
 }
 
-/// Adds the wheels, their programs, and their byte code. Where two wheels have one path
-/// the later name has it, as with pip: NVIDIA's all bring an empty `nvidia/__init__.py`.
+/// Adds the wheels, their programs, and their byte code. If two wheels have a file at the same
+/// path, the wheel with the later name wins, as with pip: all of NVIDIA's have an empty
+/// `nvidia/__init__.py`.
 ///
 /// # Errors
-/// [`Error::Archive`] for a wheel that says wrong things of itself; as [`Rootfs::add`].
+/// [`Error::Archive`] for a wheel whose metadata are wrong; those of [`Rootfs::add`].
 pub(crate) fn install(tree: &mut Rootfs, python: &Python<'_>) -> Result<()> {
     for (package, files) in &python.wheels {
         wheel(tree, python, package, files)?;
@@ -132,7 +133,7 @@ fn wheel(tree: &mut Rootfs, python: &Python<'_>, package: &Package, files: &List
 
 /// A wheel's `.dist-info`.
 struct DistInfo<'a> {
-    /// Its name: `torch-2.11.0.dist-info`.
+    /// The folder's name: `torch-2.11.0.dist-info`.
     folder: &'a str,
     /// The path of its `RECORD`.
     record: &'a str,
@@ -154,7 +155,7 @@ impl<'a> DistInfo<'a> {
         Ok(Self { folder, record, shown })
     }
 
-    /// A text beside `RECORD`.
+    /// Reads a text file beside `RECORD`.
     fn text(&self, files: &Listing, name: &str) -> Result<Option<String>> {
         let path = format!("{SITE}{}/{name}", self.folder);
         let Some(entry) = files.entries.iter().find(|entry| entry.path == path) else {
@@ -204,7 +205,7 @@ impl<'a> DistInfo<'a> {
                 continue;
             }
             let path = installed_path(&entry.path, python.minor, &package.name);
-            // Its first line may be another now.
+            // A script's first line may have been changed.
             let known = entry.path.strip_prefix(SITE).and_then(|name| of_wheel.get(name));
             lines.push(format!("{}{}", from_site(&path), known.unwrap_or(&",,")));
         }
@@ -246,7 +247,7 @@ fn base64(digest: Sha256) -> String {
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(digest.bytes())
 }
 
-/// The program that starts `module:object`.
+/// Returns a program that starts `module:object`.
 fn script(object: &str) -> Option<String> {
     // Extras behind it, `[x]`, count for nothing any more.
     let object = object.split('[').next().unwrap_or_default().trim();
@@ -262,7 +263,7 @@ fn script(object: &str) -> Option<String> {
     })
 }
 
-/// What a wheel says of itself, without unpacking it again.
+/// Returns a wheel's `METADATA`, without unpacking the wheel again.
 pub(crate) fn metadata(files: &Listing) -> Result<Option<String>> {
     let found = files.entries.iter().find(|entry: &&Entry| {
         entry.path.starts_with(SITE) && entry.path.ends_with(".dist-info/METADATA")

@@ -3,13 +3,13 @@
 use crate::sif::Arch;
 use crate::{Error, Package, Result};
 
-/// What a base gets when the recipe has `[python]`.
+/// The package that a base gets if the recipe has `[python]`.
 pub(crate) const DEBIAN_PACKAGE: &str = "python3";
 
 /// A Python, and the system it runs on: what decides which wheels fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interpreter {
-    /// `3.11.2`.
+    /// The whole version: `3.11.2`.
     pub(crate) version: String,
     /// The minor number: 11.
     pub(crate) minor: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// That of locked Debian packages.
+    /// Returns the Python that is among locked Debian packages.
     ///
     /// # Errors
     /// [`Error::Package`] when none of them is a Python, or the C library.
@@ -49,12 +49,12 @@ impl Interpreter {
         Ok(Self { version: version.to_owned(), minor, arch, glibc })
     }
 
-    /// `3.11`.
+    /// Major and minor number: `3.11`.
     pub(crate) fn short(&self) -> String {
         format!("3.{}", self.minor)
     }
 
-    /// As errors name it: `Python 3.11 on x86_64 with glibc 2.36`.
+    /// The text for errors: `Python 3.11 on x86_64 with glibc 2.36`.
     pub(crate) fn shown(&self) -> String {
         let (machine, (major, minor)) = (crate::wheel::machine(self.arch), self.glibc);
         format!("Python {} on {machine} with glibc {major}.{minor}", self.short())

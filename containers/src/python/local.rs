@@ -10,17 +10,17 @@ use crate::{Error, Package, Result, Sha256};
 /// Begins the URL of a wheel that is beside the recipe.
 const HERE: &str = "./";
 
-/// Where a package is that no server has; `dir` is the recipe's folder.
+/// The path of a package that is on no server; `dir` is the recipe's folder.
 pub(crate) fn local_path(package: &Package, dir: &Path) -> Option<PathBuf> {
     let path = package.urls.first()?.strip_prefix(HERE)?;
     Some(dir.join(path))
 }
 
-/// The one file that a recipe's path means: a `*` in its name stands for any characters,
-/// such as a version that each build changes.
+/// Finds the one file that a recipe's path means: a `*` in its name stands for any characters, such
+/// as a version that each build changes.
 ///
 /// # Errors
-/// [`Error::Wheel`] when it means none, or several; [`Error::Io`].
+/// [`Error::Wheel`] when the path matches no file, or several; [`Error::Io`].
 pub(super) fn find(path: &Path, dir: &Path) -> Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some((start, end)) = name.split_once('*') else { return Ok(path.to_owned()) };

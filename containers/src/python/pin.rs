@@ -30,7 +30,7 @@ fn words(path: &str, interpreter: &Interpreter) -> Vec<String> {
 
 /// The newest that uv knows of those that the C library serves.
 fn platform(interpreter: &Interpreter) -> String {
-    // As `uv pip compile --help` lists them.
+    // The versions that `uv pip compile --help` lists.
     let known = [40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 28];
     let (major, minor) = interpreter.glibc;
     let serves = |number: &&u32| major > 2 || **number <= minor;

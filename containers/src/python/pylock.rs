@@ -85,7 +85,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
         });
         let version = match version {
             Some(version) => version,
-            // Sources need none.
+            // A package with sources alone needs no version.
             None if listed.is_empty() => Version::new([0]),
             None => return Err(wrong("it has no version".to_owned())),
         };
@@ -95,7 +95,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
     Ok(pins)
 }
 
-/// A wheel; `None` for another kind of archive. Its path starts from `folder`.
+/// Reads a wheel; `None` for another kind of archive. Its path starts from `folder`.
 fn one(wheel: &Wheel, folder: &Path) -> Result<Option<Listed>, String> {
     let inside = wheel.path.as_deref().map(|path| folder.join(path.trim_start_matches("./")));
     let url = match (&wheel.url, inside) {
@@ -129,7 +129,7 @@ mod tests {
 
     const A: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    /// As uv 0.9 and pip 25 write it, what decides nothing left out.
+    /// A lock in the form of uv 0.9 and pip 25, with every key that matters here.
     fn lock() -> String {
         format!(
             "lock-version = \"1.0\"\ncreated-by = \"uv\"\nrequires-python = \">=3.11\"\n\n[[packages]]\nname = \"NumPy\"\nversion = \"2.3.4\"\nmarker = \"python_full_version >= '3.11'\"\nindex = \"https://index.example/simple\"\nsdist = {{ url = \"https://f.example/numpy-2.3.4.tar.gz\", hashes = {{ sha256 = \"{A}\" }} }}\nwheels = [\n    {{ url = \"https://f.example/numpy-2.3.4-cp311-cp311-manylinux_2_27_x86_64.whl\", upload-time = 2025-10-15T16:15:19Z, size = 77, hashes = {{ sha256 = \"{A}\" }} }},\n]\n\n[[packages]]\nname = \"mine\"\n[[packages.wheels]]\nname = \"mine-1-py3-none-any.whl\"\npath = \"dist/mine-1-py3-none-any.whl\"\n[packages.wheels.hashes]\nsha256 = \"{A}\"\n\n[[packages]]\nname = \"direct\"\n[packages.archive]\nurl = \"https://f.example/direct-3-py3-none-any.whl\"\nhashes = {{ sha256 = \"{A}\" }}\n"
@@ -189,7 +189,7 @@ mod tests {
             let changed = text.replacen(from, to, 1);
             assert_ne!(changed, text, "{from}");
             match parse(&changed, "pylock.toml") {
-                // The sdist's hash decides nothing.
+                // The hash of the sdist does not matter.
                 Ok(_) if line == 0 => {}
                 Err(Error::Recipe { line: found, reason, .. }) => {
                     assert!(reason.contains(says), "{to}: {reason}");

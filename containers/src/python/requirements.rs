@@ -9,12 +9,12 @@ use crate::{Error, Result, Sha256};
 const WITHOUT_MEANING: [&str; 5] =
     ["--require-hashes", "--only-binary", "--prefer-binary", "--pre", "--trusted-host"];
 
-/// What a file holds.
+/// The requirements in a file.
 #[derive(Debug)]
 pub(super) enum Requirements {
-    /// Each has one version and hashes.
+    /// Each requirement has one version, and hashes.
     Pinned(Pins),
-    /// Not all have; the first one without.
+    /// Some requirement lacks a version or hashes; this is the first one.
     Unpinned { line: usize, what: String },
 }
 
@@ -79,7 +79,7 @@ enum One {
     Wrong(String),
 }
 
-/// `numpy==1.26.4; python_version >= "3.9"`.
+/// Reads a requirement such as `numpy==1.26.4; python_version >= "3.9"`.
 fn of_index(what: &str, hashes: Vec<Sha256>, from: String) -> One {
     let Some(requirement) = Requirement::parse(what) else {
         return One::Wrong(format!("`{what}` is not a requirement"));
@@ -125,7 +125,7 @@ enum Choice {
     Nothing,
 }
 
-/// `None` for an option that is not read.
+/// Reads an option; `None` for one that is not supported.
 fn option(words: &str) -> Option<Choice> {
     let (name, value) = words.split_once(['=', ' ']).unwrap_or((words, ""));
     let url = Some(value.trim().trim_end_matches('/')).filter(|url| !url.is_empty());
@@ -136,7 +136,7 @@ fn option(words: &str) -> Option<Choice> {
     }
 }
 
-/// Of `hash=sha256:… --hash=sha256:…`.
+/// Reads the hashes in `hash=sha256:… --hash=sha256:…`.
 fn hashes(options: &str) -> Result<Vec<Sha256>, String> {
     let mut hashes = Vec::new();
     for option in options.split(" --").map(str::trim).filter(|option| !option.is_empty()) {

@@ -17,7 +17,7 @@ use crate::{Error, Package, Result, Sha256};
 /// An index's page of one project; PyTorch's has 320 KB.
 const MAX_PAGE: u64 = 64 << 20;
 
-/// Wheels in one image at most.
+/// Largest number of wheels in one image.
 const MAX_WHEELS: usize = 5000;
 
 /// Finds the wheels of a recipe, each for the image's Python. `dir` is the recipe's
@@ -105,7 +105,7 @@ pub fn count_pinned(text: &str, path: &str, is_lock: bool) -> Result<usize> {
     }
 }
 
-/// What a file pins; by `uv` where it does not.
+/// Returns the packages that a file pins, or those that `uv` resolves if it pins none.
 fn pins(
     input: &Input,
     dir: &Path,
@@ -183,7 +183,7 @@ fn of_index(
     of_list(pin, &listed.collect::<Vec<_>>(), Path::new(""), interpreter, transport)
 }
 
-/// The one of these wheels that suits best. Paths start from `dir`.
+/// Chooses the wheel of a list that suits best. Paths start from `dir`.
 fn of_list(
     pin: &Pinned,
     listed: &[Listed],
@@ -195,7 +195,7 @@ fn of_list(
         let name = WheelName::parse(&wheel.file).filter(|name| name.name == pin.name)?;
         Some((name.rank(interpreter)?, name, wheel))
     });
-    // Of equals the one with the smallest name, whatever the order.
+    // If several suit equally well, the one with the smallest name is taken, whatever their order.
     let best = ranked
         .max_by(|(a, _, one), (b, _, other)| a.cmp(b).then_with(|| other.file.cmp(&one.file)));
     let Some((_, name, wheel)) = best else { return Err(none_fits(pin, listed, interpreter)) };
@@ -221,7 +221,7 @@ fn of_list(
     Ok(package)
 }
 
-/// Of a package that has sources alone.
+/// The error for a package that has sources alone.
 fn has_no_wheel(pin: &Pinned) -> Error {
     let hint = "an image can only use wheels: build one with `uv build --wheel`, and give it in `wheels` of `[python]`";
     Error::Wheel {
@@ -267,7 +267,7 @@ mod tests {
 
     const FILES: &str = "https://files.example";
 
-    /// Pages and lengths by URL.
+    /// Pages, and lengths of files, by URL.
     #[derive(Default)]
     struct Pages(BTreeMap<String, String>);
 
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(numpy.urls, [format!("{FILES}/{file}")]);
         assert_eq!((numpy.sha256, numpy.bytes), (sha(file), numpy.urls[0].len() as u64));
         assert_eq!(found.version, "3.11.2");
-        // Another file, another digest of what it was found by.
+        // After a change of the file, the digest of the inputs is another one.
         fs::write(case.dir.path().join("requirements.txt"), "").unwrap();
         assert_ne!(case.resolve().unwrap().inputs, found.inputs);
     }
@@ -475,7 +475,7 @@ mod tests {
         ] {
             let case = Case::new(&text);
             if says.is_empty() {
-                // The same twice is once.
+                // A wheel that is asked for twice is taken once.
                 assert_eq!(case.files().len(), 1);
                 continue;
             }

@@ -8,10 +8,10 @@ use crate::wheel::{machine, normal};
 /// The oldest Python whose stable interface counts: `cp32-abi3`.
 const FIRST_ABI3: u32 = 2;
 
-/// What a wheel's file name says.
+/// The parts of a wheel's file name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WheelName {
-    /// As indexes write it.
+    /// The package's name in the form that indexes use.
     pub(super) name: String,
     pub(super) version: Version,
     /// Orders wheels that are else alike; 0 where there is none.
@@ -21,7 +21,7 @@ pub(super) struct WheelName {
     platforms: Vec<String>,
 }
 
-/// How well a wheel suits; the highest is taken, as pip takes it.
+/// How well a wheel suits; the highest rank is taken, as by pip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     python: u32,
@@ -30,7 +30,7 @@ pub(super) struct Rank {
 }
 
 impl WheelName {
-    /// `None` for what is not a wheel's name.
+    /// Parses a file name; `None` if it is not a wheel's.
     pub(super) fn parse(file: &str) -> Option<Self> {
         let parts: Vec<&str> = file.strip_suffix(".whl")?.split('-').collect();
         let (name, version, build, tags) = match parts.as_slice() {
@@ -114,7 +114,7 @@ mod tests {
         WheelName::parse(&format!("a-1-{tags}.whl")).unwrap().rank(&here())
     }
 
-    /// As `pip debug --verbose` lists them, the best first.
+    /// The tags are those of `pip debug --verbose`, the best first.
     #[test]
     fn wheels_are_ranked_as_pip_ranks_them() {
         let ordered = [

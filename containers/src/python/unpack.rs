@@ -15,21 +15,21 @@ use crate::store::{Filling, Limits};
 use crate::wheel::each_file;
 use crate::{Error, Result};
 
-/// Of files beside other packages.
+/// Folder of files that are installed beside other packages.
 pub(super) const SITE: &str = "site/";
-/// Of programs.
+/// Folder of programs.
 pub(super) const SCRIPTS: &str = "scripts/";
-/// Of headers of C.
+/// Folder of C headers.
 pub(super) const HEADERS: &str = "headers/";
-/// Of files below the prefix.
+/// Folder of files that are installed below the prefix.
 pub(super) const DATA: &str = "data/";
 
 /// Longest script whose first line is changed.
 const MAX_SCRIPT: u64 = 16 << 20;
 
-/// What a wheel's scripts begin with in place of a Python's path.
+/// How a wheel's scripts begin, in place of a Python's path.
 const PLACEHOLDER: &[u8] = b"#!python";
-/// Debian's.
+/// How scripts begin on Debian.
 pub(super) const SHEBANG: &str = "#!/usr/bin/python3";
 
 /// Unpacks all files of a wheel but byte code of its sources, which is made for the image's
@@ -79,7 +79,7 @@ pub fn unpack_whole(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
 /// A script whose first line names the image's Python.
 fn script(bytes: Vec<u8>) -> Vec<u8> {
     let Some(rest) = bytes.strip_prefix(PLACEHOLDER) else { return bytes };
-    // `#!pythonw` is for windows alone.
+    // `#!pythonw` is for programs with windows alone.
     let rest = rest.strip_prefix(b"w").unwrap_or(rest);
     [SHEBANG.as_bytes(), rest].concat()
 }
@@ -91,7 +91,7 @@ fn is_byte_code(name: &str) -> bool {
     folder == Some("__pycache__") && (name.ends_with(".pyc") || name.ends_with(".pyo"))
 }
 
-/// Where a wheel's file goes; `None` for a folder of `.data` that nobody knows.
+/// Where a wheel's file goes; `None` for an unknown folder of `.data`.
 fn place(name: &str) -> Option<String> {
     let Some((top, rest)) = name.split_once('/') else { return Some(format!("{SITE}{name}")) };
     if !top.ends_with(".data") {

@@ -14,15 +14,15 @@ const KNOWN: [(&str, &[&str]); 8] = [
     ("labels", &[]),
 ];
 
-/// A key that is none.
+/// An unknown key in a recipe.
 pub(super) struct Unknown {
-    /// Its byte in the text.
+    /// The key's offset in the text, in bytes.
     pub(super) at: usize,
     pub(super) reason: String,
     pub(super) hint: String,
 }
 
-/// The first unknown key of a recipe.
+/// Finds the first unknown key of a recipe.
 pub(super) fn unknown(text: &str) -> Result<Option<Unknown>, toml::de::Error> {
     let table = DeTable::parse(text)?;
     let sections: Vec<&str> = KNOWN.iter().map(|(section, _)| *section).collect();
@@ -44,7 +44,7 @@ pub(super) fn unknown(text: &str) -> Result<Option<Unknown>, toml::de::Error> {
     Ok(None)
 }
 
-/// Where a section, or else the text, begins.
+/// The offset at which a section, or else the text, begins.
 pub(super) fn place(text: &str, section: &str) -> usize {
     text.find(&format!("[{section}]")).unwrap_or(0)
 }

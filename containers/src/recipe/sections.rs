@@ -17,7 +17,7 @@ pub struct ImageSection {
     /// Begins the names of files: lower-case letters, digits, `-`, `_`, `.`.
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// Where it runs.
+    /// The platform that the image runs on.
     #[serde(default)]
     pub platform: Platform,
 }
@@ -64,13 +64,13 @@ impl<'de> Deserialize<'de> for Platform {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BaseSection {
-    /// Nothing but what the recipe names: no shell, no C library.
+    /// Whether the image contains nothing but what the recipe names: no shell, no C library.
     #[serde(default)]
     pub scratch: bool,
     /// A Debian release's code name.
     #[serde(default)]
     pub debian: Option<String>,
-    /// An image.
+    /// An OCI image.
     #[serde(default)]
     pub oci: Option<OciBase>,
     /// Debian packages; what they depend on comes along. `default` stands for those
@@ -79,16 +79,16 @@ pub struct BaseSection {
     pub packages: Option<Vec<String>>,
 }
 
-/// Where a base image is. Its text is what recipes and locks have.
+/// The address of a base image. Its text is the one in recipes and locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OciBase {
-    /// On this machine: the folder of an OCI layout, or an OCI archive.
+    /// A path on this machine: the folder of an OCI layout, or an OCI archive.
     Path(PathBuf),
-    /// In a registry: `docker://debian:12-slim`.
+    /// An image in a registry: `docker://debian:12-slim`.
     Registry(Reference),
 }
 
-/// Begins the text of an image in a registry.
+/// The beginning of the text for an image in a registry.
 const DOCKER: &str = "docker://";
 
 impl fmt::Display for OciBase {
@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for OciBase {
                 Reference::parse(&text).map(Self::Registry).map_err(de::Error::custom)
             }
             Some(_) => {
-                // What is before an `@` may be a password.
+                // The text before an `@` may be a password.
                 let reason = "the address of a base image begins with `docker://`";
                 Err(de::Error::custom(reason))
             }
@@ -130,7 +130,7 @@ pub struct App {
     /// A cargo package with a program; it is built with `--release`.
     #[serde(default)]
     pub package: Option<String>,
-    /// Which of the package's programs; without it, the only one or that of its name.
+    /// Which of the package's programs to build; by default the only one, or the one with its name.
     #[serde(default)]
     pub bin: Option<String>,
     /// The workspace's `Cargo.toml`; without it, that around the recipe.
@@ -142,8 +142,8 @@ pub struct App {
     /// A program that is built already.
     #[serde(default)]
     pub path: Option<PathBuf>,
-    /// Whether the program is inside; otherwise the image is what it runs in,
-    /// and the job brings it.
+    /// Whether the image contains the program; otherwise the job brings it, and runs it in the
+    /// image.
     #[serde(default = "yes")]
     pub embed: bool,
     /// Further files: path in the image, path here.
@@ -208,7 +208,7 @@ pub struct TargetSection {
     /// Compute capabilities that every library must have code for.
     #[serde(default, deserialize_with = "capabilities")]
     pub gpus: Vec<Capability>,
-    /// The oldest Apptainer that must run it.
+    /// The oldest Apptainer that must run the image.
     #[serde(default)]
     pub apptainer: Runtime,
 }
@@ -218,7 +218,7 @@ pub struct TargetSection {
 pub struct Runtime(pub u32, pub u32);
 
 impl Default for Runtime {
-    /// 1.1, which many sites still have.
+    /// Version 1.1, which many sites still have.
     fn default() -> Self {
         Self(1, 1)
     }

@@ -10,7 +10,7 @@ impl Answer {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim())
     }
 
-    /// Whether another trial may end better.
+    /// Whether another attempt may succeed.
     pub(super) fn passes(&self) -> bool {
         matches!(self.status, 408 | 425 | 429 | 500..=599) && self.status != 501
     }
@@ -28,7 +28,7 @@ impl Answer {
             [] => String::from_utf8_lossy(&self.body).lines().next().unwrap_or_default().to_owned(),
             some => some.join("; "),
         };
-        // A page of a proxy is not a message.
+        // A page of a proxy is not a message of the registry.
         let said = if said.trim_start().starts_with('<') { String::new() } else { said };
         let said: String = said.chars().filter(|c| !c.is_control()).take(200).collect();
         let status = self.status;
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// How many bytes an upload has, by `Range: 0-N`; `None` where it does not say.
+/// The number of bytes that an upload has, by `Range: 0-N`; `None` if the answer does not say.
 pub(super) fn uploaded(answer: &Answer) -> Option<u64> {
     let range = answer.header("range")?;
     let range = range.strip_prefix("bytes=").unwrap_or(range);

@@ -32,24 +32,24 @@ const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 /// One file of an artifact, stored as a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactBlob {
-    /// Its name, a relative path as ORAS has it; empty where it has none.
+    /// The file's name, a relative path as in ORAS; empty if it has none.
     pub title: String,
-    /// What it is.
+    /// The file's media type.
     pub media_type: String,
-    /// Of its bytes.
+    /// Digest of the file's bytes.
     pub digest: OciDigest,
-    /// Its length.
+    /// The file's length in bytes.
     pub bytes: u64,
 }
 
 /// A local artifact that is to be pushed.
 #[derive(Debug, Clone)]
 pub struct NewArtifact<'a> {
-    /// What it is.
+    /// The artifact's type.
     pub artifact_type: &'a str,
     /// The annotation of its manifest that tells it from others, and its value.
     pub identity: (&'a str, String),
-    /// Its files, and where they are.
+    /// The artifact's files, each with its path on this machine.
     pub files: Vec<(ArtifactBlob, PathBuf)>,
 }
 
@@ -59,16 +59,16 @@ pub struct NewArtifact<'a> {
 pub struct Artifact {
     /// The image's name with its digest.
     pub pinned: String,
-    /// What it is; empty where it does not say.
+    /// The artifact's type; empty if the manifest has none.
     pub artifact_type: String,
     /// Annotations of its manifest.
     pub annotations: BTreeMap<String, String>,
-    /// Its files.
+    /// The artifact's files.
     pub files: Vec<ArtifactBlob>,
 }
 
 /// Pushes an artifact: the files that are missing, then the manifest, unless it is there. With
-/// `dry_run` nothing is sent, and [`Pushed::sent`] are the bytes that would be.
+/// `dry_run` nothing is sent, and [`Pushed::sent`] is the number of bytes that would be.
 ///
 /// # Errors
 /// [`Error::Taken`] when the tag has another artifact; [`Error::Registry`]; [`Error::Oci`] for
@@ -92,13 +92,13 @@ pub fn push_artifact(
     let scope = Scope::push(to.repository());
     let find = |tag: &str| manifest::find(registry, to.repository(), tag, None, &scope);
     let at_tag = || to.tag().map_or(Ok(None), find);
-    // Before anything is sent.
+    // This is asked before anything is sent.
     let there = at_tag()?.map(|document| artifact.same(to, &document)).transpose()?;
     let mut blobs = vec![Blob::of(EMPTY)];
     let mut listed: HashSet<OciDigest> = blobs.iter().map(|blob| blob.digest).collect();
     for (file, path) in &artifact.files {
         let ArtifactBlob { digest, bytes, .. } = *file;
-        // Two files may be one blob.
+        // Two files may be the same blob.
         if listed.insert(digest) {
             blobs.push(Blob { digest, bytes, held: Held::At(path.clone()) });
         }
@@ -108,7 +108,8 @@ pub fn push_artifact(
         return Ok(totals.of(to, there));
     }
     if !dry_run {
-        // Again: sending takes long, and another one may have taken the tag meanwhile.
+        // The tag is looked at again: sending takes long, and another process may have set it
+        // meanwhile.
         if let Some(document) = at_tag()? {
             return Ok(totals.of(to, artifact.same(to, &document)?));
         }
@@ -224,11 +225,11 @@ impl Artifact {
     }
 }
 
-/// Reads the bytes of a blob from byte `from` on, in order, with `threads` ranges at a time. They
-/// are not compared with its digest.
+/// Reads the bytes of a blob from byte `from` on, in order, with `threads` ranges at a time. The
+/// bytes are not compared with the digest.
 ///
 /// # Errors
-/// [`Fault::Sink`] with what `sink` said, and others.
+/// [`Fault::Sink`] with the error of `sink`, and other faults.
 pub fn stream_blob(
     registry: &Registry<'_>,
     reference: &Reference,

@@ -23,7 +23,7 @@ use crate::oci::OciLayout;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result, Sha256};
 
-/// Ranges of a blob that are fetched at a time.
+/// How many ranges of a blob are fetched at a time.
 const RANGES: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
 
 /// The digest that an image's manifest for `arch` has today, and when its configuration says
@@ -75,7 +75,7 @@ fn open<'a>(reference: &Reference, transport: &'a dyn Transport) -> Result<Regis
 pub(crate) struct Kept {
     name: String,
     manifest: Document,
-    /// Files of its configuration and layers.
+    /// Files of the image's configuration and layers, by digest.
     blobs: BTreeMap<Sha256, PathBuf>,
 }
 
@@ -110,7 +110,7 @@ impl Kept {
         }
         for (sha256, from) in &self.blobs {
             let to = dir.join(sha256.to_string());
-            // It was found there, and is right then.
+            // The file was found in this folder, where it has been checked.
             if *from == to {
                 continue;
             }
@@ -122,10 +122,10 @@ impl Kept {
         Ok(())
     }
 
-    /// As a layout, of this image alone.
+    /// Returns a layout that contains this image alone.
     ///
     /// # Errors
-    /// As [`OciLayout::open`].
+    /// Those of [`OciLayout::open`].
     pub(crate) fn layout(self) -> Result<OciLayout> {
         let Document { media_type, bytes, .. } = self.manifest;
         OciLayout::of_files(&self.name, &media_type, bytes, self.blobs)

@@ -3,20 +3,20 @@
 /// A way to authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Challenge {
-    /// A token, which this server gives.
+    /// A token, which the server at `realm` gives.
     Bearer {
         /// The server's URL.
         realm: String,
-        /// Whom the token is for.
+        /// The service that the token is for.
         service: Option<String>,
-        /// What it must allow.
+        /// What the token must allow.
         scope: Option<String>,
     },
     /// A name and a password.
     Basic,
 }
 
-/// Challenges of one header at most.
+/// Most challenges of one header.
 const MAX: usize = 16;
 
 /// Returns the challenges of a header that are known, and skips the others.
@@ -26,7 +26,7 @@ pub fn challenges(header: &str) -> Vec<Challenge> {
     while let Some((word, after)) = token(rest) {
         let after = after.trim_start_matches([' ', '\t']);
         match after.strip_prefix('=') {
-            // A parameter of the challenge before it.
+            // The text is a parameter of the challenge before it.
             Some(value) => {
                 let (value, after) = value_of(value);
                 if let Some((_, parameters)) = found.last_mut().filter(|(_, p)| p.len() < MAX) {
@@ -70,7 +70,7 @@ fn token(text: &str) -> Option<(&str, &str)> {
     (!word.is_empty()).then_some((word, rest))
 }
 
-/// A value, in quotes or not, and the rest.
+/// Reads a value, in quotes or not, and returns it with the rest of the text.
 fn value_of(text: &str) -> (String, &str) {
     let text = text.trim_start_matches([' ', '\t']);
     let Some(quoted) = text.strip_prefix('"') else {

@@ -25,7 +25,7 @@ use crate::{Error, Result};
 
 /// Largest file of credentials that is read, and answer of a helper.
 const MAX_BYTES: u64 = 1 << 20;
-/// What Docker's registry is called in its own files.
+/// The names of Docker's registry in Docker's own files.
 const DOCKER_KEYS: [&str; 3] = ["https://index.docker.io/v1/", "index.docker.io", "docker.io"];
 
 /// Credentials for a registry.
@@ -38,16 +38,16 @@ pub enum Credentials {
         /// The password.
         password: Secret,
     },
-    /// A token that gives others.
+    /// A token with which other tokens can be requested.
     Identity(Secret),
 }
 
 /// Credentials, and where they were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// What is shown.
+    /// The credentials.
     pub credentials: Credentials,
-    /// The file or program.
+    /// The file or program that they are from.
     pub from: String,
 }
 
@@ -88,7 +88,7 @@ struct Entry {
     identitytoken: String,
 }
 
-/// What a helper says.
+/// The answer of a credential helper.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Said {
@@ -124,7 +124,7 @@ pub fn find(reference: &Reference, env: &Env) -> Result<Option<Login>> {
     Ok(None)
 }
 
-/// Where credentials may be.
+/// The files in which credentials may be.
 fn files(env: &Env) -> Vec<PathBuf> {
     let at = |name: &str, below: &str| env.get(name).map(|dir| Path::new(dir).join(below));
     let config = at("XDG_CONFIG_HOME", "containers/auth.json");
@@ -160,7 +160,7 @@ fn read(path: &Path) -> Result<Option<File>> {
         )));
     }
     let text = std::fs::read(path).map_err(|e| wrong(format!("it cannot be read: {e}")))?;
-    // What serde says of it could repeat a part of a password.
+    // The message of serde could repeat a part of a password.
     serde_json::from_slice(&text)
         .map(Some)
         .map_err(|e| wrong(format!("it is not a JSON file of credentials (line {})", e.line())))
@@ -216,7 +216,7 @@ impl Entry {
 fn of(user: String, secret: String) -> Credentials {
     let password = Secret::new(secret);
     match user.as_str() {
-        // As helpers say that the secret is an identity.
+        // Helpers say by this name that the secret is an identity token.
         "<token>" => Credentials::Identity(password),
         _ => Credentials::Password { user, password },
     }
@@ -246,14 +246,14 @@ fn ask(name: &str, key: &str, env: &Env) -> Result<Option<Login>> {
     }
     let mut child = command.spawn().map_err(|e| failed(format!("it cannot be started: {e}")))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that reads nothing says by its answer what it wants.
+        // If a helper does not read the key, its answer says what is wrong.
         let _ = stdin.write_all(key.as_bytes());
     }
     let mut answer = Vec::new();
     let read = child.stdout.take().map(|out| out.take(MAX_BYTES + 1).read_to_end(&mut answer));
     let is_long = answer.len() as u64 > MAX_BYTES;
     if is_long {
-        // It may have no end.
+        // The answer may be endless.
         let _ = child.kill();
     }
     let status = child.wait().map_err(|e| failed(e.to_string()))?;

@@ -51,7 +51,7 @@ pub(super) fn get(
     read(registry, &url, &answer, bytes, expected)
 }
 
-/// As [`get`]; `None` where there is none.
+/// Does the same as [`get`]; `None` if the manifest does not exist.
 pub(super) fn find(
     registry: &Registry<'_>,
     repository: &str,
@@ -66,7 +66,7 @@ pub(super) fn find(
     }
 }
 
-/// Some tags of a repository; none where the registry does not tell them.
+/// Some tags of a repository; none if the registry does not list them.
 pub(super) fn tags(registry: &Registry<'_>, repository: &str) -> Vec<String> {
     let request = Request::new(Method::Get, registry.url(repository, "tags/list?n=20"));
     let answer = registry.ask(&request, &Scope::pull(repository), MAX_BYTES);
@@ -110,7 +110,7 @@ fn read(
         return Err(registry.damaged(url, digest, expected));
     }
     let header = answer.header("content-type").and_then(|text| text.split(';').next());
-    // The document itself knows best.
+    // The media type in the document is more reliable than the one in the header.
     let own = own_type(&bytes).or_else(|| header.map(str::to_owned));
     let media_type = own.unwrap_or_default().trim().to_owned();
     Ok(Document { media_type, bytes, digest })

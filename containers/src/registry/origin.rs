@@ -8,7 +8,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Of `http[s]://HOST[:PORT]/…`; `None` for anything else.
+    /// The origin of `http[s]://HOST[:PORT]/…`; `None` for anything else.
     pub(super) fn of(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
@@ -26,7 +26,7 @@ impl Origin {
         Some(Self { tls, authority })
     }
 
-    /// Whether a password may go there: over TLS, or to this very machine.
+    /// Whether a password may be sent there: over TLS, or to this very machine.
     pub(super) fn keeps_secrets(&self) -> bool {
         let name = match self.authority.rsplit_once(':') {
             Some((name, port)) if !port.ends_with(']') => name,
@@ -36,7 +36,8 @@ impl Origin {
     }
 }
 
-/// Where a `Location` leads from `url`; `None` for what is not a place, or less safe than this.
+/// The URL to which a `Location` leads from `url`; `None` if it is not a URL, or is less safe than
+/// `url`.
 pub(super) fn next(url: &str, location: &str) -> Option<String> {
     let from = Origin::of(url)?;
     let location = location.split('#').next()?.trim();

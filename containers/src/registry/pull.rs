@@ -20,11 +20,11 @@ use crate::oci::platforms;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result};
 
-/// Indexes below each other at most.
+/// How deep indexes may be nested.
 const MAX_DEPTH: usize = 4;
-/// Of what there may be too much, in [`Error::Limit`].
+/// The name, in [`Error::Limit`], of what there may be too much of.
 const TO_FETCH: &str = "bytes to fetch";
-/// Largest configuration that is looked at.
+/// Largest configuration that is read.
 const MAX_CONFIG: u64 = 4 << 20;
 /// Layers of one image; overlay mounts take 128, Docker 127.
 const MAX_LAYERS: usize = 512;
@@ -35,7 +35,7 @@ const MAX_LAYERS: usize = 512;
 pub struct Pulled {
     /// The image's name with the digest of the index or manifest that its tag had.
     pub pinned: String,
-    /// Of what its tag was.
+    /// Digest of the index or manifest that the tag had.
     #[serde(skip)]
     pub top: OciDigest,
     /// Digest of the manifest.
@@ -55,11 +55,11 @@ pub struct Pulling<'a> {
     pub registry: &'a Registry<'a>,
     /// The store of blobs; a stopped pull resumes from it.
     pub archives: &'a Archives,
-    /// Ranges of a blob that are fetched at a time.
+    /// How many ranges of a blob are fetched at a time.
     pub threads: NonZeroUsize,
-    /// Bytes that all blobs of an image may have.
+    /// Most bytes that all blobs of an image may have.
     pub max_bytes: u64,
-    /// Who hears of it, and stops it.
+    /// The callbacks that watch the pull, and may stop it.
     pub watch: &'a dyn Watch,
 }
 
@@ -137,7 +137,7 @@ pub(super) fn blobs_of<'a>(
     Ok(wanted)
 }
 
-/// Refuses to fetch more than is allowed.
+/// Refuses to fetch more bytes than the limit.
 pub(super) fn within(reference: &Reference, found: u64, limit: u64) -> Result<()> {
     match found > limit {
         true => Err(Error::Limit { path: reference.to_string(), what: TO_FETCH, found, limit }),
@@ -184,7 +184,7 @@ pub(super) fn of_platform(
     Err(bad(reference, format!("its indexes are nested more than {MAX_DEPTH} deep")))
 }
 
-/// Bytes of all; a manifest may say any number.
+/// Bytes of all blobs; a manifest may say any number, so the sum saturates.
 pub(super) fn sum(blobs: &[&Descriptor]) -> u64 {
     blobs.iter().fold(0, |sum, blob| sum.saturating_add(blob.size()))
 }
@@ -202,7 +202,7 @@ fn fetch_all(
     for (number, descriptor) in wanted.iter().enumerate() {
         let digest = digest_of(reference, descriptor)?;
         let to = blobs.join(digest.0.to_string());
-        // Two layers may be one blob.
+        // Two layers may be the same blob.
         if to.symlink_metadata().is_err() {
             let told = |now: u64| with.watch.progress(Step::Fetch, done.saturating_add(now), total);
             let (path, was_here) = with.blob(reference, digest, descriptor.size(), &told)?;
@@ -226,8 +226,8 @@ fn fetch_all(
     Ok(kept)
 }
 
-/// Refuses an image of another processor by its configuration: a manifest that no index led
-/// to says nothing of it. What is not the configuration of an image has nothing to say.
+/// Refuses an image for another processor by its configuration, since a manifest that is not listed
+/// in an index does not name one. A document that is not an image's configuration is accepted.
 pub(super) fn is_for(reference: &Reference, config: &[u8], arch: Arch) -> Result<()> {
     #[derive(Deserialize)]
     struct Platform {

@@ -18,15 +18,15 @@ use crate::{Error, OciDigest, Result};
 pub struct Pushing<'a> {
     /// The registry of `to`.
     pub registry: &'a Registry<'a>,
-    /// The name it gets.
+    /// The name that the image gets.
     pub to: &'a Reference,
     /// A repository of the same registry that may have blobs of it.
     pub mount_from: Option<&'a str>,
-    /// Where uploads on their way are kept, to go on after a kill.
+    /// The folder with the state of unfinished uploads, with which they resume after a kill.
     pub uploads: PathBuf,
     /// Blobs sent at a time.
     pub jobs: NonZeroUsize,
-    /// Who hears of it, and stops it.
+    /// The callbacks that watch the push, and may stop it.
     pub watch: &'a dyn Watch,
 }
 
@@ -62,7 +62,7 @@ pub fn push_image(layout: &OciLayout, image: &OciImage, with: &Pushing<'_>) -> R
     push(&blobs, &media_type, &manifest, with)
 }
 
-/// What was sent of blobs, and what was there.
+/// Counts of blobs and bytes that were sent, or were in the registry already.
 pub(super) struct Totals {
     bytes: u64,
     sent: u64,
@@ -73,7 +73,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Of what has the name `to` and this digest.
+    /// Returns the result for the name `to` and this digest.
     pub(super) fn of(self, to: &Reference, digest: OciDigest) -> Pushed {
         let Self { bytes, sent, resumed, blobs, there, mounted } = self;
         let pinned = to.pinned(digest).to_string();
@@ -110,7 +110,7 @@ pub(super) fn send_blobs(blobs: &[Blob], dry_run: bool, with: &Pushing<'_>) -> R
     let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
     let (there, mounted) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let (sent, resumed) = (AtomicU64::new(0), AtomicU64::new(0));
-    // Of each blob as much as is there.
+    // For each blob, the number of its bytes that are in the registry.
     let done: Vec<AtomicU64> = blobs.iter().map(|_| AtomicU64::new(0)).collect();
     let numbered: Vec<(&Blob, &AtomicU64)> = blobs.iter().zip(&done).collect();
     let told = || watch.progress(Step::Push, done.iter().map(load).sum(), bytes);

@@ -31,14 +31,14 @@ pub(super) struct Ranges<'a> {
     pub(super) threads: NonZeroUsize,
 }
 
-/// Why a range did not come.
+/// Why a range was not received.
 enum Lost {
-    /// The server sends all or nothing.
+    /// The server sends whole blobs only.
     NoRanges,
     Fault(Fault),
 }
 
-/// How far the taker is, and whether it stopped.
+/// How many pieces the receiver has taken, and whether it stopped.
 #[derive(Default)]
 struct Taken {
     pieces: u64,
@@ -112,7 +112,7 @@ impl Ranges<'_> {
         })
     }
 
-    /// Bytes `begin..end`. What came before a connection was lost is kept.
+    /// Bytes `begin..end`. Bytes that arrived before the connection was lost are kept.
     fn range(&self, begin: u64, end: u64, is_whole: bool) -> Result<Vec<u8>, Lost> {
         let room = usize::try_from(end - begin).unwrap_or(usize::MAX);
         let mut bytes: Vec<u8> = Vec::new();
@@ -147,7 +147,7 @@ impl Ranges<'_> {
                         }));
                     }
                 },
-                // Lost behind its last byte.
+                // The connection was lost after the last byte.
                 Err(Halt::Passing(_)) if bytes.len() == room => return Ok(bytes),
                 Err(Halt::Passing(reason)) => (reason, None),
                 Err(Halt::Sink(_)) => return Err(Lost::NoRanges),
@@ -167,7 +167,7 @@ impl Ranges<'_> {
         }
     }
 
-    /// All of it, without what is there already.
+    /// Reads the whole blob, and skips the bytes before `from`.
     fn whole(&self, from: u64, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), Fault> {
         let mut skip = from;
         let request = Request::new(Method::Get, self.url());
@@ -212,7 +212,7 @@ fn hand_on(
             return Err(Lost::Fault(Fault::lasting(message, None)));
         };
         match got {
-            // All is asked for at once then: nothing may have been handed on.
+            // The whole blob is requested then, which works only if no bytes were passed on yet.
             Err(Lost::NoRanges) if wanted > 0 => {
                 let message =
                     "the registry sends ranges for some requests, and whole blobs for others"
@@ -222,7 +222,7 @@ fn hand_on(
             got => drop(early.insert(piece, got?)),
         }
         while let Some(bytes) = early.remove(&wanted) {
-            // Takers look between pieces whether to stop.
+            // Receivers check between pieces whether to stop.
             for part in bytes.chunks(1 << 20) {
                 sink(part).map_err(|e| Lost::Fault(Fault::Sink(e)))?;
             }
@@ -233,14 +233,14 @@ fn hand_on(
     Ok(())
 }
 
-/// Whether a partial answer begins where it was asked to.
+/// Whether a partial answer begins at the requested byte.
 fn begins(answer: &super::Answer, at: u64) -> bool {
     let range = answer.header("content-range").and_then(|range| range.strip_prefix("bytes "));
     let from = range.and_then(|range| range.split('-').next()?.trim().parse().ok());
     from == Some(at)
 }
 
-/// What kept a transport from its bytes.
+/// The error of a registry as the fault of a transport.
 pub(super) fn fault(error: &Error) -> Fault {
     match error {
         Error::Cancelled => Fault::Cancelled,

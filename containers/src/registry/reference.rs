@@ -23,7 +23,7 @@ pub struct NotAReference {
     reason: &'static str,
 }
 
-/// What stands for Docker's registry in names, and its server.
+/// The name of Docker's registry in image names.
 const DOCKER: &str = "docker.io";
 const DOCKER_SERVER: &str = "registry-1.docker.io";
 
@@ -38,7 +38,7 @@ impl Reference {
         let after = text.split_once('@').map_or("", |(_, after)| after);
         let text_shown = match after.is_empty() || after.starts_with("sha256:") {
             true => format!("`{text}`"),
-            // What is before `@` may be a user's name and password.
+            // The text before `@` may be a user's name and password.
             false => "what is given, not shown for what is before its `@`,".to_owned(),
         };
         let wrong = |reason| NotAReference { text: text_shown.clone(), reason };
@@ -105,7 +105,7 @@ impl Reference {
         self.tag.as_deref()
     }
 
-    /// What a request for the manifest names: the digest before the tag.
+    /// The name of the manifest in requests: the digest, if there is one, else the tag.
     pub(super) fn manifest(&self) -> String {
         match self.digest {
             Some(digest) => digest.to_string(),

@@ -18,7 +18,7 @@ use crate::{Error, OciDigest, Result};
 const MAX_REDIRECTS: usize = 5;
 /// Longest answer of a token server.
 const MAX_TOKEN: usize = 64 << 10;
-/// How long a token is good when its server does not say, as docker has it.
+/// How long a token is valid if its server does not say, as in Docker.
 const TOKEN_SECONDS: u64 = 60;
 
 /// What a token must allow.
@@ -47,22 +47,22 @@ impl Scope {
 /// A session with a registry: its server and the credentials for it.
 pub struct Registry<'a> {
     wire: &'a dyn Wire,
-    /// `https://HOST`.
+    /// The beginning of all URLs: `https://HOST`.
     base: String,
-    /// As users write it.
+    /// The host, as users write it.
     host: String,
     login: Option<Login>,
     /// Values of `Authorization` by what they allow; the empty scope is a password's.
     known: Mutex<BTreeMap<Scope, (Secret, Instant)>>,
 }
 
-/// Why a request gave no answer.
+/// Why a request has no answer.
 pub(super) enum Halt {
-    /// Another trial may.
+    /// Another attempt may have one.
     Passing(String),
-    /// Who took the bytes could not keep them.
+    /// The receiver of the bytes could not keep them.
     Sink(io::Error),
-    /// None will.
+    /// No attempt will have one.
     Fatal(Error),
 }
 
@@ -76,7 +76,8 @@ impl<'a> Registry<'a> {
         let login = find(reference, env)?;
         let mut base = format!("https://{}", reference.server());
         if reference.is_loopback() {
-            // Nothing secret is in it. A server that speaks TLS refuses it, or hangs up.
+            // The request contains nothing secret. A server that speaks TLS refuses it, or hangs
+            // up.
             let open = format!("http://{}", reference.server());
             let look = Request::new(Method::Get, format!("{open}/v2/"));
             match wire.send(&look, &mut |_| Ok(())) {
@@ -122,8 +123,8 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// One trial: shows who one is when that is asked for, and follows redirects, of which
-    /// no other server sees the authorization.
+    /// Sends a request once: authenticates if that is asked for, and follows redirects. The
+    /// authorization is sent to no other server.
     pub(super) fn once(
         &self,
         request: &Request,
@@ -163,7 +164,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// What is sent with a request of this scope.
+    /// The `Authorization` of a request with this scope.
     fn authorization(&self, scope: &Scope) -> Option<Secret> {
         let mut known = self.known();
         known.retain(|_, (_, until)| *until > Instant::now());
@@ -254,7 +255,7 @@ impl<'a> Registry<'a> {
         Ok((Secret::new(format!("Bearer {token}")), long))
     }
 
-    /// A document of a token server.
+    /// Fetches a document of a token server.
     fn plain(&self, request: &Request) -> Result<Vec<u8>> {
         let mut trials = self.wire.trials();
         let shown = Request { url: bare(&request.url).to_owned(), ..request.clone() };
@@ -308,7 +309,7 @@ impl<'a> Registry<'a> {
         Error::Registry { what, reason, hint, passes: false }
     }
 
-    /// Whatever else went wrong.
+    /// Returns an error for any other reason.
     pub(super) fn failed(&self, url: &str, reason: String) -> Error {
         Error::Registry { what: bare(url).to_owned(), reason, hint: None, passes: false }
     }
@@ -323,12 +324,12 @@ impl<'a> Registry<'a> {
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<Scope, (Secret, Instant)>> {
-        // Only whole values go in, so a panic elsewhere leaves the map sound.
+        // Only whole values are inserted, so a panic elsewhere leaves the map valid.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What token servers say.
+/// The answer of a token server.
 #[derive(Deserialize)]
 struct Token {
     token: Option<String>,
@@ -354,7 +355,7 @@ fn bare(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// Fields as forms and queries have them.
+/// Encodes fields as forms and queries do.
 pub(super) fn form(fields: &[(&str, &str)]) -> String {
     let encoded = |text: &str| {
         let mut out = String::new();

@@ -25,7 +25,7 @@ const MAGIC: &[u8] = b"SIF_MAGIC";
 /// Pushes a SIF. `progress` of reading it is not told: it is hashed once.
 ///
 /// # Errors
-/// As [`push_image`](super::push_image); [`Error::Sif`] for a file that is not one.
+/// Those of [`push_image`](super::push_image); [`Error::Sif`] for a file that is not one.
 pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let mut magic = [0; 41];
@@ -58,7 +58,7 @@ pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
 /// which it was pushed. Returns the path.
 ///
 /// # Errors
-/// As [`pull_image`](super::pull_image).
+/// Those of [`pull_image`](super::pull_image).
 pub fn pull_sif(reference: &Reference, to: &Path, with: &Pulling<'_>) -> Result<(PathBuf, Pulled)> {
     let Pulling { registry, watch, .. } = *with;
     let repository = reference.repository();

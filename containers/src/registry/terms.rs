@@ -1,4 +1,4 @@
-//! Whose libraries an image redistributes.
+//! Libraries in an image that others may not redistribute.
 
 use std::path::Path;
 
@@ -72,7 +72,7 @@ const LIBRARIES: [&str; 17] = [
     "libnvshmem",
 ];
 
-/// Whether a path is that of a library of NVIDIA's, shared or static.
+/// Whether a path is that of one of NVIDIA's libraries, shared or static.
 fn is_library(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let name = String::from_utf8_lossy(name);

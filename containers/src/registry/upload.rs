@@ -33,14 +33,14 @@ use crate::{Error, OciDigest, Result, Sha256};
 /// Bytes of one request, unless the registry wants more: what is in memory per thread, and
 /// what a cut costs.
 const CHUNK: u64 = 4 << 20;
-/// The most that a registry may want.
+/// Largest chunk that a registry may ask for.
 const MAX_CHUNK: u64 = 64 << 20;
-/// The configuration of what has none.
+/// The configuration of an artifact, which needs none.
 pub(super) const EMPTY: &[u8] = b"{}";
-/// Answers without a body that is of use.
+/// Most bytes that are read of an answer whose body is not used.
 const NOTHING: usize = 64 << 10;
 
-/// A blob of this machine.
+/// A blob on this machine.
 #[derive(Debug)]
 pub(crate) struct Blob {
     pub(crate) digest: OciDigest,
@@ -51,22 +51,22 @@ pub(crate) struct Blob {
 /// Where a blob's bytes are.
 #[derive(Debug)]
 pub(crate) enum Held {
-    /// In a file, from this byte on.
+    /// In a file, beginning at this byte.
     From(File, u64),
     /// In a file that is opened for each chunk: an artifact may have more files than may be open.
     At(PathBuf),
-    /// Here.
+    /// In memory.
     Bytes(&'static [u8]),
 }
 
-/// What became of it.
+/// How a blob got into the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// It was there.
+    /// The blob was there already.
     There,
-    /// Another repository lent it.
+    /// The registry mounted the blob from another repository.
     Mounted,
-    /// It was sent: bytes of this run, and those that were there from one before.
+    /// The blob was sent: bytes of this run, and those that an earlier run had sent.
     Uploaded { bytes: u64, resumed: u64 },
 }
 
@@ -76,12 +76,13 @@ pub(super) struct Uploads<'a> {
     pub(super) repository: &'a str,
     /// A repository of the same registry that may have them.
     pub(super) mount_from: Option<&'a str>,
-    /// Where uploads on their way are kept.
+    /// The folder with the state of unfinished uploads.
     pub(super) dir: PathBuf,
     pub(super) watch: &'a dyn Watch,
 }
 
-/// What is kept of an upload. Its place may be a secret, so the file is of its owner alone.
+/// The stored state of an upload. Its location may be a secret, so only its owner can read the
+/// file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     location: String,
@@ -90,7 +91,7 @@ struct Kept {
     chunk: u64,
 }
 
-/// An upload on its way.
+/// An unfinished upload.
 struct Upload {
     location: String,
     at: u64,
@@ -138,7 +139,7 @@ impl Uploads<'_> {
                 return Err(self.registry.away(&self.url("blobs/uploads/"), reason));
             }
             upload = self.status(&current.location, blob.bytes, current.chunk)?;
-            // It ended, and its answer was lost.
+            // The upload was complete, but its answer was lost.
             if upload.is_none() && self.has(blob.digest)? {
                 self.forget(blob.digest);
                 return Ok(Sent::Uploaded { bytes: sent, resumed });
@@ -146,8 +147,8 @@ impl Uploads<'_> {
         }
     }
 
-    /// Waits while another process sends this blob: both would go on with one upload. Where
-    /// the folder cannot be written nothing is kept that they could go on with.
+    /// Waits while another process sends this blob, since both would continue one upload. If the
+    /// folder cannot be written, no state is stored that they could continue from.
     fn alone(&self, digest: OciDigest) -> Result<Option<Lock>> {
         let path = self.file(digest).with_extension("lock");
         let mut said = false;
@@ -196,7 +197,7 @@ impl Uploads<'_> {
         Ok(Begun::At(Upload { location, at: 0, chunk: chunk(&answer, CHUNK) }))
     }
 
-    /// Sends what is missing, and ends the upload.
+    /// Sends the missing bytes, and completes the upload.
     fn fill(
         &self,
         blob: &Blob,
@@ -218,7 +219,8 @@ impl Uploads<'_> {
         let answer = self.trial(&Request::new(Method::Put, url).body(Vec::new()))?;
         match answer.status {
             201 | 204 => Ok(()),
-            // Somebody else's bytes, or those of a file that changed: not to be gone on with.
+            // The bytes are somebody else's, or those of a file that changed, so the upload must
+            // not resume.
             _ => {
                 self.forget(blob.digest);
                 Err(Cut::Fatal(self.registry.refused(&upload.location, &answer)))
@@ -237,14 +239,14 @@ impl Uploads<'_> {
         let answer = self.trial(&request)?;
         match answer.status {
             200..=299 => {}
-            // It has another part than we think, or knows no such upload.
+            // The registry has other bytes than we think, or does not know the upload.
             400 | 404 | 416 => return Err(Cut::Passing(answer.said(), None)),
             _ => return Err(Cut::Fatal(self.registry.refused(&upload.location, &answer))),
         }
         *sent += end - upload.at;
         // A registry that took less says where to continue.
         let at = match uploaded(&answer) {
-            // `0-0` is said of nothing, and of one byte.
+            // Registries say `0-0` if they have no bytes, and if they have one.
             Some(0) if end == 1 => 1,
             at => at.unwrap_or(end),
         };
@@ -259,7 +261,8 @@ impl Uploads<'_> {
         Ok(())
     }
 
-    /// One trial. What a registry refuses for a while is tried again from where it is then.
+    /// Sends a request once. If the registry refuses it for a while, the upload resumes later from
+    /// where it is then.
     fn trial(&self, request: &Request) -> Result<Answer, Cut> {
         match self.registry.once(request, &self.scope(), &mut |_| Ok(())) {
             Ok(answer) if answer.passes() => Err(Cut::Passing(answer.said(), answer.retry_after)),
@@ -270,7 +273,7 @@ impl Uploads<'_> {
         }
     }
 
-    /// How far an upload is; `None` of one that the registry does not know any more.
+    /// Asks how many bytes an upload has; `None` if the registry no longer knows it.
     fn status(&self, location: &str, bytes: u64, least: u64) -> Result<Option<Upload>> {
         let request = Request::new(Method::Get, location);
         let (answer, _) = self.registry.ask(&request, &self.scope(), NOTHING)?;
@@ -282,11 +285,11 @@ impl Uploads<'_> {
         Ok((at <= bytes).then_some(Upload { location, at, chunk: chunk(&answer, least) }))
     }
 
-    /// What a run before this one left at the registry.
+    /// Returns the upload that an earlier run left at the registry.
     fn kept(&self, blob: &Blob) -> Result<Option<Upload>> {
         let Ok(text) = fs::read(self.file(blob.digest)) else { return Ok(None) };
         let Ok(kept) = serde_json::from_slice::<Kept>(&text) else { return Ok(None) };
-        // No less safe than the registry, whoever wrote the file.
+        // The location must be as safe as the registry, whoever wrote the file.
         match next(&self.url(""), &kept.location) {
             Some(location) => self.status(&location, blob.bytes, kept.chunk),
             None => Ok(None),
@@ -343,14 +346,14 @@ fn chunk(answer: &Answer, known: u64) -> u64 {
     least.unwrap_or(known).clamp(CHUNK, MAX_CHUNK)
 }
 
-/// Why an upload did not end.
+/// Why an upload was not completed.
 enum Cut {
     Passing(String, Option<std::time::Duration>),
     Fatal(Error),
 }
 
 impl Blob {
-    /// Of these bytes.
+    /// Returns the blob with these bytes.
     pub(super) fn of(bytes: &'static [u8]) -> Self {
         let (digest, len) = (OciDigest(Sha256::of(bytes)), bytes.len() as u64);
         Self { digest, bytes: len, held: Held::Bytes(bytes) }

@@ -10,20 +10,20 @@ use gular_files::Env;
 /// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Bytes.
+    /// Asks for bytes.
     Get,
-    /// What there is.
+    /// Asks whether something exists.
     Head,
-    /// A new upload.
+    /// Begins an upload.
     Post,
-    /// A chunk.
+    /// Sends a chunk.
     Patch,
-    /// A manifest, or the end of an upload.
+    /// Sends a manifest, or completes an upload.
     Put,
 }
 
 impl Method {
-    /// The name in HTTP.
+    /// The method's name in HTTP.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -45,7 +45,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The text; use it only for a header.
+    /// Returns the text; use it only for a header.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -60,15 +60,15 @@ impl fmt::Debug for Secret {
 /// One request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What it wants.
+    /// The method.
     pub method: Method,
-    /// `http[s]://HOST[:PORT]/PATH[?QUERY]`.
+    /// The URL: `http[s]://HOST[:PORT]/PATH[?QUERY]`.
     pub url: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(&'static str, String)>,
     /// The value of `Authorization`.
     pub authorization: Option<Secret>,
-    /// What it carries; nothing, and no bytes, are not the same.
+    /// The body; `None` and an empty body are not the same.
     pub body: Option<Arc<[u8]>>,
 }
 
@@ -97,14 +97,14 @@ impl Request {
 /// The answer to a request.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// Names in lower case, in order, repeats kept.
+    /// The headers, with names in lower case, in order, repeated ones included.
     pub headers: Vec<(String, String)>,
-    /// The body of an answer that is not a success, at most 64 KiB of it. That of a success
-    /// has gone to the sink.
+    /// The body of an answer that is not a success, at most 64 KiB of it. The body of a success has
+    /// gone to the sink.
     pub body: Vec<u8>,
-    /// How long the server wants to be left alone.
+    /// How long the server asks to wait before the next request.
     pub retry_after: Option<Duration>,
 }
 
@@ -114,13 +114,13 @@ pub enum WireFault {
     /// Somebody asked to stop.
     #[error("stopped")]
     Cancelled,
-    /// Who took the bytes could not keep them.
+    /// The receiver of the bytes could not keep them.
     #[error("{0}")]
     Sink(io::Error),
-    /// It may be better at another time: a connection that was refused or lost.
+    /// Another attempt may succeed: a connection was refused or lost.
     #[error("{0}")]
     Passing(String),
-    /// It will not: a certificate that is not trusted.
+    /// No other attempt will succeed: a certificate is not trusted, for example.
     #[error("{0}")]
     Lasting(String),
 }
@@ -145,13 +145,13 @@ pub trait Wire: Sync {
 /// Sends requests to registries, with the credentials that are found through `env`.
 #[derive(Clone, Copy)]
 pub struct Registries<'a> {
-    /// Sends them.
+    /// The sender of requests.
     pub wire: &'a dyn Wire,
     /// The environment that says where credentials are.
     pub env: &'a Env,
 }
 
-/// When to try again.
+/// Decides when to try again.
 pub trait Trials {
     /// Waits before the next trial, for as long as the server asked for at least. `false`:
     /// that was the last one.
@@ -160,6 +160,6 @@ pub trait Trials {
     /// [`WireFault::Cancelled`].
     fn again(&mut self, asked: Option<Duration>) -> Result<bool, WireFault>;
 
-    /// Something was got for good.
+    /// Says that some bytes were received or sent for good.
     fn progressed(&mut self);
 }

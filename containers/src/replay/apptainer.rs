@@ -43,7 +43,7 @@ pub fn with_apptainer(sif: &Path, means: &Means<'_>) -> Result<Vec<Replay>> {
 /// Starts a program as a batch system would, which never runs jobs as root. Apptainer refuses root
 /// without all capabilities, as in a container, so root gets a user namespace.
 fn as_user(program: &Path) -> Command {
-    // What is not there says so by itself.
+    // A program that does not exist fails by itself.
     if !rustix::process::geteuid().is_root() || !program.is_file() {
         return Command::new(program);
     }

@@ -53,7 +53,7 @@ fn file(path: &RootPath, node: &Node, source: &FileBytes, place: &Path) -> Resul
             fs::copy(from, place).map_err(Error::io("copy", from))?;
         }
     }
-    // Without what gives other rights; always to be read and removed by us.
+    // Bits such as setuid are removed, and we can always read and remove the file.
     let mode = fs::Permissions::from_mode(u32::from(node.mode & 0o777 | 0o600));
     fs::set_permissions(place, mode).map_err(Error::io("write", place))
 }

@@ -1,12 +1,12 @@
 //! The lines with which HTCondor tests and starts a job, replayed on an image.
 //!
-//! With Apptainer these are its own lines on the SIF ([`with_apptainer`]). Without
-//! it, the tree is put into a folder, and the same is done in a user namespace
-//! ([`in_namespace`]): no root and no runtime is needed. The program itself is never
-//! run: the image's own `ld.so` says what it would load.
+//! With Apptainer these are its own lines on the SIF ([`with_apptainer`]). Without Apptainer, the
+//! tree is put into a folder, and the same is done in a user namespace ([`in_namespace`]): no root
+//! and no runtime is needed. The program itself is never run: the image's own `ld.so` says what it
+//! would load.
 //!
-//! This shows whether an image works, and fences nothing in: what runs may leave the
-//! folder by means that a real runtime takes away. It is for images of one's own.
+//! This shows whether an image works, but it is not a sandbox: a program may leave the folder in
+//! ways that a real runtime prevents. It is for images of one's own.
 
 mod apptainer;
 mod folder;
@@ -43,11 +43,11 @@ pub struct Replay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It ended with 0.
+    /// The line ended with status 0.
     Ok,
-    /// It did not; a job would fail.
+    /// The line failed; a job would fail, too.
     Failed,
-    /// It cannot be tried here.
+    /// The line cannot be tried here.
     NotPossible,
 }
 
@@ -77,5 +77,5 @@ impl Replay {
     }
 }
 
-/// What a job is: HTCondor starts whatever file the user sent.
+/// A job's script: HTCondor starts whatever file the user sent.
 const JOB: &str = "#!/bin/bash\nset -e\necho done >\"${0%/*}/written\"\n";

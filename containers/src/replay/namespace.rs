@@ -26,17 +26,17 @@ mount -o remount,bind,ro "$root"
 exec chroot "$root" "$@"
 "#;
 
-/// What Apptainer does before a command: the image's environment.
+/// Sets the image's environment, as Apptainer does before a command.
 const SOURCED: &str = r#"for script in /.singularity.d/env/*.sh; do
     if [ -f "$script" ]; then . "$script"; fi
 done
 exec "$@""#;
 
-/// `ld.so` lists what it would load, and looks for every symbol. Only inside: it
-/// would list the tools of the host, too.
+/// With these variables, `ld.so` lists what it would load, and looks for every symbol. They are set
+/// inside only: otherwise the tools of the host would be listed, too.
 const LISTED: &str = "export LD_TRACE_LOADED_OBJECTS=1 LD_WARN=1 LD_BIND_NOW=1; exec \"$@\"";
 
-/// Where the host's own tools are.
+/// The folders of the host's own tools.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Replays on a tree what HTCondor does before and with a job, and lets the image's
@@ -56,7 +56,7 @@ pub fn in_namespace(
     for dir in [&root, &job] {
         fs::create_dir(dir).map_err(Error::io("create", dir))?;
     }
-    // Whether namespaces are allowed at all.
+    // This tries whether namespaces are allowed at all.
     let mut probe = unshare(means.program);
     probe.args(["sh", "-c", "mount -t tmpfs none \"$1\"", "sh"]).arg(&root);
     let (probe, _) = run("namespace", &mut probe, means)?;
@@ -152,7 +152,7 @@ fn libraries(tree: &Rootfs, program: &RootPath, inside: &Inside<'_>) -> Result<R
     let mut command = if tree.follow(&RootPath::new("bin/sh")?).is_some() {
         inside.command(false, &["/bin/sh", "-c", LISTED, "sh", &interpreter, &path])
     } else {
-        // Ends at the first that is missing.
+        // With `--list`, `ld.so` stops at the first library that is missing.
         inside.command(false, &[&interpreter, "--list", &path])
     };
     let (mut replay, out) = run(NAME, &mut command, inside.means)?;
@@ -168,7 +168,7 @@ fn libraries(tree: &Rootfs, program: &RootPath, inside: &Inside<'_>) -> Result<R
     Ok(replay)
 }
 
-/// Whether a line of `ld.so` says that something is missing that the host does not bring.
+/// Whether a line of `ld.so` reports a missing library that the host does not provide.
 fn lacks(line: &str) -> bool {
     let line = line.trim();
     if let Some((name, rest)) = line.split_once(" => ") {

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use super::{Means, Outcome, Replay};
 use crate::{Error, Result};
 
-/// Bytes kept of what a process says.
+/// Number of bytes that are kept of a process's standard error.
 const TAIL: u64 = 4096;
-/// Bytes read of its standard output.
+/// Most bytes that are read of a process's standard output.
 const MAX_OUT: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -45,7 +45,7 @@ pub(super) fn run(
         }
         let cancelled = means.cancel.load(Ordering::Relaxed);
         if cancelled || start.elapsed() > means.timeout {
-            // Whether it has ended by itself now is all the same.
+            // It does not matter whether the process has ended by itself now.
             let _ = child.kill();
             let _ = child.wait();
             if cancelled {

@@ -25,7 +25,7 @@ pub struct Tools {
 /// Replays with the tools of this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Replays<'a> {
-    /// What there is.
+    /// The programs of this machine.
     pub tools: &'a Tools,
     /// A folder for temporary files; on the store's file system, so that its files
     /// need not be copied.
@@ -39,7 +39,7 @@ impl Replays<'_> {
     /// it, or for another processor, whose programs do not run here.
     ///
     /// # Errors
-    /// As [`in_namespace`].
+    /// Those of [`in_namespace`].
     pub fn of_tree(
         &self,
         tree: &Rootfs,
@@ -56,7 +56,7 @@ impl Replays<'_> {
     /// Replays by Apptainer on a SIF; nothing without it.
     ///
     /// # Errors
-    /// As [`with_apptainer`].
+    /// Those of [`with_apptainer`].
     pub fn of_sif(&self, path: &Path) -> Result<Vec<Replay>> {
         match &self.tools.apptainer {
             Some(apptainer) => with_apptainer(path, &self.means(apptainer)),

@@ -90,7 +90,7 @@ impl RootPath {
         (Bound::Included(bound('/')), Bound::Excluded(bound('0')))
     }
 
-    /// This path and then `name`, which is one segment.
+    /// Appends `name`, which is one segment, to this path.
     pub(crate) fn join(&self, name: &str) -> Self {
         if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}/{name}", self.0)) }
     }

@@ -10,8 +10,8 @@ use crate::{Error, Result};
 /// Links followed on the way to one file, as Linux does.
 const MAX_LINKS: usize = 40;
 
-/// Which part of an image a file belongs to: parts that change seldom come
-/// first, so that a push of a new program sends only the last.
+/// The part of an image that a file belongs to. Parts that change seldom are the first, so that a
+/// push of a new program sends only the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layer {
     /// The distribution.
@@ -22,7 +22,7 @@ pub enum Layer {
     Libtorch,
     /// Python packages.
     Python,
-    /// The program, and what describes the image.
+    /// The program, and the files that describe the image.
     App,
 }
 
@@ -45,15 +45,15 @@ impl Layer {
 /// Where a file's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileBytes {
-    /// Here.
+    /// In memory.
     Bytes(Arc<[u8]>),
-    /// In a file of this machine, this long when it was looked at.
+    /// In a file on this machine, with its length at the time it was found.
     File {
         /// The file.
         path: PathBuf,
         /// Its length in bytes.
         bytes: u64,
-        /// BLAKE3 of its bytes, where it is known.
+        /// BLAKE3 of the file's bytes, if it is known.
         blake3: Option<[u8; 32]>,
     },
 }
@@ -81,8 +81,8 @@ impl FileBytes {
         }
     }
 
-    /// A text of at most so many bytes; `None` for a longer one. What is not UTF-8 is
-    /// replaced.
+    /// Returns the file's text; `None` if it is longer than `most` bytes. Bytes that are not UTF-8
+    /// are replaced.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -105,7 +105,7 @@ impl FileBytes {
     }
 }
 
-/// What is at a path.
+/// The kind of a node, with its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A directory.
@@ -123,14 +123,14 @@ pub enum What {
 pub struct Node {
     /// Permission bits, set-user-ID and such included: 12 bits.
     pub mode: u16,
-    /// What it is.
+    /// The node's kind, with its contents.
     pub what: What,
-    /// The layer it came with.
+    /// The layer that the node belongs to.
     pub layer: Layer,
 }
 
 impl Node {
-    /// Bytes of a file; 0 for all else.
+    /// Bytes of a file; 0 for other nodes.
     pub fn bytes(&self) -> u64 {
         match &self.what {
             What::File(source) => source.len(),
@@ -143,7 +143,7 @@ impl Node {
 #[derive(Debug, Clone)]
 pub struct Rootfs {
     nodes: BTreeMap<RootPath, Node>,
-    /// Other names of files by their first one.
+    /// Other names of a file, by its first name.
     names: BTreeMap<RootPath, BTreeSet<RootPath>>,
 }
 
@@ -158,7 +158,7 @@ impl Rootfs {
     /// Adds a directory; an existing one keeps its mode.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     pub fn add_dir(&mut self, layer: Layer, path: &RootPath) -> Result<()> {
         match self.nodes.get(&self.real(path)?) {
             Some(Node { what: What::Dir, .. }) => Ok(()),
@@ -169,7 +169,7 @@ impl Rootfs {
     /// Adds a file with these bytes.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     pub fn add_text(&mut self, layer: Layer, path: &RootPath, mode: u16, text: &str) -> Result<()> {
         let source = FileBytes::Bytes(Arc::from(text.as_bytes()));
         self.add(layer, path, mode, What::File(source))
@@ -215,7 +215,7 @@ impl Rootfs {
             }
         }
         if matches!(&what, What::Hardlink(first) if first == &path) {
-            // A file is its own name already.
+            // The node is the file itself, so there is nothing to link.
             return match self.nodes.contains_key(&path) {
                 true => Ok(()),
                 false => Err(self.conflict(&path, "it is a hard link to itself")),
@@ -263,7 +263,7 @@ impl Rootfs {
         }
     }
 
-    /// Gives each node the layer that `of` says.
+    /// Gives each node the layer that `of` returns.
     pub(crate) fn set_layers(&mut self, of: impl Fn(&RootPath) -> Layer) {
         for (path, node) in &mut self.nodes {
             node.layer = of(path);
@@ -287,7 +287,7 @@ impl Rootfs {
         Some((path, node))
     }
 
-    /// All nodes by path, directories before what is in them.
+    /// All nodes by path, directories before their contents.
     pub fn iter(&self) -> impl Iterator<Item = (&RootPath, &Node)> {
         self.nodes.iter()
     }
@@ -305,7 +305,7 @@ impl Rootfs {
         nodes.map(|(path, node)| (path.clone(), node))
     }
 
-    /// The path without links. What is not there is taken for a directory.
+    /// The path with all links resolved. A segment that does not exist counts as a directory.
     fn real(&self, path: &RootPath) -> Result<RootPath> {
         let mut todo: Vec<String> = segments(path.as_str());
         let mut real = RootPath::ROOT;

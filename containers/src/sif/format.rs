@@ -27,7 +27,7 @@ const SQUASHFS: u32 = 1;
 const PRIMARY_SYSTEM: u32 = 2;
 const SPDX_JSON: u32 = 4;
 
-/// Header, with its numbers.
+/// The numbers in the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) arch: [u8; 3],
@@ -73,7 +73,7 @@ pub(super) struct Entry {
     pub(super) id: u32,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// With the padding before it.
+    /// The object's length with the padding before it.
     pub(super) padded: u64,
     pub(super) time: UnixTime,
     pub(super) name: String,
@@ -87,7 +87,7 @@ impl Entry {
         bytes[4] = 1;
         bytes[5..9].copy_from_slice(&self.id.to_le_bytes());
         bytes[9..13].copy_from_slice(&(GROUP | 1).to_le_bytes());
-        // 13..17: linked to no object.
+        // Bytes 13 to 16: the object is linked to no other.
         for (place, number) in
             bytes[17..41].chunks_exact_mut(8).zip([self.offset, self.bytes, self.padded])
         {
@@ -95,7 +95,7 @@ impl Entry {
         }
         bytes[41..49].copy_from_slice(&self.time.0.to_le_bytes());
         bytes[49..57].copy_from_slice(&self.time.0.to_le_bytes());
-        // 57..73: owner and group, root's.
+        // Bytes 57 to 72: owner and group, which are root's.
         for (place, byte) in bytes[73..].iter_mut().zip(self.name.bytes().take(MAX_NAME)) {
             *place = byte;
         }

@@ -31,9 +31,9 @@ pub struct Contents<'a> {
     pub time: UnixTime,
     /// The recipe's text.
     pub recipe: &'a str,
-    /// What `apptainer inspect` reads: see [`describe`](crate::singularity::describe).
+    /// The text that `apptainer inspect` reads: see [`describe`](crate::singularity::describe).
     pub metadata: &'a str,
-    /// A list of what is inside, SPDX as JSON.
+    /// The list of contents: SPDX as JSON.
     pub sbom: Option<&'a str>,
     /// How the root file system is compressed.
     pub squash: Squash,
@@ -47,7 +47,7 @@ pub struct Contents<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct WrittenSif {
-    /// Its length in bytes.
+    /// The file's length in bytes.
     pub bytes: u64,
     /// Bytes of files whose blocks came from the cache.
     pub reused: u64,
@@ -56,13 +56,13 @@ pub struct WrittenSif {
 }
 
 /// Writes a SIF to `to`, which must not exist: under another name first, then renamed. `progress`
-/// hears how many bytes of the tree's files are in; with `cancel` set it ends within a megabyte or
-/// so.
+/// is called with the number of bytes of the tree's files that are written; once `cancel` is set,
+/// writing stops within a megabyte or so.
 ///
 /// # Errors
-/// [`Error::Exists`]; [`Error::Changed`] or [`Error::Damaged`] when a file is not
-/// what it was; [`Error::Squash`] when the tree cannot be squashed;
-/// [`Error::Cancelled`]; [`Error::Write`] and [`Error::Io`]. Then there is no such file.
+/// [`Error::Exists`]; [`Error::Changed`] or [`Error::Damaged`] when a file has changed;
+/// [`Error::Squash`] when the tree cannot be squashed; [`Error::Cancelled`]; [`Error::Write`] and
+/// [`Error::Io`]. After an error, there is no file at `to`.
 pub fn write_image(
     tree: &Rootfs,
     contents: &Contents<'_>,
@@ -75,7 +75,7 @@ pub fn write_image(
     }
     let parent = gular_files::folder_of(to);
     std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-    // As Apptainer makes them: to be run like a program.
+    // The file is executable, as Apptainer's are, since a SIF can be run like a program.
     let temp = gular_files::temp_with_mode(parent, 0o755)?;
     let file = temp.reopen().map_err(Error::io("open", to))?;
     let watch = Watch::new(progress, cancel);
@@ -120,8 +120,8 @@ fn fill(
 /// Changes when the root file system's bytes would, of the same tree.
 const PACKER: u32 = 1;
 
-/// What the root file system's bytes follow from: to hash them, too, would take a
-/// fifth of the time of an image whose blocks are all there already.
+/// Returns a digest of all that decides the root file system's bytes. To hash those, too, would
+/// take a fifth of the time of an image whose blocks are all there already.
 fn identity(tree: &Rootfs, contents: &Contents<'_>) -> Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(

@@ -7,9 +7,9 @@
 //! then   objects one after the other; partitions start at multiples of 4096
 //! ```
 //!
-//! All integers are little-endian. There is no specification but the source of
-//! the Sylabs library (sylabs/sif, v2): what we write is what that writes, byte
-//! by byte, which a peer test holds us to.
+//! All integers are little-endian. There is no specification but the source of the Sylabs library
+//! (sylabs/sif, v2). Our files have the same bytes as those of that library, which a peer test
+//! checks.
 
 mod format;
 mod image;
@@ -33,7 +33,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// The name of Go and OCI, such as `amd64`.
+    /// The name in Go and OCI, such as `amd64`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -53,7 +53,7 @@ impl Arch {
     }
 }
 
-/// What an object of a SIF is.
+/// The kind of an object in a SIF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObjectKind {
@@ -61,10 +61,10 @@ pub enum ObjectKind {
     Deffile,
     /// The root file system: a SquashFS image.
     RootPartition(Arch),
-    /// JSON; which, says the object's name.
+    /// JSON; the object's name says which document it is.
     Json,
     /// A list of what is inside, SPDX as JSON.
     SpdxJson,
-    /// What this module does not write: the number of its type.
+    /// A kind that this module does not write: the number of its type.
     Other(u32),
 }

@@ -10,7 +10,7 @@ use crate::{Error, Result, UnixTime};
 
 /// Descriptors read at most; the Sylabs library writes 48.
 const MAX_DESCRIPTORS: u64 = 4096;
-/// Bytes of a small object read at most.
+/// Most bytes that are read of a small object.
 const MAX_SMALL: u64 = 64 << 20;
 
 /// A SIF, its header and descriptors read and checked.
@@ -22,7 +22,7 @@ pub struct Sif {
     pub arch: Option<Arch>,
     /// The file's identity.
     pub uuid: [u8; 16],
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: UnixTime,
     /// The objects, in the order of their descriptors.
     pub descriptors: Vec<Descriptor>,
@@ -31,15 +31,15 @@ pub struct Sif {
 /// One object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
-    /// What it is.
+    /// The object's kind.
     pub kind: ObjectKind,
-    /// Its number, from 1.
+    /// The object's number, from 1.
     pub id: u32,
-    /// Its first byte in the file.
+    /// Offset of the object's first byte in the file.
     pub offset: u64,
-    /// Its length in bytes.
+    /// The object's length in bytes.
     pub bytes: u64,
-    /// Its name.
+    /// The object's name.
     pub name: String,
 }
 

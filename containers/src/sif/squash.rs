@@ -18,15 +18,15 @@ use crate::blocks::{EarlierBlocks, Found, Placed, RUN_BLOCKS, key};
 use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
 use crate::{Error, Result};
 
-/// What `mksquashfs` takes: larger blocks are smaller in all, and cost a reader of
-/// one page more.
+/// The block size of `mksquashfs`: with larger blocks the image is smaller, but reading one page
+/// costs more.
 const BLOCK_BYTES: u32 = 128 << 10;
-/// Smaller files share blocks with others.
+/// Length from which a file's blocks are reused; smaller files share blocks with others.
 const SMALLEST_LENT: u64 = BLOCK_BYTES as u64;
 /// Runs, of a megabyte at most, that are read before they are written.
 const RUNS_AHEAD: usize = 8;
 
-/// Who is told how far it is, and who may stop it.
+/// The callback that is told the progress, and the flag that stops the work.
 pub(super) struct Watch<'a> {
     /// Bytes of files that went into the image.
     done: Cell<u64>,
@@ -51,7 +51,7 @@ impl<'a> Watch<'a> {
 
 /// A root file system that was written.
 pub(super) struct Squashed {
-    /// Replaces its first bytes.
+    /// The final bytes of the image's beginning.
     pub(super) superblock: Vec<u8>,
     /// Files whose blocks later images can have, from the root file system's first byte.
     pub(super) lendable: Vec<Placed>,
@@ -100,7 +100,7 @@ pub(super) fn squash(
     Ok(Squashed { superblock: superblock.to_vec(), lendable, reused })
 }
 
-/// What changes blocks beside the bytes they are made of.
+/// The settings that affect blocks, beside the bytes they are made of.
 pub(super) fn settings(contents: &Contents<'_>) -> String {
     let options = options(contents);
     format!(
@@ -139,7 +139,7 @@ fn wrong<'a>(path: &RootPath, watch: &Watch<'a>) -> impl Fn(squashfs::Error) -> 
 /// The files on their way into the image.
 struct Files<'a> {
     writer: squashfs::Writer<&'a mut Writer>,
-    /// What changes blocks beside the bytes they are made of.
+    /// The settings that affect blocks, beside the bytes they are made of.
     settings: String,
     lent: &'a EarlierBlocks,
     watch: &'a Watch<'a>,
@@ -152,7 +152,7 @@ struct Files<'a> {
 /// The blocks that small files share, in their order.
 #[derive(Default)]
 struct Shared {
-    /// Whether somebody wants to know where blocks lie.
+    /// Whether the places of blocks are stored for later images.
     keeps: bool,
     /// Key, length, and digests of the runs where they are known: of all but the last block.
     known: Vec<(String, u64, Vec<String>)>,
@@ -160,7 +160,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// A block of these bytes of an earlier image.
+    /// Returns the block of these bytes from an earlier image.
     fn find(
         &mut self,
         bytes: &[u8],
@@ -273,7 +273,7 @@ impl Files<'_> {
             // Runs are read and compared with their digests while earlier ones are written.
             scope.spawn(move || {
                 for (number, (at, len, words)) in found.placed.runs().enumerate() {
-                    // Nobody takes them any more when the writing has failed.
+                    // Sending fails if writing has failed, so that nobody takes the blocks.
                     if ahead.send((words, found.read(number, at, len))).is_err() {
                         return;
                     }

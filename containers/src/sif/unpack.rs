@@ -12,17 +12,17 @@ use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::store::{self, Filling, Limits, Listing, Store};
 use crate::{Error, Result};
 
-/// Bytes hashed at a time.
+/// Number of bytes that are hashed at a time.
 const BUFFER: usize = 1 << 20;
 
 impl Sif {
     /// Returns the files of the root file system, which are unpacked into the store first if
-    /// necessary: read once to know it by its digest, and again when it is new.
+    /// necessary. The root file system is read once for its digest, and again if it is new.
     ///
     /// # Errors
-    /// [`Error::Sif`] without a SquashFS in gzip, xz, zstd or stored, for a damaged one,
-    /// or one with a device, pipe or name that is not UTF-8; [`Error::Limit`];
-    /// [`Error::Io`]. Nothing is left in the store then.
+    /// [`Error::Sif`] without a SquashFS in gzip, xz, zstd or stored, for a damaged one, or one
+    /// with a device, pipe or name that is not UTF-8; [`Error::Limit`]; [`Error::Io`]. After an
+    /// error, nothing is left in the store.
     pub fn unpack(&self, store: &Store, limits: &Limits) -> Result<Listing> {
         let part = self.part(self.root()?);
         let digest = part.digest().map_err(Error::io("read", &self.path))?;
@@ -32,7 +32,7 @@ impl Sif {
     /// The root file system, all of it as [`Layer::Base`].
     ///
     /// # Errors
-    /// As [`unpack`](Self::unpack), and [`Rootfs::add`].
+    /// Those of [`unpack`](Self::unpack), and [`Rootfs::add`].
     pub fn rootfs(&self, store: &Store, limits: &Limits) -> Result<Rootfs> {
         let mut tree = Rootfs::default();
         self.unpack(store, limits)?.add_to(&mut tree, Layer::Base)?;
@@ -53,7 +53,7 @@ impl Sif {
     /// not exist.
     ///
     /// # Errors
-    /// As [`unpack`](Self::unpack); [`Error::Limit`] above `max_bytes`.
+    /// Those of [`unpack`](Self::unpack); [`Error::Limit`] above `max_bytes`.
     pub fn text(&self, name: &str, max_bytes: u64) -> Result<Option<String>> {
         let part = self.part(self.root()?);
         let mut walk = Walk::new(&part).map_err(|e| self.damaged("", e))?;
@@ -73,11 +73,11 @@ impl Sif {
         Ok(None)
     }
 
-    /// Whether a path in the root file system is `wanted`; nothing is unpacked. `None` where
-    /// names cannot be read: encrypted, or in another compressor.
+    /// Whether a path in the root file system is `wanted`; nothing is unpacked. `None` if the names
+    /// cannot be read, because they are encrypted or compressed in another way.
     ///
     /// # Errors
-    /// As [`unpack`](Self::unpack), but for what is in files.
+    /// Those of [`unpack`](Self::unpack), except for errors in the contents of files.
     pub(crate) fn has_path(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<bool>> {
         let Ok(root) = self.root() else { return Ok(None) };
         let part = self.part(root);
@@ -104,7 +104,7 @@ impl Sif {
     fn fill(&self, part: &Part<'_>, filling: &mut Filling, limits: &Limits) -> Result<()> {
         filling.name_archive(&self.path.display().to_string());
         let mut walk = Walk::new(part).map_err(|e| self.damaged("", e))?;
-        // Inodes and their first names.
+        // The first name of each inode.
         let mut names: HashMap<u64, String> = HashMap::new();
         loop {
             let Some(entry) = walk.next().map_err(|e| self.damaged("", e))? else { return Ok(()) };
@@ -159,7 +159,7 @@ impl Sif {
     }
 }
 
-/// A partition's bytes in the file.
+/// A reader of a partition's bytes in the file.
 struct Part<'a> {
     file: &'a File,
     start: u64,

@@ -14,7 +14,7 @@ use crate::UnixTime;
 pub struct Settings {
     /// Processor of the programs inside.
     pub arch: Arch,
-    /// Time of its making.
+    /// Time at which the image was made.
     pub time: UnixTime,
 }
 
@@ -57,7 +57,7 @@ impl Writer {
     /// Adds a whole object.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Those of [`start`](Self::start).
     pub fn add(&mut self, kind: ObjectKind, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.start(kind, name)?;
         self.write_all(bytes)?;
@@ -94,7 +94,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes of the file so far.
+    /// Number of bytes written so far.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -118,12 +118,12 @@ impl Writer {
         }
     }
 
-    /// Writes header and descriptors, and returns the file, which nobody has
-    /// synced yet. Its UUID is made of a digest of all objects (RFC 9562, version
-    /// 8), so the same objects give the same file.
+    /// Writes header and descriptors, and returns the file, which is not synced yet. Its UUID is
+    /// made of a digest of all objects (RFC 9562, version 8), so the same objects give the same
+    /// file.
     ///
     /// # Errors
-    /// The operating system's.
+    /// Those of the operating system.
     pub fn finish(mut self) -> io::Result<File> {
         for (offset, head) in &self.heads {
             self.sink.seek(SeekFrom::Start(*offset))?;

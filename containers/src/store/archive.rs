@@ -16,12 +16,12 @@ use crate::{Error, Result};
 pub struct Limits {
     /// Bytes of all files.
     pub bytes: u64,
-    /// Nodes.
+    /// Number of nodes.
     pub entries: u64,
 }
 
 impl Default for Limits {
-    /// 64 GiB, a million nodes.
+    /// Returns the default limits: 64 GiB, a million nodes.
     fn default() -> Self {
         Self { bytes: 64 << 30, entries: 1_000_000 }
     }
@@ -68,7 +68,7 @@ fn each_member(
 ) -> Result<()> {
     let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
     let header = Cell::new(MAX_HEADER);
-    // What is not a file's bytes is headers: a few for each member.
+    // Bytes that are not in files are headers: a few for each member.
     let most = limits.bytes.saturating_add(limits.entries.saturating_mul(MEMBER_HEADERS));
     let reader = Metered { inner: reader, header: &header, left: most.saturating_add(MAX_HEADER) };
     let mut tar = tar::Archive::new(reader);
@@ -79,7 +79,7 @@ fn each_member(
         let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
         header.set(u64::MAX);
         take(&mut entry)?;
-        // What is left of it would count as headers.
+        // Bytes that are not read here would count as headers.
         io::copy(&mut entry, &mut io::sink()).map_err(|e| damaged(e.to_string()))?;
     }
 }
@@ -92,9 +92,9 @@ const MEMBER_HEADERS: u64 = 4096;
 /// Ends with an error before a header fills the memory, or an archive never ends.
 struct Metered<'a> {
     inner: &'a mut dyn Read,
-    /// What the header may still have.
+    /// Bytes that the header may still have.
     header: &'a Cell<u64>,
-    /// What the archive may still have.
+    /// Bytes that the archive may still have.
     left: u64,
 }
 
@@ -145,7 +145,7 @@ fn member<R: Read>(
         let parent = path.parent().unwrap_or(RootPath::ROOT);
         return match hidden {
             ".wh..opq" => filling.add(&parent, mode, MemberKind::Opaque, limits),
-            // What aufs keeps for itself.
+            // aufs uses these files itself.
             _ if hidden.starts_with(".wh.") => Ok(()),
             "" | "." | ".." => {
                 Err(damaged(format!("the whiteout {path} does not name a file to hide")))
@@ -187,7 +187,7 @@ fn member<R: Read>(
     }
 }
 
-/// What a node is that no plain user can make: `character device 1:3`, `named pipe`.
+/// Names a node that no plain user can make: `character device 1:3`, `named pipe`.
 fn special(header: &tar::Header) -> String {
     let kind = match header.entry_type() {
         EntryType::Char => "character device",
@@ -201,12 +201,12 @@ fn special(header: &tar::Header) -> String {
     }
 }
 
-/// What the attributes before a member say of it.
+/// The attributes that are stored before a member.
 #[derive(Default)]
 struct Attributes {
     /// A sparse file as GNU's tar writes it: its bytes begin with a map then.
     sparse: bool,
-    /// Names of its extended attributes.
+    /// Names of the member's extended attributes.
     extended: Vec<String>,
 }
 
@@ -233,7 +233,7 @@ const AR_HEADER: usize = 60;
 /// Unpacks the files of a Debian package: the member `data.tar` of deb(5).
 ///
 /// # Errors
-/// As [`unpack_tar`].
+/// Those of [`unpack_tar`].
 pub fn unpack_deb(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> {
     with_member(deb, "data.tar", |plain, name| unpack_tar(filling, plain, name, false, limits))
 }

@@ -39,14 +39,14 @@ impl Listing {
             let mut mode = entry.mode;
             let what = match &entry.kind {
                 MemberKind::Whiteout | MemberKind::Opaque | MemberKind::Attribute(_) => continue,
-                // What it stands over is gone, too.
+                // The file below such a node is removed, too.
                 MemberKind::Special(_) => {
                     tree.remove(&path);
                     continue;
                 }
                 MemberKind::Hardlink(first) => {
                     let what = linked(tree, &path, first)?;
-                    // One file has one mode, whatever a further name of it says.
+                    // All names of a file have the mode of the first.
                     if let What::Hardlink(first) = &what {
                         mode = tree.get(first).map_or(mode, |node| node.mode);
                     }
@@ -71,7 +71,7 @@ impl Listing {
     }
 }
 
-/// What a hard link adds: a further name of a file, or a symbolic link like the one that
+/// Returns the node for a hard link: a further name of a file, or a copy of the symbolic link that
 /// it names, since Linux does not follow that.
 fn linked(tree: &Rootfs, path: &RootPath, first: &str) -> Result<What> {
     let first = RootPath::new(first)?;

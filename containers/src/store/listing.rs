@@ -33,9 +33,9 @@ pub struct Listing {
 pub struct Entry {
     /// Its path in the image.
     pub path: String,
-    /// Permission bits, 12 of them.
+    /// The 12 permission bits.
     pub mode: u16,
-    /// What it is.
+    /// The node's kind.
     pub kind: MemberKind,
 }
 
@@ -54,7 +54,7 @@ pub enum MemberKind {
     Hardlink(String),
     /// A file of a lower layer that is gone (OCI's `.wh.NAME`).
     Whiteout,
-    /// All that lower layers have in this directory is gone (OCI's `.wh..wh..opq`).
+    /// A directory whose contents in lower layers are removed (OCI's `.wh..wh..opq`).
     Opaque,
     /// A device or pipe, which is not kept: `character device 1:3`. Runtimes mount
     /// `/dev` of their own.
@@ -116,10 +116,10 @@ impl Store {
         File::create_new(&part)
             .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
             .map_err(Error::io("write", &part))?;
-        // Not synced: without the name after a crash, the archive is unpacked again.
+        // The rename is not synced: if it is lost in a crash, the archive is unpacked again.
         match fs::rename(temp.path(), &dir) {
             Ok(()) => drop(temp.keep()),
-            // Somebody else was quicker, with the same.
+            // Another process was faster, with the same contents.
             Err(_) if path.exists() => {}
             Err(e) => return Err(Error::io("create", &dir)(e)),
         }
@@ -131,7 +131,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Filling {
     dir: PathBuf,
-    /// Names the archive in errors.
+    /// The archive's name in errors.
     archive: String,
     entries: Vec<Entry>,
     files: u64,
@@ -254,7 +254,7 @@ struct Sink {
     hasher: blake3::Hasher,
     bytes: u64,
     most: u64,
-    /// Bytes that there would be, past `most`.
+    /// The number of bytes, if it would exceed `most`.
     over: Option<u64>,
     failed: Option<io::Error>,
 }
@@ -290,7 +290,7 @@ impl Listing {
     /// Adds the archive's files to a tree. Directories that are there keep their mode.
     ///
     /// # Errors
-    /// As [`Rootfs::add`].
+    /// Those of [`Rootfs::add`].
     pub fn add_to(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
         self.add_some_to(tree, layer, |_| true)
     }

@@ -14,20 +14,20 @@ use crate::fetch::{Fault, Transport};
 use crate::sif::Arch;
 use crate::{Error, Package, Result};
 
-/// torch's page is 320 KB.
+/// Largest page that is read; torch's has 320 KB.
 const MAX_PAGE: u64 = 64 << 20;
-/// Wheels followed at most; torch has 16.
+/// Most wheels that are followed; torch has 16.
 const MAX_WHEELS: usize = 200;
 
-/// The one Python whose wheels are taken where there are many: only what does not depend
-/// on it is taken.
+/// The Python whose wheels are taken if there are several: only files that do not depend on it are
+/// used.
 const PYTHON: &str = "3.11.0";
 
-/// NVIDIA's package that only names others.
+/// NVIDIA's package that only requires others.
 const TOOLKIT: &str = "cuda-toolkit";
 
-/// What `libtorch_cpu.so` of the CUDA builds is linked against, by the beginnings of
-/// the packages' names: the CUDA runtime and the profiler's interface.
+/// Packages that `libtorch_cpu.so` of the CUDA builds is linked against, by how their names begin:
+/// the CUDA runtime and the profiler's interface.
 const CPU_NEEDS: [&str; 2] = ["nvidia-cuda-runtime", "nvidia-cuda-cupti"];
 
 /// The torch wheel of a version, and the wheels of NVIDIA's libraries that it names,
@@ -87,7 +87,7 @@ pub fn torch(
     Ok(found.map(Found::into_package).collect())
 }
 
-/// What has been looked up.
+/// A search for wheels, with those that were found.
 struct Search<'a> {
     arch: Arch,
     index: &'a str,
@@ -153,11 +153,11 @@ impl Search<'_> {
             let found = self.look(name, offer)?;
             self.found.insert(name.to_owned(), found);
         }
-        // It was there, or has just been put there.
+        // The wheel was found before, or has just been added.
         self.found.get(name).ok_or_else(|| wrong("it is no longer in the index".to_owned(), None))
     }
 
-    /// Its length and what it says of itself.
+    /// Looks up a wheel's length and its metadata.
     fn look(&self, name: &str, offer: Offer) -> Result<Found> {
         let url = offer.url.as_str();
         let bytes = self.transport.len(url).map_err(|fault| fault.into_error(url))?;
@@ -187,7 +187,8 @@ fn choose(
             && (exact || !offer.yanked && !offer.version.any_prerelease())
     });
     let best = suit.clone().filter_map(|offer| Some((offer.rank(arch)?, offer)));
-    // Of equals the one with the smallest name: the same whatever the page's order.
+    // If several suit equally well, the one with the smallest name is taken, whatever the page's
+    // order.
     let best = best.max_by(|(a, one), (b, other)| {
         one.version.cmp(&other.version).then(a.cmp(b)).then_with(|| other.url.cmp(&one.url))
     });

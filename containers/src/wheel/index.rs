@@ -14,12 +14,12 @@ pub(crate) struct Offer {
     pub(crate) version: Version,
     pub(crate) url: String,
     pub(crate) sha256: Sha256,
-    /// Taken back by who made it (PEP 592).
+    /// Whether its author has withdrawn it (PEP 592).
     pub(crate) yanked: bool,
     tags: Tags,
 }
 
-/// For which Python and machine.
+/// The Python and the machines that a wheel is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Tags {
     python: String,
@@ -28,8 +28,8 @@ struct Tags {
 }
 
 impl Offer {
-    /// How well it suits: `None` for another machine or system. The Python matters
-    /// little, since only what does not depend on it is taken.
+    /// How well the wheel suits: `None` for another machine or system. The Python matters little,
+    /// since only files that do not depend on it are used.
     pub(crate) fn rank(&self, arch: Arch) -> Option<u32> {
         let machine = machine(arch);
         let suits = |tag: &String| {
@@ -48,7 +48,7 @@ impl Offer {
     }
 }
 
-/// As tags of wheels and markers name it.
+/// The machine's name in the tags of wheels and in markers.
 pub(crate) fn machine(arch: Arch) -> &'static str {
     match arch {
         Arch::Amd64 => "x86_64",
@@ -171,7 +171,7 @@ fn unescape(text: &str) -> String {
     known.iter().fold(text.to_owned(), |text, (entity, c)| text.replace(entity, c))
 }
 
-/// A link of a page as an address of its own.
+/// The absolute URL of a link in a page.
 fn join(page: &str, link: &str) -> Option<String> {
     if link.contains("://") {
         return Some(link.to_owned());
@@ -183,7 +183,7 @@ fn join(page: &str, link: &str) -> Option<String> {
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let mut segments: Vec<&str> = match link.starts_with('/') {
         true => Vec::new(),
-        // What comes after the last `/` is the page itself.
+        // The text after the last `/` is the page itself.
         false => path.rsplit_once('/').map(|(dir, _)| dir.split('/').collect()).unwrap_or_default(),
     };
     for segment in link.split('/') {

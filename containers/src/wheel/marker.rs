@@ -1,9 +1,9 @@
 //! Environment markers, which decide whether a requirement applies: `platform_system == "Linux" and
 //! extra == 'cublas'`.
 //!
-//! Not by `pep508_rs`: it brings 37 crates (URLs, regular expressions, Unicode tables),
-//! and its parser recurses at every parenthesis, so that a long row of them in a wheel's
-//! metadata overflows the stack.
+//! `pep508_rs` is not used: it brings 37 crates (URLs, regular expressions, Unicode tables), and
+//! its parser recurses at every parenthesis, so that a long row of them in a wheel's metadata
+//! overflows the stack.
 
 use std::str::FromStr as _;
 
@@ -11,7 +11,7 @@ use pep440_rs::{Operator, Version};
 
 use super::version::Versions;
 
-/// How deep parentheses may nest.
+/// Largest depth of nested parentheses.
 const MAX_DEPTH: usize = 32;
 
 /// An expression of PEP 508.
@@ -31,17 +31,17 @@ pub(crate) enum Value {
 /// How two values are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// As versions where both are, else as texts.
+    /// Compares the two as versions if both are, else as texts.
     Is(Operator),
-    /// The left is a part of the right.
+    /// Whether the left value is a part of the right.
     In,
     NotIn,
 }
 
-/// Where it is asked.
+/// The values that a marker is evaluated with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Environment<'a> {
-    /// `x86_64`, `aarch64`.
+    /// The machine: `x86_64`, `aarch64`.
     pub(crate) machine: &'a str,
     /// The extras asked for.
     pub(crate) extras: &'a [String],
@@ -50,7 +50,7 @@ pub(crate) struct Environment<'a> {
 }
 
 impl Marker {
-    /// `None` for what is none.
+    /// Parses an expression; `None` if it is not valid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let tokens = tokens(text)?;
         let mut rest = tokens.as_slice();
@@ -95,7 +95,7 @@ impl Environment<'_> {
     }
 }
 
-/// `3.11` of `3.11.2`.
+/// Shortens a version: `3.11.2` becomes `3.11`.
 fn short(version: &str) -> &str {
     let mut dots = version.match_indices('.').map(|(at, _)| at);
     dots.nth(1).and_then(|at| version.get(..at)).unwrap_or(version)

@@ -11,13 +11,13 @@ use super::unpack::is_metadata;
 use crate::fetch::Transport;
 use crate::{Error, Result};
 
-/// A transfer begins at a multiple of this.
+/// Transfers begin at a multiple of this.
 const BLOCK: u64 = 1 << 20;
-/// How much of the end is asked for, one after the other.
+/// Number of bytes that are read at the wheel's end, in one attempt after another.
 const TRIES: [u64; 3] = [BLOCK, 8 << 20, 32 << 20];
 /// Largest `METADATA` read, compressed or not.
 pub(super) const MAX_METADATA: u64 = 4 << 20;
-/// More than a name and its extra fields have before an entry's bytes.
+/// Upper limit for the name and extra fields before an entry's bytes.
 const HEADER: u64 = 160 << 10;
 
 /// The `METADATA` of the wheel at `url`, which has `bytes`.
@@ -35,7 +35,7 @@ pub(super) fn metadata(url: &str, bytes: u64, transport: &dyn Transport) -> Resu
         let end = Piece { from, bytes: fetch(url, bytes, from..bytes, transport)? };
         let zip = match ZipArchive::new(Remote { len: bytes, pieces: vec![end], at: 0 }) {
             Ok(zip) => zip,
-            // Its directory may begin before.
+            // The wheel's directory may begin before these bytes.
             Err(e) if from > 0 => {
                 why = Some(e);
                 continue;
@@ -107,7 +107,7 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
-/// A file of which some pieces are here.
+/// A file of which only some pieces were read.
 struct Remote {
     len: u64,
     pieces: Vec<Piece>,

@@ -3,14 +3,14 @@
 use super::marker::Marker;
 use super::version::Versions;
 
-/// What one distribution needs.
+/// A package that a distribution needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Requirement {
-    /// As [`normal`] writes it.
+    /// The package's name, in the form of [`normal`].
     pub(crate) name: String,
     pub(crate) extras: Vec<String>,
     pub(crate) versions: Versions,
-    /// When it is needed.
+    /// The condition under which the package is needed.
     pub(crate) marker: Option<Marker>,
 }
 

@@ -10,7 +10,7 @@ use crate::rootfs::RootPath;
 use crate::store::{Filling, Limits};
 use crate::{Error, Result};
 
-/// Entries looked at; torch 2.11 has 13,000.
+/// Most entries that are read; torch 2.11 has 13,000.
 const MAX_ENTRIES: u64 = 1_000_000;
 
 /// Unpacks the shared libraries and the `.dist-info` of a wheel, licences with it,
@@ -52,7 +52,7 @@ pub(crate) fn each_file(
     let shown = wheel.display().to_string();
     let damaged = |reason: String| Error::Archive { path: shown.clone(), reason };
     let file = File::open(wheel).map_err(Error::io("open", wheel))?;
-    // Each entry is a jump, after which a buffer is filled again.
+    // Reading an entry seeks, after which the buffer is filled again, so it is small.
     let mut zip = ZipArchive::new(BufReader::with_capacity(32 << 10, file))
         .map_err(|e| damaged(format!("it is not a complete wheel: {e}")))?;
     let over = |what: &'static str, found: u64, limit: u64| Error::Limit {

@@ -5,17 +5,17 @@ use std::str::FromStr as _;
 
 use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 
-/// `==13.0.2`, `==13.1.0.3.*`, `>=1,<2`.
+/// The versions of a requirement: `==13.0.2`, `==13.1.0.3.*`, `>=1,<2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Versions {
-    /// This one alone: of `2.7.1` no build such as `2.7.1+cu126`.
+    /// This version alone: `2.7.1` does not include a build such as `2.7.1+cu126`.
     Exactly(Version),
-    /// All for which this holds.
+    /// All versions that match these specifiers.
     Like(VersionSpecifiers),
 }
 
 impl Versions {
-    /// `None` for a text that does not say any.
+    /// Parses a requirement's versions; `None` for a text that is not valid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let clauses = text.split(',').map(str::trim).filter(|clause| !clause.is_empty());
         clauses
@@ -31,7 +31,7 @@ impl Versions {
         }
     }
 
-    /// The one version that is meant, where it is written out.
+    /// Returns the version, if the text names only one.
     pub(crate) fn only(&self) -> Option<Version> {
         match self {
             Self::Exactly(version) => Some(version.clone()),
@@ -44,7 +44,7 @@ impl Versions {
         }
     }
 
-    /// Whether one version alone is meant.
+    /// Whether the text allows one version alone.
     pub(crate) fn is_exact(&self) -> bool {
         let exact = |one: &VersionSpecifier| {
             matches!(one.operator(), Operator::Equal | Operator::ExactEqual)

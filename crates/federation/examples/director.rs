@@ -2,8 +2,8 @@
 //! and redirects clients to these. The peer tests put it in front of XRootD.
 //!
 //! `director DIR NAMESPACE ORIGIN [--cache URL]... [--issuer URL]` keeps its files in DIR and
-//! prints one line of JSON, `{"url": …, "ca": …}`. It ends when its standard input does. With
-//! an issuer, clients are told to bring tokens of that issuer.
+//! prints one line of JSON, `{"url": …, "ca": …}`. The program ends when its standard input does.
+//! With an issuer, clients are told to bring tokens of that issuer.
 
 use std::env;
 use std::error::Error;

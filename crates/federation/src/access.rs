@@ -16,7 +16,7 @@ use gular_pelican::protocol::Claims;
 use gular_pelican::protocol::below;
 use gular_pelican::protocol::percent_decode;
 
-/// Decides by token, verb and name.
+/// Decides, by token, verb and name, whether a request is allowed.
 pub(super) struct Guard {
     pub(super) issuer: Arc<Issuer>,
     pub(super) namespace: Name,
@@ -24,7 +24,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Where `name` lies in the namespace, and what the request's token allows.
+    /// Returns the path of `name` in the namespace, and what the request's token allows.
     pub(super) fn admit(&self, parts: &Parts, name: &Name) -> Result<Admitted<'_>, Answer> {
         let path = name.below(&self.namespace).ok_or_else(|| {
             refuse(StatusCode::NOT_FOUND, "no such namespace here; its name begins the path")
@@ -41,7 +41,7 @@ impl Guard {
 /// A request's rights at one name.
 pub(super) struct Admitted<'a> {
     guard: &'a Guard,
-    /// Below the namespace.
+    /// The path below the namespace.
     path: String,
     claims: Result<Claims, &'static str>,
 }
@@ -90,7 +90,7 @@ fn word(action: Action) -> &'static str {
     }
 }
 
-/// Whether a scope covers `path`; matched at `/`, so `/sub` is not about `/subx`.
+/// Whether a scope covers `path`. A scope ends at a `/`, so `/sub` does not cover `/subx`.
 fn allows(claims: &Claims, action: Action, path: &str) -> bool {
     claims.scopes.iter().any(|scope| match scope.split_once(':') {
         Some((name, base)) => name == word(action) && below(path, base).is_some(),

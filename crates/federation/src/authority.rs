@@ -14,9 +14,9 @@ use tokio_rustls::rustls::{ServerConfig, version};
 use super::Error;
 use super::folder::Folder;
 
-/// The authority's certificate, in the folder.
+/// File name of the authority's certificate.
 pub(super) const CA_FILE: &str = "ca.pem";
-/// And its key.
+/// File name of the authority's key.
 pub(super) const KEY_FILE: &str = "ca-key.pem";
 
 /// TLS for a server named `localhost`, under the folder's authority.
@@ -60,7 +60,7 @@ fn authority(folder: &Folder) -> Result<Issuer<'static, KeyPair>, Error> {
     params.distinguished_name.push(DnType::CommonName, "Gular development federation");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    // Who trusts it trusts it for this machine only, whoever gets hold of its key.
+    // A client that trusts the authority trusts it for this machine only, whoever gets its key.
     params.name_constraints = Some(NameConstraints {
         permitted_subtrees: vec![
             GeneralSubtree::DnsName("localhost".to_owned()),

@@ -17,7 +17,7 @@ const PIECE_BYTES: u64 = 256 << 10;
 pub(super) enum Body {
     Text(Bytes),
     File {
-        /// Stands where the body begins.
+        /// The file, positioned where the body begins.
         file: File,
         left: u64,
         buffer: Vec<u8>,
@@ -29,7 +29,7 @@ impl Body {
         Self::Text(Bytes::new())
     }
 
-    /// The next `len` bytes of `file`.
+    /// Returns a body of the next `len` bytes of `file`.
     pub(super) fn file(file: File, len: u64) -> Self {
         Self::File { file, left: len, buffer: Vec::new() }
     }

@@ -22,7 +22,7 @@ use super::serve::{Handler, drain};
 use super::store::{Fault, Found, Store};
 use gular_pelican::Action;
 
-/// Held while an object is fetched.
+/// A lock that is held while an object is fetched.
 type Lock = tokio::sync::Mutex<()>;
 
 /// Serves copies of an origin's objects.
@@ -31,7 +31,7 @@ pub(super) struct Cache {
     origin: Arc<Origin>,
     guard: Arc<Guard>,
     counters: Arc<Counters>,
-    /// By name, the fetches under way.
+    /// Locks of the fetches that are running, by name.
     fetches: Mutex<HashMap<String, Weak<Lock>>>,
 }
 
@@ -73,12 +73,12 @@ impl Cache {
         if let Some(found) = kept {
             return self.hit(parts, found).await;
         }
-        // RFC 9111, section 5.2.1.7.
+        // `only-if-cached`: RFC 9111, section 5.2.1.7.
         let cache_control = parts.headers.get("cache-control").and_then(|v| v.to_str().ok());
         if cache_control.is_some_and(|value| value.contains("only-if-cached")) {
             return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "there is no copy of it here"));
         }
-        // The cache's own request to the origin.
+        // The cache's own request to the origin takes its time, too.
         self.origin.line.travel().await;
         let found = self.origin.find(name.clone()).await.map_err(|fault| fault_answer(&fault))?;
         if found.is_collection() {
@@ -90,17 +90,17 @@ impl Cache {
         self.fetch(parts, name).await
     }
 
-    /// Answers with a copy of old.
+    /// Answers with an existing copy.
     async fn hit(&self, parts: &Parts, found: Found) -> Result<Answer, Answer> {
         if parts.method == Method::GET {
             self.counters.cache_hits.add();
         }
-        // 0 would say that it was fetched just now.
+        // An age of 0 would say that the copy was fetched just now.
         let age = age(&found).max(1).to_string();
         Ok(object::answer(parts, found).await?.with("age", age))
     }
 
-    /// The copy, if there is one.
+    /// Returns the copy, if there is one.
     async fn kept(&self, name: &Name) -> Result<Option<Found>, Answer> {
         let (store, name) = (self.store.clone(), name.clone());
         match blocking(move || store.find(&name)).await {
@@ -114,7 +114,7 @@ impl Cache {
     /// Makes a copy and answers with it.
     async fn fetch(&self, parts: &Parts, name: Name) -> Result<Answer, Answer> {
         let lock = self.lock(&name).lock_owned().await;
-        // Another request may have made it meanwhile.
+        // Another request may have made the copy meanwhile.
         if let Some(found) = self.kept(&name).await? {
             return self.hit(parts, found).await;
         }

@@ -16,7 +16,7 @@ use gular_pelican::protocol::encode_path;
 /// Collections with more entries are not listed: the answer is made in memory.
 const MAX_ENTRIES: usize = 100_000;
 
-/// The answer to PROPFIND. As XRootD has it, `infinity` and no depth are depth 0.
+/// Returns the answer to PROPFIND. Depth `infinity`, or none, counts as depth 0, as in XRootD.
 pub(super) async fn propfind(parts: &Parts, store: Store, name: Name) -> Result<Answer, Answer> {
     let below = match parts.headers.get("depth").map(hyper::http::HeaderValue::as_bytes) {
         Some(b"1") => true,
@@ -52,8 +52,8 @@ pub(super) async fn page(parts: &Parts, store: Store, name: Name) -> Result<Answ
     Ok(Answer::new(StatusCode::OK, body).with("content-type", "text/html; charset=utf-8"))
 }
 
-/// What lies under `name`, and below it when asked for: full names, with what they
-/// are. `None` when there are too many.
+/// Returns the entry `name`, and those below it if they are asked for: full names, with their
+/// kinds. `None` if there are too many.
 async fn entries(
     store: Store,
     name: Name,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::name::Name;
 use super::reply::Answer;
 
-/// What was asked of a federation's own servers.
+/// The numbers of requests to a federation's own servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Requests to the director, discovery not counted.
@@ -35,12 +35,12 @@ pub(super) struct Counters {
     pub(super) cache_hits: Counter,
     pub(super) cache_misses: Counter,
     requests: Counter,
-    /// By object, the bytes that clients were sent.
+    /// Bytes that were sent to clients, by object.
     sent: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Counters {
-    /// Counts what a client is sent of an object.
+    /// Counts the bytes of an object that a client is sent.
     pub(super) fn note(&self, parts: &Parts, answer: &Answer) {
         self.requests.add();
         let (Some(name), Some(bytes)) = (Name::parse(parts.uri.path()), answer.object_bytes())

@@ -15,24 +15,24 @@ use super::name::Name;
 use super::reply::{self, Answer, done};
 use super::serve::{Handler, drain};
 
-/// Where anybody may read what was asked of the federation so far. No real one has it.
+/// The path at which anybody can read the counts of requests. No real federation has it.
 const COUNTS_PATH: &str = "/.well-known/gular-counts";
 
-/// Redirects.
+/// The director, which redirects clients.
 pub(super) struct Director {
-    /// Its own URL, `https://localhost:PORT`.
+    /// The director's URL, `https://localhost:PORT`.
     pub(super) url: String,
     pub(super) namespace: Name,
     pub(super) origin: String,
-    /// The nearest first; none: the origin stands in.
+    /// The caches, the nearest first; if there are none, the origin takes their place.
     pub(super) caches: Vec<String>,
     /// Whether clients are told that reading takes a token.
     pub(super) require_token: bool,
-    /// Whom to get tokens from, if anybody.
+    /// The issuer that clients are told to get tokens from, if any.
     pub(super) advertised_issuer: Option<String>,
     pub(super) issuer: Arc<Issuer>,
     pub(super) counters: Arc<Counters>,
-    /// A [`Trouble`](super::Trouble).
+    /// The current [`Trouble`](super::Trouble), as a number.
     pub(super) trouble: Arc<AtomicU8>,
 }
 
@@ -68,7 +68,7 @@ impl Director {
         }
         self.counters.director_queries.add();
         let trouble = self.trouble.load(Ordering::Relaxed);
-        // The words of Pelican 7.
+        // The messages are those of Pelican 7.
         if trouble == Trouble::Restarted as u8 {
             return fail(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -161,7 +161,7 @@ impl Director {
     }
 }
 
-/// Whether a query has the parameter `name`, with a value or without.
+/// Whether a query has the parameter `name`, with or without a value.
 fn has(query: &str, name: &str) -> bool {
     query.split('&').any(|part| part.split('=').next() == Some(name))
 }

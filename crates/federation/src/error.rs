@@ -1,4 +1,4 @@
-//! What can go wrong before the federation serves.
+//! Errors that prevent a federation from serving.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,33 +8,33 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk refused.
+    /// An operation on a file or folder failed.
     #[error("cannot {what} `{path}`: {source}")]
     Io {
-        /// What was tried, such as `read`.
+        /// The operation, such as `read`.
         what: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// Why it failed.
         source: io::Error,
     },
-    /// No socket.
+    /// A port could not be opened.
     #[error("cannot listen on 127.0.0.1:{port}: {source}")]
     Listen {
         /// The port asked for; 0 stands for any.
         port: u16,
-        /// Why not.
+        /// Why it could not be opened.
         source: io::Error,
     },
-    /// A living process serves this folder.
+    /// Another process serves this folder.
     #[error("a federation is already running for the folder `{path}`{}", at(by))]
     Served {
         /// The folder.
         path: PathBuf,
-        /// Its URL and its process, once it says so.
+        /// The URL and the process number, if they are known.
         by: Option<(String, u32)>,
     },
-    /// No process serves this folder, so a token would be good nowhere.
+    /// No process serves this folder, so a token would not be valid anywhere.
     #[error("no federation is running for the folder `{path}`")]
     NotServed {
         /// The folder.
@@ -60,45 +60,45 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// A namespace that could not be one.
+    /// A text that cannot be a namespace.
     #[error(
         "`{namespace}` is not a namespace; expected one or more names of the characters `A-Za-z0-9._-`, each after a `/`"
     )]
     Namespace {
-        /// As given.
+        /// The text.
         namespace: String,
     },
     /// A path that a token cannot name.
     #[error("a token cannot be limited to the path `{path}`: {reason}")]
     Scope {
-        /// As given.
+        /// The path, as it was given.
         path: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A token for nothing.
+    /// A token that would allow nothing.
     #[error("the token would not allow anything")]
     NoScope,
-    /// A lifetime of nothing, or too long.
+    /// A lifetime of zero, or one that is too long.
     #[error("a token cannot be valid for {} s; expected 1 s to {} s", lifetime.as_secs_f64(), limit.as_secs())]
     Lifetime {
-        /// As asked for.
+        /// The lifetime that was asked for.
         lifetime: Duration,
-        /// The longest.
+        /// The longest lifetime.
         limit: Duration,
     },
     /// Options that exclude each other.
     #[error("these options cannot be combined: {reason}")]
     Options {
-        /// Which.
+        /// The options, and why they cannot be combined.
         reason: &'static str,
     },
     /// Keys, certificates or threads could not be made.
     #[error("cannot make {what}: {reason}")]
     Make {
-        /// What was to be made.
+        /// What should have been made.
         what: &'static str,
-        /// Why not.
+        /// Why it could not be made.
         reason: String,
     },
 }
@@ -128,7 +128,7 @@ impl Error {
         }
     }
 
-    /// For `map_err`: an I/O error with what was done to which file.
+    /// Makes an I/O error that says what was done to which file, for `map_err`.
     pub(super) fn io(
         what: &'static str,
         path: impl Into<PathBuf>,

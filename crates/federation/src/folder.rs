@@ -13,14 +13,14 @@ use super::authority::{CA_FILE, KEY_FILE};
 
 const STATE_FILE: &str = "federation.json";
 
-/// Where it serves, for who makes tokens.
+/// The addresses of a running federation, for programs that make tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// `pelican://localhost:PORT/ns`.
+    /// The URL of the namespace: `pelican://localhost:PORT/ns`.
     pub(super) url: String,
-    /// `/ns`.
+    /// The namespace: `/ns`.
     pub(super) namespace: String,
-    /// Who signs tokens: `https://localhost:PORT`.
+    /// The issuer of tokens: `https://localhost:PORT`.
     pub(super) issuer: String,
     pub(super) pid: u32,
 }
@@ -36,9 +36,9 @@ impl Folder {
         Self::open(dir)
     }
 
-    /// The folder at `dir`, which must be there.
+    /// Opens the folder at `dir`, which must exist.
     pub(super) fn open(dir: &Path) -> Result<Self, Error> {
-        // Without links in it, so that what lies below can be told from what does not.
+        // Links are resolved, so that the paths of files below it can be compared with it.
         fs::canonicalize(dir).map(Self).map_err(Error::io("open", dir))
     }
 
@@ -46,17 +46,18 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Below it, a folder for `name`, made when there is none.
+    /// Returns the folder `name` below this one, and makes it if necessary.
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.path(name);
         fs::create_dir_all(&path).map_err(Error::io("make the folder", &path))?;
         Ok(path)
     }
 
-    /// The lock, which is held until it is dropped. What an earlier run said of where it serves
-    /// is removed: until this one says so, nobody can make a token.
+    /// Takes the lock, which is held until it is dropped. The addresses of an earlier run are
+    /// removed, so that nobody can make a token until this run has written its own.
     pub(super) fn lock(&self) -> Result<Lock, Error> {
-        // Who makes a token looks at the lock for a moment, which is not serving.
+        // A program that makes a token holds the lock for a moment, which does not count as
+        // serving.
         let mut briefly = |waited| waited < Duration::from_millis(200);
         let lock = Lock::wait_at(&self.path("lock"), LockMode::Exclusive, &mut briefly);
         let Some(lock) = lock? else {
@@ -70,7 +71,7 @@ impl Folder {
         }
     }
 
-    /// Whether a federation has served it: then what lies below its names is a federation's.
+    /// Whether a federation has served this folder, so that the files in it are a federation's.
     pub(super) fn was_served(&self) -> bool {
         [CA_FILE, KEY_FILE].iter().all(|name| self.path(name).is_file())
     }
@@ -84,7 +85,7 @@ impl Folder {
         Ok(Lock::try_at(&self.path("lock"), LockMode::Exclusive)?)
     }
 
-    /// What `name` holds, if anything.
+    /// Returns the contents of the file `name`, if it exists.
     pub(super) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path(name);
         match fs::read(&path) {
@@ -128,7 +129,7 @@ mod tests {
         State { url: "pelican://localhost:1/gular".to_owned(), namespace, issuer, pid }
     }
 
-    /// As after a kill: the file is there, and nobody serves.
+    /// The state is as after a kill: the file exists, and no process serves the folder.
     #[test]
     fn what_an_earlier_run_said_is_used_by_nobody() {
         let dir = tempfile::tempdir().unwrap();
@@ -137,7 +138,7 @@ mod tests {
         let request = TokenRequest { read: vec!["/".into()], ..TokenRequest::default() };
         let mint = || mint(dir.path(), &request).unwrap_err();
         assert!(matches!(mint(), Error::NotServed { .. }));
-        // The next one begins, and does not serve yet.
+        // The next process has started, but does not serve yet.
         let lock = folder.lock().unwrap();
         assert!(matches!(mint(), Error::Starting { .. }));
         drop(lock);

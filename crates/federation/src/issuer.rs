@@ -17,13 +17,13 @@ use super::folder::Folder;
 use gular_pelican::Token;
 use gular_pelican::protocol::Claims;
 
-/// "Any server" in the WLCG profile.
+/// The audience that stands for any server in the WLCG profile.
 pub(super) const AUDIENCE: &str = "https://wlcg.cern.ch/jwt/v1/any";
 const KEY_FILE: &str = "token-key.der";
 
-/// Signs tokens, and knows its own.
+/// Signs tokens, and recognises its own.
 pub(super) struct Issuer {
-    /// `iss`: the federation's discovery URL.
+    /// The claim `iss`: the federation's discovery URL.
     url: String,
     key: EcdsaKeyPair,
     /// `kid`: the beginning of the public key's SHA-256, in hex.
@@ -54,7 +54,7 @@ impl Issuer {
         Ok(Self { url, key, key_id })
     }
 
-    /// The token with these claims.
+    /// Returns a token with these claims.
     pub(super) fn sign(&self, claims: &Value) -> Result<Token, Error> {
         let failed = |reason: String| Error::Make { what: "a token", reason };
         let header = json!({"alg": "ES256", "kid": self.key_id, "typ": "JWT"});
@@ -111,7 +111,7 @@ impl Issuer {
         }]})
     }
 
-    /// What `/.well-known/openid-configuration` says.
+    /// Returns the document `/.well-known/openid-configuration`.
     pub(super) fn configuration(&self) -> Value {
         json!({
             "issuer": self.url,

@@ -14,10 +14,9 @@
 //!      .gular-partial/  uploads and copies not yet whole
 //! ```
 //!
-//! It is fenced: it listens on 127.0.0.1 only, its certificates are good for this
-//! machine only, its tokens for an hour at most. What it answers is what Pelican's
-//! own services answer, as far as clients look at it; among that, a cache that never
-//! learns of a change.
+//! It is for this machine alone: it listens on 127.0.0.1 only, its certificates are valid for this
+//! machine only, and its tokens for an hour at most. Its answers are those of Pelican's own
+//! services, as far as clients look at them; for example, a cache never learns of a change.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]

@@ -12,16 +12,16 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::body::Body;
 
-/// The longest that bytes are on their way.
+/// Longest time that bytes are delayed.
 const MOST: Duration = Duration::from_secs(365 * 86_400);
 
-/// One way, which all connections to all servers of a federation share.
+/// A simulated network line, which all connections to all servers of a federation share.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     latency: Duration,
     /// Bytes per second, of all connections together.
     rate: Option<u64>,
-    /// When all bytes that were let onto it have passed.
+    /// Time at which all bytes sent so far have passed the line.
     free_at: Mutex<Option<Instant>>,
 }
 
@@ -127,7 +127,7 @@ mod tests {
             assert!(late < Duration::from_secs(10), "{passed:?}");
         }
         assert_eq!(Line::default().take(u64::MAX), None);
-        // More seconds than any clock has: late, and no overflow.
+        // The delay has more seconds than any clock, and does not overflow.
         let line = Line::new(Duration::ZERO, Some(1));
         for _ in 0..3 {
             assert!(line.take(u64::MAX).unwrap() >= begin + MOST);

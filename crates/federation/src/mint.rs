@@ -13,25 +13,25 @@ use super::name::Name;
 use gular_pelican::Token;
 use gular_pelican::protocol::is_segment;
 
-/// The longest that a token lives.
+/// The longest lifetime of a token.
 // An hour: enough for a lesson, and soon worthless in a shell's history.
 pub const MAX_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// What a token is to allow, below which paths of the namespace (`/` for all of it).
+/// The actions that a token should allow, each with paths of the namespace (`/` for all of it).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// Where to read and list.
+    /// Paths below which it may read and list.
     pub read: Vec<String>,
-    /// Where to write under new names.
+    /// Paths below which it may write under new names.
     pub create: Vec<String>,
-    /// Where to write under any name, and to delete.
+    /// Paths below which it may write under any name, and delete.
     pub modify: Vec<String>,
-    /// From now; at most [`MAX_LIFETIME`].
+    /// How long the token is valid from now on; at most [`MAX_LIFETIME`].
     pub lifetime: Duration,
 }
 
 impl Default for TokenRequest {
-    /// Allows nothing, for half an hour.
+    /// Returns a request that allows nothing, for half an hour.
     fn default() -> Self {
         let lifetime = Duration::from_secs(1800);
         Self { read: Vec::new(), create: Vec::new(), modify: Vec::new(), lifetime }

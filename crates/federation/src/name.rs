@@ -3,7 +3,7 @@
 use gular_pelican::protocol::below;
 use gular_pelican::protocol::{encode_path, is_segment, percent_decode};
 
-// What file systems take.
+// Longest name that file systems accept.
 const MAX_SEGMENT_BYTES: usize = 255;
 const MAX_NAME_BYTES: usize = 2048;
 
@@ -11,7 +11,7 @@ const MAX_NAME_BYTES: usize = 2048;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name {
     segments: Vec<String>,
-    /// Whether it was written with a `/` at its end.
+    /// Whether the name ended with a `/`.
     pub(super) collection: bool,
 }
 
@@ -35,12 +35,12 @@ impl Name {
         &self.segments
     }
 
-    /// `/a/b c`, without a `/` at the end.
+    /// The path without a `/` at its end: `/a/b c`.
     pub(super) fn text(&self) -> String {
         self.segments.iter().map(|segment| format!("/{segment}")).collect()
     }
 
-    /// `/a/b%20c`.
+    /// The encoded path: `/a/b%20c`.
     pub(super) fn encoded(&self) -> String {
         encode_path(&self.text())
     }
@@ -51,7 +51,7 @@ impl Name {
         Some(format!("/{}", below(&self.text(), &namespace.text())?))
     }
 
-    /// How many segments lie below `namespace`.
+    /// The number of segments below `namespace`.
     pub(super) fn depth(&self, namespace: &Self) -> usize {
         self.segments.len().saturating_sub(namespace.segments.len())
     }

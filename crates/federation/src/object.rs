@@ -63,8 +63,8 @@ pub(super) async fn answer(parts: &Parts, found: Found) -> Result<Answer, Answer
     .map_err(|fault| fault_answer(&fault))
 }
 
-/// What `Want-Digest` asks for (RFC 3230): as XRootD does it, the first that is known,
-/// else crc32c.
+/// The algorithm that `Want-Digest` asks for (RFC 3230). As in XRootD it is the first that is
+/// known, else crc32c.
 fn wanted(header: &str) -> Algorithm {
     let name = |part: &str| part.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let known = |part: &str| match name(part).as_str() {
@@ -95,9 +95,10 @@ fn digest(file: &mut std::fs::File, algorithm: Algorithm) -> std::io::Result<Str
     })
 }
 
-/// `Fri, 20 Nov 2026 14:57:25 GMT`. What the format cannot show is 1970.
+/// Formats a time as `Fri, 20 Nov 2026 14:57:25 GMT`. A time that this format cannot represent
+/// becomes 1970.
 pub(super) fn date(time: SystemTime) -> String {
-    // httpdate panics outside of 1970 to 9999.
+    // httpdate panics on years outside of 1970 to 9999.
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let seconds = if seconds < 253_402_300_800 { seconds } else { 0 };
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds))
@@ -112,7 +113,7 @@ pub(super) async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|e| Err(Fault::Io(std::io::Error::other(e))))
 }
 
-/// How a store's fault is answered.
+/// The answer to a store's fault.
 pub(super) fn fault_answer(fault: &Fault) -> Answer {
     use std::io::ErrorKind;
     match fault {

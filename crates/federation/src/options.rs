@@ -1,4 +1,4 @@
-//! What a federation serves, and how.
+//! The options of a federation.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use super::name::Name;
 /// How a federation serves.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where it keeps its keys, objects and copies; made when there is none.
+    /// The folder for keys, objects and copies; it is made if it does not exist.
     pub dir: PathBuf,
     /// The port of discovery and director; 0 for any.
     pub port: u16,
-    /// What object names begin with, such as `/gular`.
+    /// The beginning of all object names, such as `/gular`.
     pub namespace: String,
-    /// Whether reading takes no token. Writing always does.
+    /// Whether reading needs no token. Writing always needs one.
     pub public_read: bool,
-    /// Who stores objects.
+    /// The server that stores objects.
     pub origin: Origin,
-    /// Who holds copies.
+    /// The servers that hold copies.
     pub caches: Caches,
     /// The issuer to tell clients of, where the origin is somebody else's and takes
     /// tokens; without one, none is told of. The own origin's is always this federation.
     pub issuer: Option<String>,
-    /// Whether clients are told that reading takes a token. The own origin, unless
-    /// `public_read`, always says so.
+    /// Whether clients are told that reading takes a token. The own origin always says so, unless
+    /// `public_read` is set.
     pub require_token: bool,
-    /// How long every request waits before it is answered. Where the own cache has no copy, it
-    /// waits twice: the cache asks the origin.
+    /// How long every request waits before it is answered. If the own cache has no copy, it waits
+    /// twice, since the cache asks the origin.
     pub latency: Duration,
     /// The most bytes per second that clients send and are sent, by all connections to its own
     /// servers together. The own cache fetches from the own origin without a limit.
     pub max_bytes_per_second: Option<u64>,
-    /// Whether the own cache forgets the copies of earlier runs: only where a federation was
-    /// served in `dir` before.
+    /// Whether the own cache removes the copies of earlier runs. This is done only if a federation
+    /// was served in `dir` before.
     pub cold: bool,
 }
 
@@ -69,7 +69,7 @@ impl Options {
             let first = name.segments().first().map(String::as_str);
             name.text() == self.namespace
                 && name.text().chars().all(plain)
-                // The director's own paths.
+                // These paths are the director's own.
                 && !matches!(first, None | Some("api" | ".well-known"))
         };
         Name::parse(&self.namespace)
@@ -78,7 +78,7 @@ impl Options {
     }
 }
 
-/// Who stores objects.
+/// The server that stores objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// This process, below `DIR/origin`.
@@ -88,12 +88,12 @@ pub enum Origin {
     External(String),
 }
 
-/// Who holds copies.
+/// The servers that hold copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caches {
     /// This process, below `DIR/cache`.
     Own,
-    /// Nobody: clients are sent to the origin.
+    /// No server: clients are sent to the origin.
     None,
     /// Servers at these URLs, the nearest first.
     External(Vec<String>),

@@ -25,7 +25,7 @@ use gular_pelican::Action;
 /// An upload that sends nothing for so long is over.
 const STALL: Duration = Duration::from_secs(60);
 
-/// Serves a [`Store`].
+/// A server for the objects in a [`Store`].
 pub(super) struct Origin {
     pub(super) store: Store,
     pub(super) guard: Arc<Guard>,
@@ -81,7 +81,7 @@ impl Origin {
         object::answer(parts, found).await
     }
 
-    /// What lies under `name`.
+    /// Finds the object or collection `name`.
     pub(super) async fn find(&self, name: Name) -> Result<Found, Fault> {
         let store = self.store.clone();
         blocking(move || store.find(&name)).await
@@ -168,7 +168,7 @@ impl Origin {
         let store = self.store.clone();
         match blocking(move || store.make_collection(&name)).await {
             Ok(()) => Ok(done(StatusCode::CREATED)),
-            // RFC 4918, section 9.3.1.
+            // The status is that of RFC 4918, section 9.3.1.
             Err(Fault::Exists) => Err(refuse(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "an object or collection of that name exists",

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-/// What a `Range` header asks of an object.
+/// The part of an object that a `Range` header asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// All of it: no range, none that is understood, or several, which a server may
-    /// answer whole.
+    /// The whole object: there is no range, none that is understood, or several, which a server may
+    /// answer with the whole.
     Whole,
     /// These bytes, at least one.
     Part(Range<u64>),
-    /// Nothing that the object has.
+    /// A range that is outside of the object.
     Outside,
 }
 
-/// What `header` asks of an object of `len` bytes.
+/// Returns what `header` asks of an object of `len` bytes.
 pub(super) fn parse(header: &str, len: u64) -> Asked {
     let spec = header.split_once('=').filter(|(unit, _)| unit.trim().eq_ignore_ascii_case("bytes"));
     let Some((first, last)) = spec.and_then(|(_, spec)| spec.trim().split_once('-')) else {
@@ -34,7 +34,7 @@ fn part(range: Range<u64>, len: u64) -> Asked {
     if range.start < len && !range.is_empty() { Asked::Part(range) } else { Asked::Outside }
 }
 
-/// Digits alone; one too big is past any end.
+/// Parses digits; a number that is too large is past any end.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))

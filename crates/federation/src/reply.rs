@@ -18,8 +18,7 @@ impl Answer {
         Self(Box::new(response))
     }
 
-    /// With a header more. A value that no header can have would be of our own making,
-    /// and is left out.
+    /// Adds a header. A value that no header can have would be our own mistake, and is left out.
     pub(super) fn with(mut self, name: &'static str, value: impl AsRef<str>) -> Self {
         if let Ok(value) = HeaderValue::from_str(value.as_ref()) {
             self.0.headers_mut().append(HeaderName::from_static(name), value);
@@ -27,7 +26,7 @@ impl Answer {
         self
     }
 
-    /// The bytes of an object that it carries.
+    /// Number of an object's bytes in the answer.
     pub(super) fn object_bytes(&self) -> Option<u64> {
         let is_object =
             self.0.status().is_success() && self.0.headers().contains_key(LAST_MODIFIED);
@@ -40,18 +39,18 @@ impl Answer {
     }
 }
 
-/// An answer of one line.
+/// Returns an answer of one line.
 pub(super) fn refuse(status: StatusCode, message: &str) -> Answer {
     let body = Body::Text(Bytes::from(format!("{message}\n")));
     Answer::new(status, body).with("content-type", "text/plain; charset=utf-8")
 }
 
-/// An answer without a body.
+/// Returns an answer without a body.
 pub(super) fn done(status: StatusCode) -> Answer {
     Answer::new(status, Body::empty())
 }
 
-/// An answer in JSON.
+/// Returns an answer in JSON.
 pub(super) fn json(status: StatusCode, value: &Value) -> Answer {
     Answer::new(status, Body::Text(Bytes::from(value.to_string())))
         .with("content-type", "application/json; charset=utf-8")

@@ -25,14 +25,14 @@ use super::reply::Answer;
 /// Connections that one listener serves at a time; more wait.
 const MAX_CONNECTIONS: usize = 256;
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
-/// For a request's head, and so for an idle connection.
+/// Time limit for the head of a request, and so for an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// What is read of a body that was refused, for the client to hear why.
+/// Bytes that are read of a refused body, so that the client gets the reason.
 const DRAIN_BYTES: usize = 16 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// What answers a server's requests.
+/// Answers a server's requests.
 pub(super) trait Handler: Send + Sync + 'static {
     /// The `Server` header.
     const SERVER: &'static str;
@@ -48,7 +48,7 @@ pub(super) async fn serve<H: Handler>(
     handler: Arc<H>,
 ) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    // They end with it.
+    // The connections end when this is dropped.
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -61,13 +61,13 @@ pub(super) async fn serve<H: Handler>(
                     drop(place);
                 });
             }
-            // Such as too many open files: some will be closed.
+            // A possible reason is too many open files, some of which will be closed.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// One connection, to its end. How it ends is the client's to notice.
+/// Serves one connection to its end. The client notices how it ends.
 async fn connection<H: Handler>(
     stream: TcpStream,
     tls: TlsAcceptor,
@@ -99,9 +99,9 @@ async fn answer<H: Handler>(
     response.map(|body| Paced::new(body, line))
 }
 
-/// Reads what is left of a request's body. A socket closed on unread bytes is reset,
-/// which can take the answer away from a client that is still sending. Who waits for
-/// `100 Continue` sends nothing, and asking for the body would make it.
+/// Reads what is left of a request's body. A socket closed on unread bytes is reset, which can take
+/// the answer away from a client that is still sending. A client that waits for `100 Continue`
+/// sends nothing, so its body is not asked for.
 pub(super) async fn drain(parts: &Parts, body: &mut Incoming) {
     if parts.headers.contains_key(EXPECT) {
         return;

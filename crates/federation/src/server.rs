@@ -27,14 +27,14 @@ use super::serve::{Handler, serve};
 use super::store::Store;
 use super::{Caches, Error, Options, Origin};
 
-/// How a director fails.
+/// A failure that the director simulates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// Not at all.
+    /// The director works.
     None,
-    /// It was restarted, and knows no server yet: 429.
+    /// The director was restarted, and knows no server yet: 429.
     Restarted,
-    /// No origin has told it of itself for a while: 404 for all objects.
+    /// No origin has reported to the director for a while: 404 for all objects.
     NoOrigins,
     /// Nobody answers, discovery included; for good.
     Down,
@@ -51,7 +51,7 @@ pub struct Federation {
     front: JoinHandle<()>,
     trouble: Arc<AtomicU8>,
     runtime: Option<Runtime>,
-    /// Closed last, which gives the folder free.
+    /// The lock is dropped last, which frees the folder.
     _lock: Lock,
 }
 
@@ -72,7 +72,7 @@ impl Federation {
         }
         let lock = folder.lock()?;
         let partial = folder.folder(".gular-partial")?;
-        // What a process that was killed left behind.
+        // A process that was killed may have left files there.
         std::fs::remove_dir_all(&partial).map_err(Error::io("clear", &partial))?;
         let partial = folder.folder(".gular-partial")?;
         let tls = authority::acceptor(&folder)?;
@@ -169,13 +169,13 @@ impl Federation {
         &self.ca_file
     }
 
-    /// The origin: `https://localhost:PORT`.
+    /// The origin's URL: `https://localhost:PORT`.
     #[must_use]
     pub fn origin_url(&self) -> String {
         self.origin.clone()
     }
 
-    /// The nearest cache, if there is one.
+    /// The URL of the nearest cache, if there is one.
     #[must_use]
     pub fn cache_url(&self) -> Option<String> {
         self.caches.first().cloned()
@@ -195,7 +195,7 @@ impl Federation {
         self.counters.bytes_sent()
     }
 
-    /// What was asked of it so far.
+    /// The number of requests so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.counts()
@@ -205,7 +205,7 @@ impl Federation {
 impl Drop for Federation {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
-        // Where a runtime of the caller's waits for this one, tokio panics.
+        // If the caller runs in a runtime of its own, waiting here would make tokio panic.
         if Handle::try_current().is_ok() {
             runtime.shutdown_background();
         } else {

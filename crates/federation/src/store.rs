@@ -17,7 +17,7 @@ pub(super) struct Store {
     partial: PathBuf,
 }
 
-/// What lies under a name.
+/// An object or collection that was found.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
@@ -34,18 +34,18 @@ impl Found {
     }
 }
 
-/// Why a store has or does not take an object.
+/// Why a store cannot return or accept an object.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// There is nothing under that name.
+    /// There is nothing of that name.
     Absent,
-    /// There is something under that name.
+    /// There is something of that name.
     Exists,
     /// An object where a collection would have to be, or the reverse.
     Kind,
-    /// A collection with something in it.
+    /// A collection that is not empty.
     NotEmpty,
-    /// A link, or neither object nor collection.
+    /// A link, or a file that is neither object nor collection.
     Odd,
     Io(io::Error),
 }
@@ -68,7 +68,8 @@ impl Store {
         Self { root, partial }
     }
 
-    /// What lies under `name`. Written with a `/` at its end, it is a collection or absent.
+    /// Finds the object or collection `name`. If the name ends with a `/`, only a collection is
+    /// found.
     pub(super) fn find(&self, name: &Name) -> Result<Found, Fault> {
         let mut path = self.root.clone();
         let mut metadata = fs::symlink_metadata(&path)?;
@@ -88,13 +89,13 @@ impl Store {
         Ok(Found { path, metadata })
     }
 
-    /// A file for bytes to come, gone when dropped.
+    /// Makes a file for an upload; it is removed when dropped.
     pub(super) fn begin(&self) -> io::Result<NamedTempFile> {
         Ok(gular_files::temp_in(&self.partial)?)
     }
 
-    /// Puts a file that [`Store::begin`] made under `name`: written down first, then
-    /// there at once and whole. Without `overwrite` only where nothing is.
+    /// Moves a file of [`Store::begin`] to `name`: it is synced first, then appears as a whole.
+    /// Without `overwrite` the name must be free.
     pub(super) fn place(
         &self,
         file: &NamedTempFile,
@@ -112,7 +113,7 @@ impl Store {
         Ok(gular_files::sync_folder(gular_files::folder_of(&path)).map_err(io::Error::from)?)
     }
 
-    /// Makes a collection and those above it.
+    /// Makes a collection and its parents.
     pub(super) fn make_collection(&self, name: &Name) -> Result<(), Fault> {
         Ok(fs::create_dir(self.make_parents(name)?)?)
     }
@@ -135,7 +136,7 @@ impl Store {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // One that vanished meanwhile is not a fault.
+            // An entry that was removed meanwhile is not a fault.
             let Ok(metadata) = entry.metadata() else { continue };
             if gular_pelican::protocol::is_segment(&name)
                 && (metadata.is_dir() || metadata.is_file())

@@ -31,7 +31,7 @@ struct Site {
 #[derive(Debug)]
 struct Answer {
     status: u16,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     headers: Vec<(String, String)>,
     body: Vec<u8>,
 }
@@ -91,7 +91,7 @@ impl Site {
         let head = head.replace('\n', "\r\n");
         let request = format!("{head}\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
-        // A refusal may come before all is sent.
+        // A refusal may arrive before all bytes are sent.
         let _ = stream.write_all(body).and_then(|()| stream.flush());
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
@@ -114,7 +114,7 @@ impl Site {
         self.federation.url().replace("pelican://", "https://").replace("/gular", "")
     }
 
-    /// An `Authorization` line that allows this.
+    /// Returns an `Authorization` line that allows these actions.
     fn token(&self, read: &[&str], create: &[&str], modify: &[&str]) -> String {
         format!("Authorization: Bearer {}", self.mint(read, create, modify).secret())
     }
@@ -139,7 +139,7 @@ impl Site {
         fs::read(self.dir.path().join("origin").join(path.trim_start_matches('/'))).ok()
     }
 
-    /// Files of uploads under way.
+    /// Number of files of unfinished uploads.
     fn n_partial(&self) -> usize {
         fs::read_dir(self.dir.path().join(".gular-partial")).unwrap().count()
     }
@@ -310,7 +310,7 @@ fn chunked_uploads_are_whole() {
     let put = site.origin(&head, b"3\r\nabc\r\n5;x=y\r\ndefgh\r\n0\r\n\r\n");
     assert_eq!(put.status, 201);
     assert_eq!(site.stored("/gular/c").as_deref(), Some(&b"abcdefgh"[..]));
-    // Cut before the last chunk.
+    // The connection is cut before the last chunk.
     let head = format!("PUT /gular/d HTTP/1.1\nTransfer-Encoding: chunked\n{token}");
     let mut stream = site.connect(&site.federation.origin_url());
     let head = format!("{}\r\nHost: localhost\r\n\r\n5\r\nabcde\r\n", head.replace('\n', "\r\n"));
@@ -368,7 +368,7 @@ fn uploads_wait_for_100_continue_or_hear_why_not() {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
     assert!(rest.starts_with(b"HTTP/1.1 401 "), "no body was asked for");
-    // Without `Expect`, a body is read so that the answer arrives.
+    // Without `Expect`, the body is read, so that the answer arrives.
     let refused = site.put("/gular/y", &vec![0; 3 << 20], "X-No: token");
     assert_eq!((refused.status, site.stored("/gular/y")), (401, None));
 }
@@ -581,7 +581,7 @@ fn a_cache_never_learns_of_a_change() {
     assert_eq!(site.origin(&get, b"").text(), "second");
     site.origin(&format!("DELETE /gular/x HTTP/1.1\n{token}"), b"");
     assert_eq!(site.cache(&get).text(), "first");
-    // What is done to the copy is seen, and not at the origin.
+    // A change of the copy in the cache is visible, though the origin does not have it.
     fs::write(site.dir.path().join("cache/gular/x"), b"fir5t").unwrap();
     assert_eq!(site.cache(&get).text(), "fir5t");
     for method in ["PUT", "DELETE", "POST"] {
@@ -729,7 +729,7 @@ fn a_folder_is_served_once_and_keeps_its_keys() {
         let metadata = fs::metadata(dir.path().join(name)).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, mode, "{name}");
     }
-    // What trusted it before trusts it still.
+    // A client that trusted the federation still does.
     let federation = Federation::start(&Options::new(dir.path())).unwrap();
     let site = Site { federation, tls, dir };
     let token = site.token(&["/"], &[], &[]);

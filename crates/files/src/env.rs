@@ -32,7 +32,7 @@ impl Env {
 }
 
 impl fmt::Debug for Env {
-    /// Names alone: a value may be a token.
+    /// Shows names alone, since a value may be a token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_process_has_an_environment() {
-        // Cargo sets it for every test.
+        // Cargo sets this variable for every test.
         assert!(Env::process().get("CARGO_MANIFEST_DIR").is_some());
     }
 

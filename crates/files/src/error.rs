@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} `{}`: {source}", path.display())]
 pub struct Error {
-    /// What was tried: `write`, `rename to`.
+    /// The action that failed: `write`, `rename to`.
     pub action: &'static str,
-    /// With what.
+    /// The file or folder.
     pub path: PathBuf,
     /// Why it failed.
     pub source: io::Error,
@@ -35,7 +35,7 @@ impl Error {
         }
     }
 
-    /// The kind of the error below.
+    /// The kind of the underlying error.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()

@@ -8,14 +8,14 @@ use crate::Error;
 /// own (a tmpfs without a size, Btrfs for files).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Free {
-    /// Bytes.
+    /// Free bytes.
     pub bytes: u64,
-    /// Files and folders.
+    /// Number of files and folders that can still be made.
     pub files: u64,
 }
 
 impl Default for Free {
-    /// No limit that we know of.
+    /// Returns the largest numbers, for a file system without a known limit.
     fn default() -> Self {
         Self { bytes: u64::MAX, files: u64::MAX }
     }

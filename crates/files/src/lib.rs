@@ -1,9 +1,9 @@
 //! What every room that touches a disk needs: files that appear whole, locks with their fall-back,
 //! free space, a worker pool, byte sizes in words, memory maps, and the environment as a value.
 //!
-//! Nothing here reads a format or opens a socket. Of FORMAT.md there are two numbers, which
-//! `bundle` and `pelican` share: neither may use the other. Errors say what was done to which
-//! file; rooms turn them into their own with `From`.
+//! Nothing here reads a format or opens a socket. It contains two numbers of FORMAT.md, which
+//! `bundle` and `pelican` share, since neither may use the other. Errors say what failed on which
+//! file; rooms convert them into their own with `From`.
 
 mod env;
 mod error;
@@ -22,7 +22,7 @@ mod write_back;
 /// again; the last block of a file may be shorter. Format: `FORMAT.md`, "Digests".
 pub const BLOCK_BYTES: usize = 1 << 20;
 
-/// How many names take the place of one that a cut upload burned: `x~1` to `x~9`. Format:
+/// Number of names that can replace one whose upload was cut short: `x~1` to `x~9`. Format:
 /// `FORMAT.md`, "Burned names".
 pub const MAX_RENAMES: u32 = 9;
 

@@ -22,25 +22,25 @@ pub const SAY_AFTER: Duration = Duration::from_secs(5);
 /// Whether others may hold the lock at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// Nobody.
+    /// Nobody else may hold the lock.
     Exclusive,
-    /// Whoever takes it so, too.
+    /// Others may hold the lock, if they take it as shared, too.
     Shared,
 }
 
 /// A held lock; it is released when this value is dropped, and when the process ends.
 ///
-/// It is a flock of a file. Lustre without its option `flock`, some FUSE file
-/// systems and folders on NFS have none (ENOSYS, EOPNOTSUPP, EINVAL, ENOLCK, EBADF);
-/// there a file beside it, made by one process only and touched every few seconds,
-/// is the lock. When its process is gone it is taken over: at once on the same machine,
-/// and after a minute without a touch when another machine made it.
+/// It is a flock of a file. Lustre without its option `flock`, some FUSE file systems and folders
+/// on NFS have none (ENOSYS, EOPNOTSUPP, EINVAL, ENOLCK, EBADF); there a file beside it, made by
+/// one process only and touched every few seconds, is the lock. If its process is gone, the lock is
+/// taken over: at once on the same machine, and after a minute without a touch if another machine
+/// made it.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
     path: PathBuf,
     remove: bool,
-    /// Set where flock is missing.
+    /// The lock file, if the file system has no flock.
     _beside: Option<LockFile>,
 }
 
@@ -61,7 +61,7 @@ impl Lock {
     /// with the time waited; `None` when it says no.
     ///
     /// # Errors
-    /// As [`Self::try_at`].
+    /// Those of [`Self::try_at`].
     pub fn wait_at(
         path: &Path,
         mode: LockMode,
@@ -70,12 +70,12 @@ impl Lock {
         wait(&|| Self::try_at(path, mode), keep_waiting)
     }
 
-    /// Locks an open file or folder; `None` while others hold it. `path` is its name, and
-    /// where flock is missing the lock is a file beside that. Whether it still has that
-    /// name is for the caller to ask: [`Self::is_current`].
+    /// Locks an open file or folder; `None` while others hold it. `path` is its name; without
+    /// flock, the lock is a file beside it. The caller has to check whether the locked file still
+    /// has that name: [`Self::is_current`].
     ///
     /// # Errors
-    /// When it cannot be locked in either way.
+    /// If it cannot be locked in either way.
     pub fn try_on(file: File, path: &Path, mode: LockMode) -> Result<Option<Self>, Error> {
         Self::try_with(&flock, Times::default(), file, path, mode)
     }
@@ -84,7 +84,7 @@ impl Lock {
     /// handle.
     ///
     /// # Errors
-    /// As [`Self::try_on`], and when the handle cannot be copied.
+    /// Those of [`Self::try_on`], and an error if the handle cannot be copied.
     pub fn wait_on(
         file: &File,
         path: &Path,
@@ -124,7 +124,7 @@ impl Lock {
         // The link count of the open file comes first: an NFS client may answer for the
         // name from its cache, for up to a minute.
         let ours = self.file.metadata().ok().filter(|ours| ours.nlink() > 0);
-        // As `open` does, a link is followed.
+        // A link is followed, as by `open`.
         let there = fs::metadata(&self.path).ok();
         let id = |of: fs::Metadata| (of.dev(), of.ino());
         ours.map(id).is_some_and(|ours| there.map(id) == Some(ours))
@@ -160,7 +160,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if self.remove && self.is_current() {
-            // One that stays behind does no harm.
+            // A file that stays does no harm.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -192,8 +192,8 @@ fn flock(file: &File, mode: LockMode) -> io::Result<bool> {
     }
 }
 
-/// Whether the file system has no such lock. EBADF is how NFS refuses a file that is not
-/// open for writing, as no folder is.
+/// Whether the error says that the file system has no flock. NFS refuses with EBADF a file that is
+/// not open for writing, such as a folder.
 fn is_missing(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -300,7 +300,7 @@ mod tests {
         assert!(!held.is_current());
         fs::write(&path, "another").unwrap();
         assert!(!held.is_current());
-        // What it does not hold it does not remove.
+        // A file that the lock does not hold is not removed.
         drop(held.removed_when_dropped());
         assert!(path.exists());
     }

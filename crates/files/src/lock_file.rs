@@ -25,17 +25,17 @@ use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use crate::LockMode;
 use crate::lock_owner::Who;
 
-/// More than the line that says who holds a lock ever has.
+/// Longest line of a lock file that is read.
 const MAX_LINE_BYTES: u64 = 4096;
-/// How often a file that may only be removed under the other is tried.
+/// Most attempts to remove a file, which is possible only with the file NAME.held.taking.
 const TRIES: usize = 100;
 
-/// How fast a lock's heart beats.
+/// How often a lock is touched, and when it expires.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// Between two touches.
+    /// Time between two touches.
     pub(crate) beat: Duration,
-    /// Without a touch: then it is nobody's.
+    /// Time without a touch after which the lock is nobody's.
     pub(crate) stale: Duration,
 }
 
@@ -75,7 +75,7 @@ impl LockFile {
                     if is_alive(&shared, times.stale)? {
                         return Ok(None);
                     }
-                    // Its name was one holder's alone, so nobody else can have it by now.
+                    // Only one holder used this name, so no other file can have it by now.
                     gone(fs::remove_file(&shared))?;
                 }
                 Ok(Some(ours))
@@ -87,14 +87,14 @@ impl LockFile {
                 let nanos = since.map_or(0, |since| since.as_nanos());
                 let suffix = format!(".shared-{}-{number}-{nanos:x}", std::process::id());
                 let ours = Self::create(with_suffix(path, &suffix), mode, times)?;
-                // Another host's process may have that very name; the next try has another.
+                // A process of another host may have the same name; the next attempt uses another.
                 let Some(ours) = ours else { return Ok(None) };
                 Ok(if is_taken(&held, times.stale)? { None } else { Some(ours) })
             }
         }
     }
 
-    /// `None` when the file is there already.
+    /// Makes the file; `None` if it exists already.
     fn create(path: PathBuf, mode: LockMode, times: Times) -> io::Result<Option<Self>> {
         let mut file = match File::create_new(&path) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(None),
@@ -121,10 +121,11 @@ impl Drop for LockFile {
             drop(stop);
             let _ = thread.join();
         }
-        // What stays behind goes stale.
+        // A file that cannot be removed becomes stale.
         let _ = match self.mode {
             LockMode::Shared => fs::remove_file(&self.path),
-            // By its content: if this process was stopped for long, another may hold it.
+            // Only a file with this line is removed: if this process was stopped for long, another
+            // may hold the lock.
             LockMode::Exclusive => {
                 let is_ours = |_, line: &str| line == self.who.line();
                 remove_if(&self.path, self.stale, &is_ours).map(drop)
@@ -136,7 +137,7 @@ impl Drop for LockFile {
 /// Touches by the clock of the file's server, which need not be ours.
 fn touch(file: &File) {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    // One that fails may succeed the next time; many, and the lock is lost.
+    // If one touch fails, the next may succeed; if many fail, the lock is lost.
     let _ = rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now });
 }
 
@@ -163,7 +164,7 @@ fn remove_if(
         match File::create_new(&taking) {
             Ok(_) => {
                 let removed = read(held).and_then(|found| match found {
-                    // Never removed unseen: the next holder may make it at this moment.
+                    // The file is never removed unread: the next holder may make it at this moment.
                     None => Ok(true),
                     Some((age, line)) if says(age, &line) => {
                         gone(fs::remove_file(held)).map(|()| true)
@@ -186,18 +187,18 @@ fn remove_if(
     Ok(false)
 }
 
-/// Whether the file exists and whoever made it may be alive.
+/// Whether the file exists, and its maker may be alive.
 fn is_alive(path: &Path, stale: Duration) -> io::Result<bool> {
     Ok(read(path)?.is_some_and(|(age, line)| may_live(age, &line, stale)))
 }
 
-/// Whether who wrote that line, so long ago, may be alive.
+/// Whether the process that wrote this line, `age` ago, may be alive.
 fn may_live(age: Duration, line: &str, stale: Duration) -> bool {
     // Empty, or cut: it is just being written, or its writer was killed then.
     age < stale && !Who::parse(line).is_some_and(|who| who.is_gone())
 }
 
-/// Since when the file was not touched, and its line; `None` when there is no file.
+/// Returns the time since the last touch of the file, and its line; `None` if there is no file.
 fn read(path: &Path) -> io::Result<Option<(Duration, String)>> {
     // Opened, which makes an NFS client ask its server.
     let file = match File::open(path) {
@@ -207,7 +208,7 @@ fn read(path: &Path) -> io::Result<Option<(Duration, String)>> {
     let touched = file.metadata()?.modified()?;
     let mut line = Vec::new();
     match file.take(MAX_LINE_BYTES).read_to_end(&mut line) {
-        // Removed on an NFS server meanwhile.
+        // The file was removed on an NFS server meanwhile.
         Err(e) if e.kind() == ErrorKind::StaleNetworkFileHandle => return Ok(None),
         read => read?,
     };
@@ -253,7 +254,7 @@ mod tests {
         dir.path().join("f")
     }
 
-    /// As a holder on another machine leaves it, that long ago.
+    /// Makes a lock file as a holder on another machine would have left it, `age` ago.
     fn foreign(path: &Path, age: Duration) {
         fs::write(path, "gular-lock 1 elsewhere other-boot 4026531836 1 1 0\n").unwrap();
         let then = SystemTime::now() - age;

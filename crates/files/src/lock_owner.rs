@@ -12,10 +12,9 @@ use rustix::process::{Pid, test_kill_process};
 /// gular-lock 1 HOST BOOT PID-NAMESPACE PID START NUMBER
 /// ```
 ///
-/// The host's name is for people: many machines are called `localhost`. The kernel's
-/// boot id and the process number's namespace say where the number is one's own; when the
-/// process started tells it from a later one of that number. What could not be found
-/// out is `-`, and never equal to anything.
+/// The host's name is for people: many machines are called `localhost`. The process number is valid
+/// within the kernel's boot id and its namespace, and the start time tells the process from a later
+/// one with the same number. Unknown values are `-`, which is equal to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Who {
     host: String,
@@ -29,7 +28,7 @@ pub(crate) struct Who {
 const UNKNOWN: &str = "-";
 
 impl Who {
-    /// A new one of this process.
+    /// Returns the identity of a new lock of this process.
     pub(crate) fn of_this_lock() -> Self {
         Self::of_process(std::process::id())
     }
@@ -69,7 +68,8 @@ impl Who {
         })
     }
 
-    /// Whether its process is known to have ended: only one of this boot and namespace is.
+    /// Whether the lock's process is known to have ended, which is only possible for one of this
+    /// boot and namespace.
     pub(crate) fn is_gone(&self) -> bool {
         let here = Self::of_this_lock();
         let unknown = [&here.boot, &here.namespace].iter().any(|word| *word == UNKNOWN);
@@ -83,14 +83,14 @@ impl Who {
     }
 }
 
-/// One word of a line.
+/// Makes a text one word of a line.
 fn word(text: &str) -> String {
     let text: String = text.trim().chars().filter(char::is_ascii_graphic).collect();
     if text.is_empty() { UNKNOWN.to_owned() } else { text }
 }
 
-/// When a process started, in clock ticks since the boot: field 22 of proc(5)'s `stat`,
-/// counted from the end of its name, which may have spaces.
+/// Returns when a process started, in clock ticks since the boot: field 22 of proc(5)'s `stat`,
+/// counted from the end of the process's name, which may have spaces.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
@@ -117,7 +117,7 @@ mod tests {
         let own = Who::of_this_lock();
         assert!(!own.is_gone());
         assert!(Who { start: own.start + 1, ..own.clone() }.is_gone(), "its number went on");
-        // Above the largest number that Linux gives.
+        // The number is above the largest that Linux assigns.
         let ended = Who { pid: 1 << 23, ..own.clone() };
         assert!(ended.is_gone());
         assert!(!Who { boot: "elsewhere".into(), ..ended.clone() }.is_gone());

@@ -1,7 +1,7 @@
 //! Files and memory as the kernel sees them: maps, pages in memory, huge pages.
 //!
-//! All that a library of this workspace asks the kernel by an unsafe call, apart from C libraries
-//! and GPUs, is here.
+//! All unsafe calls to the kernel by libraries of this workspace are here, except those for C
+//! libraries and GPUs.
 
 #![expect(unsafe_code, reason = "mapping a file and advice about memory are unsafe by nature")]
 
@@ -16,8 +16,8 @@ use rustix::param::page_size;
 /// The bytes of a file, mapped.
 ///
 /// Only for files that nobody writes to or cuts while the map is there, such as the shards of a
-/// bundle, which are removed but never changed: a process that reads behind the end of a cut file
-/// dies of SIGBUS.
+/// bundle, which are removed but never changed: a process that reads beyond the end of a truncated
+/// file dies of SIGBUS.
 #[derive(Debug)]
 pub struct Map(Mmap);
 
@@ -27,10 +27,10 @@ impl Map {
     /// # Errors
     /// The kernel's.
     pub fn of(file: &File) -> io::Result<Self> {
-        // SAFETY: the map is only read. No process can stop another one from cutting or writing the
-        // file, so an unsafe function would ask its callers for what they cannot know: that files
-        // of bundles never change is a rule of the format, and SIGBUS ends a process that meets a
-        // cut one before it can use a wrong byte.
+        // SAFETY: the map is only read. No process can stop another one from truncating or writing
+        // the file, so an unsafe function would require from its callers what they cannot know.
+        // That files of bundles never change is a rule of the format, and SIGBUS ends a process
+        // that meets a truncated one before it can use a wrong byte.
         unsafe { Mmap::map(file) }.map(Self)
     }
 }
@@ -43,8 +43,8 @@ impl Deref for Map {
     }
 }
 
-/// How many pages of `file` are in memory, and how many it has; `None` where the kernel does not
-/// say.
+/// Returns how many pages of `file` are in memory, and how many it has; `None` if the kernel does
+/// not say.
 #[must_use]
 pub fn resident_pages(file: &File) -> Option<(usize, usize)> {
     if file.metadata().ok()?.len() == 0 {
@@ -59,8 +59,8 @@ pub fn resident_pages(file: &File) -> Option<(usize, usize)> {
     (done == 0).then(|| (states.iter().filter(|s| **s & 1 == 1).count(), states.len()))
 }
 
-/// Asks for huge pages under `memory`, which should begin and end with one. Where the kernel does
-/// not take the advice, all is as before.
+/// Asks for huge pages under `memory`, which should begin and end with one. If the kernel ignores
+/// the advice, nothing changes.
 pub fn advise_huge_pages(memory: &mut [u8]) {
     let (start, len) = (memory.as_mut_ptr().cast(), memory.len());
     // SAFETY: the advice changes no byte, of this memory or of what shares a page with it.

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often the caller's flag is looked at while jobs run.
+/// Pause between checks of the caller's flag while jobs run.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Runs `jobs` in order, at most `at_once` at the same time. Each job gets a flag, which is set
 /// when the caller sets `cancel` or another job fails; then no more jobs are started.
 ///
 /// # Errors
-/// That of the first job to fail; the others have ended by then. A caller that
-/// cancels looks at its own flag: jobs that were not begun are not a failure.
+/// The error of the first job that fails; the others have ended by then. A caller that cancels
+/// checks its own flag: jobs that were not begun are not an error.
 pub fn parallel<T: Sync, E: Send>(
     jobs: &[T],
     at_once: usize,
@@ -24,7 +24,8 @@ pub fn parallel<T: Sync, E: Send>(
     let next = AtomicUsize::new(0);
     let running = Running::default();
     let worker = || {
-        // By its drop: a job that panics must not leave the others waited for.
+        // The worker is counted out when this is dropped, so that nobody waits for it after a
+        // panic.
         let _done = Done(&running);
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             if cancel.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed) {
@@ -59,7 +60,7 @@ pub fn parallel<T: Sync, E: Send>(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// How many workers there are.
+/// The number of workers that run.
 #[derive(Default)]
 struct Running {
     n: Mutex<usize>,
@@ -91,7 +92,7 @@ impl Running {
     }
 }
 
-/// Counts a worker out.
+/// Counts a worker out when it is dropped.
 struct Done<'a>(&'a Running);
 
 impl Drop for Done<'_> {

@@ -31,7 +31,7 @@ impl Size {
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One decimal is shown: what a float loses above 2^53 is not.
+        // One decimal is shown, so it does not matter that a float is inexact above 2^53.
         let mut value = self.0 as f64;
         for unit in ["B", "KB", "MB", "GB", "TB"] {
             if value < 1000.0 {

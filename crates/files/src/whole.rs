@@ -34,8 +34,8 @@ pub fn temp_with_mode(dir: &Path, mode: u32) -> Result<NamedTempFile, Error> {
         .map_err(|e| Error::new("create a temporary file in", dir, e))
 }
 
-/// Whether there is a file at `path` that begins with `start`: one that an earlier run wrote there,
-/// and the next may replace.
+/// Whether the file at `path` begins with `start`, which means that an earlier run wrote it, and
+/// the next may replace it.
 #[must_use]
 pub fn begins_with(path: &Path, start: &[u8]) -> bool {
     let mut head = Vec::new();
@@ -45,11 +45,11 @@ pub fn begins_with(path: &Path, start: &[u8]) -> bool {
 
 /// Gives `temp` its final name, in its own folder: fsync, rename, fsync of the folder.
 ///
-/// A file of that name is replaced. For content-addressed names that is safe: what
-/// was there held the same bytes, unless it was damaged.
+/// A file of that name is replaced. For content-addressed names that is safe: the old file had the
+/// same bytes, unless it was damaged.
 ///
 /// # Errors
-/// Then nothing of that name was changed, unless only the folder's fsync failed.
+/// After an error, no file of that name was changed, unless only the folder's fsync failed.
 pub fn persist(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
     temp.as_file().sync_all().map_err(|e| Error::new("write", to, e))?;
     let file = temp.persist(to).map_err(|e| Error::new("rename to", to, e.error))?;
@@ -57,12 +57,12 @@ pub fn persist(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// As [`persist`], for two files of one folder, which is synced once: the second has its name only
-/// when the first has.
+/// Does the same as [`persist`] for two files of one folder, which is synced once. The second gets
+/// its name only after the first.
 ///
 /// # Errors
-/// Then nothing of these names was changed, or only the first, unless only the folder's fsync
-/// failed.
+/// After an error, no file of these names was changed, or only the first, unless only the folder's
+/// fsync failed.
 pub fn persist_both(
     first: (NamedTempFile, &Path),
     second: (NamedTempFile, &Path),
@@ -78,10 +78,11 @@ pub fn persist_both(
     sync_folder(folder)
 }
 
-/// As [`persist`], but never onto a file that exists.
+/// Does the same as [`persist`], but never replaces a file.
 ///
 /// # Errors
-/// Of kind [`io::ErrorKind::AlreadyExists`] when there is one; else as [`persist`].
+/// [`io::ErrorKind::AlreadyExists`] if there is a file of that name; otherwise those of
+/// [`persist`].
 pub fn persist_new(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
     temp.as_file().sync_all().map_err(|e| Error::new("write", to, e))?;
     let file = temp.persist_noclobber(to).map_err(|e| Error::new("rename to", to, e.error))?;
@@ -92,11 +93,11 @@ pub fn persist_new(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
 /// Renames `file` from `from` to its final name `to` in the same folder, and makes it read-only:
 /// fsync, rename, mode 0444, fsync of the folder. A file named `to` is replaced.
 ///
-/// It is protected last: until it has its final name, a later run can open it for writing
-/// and go on.
+/// The mode is changed last, so that until the rename a later run can open the file for writing and
+/// continue.
 ///
 /// # Errors
-/// Then `to` may already be the new file, but is never a part of it.
+/// After an error, `to` may already be the new file, but is never a part of it.
 pub fn persist_read_only(file: &File, from: &Path, to: &Path) -> Result<(), Error> {
     file.sync_all().map_err(|e| Error::new("write", from, e))?;
     fs::rename(from, to).map_err(|e| Error::new("rename to", to, e))?;
@@ -105,11 +106,11 @@ pub fn persist_read_only(file: &File, from: &Path, to: &Path) -> Result<(), Erro
     sync_folder(folder_of(to))
 }
 
-/// Gives a file or folder the name `to` and syncs the folder of that name. What is in it must be
-/// on the disk already.
+/// Gives a file or folder the name `to` and syncs the folder of that name. Its contents must be on
+/// the disk already.
 ///
 /// # Errors
-/// Then nothing was renamed, unless only the folder's fsync failed.
+/// After an error, nothing was renamed, unless only the folder's fsync failed.
 pub fn rename_synced(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(|e| Error::new("rename to", to, e))?;
     sync_folder(folder_of(to))
@@ -224,7 +225,7 @@ mod tests {
         fs::write(&part, "whole").unwrap();
         let file = File::options().write(true).open(&part).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        // What a rename cannot replace stands for a kill before it.
+        // A rename that fails stands for a kill before the rename.
         fs::create_dir_all(to.join("full")).unwrap();
         let error = persist_read_only(&file, &part, &to).unwrap_err();
         assert_eq!(error.action, "rename to");

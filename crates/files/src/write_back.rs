@@ -20,7 +20,7 @@ impl WriteBack {
     /// When the file cannot be opened twice, or there is no thread.
     pub fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
-        // One request may wait while another is served; more would say nothing new.
+        // One request may wait while another is served; further ones would be the same.
         let (wake, woken) = sync_channel(1);
         let work = move || woken.iter().try_for_each(|()| file.sync_data());
         let thread = std::thread::Builder::new().name("write-back".to_owned()).spawn(work)?;
@@ -35,11 +35,11 @@ impl WriteBack {
         }
     }
 
-    /// Waits for the thread. Its fault must be returned: the kernel tells each
-    /// one once, and a later fsync of the same file would not.
+    /// Waits for the thread, and returns its error, which must not be lost: the kernel reports each
+    /// error once, and a later fsync of the same file would not.
     ///
     /// # Errors
-    /// That of any of its requests.
+    /// The error of any of the requests.
     pub fn finish(mut self) -> io::Result<()> {
         self.join()
     }
@@ -56,7 +56,7 @@ impl WriteBack {
 
 impl Drop for WriteBack {
     fn drop(&mut self) {
-        // An abandoned file's faults concern nobody.
+        // If the file was abandoned, its errors do not matter.
         let _ = self.join();
     }
 }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_fault_of_the_disk_is_returned_at_the_end() {
-        // A pipe cannot be synced.
+        // Syncing a pipe fails.
         let (_reader, writer) = io::pipe().unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(writer));
         let write_back = WriteBack::start(&file).unwrap();

@@ -20,11 +20,11 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Rank 0 says how long it waits for the others; its last word may take this longer.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a rank needs to take its place in the ring.
+/// What a rank needs to join the ring.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Invitation {
     pub(super) key: [u8; 16],
-    /// Where the next rank listens.
+    /// The address at which the next rank listens.
     pub(super) ring: SocketAddr,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Visitor<'a> {
     pub(super) cancel: &'a AtomicBool,
 }
 
-/// Why an attempt came to nothing.
+/// Why an attempt to reach rank 0 failed.
 enum Miss {
-    /// Rank 0 may come yet.
+    /// Rank 0 may still start.
     Again(String),
     End(Error),
 }
@@ -54,7 +54,7 @@ impl From<io::Error> for Miss {
 }
 
 impl Visitor<'_> {
-    /// Finds rank 0 and waits until all have come.
+    /// Finds rank 0 and waits until all ranks have connected.
     pub(super) fn visit(&self) -> Result<(Link, Invitation), Error> {
         let (mut link, wait) = self.find()?;
         let here = link.stream().local_addr().map_err(|error| self.gone(&error.to_string()))?;
@@ -161,7 +161,7 @@ impl Visitor<'_> {
         }
     }
 
-    /// Reads and writes for a tick.
+    /// Reads and writes for one tick.
     fn turn(&self, link: &mut Link, begun: Instant, limit: Duration) -> Result<(), Miss> {
         self.check()?;
         if link.ended() {

@@ -21,7 +21,7 @@ pub enum Error {
     /// An option has an impossible value.
     #[error("option `{option}`: {reason}")]
     Option {
-        /// Its name in [`GroupOptions`](crate::GroupOptions).
+        /// The option's name in [`GroupOptions`](crate::GroupOptions).
         option: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -32,7 +32,7 @@ pub enum Error {
         /// The operating system's answer.
         reason: String,
     },
-    /// Nobody said where to meet.
+    /// No variable says where the ranks meet.
     #[error(
         "the ranks do not know where to find rank 0: the environment variable `{variable}` is not set"
     )]
@@ -40,7 +40,7 @@ pub enum Error {
         /// The variable.
         variable: &'static str,
     },
-    /// A variable that is not a port.
+    /// A variable whose value is not a port.
     #[error("the environment variable `{variable}` is `{value}`, expected a port from 1 to 65535")]
     Place {
         /// The variable.
@@ -51,7 +51,7 @@ pub enum Error {
     /// The operating system gives no port to listen on, or no more connections.
     #[error("rank {rank} cannot listen on {address}: {reason}")]
     Listen {
-        /// Which rank.
+        /// The rank.
         rank: u64,
         /// Address and port.
         address: String,
@@ -61,19 +61,19 @@ pub enum Error {
     /// Rank 0 was not there in time.
     #[error("rank {rank} could not reach rank 0 at {place} within {waited:?}: {reason}")]
     Unreachable {
-        /// Who tried.
+        /// The rank that tried.
         rank: u64,
-        /// Where.
+        /// Address and port of rank 0.
         place: String,
-        /// How long.
+        /// How long the rank tried.
         waited: Duration,
-        /// The last answer.
+        /// The error of the last attempt.
         reason: String,
     },
-    /// Some ranks never came.
+    /// Some ranks did not connect.
     #[error("of {world_size} ranks, these did not reach rank 0 within {waited:?}: {ranks}")]
     Missing {
-        /// Which ones, folded: `3, 7-15`.
+        /// Their numbers, folded: `3, 7-15`.
         ranks: String,
         /// How many there should be.
         world_size: u64,
@@ -83,7 +83,7 @@ pub enum Error {
     /// Ranks that do not belong to the same training run.
     #[error("these ranks do not belong to the same training run: {reason}")]
     Different {
-        /// Who said what.
+        /// The two ranks, and what they said.
         reason: String,
     },
     /// It was asked to stop before all had connected.
@@ -92,43 +92,43 @@ pub enum Error {
     /// A rank's process, machine or network is gone.
     #[error("rank {rank} ({address}) was lost: {reason}")]
     Lost {
-        /// Which one.
+        /// The rank.
         rank: u64,
-        /// Where it was.
+        /// The rank's address.
         address: String,
-        /// How that showed.
+        /// How the loss was noticed.
         reason: String,
     },
-    /// A rank said that it cannot go on.
+    /// A rank said that it cannot continue.
     #[error("rank {rank} ({address}) ended the training: {reason}")]
     Failed {
-        /// Which one.
+        /// The rank.
         rank: u64,
-        /// Where it is.
+        /// The rank's address.
         address: String,
-        /// Its reason.
+        /// The rank's reason.
         reason: String,
     },
-    /// Two ranks live but cannot exchange data.
+    /// Two ranks run but cannot exchange data.
     #[error("rank {rank} has no connection to rank {other}, although both are running: {reason}")]
     Broken {
-        /// Who noticed.
+        /// The rank that noticed it.
         rank: u64,
-        /// Its neighbour in the ring.
+        /// That rank's neighbour in the ring.
         other: u64,
-        /// What it noticed.
+        /// What the rank noticed.
         reason: String,
     },
-    /// Nothing moved, though all ranks live.
+    /// No data moved, although all ranks run.
     #[error("{operation} made no progress for {waited:?}: {waiting}")]
     Stalled {
         /// The operation's number, from 1.
         number: u64,
         /// The operation.
         operation: String,
-        /// How long.
+        /// How long no data moved.
         waited: Duration,
-        /// Who is waited for.
+        /// The ranks that are waited for.
         waiting: String,
     },
     /// A rank was asked to stop, and the others did not come to what it waited in.
@@ -136,29 +136,29 @@ pub enum Error {
         "rank {rank} was asked to stop, but {operation} then made no progress for {waited:?}: {waiting}"
     )]
     Stopped {
-        /// Which one.
+        /// The rank.
         rank: u64,
-        /// How long.
+        /// How long it waited.
         waited: Duration,
         /// The operation.
         operation: String,
-        /// Who is waited for.
+        /// The ranks that are waited for.
         waiting: String,
     },
     /// Two ranks do different things.
     #[error("the ranks are not at the same operation: {reason}")]
     Mismatch {
-        /// Which ranks, and what.
+        /// The ranks, and what each does.
         reason: String,
     },
-    /// Rank 0 sends more than this rank takes.
+    /// Rank 0 sends more bytes than this rank accepts.
     #[error("rank 0 broadcasts {found} bytes, but rank {rank} accepts at most {limit}")]
     TooLong {
-        /// Who refuses.
+        /// The rank that refuses.
         rank: u64,
         /// Bytes it was sent.
         found: u64,
-        /// Its limit.
+        /// The rank's limit.
         limit: u64,
     },
 }
@@ -212,14 +212,14 @@ impl Error {
         !matches!(self, Self::OutOfRange { .. } | Self::Option { .. } | Self::Thread { .. })
     }
 
-    /// Whether a better explanation may still come: who cannot exchange data sees
-    /// what another's failure does, not the failure.
+    /// Whether a better explanation may still arrive: a rank that cannot exchange data sees the
+    /// effect of another's failure, not the failure itself.
     pub(super) fn is_symptom(&self) -> bool {
         matches!(self, Self::Broken { .. } | Self::Stalled { .. })
     }
 }
 
-/// `3, 7-15` of sorted numbers.
+/// Folds sorted numbers: `3, 7-15`.
 pub(super) fn fold(ranks: impl IntoIterator<Item = u64>) -> String {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for rank in ranks {

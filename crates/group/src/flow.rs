@@ -9,8 +9,8 @@
 //! so each number is forwarded as soon as it arrives; nothing waits for a whole segment.
 //! ```
 //!
-//! Each sum is made once, in the order of the ranks around the ring, then copied:
-//! all ranks have the same bits, and have them again next time.
+//! Each sum is made once, in the order of the ranks around the ring, then copied: all ranks have
+//! the same bits, and a repetition gives the same bits again.
 
 use std::ops::Range;
 
@@ -18,24 +18,24 @@ use super::number::Number;
 use super::operation::{HEADER_BYTES, Operation};
 use crate::Error;
 
-/// One operation as bytes to send and bytes that come.
+/// An operation as a stream of bytes to send, and one of bytes to receive.
 pub(super) trait Flow {
-    /// Writes what can be sent now to the front of `out`; how many bytes that is.
+    /// Writes bytes that can be sent now to the front of `out`, and returns how many.
     fn fill(&mut self, out: &mut [u8]) -> usize;
     /// Whether anything is left to be sent, now or later.
     fn sends(&self) -> bool;
     /// How many bytes are still to come, at least 1 while that is not known.
     fn wanted(&self) -> usize;
-    /// Takes bytes from the front of `bytes`; how many.
+    /// Takes bytes from the front of `bytes`, and returns how many.
     fn take(&mut self, bytes: &[u8]) -> Result<usize, Error>;
 }
 
-/// How far a stream of segments is.
+/// A position in a stream of segments.
 #[derive(Debug, Clone, Copy)]
 struct Cursor {
-    /// Which segment of the stream, from 0.
+    /// The segment of the stream, from 0.
     step: usize,
-    /// The number in this segment.
+    /// The number of the element in this segment.
     offset: usize,
 }
 
@@ -46,13 +46,13 @@ pub(super) struct Reduce<'a, T> {
     rank: u64,
     rank_before: u64,
     world: usize,
-    /// This rank's place in the ring.
+    /// This rank's position in the ring.
     place: usize,
     header_sent: bool,
     header_came: bool,
     sent: Cursor,
     came: Cursor,
-    /// Bytes still to come after the header.
+    /// Bytes that are still expected after the header.
     coming: usize,
 }
 
@@ -64,7 +64,7 @@ impl<'a, T: Number> Reduce<'a, T> {
         rank: u64,
         world_size: u64,
     ) -> Self {
-        // More ranks than memory addresses cannot be.
+        // There cannot be more ranks than memory addresses.
         let world = usize::try_from(world_size).unwrap_or(usize::MAX);
         let place = usize::try_from(rank).unwrap_or(usize::MAX);
         let start = Cursor { step: 0, offset: 0 };
@@ -235,7 +235,7 @@ mod tests {
             let inputs: Vec<Vec<f32>> = (0..world)
                 .map(|rank| (0..len).map(|i| 0.1 + (rank * 41 + i) as f32 * 1.7).collect())
                 .collect();
-            // All take turns, then in this order.
+            // Each rank has a turn first; then the random order follows.
             let turns: Vec<usize> = (0..world).chain(turns).collect();
             let sums = run(&inputs, chunk, &turns);
             let in_order = run(&inputs, 100_000, &(0..world).collect::<Vec<_>>());

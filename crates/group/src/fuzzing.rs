@@ -20,7 +20,7 @@ pub fn hello(bytes: &[u8]) {
 pub fn messages(mut bytes: &[u8]) {
     while let Ok(Some((message, len))) = Message::decode(bytes, MAX_PAYLOAD) {
         let again = message.encode();
-        // Long reasons are cut when they are written.
+        // Long reasons are shortened when they are written.
         assert!(
             matches!(Message::decode(&again, MAX_PAYLOAD), Ok(Some((_, n))) if n == again.len())
         );

@@ -26,21 +26,21 @@ const RING_TIMEOUT: Duration = Duration::from_secs(60);
 /// Times and limits of a group.
 #[derive(Debug, Clone)]
 pub struct GroupOptions {
-    /// How long to wait for all ranks to come.
+    /// How long to wait for all ranks to connect.
     pub rendezvous_timeout: Duration,
-    /// How long an operation may wait while nothing moves: a rank may compute, load or
-    /// save for this long while the others wait for it.
+    /// How long an operation may wait while no data moves: a rank may compute, load or save for
+    /// this long while the others wait for it.
     pub operation_timeout: Duration,
     /// After how long without a sign of life a rank is lost. Signs are given by a
     /// thread of their own, six in this time, whatever else the process does.
     pub lost_after: Duration,
-    /// The address of this machine at which other ranks reach it; else the one from which
-    /// it reached rank 0. For machines with a faster network beside the first.
+    /// The address of this machine at which other ranks reach it; by default the one from which it
+    /// reached rank 0. This is for machines with a faster second network.
     pub interface: Option<IpAddr>,
     /// Set when this process is asked to stop. An operation that is under way still ends as
     /// long as something moves, so that all ranks stop after the same step.
     pub stop: Option<Arc<AtomicBool>>,
-    /// How long an operation may wait while nothing moves, once `stop` is set: then it ends on all
+    /// How long an operation may wait while no data moves, once `stop` is set. Then it ends on all
     /// ranks with [`Error::Stopped`].
     pub stop_grace: Duration,
     /// Longest [`Group::broadcast`] that is accepted from rank 0, in bytes.
@@ -63,11 +63,11 @@ impl Default for GroupOptions {
     }
 }
 
-/// The ranks of one training, connected.
+/// The connected ranks of one training run.
 ///
-/// All ranks call the same operations in the same order. When one of them fails or is
-/// lost, every operation gives the same error on all the others, at once and from
-/// then on. Dropped without [`Group::finish`] it ends the training on all ranks.
+/// All ranks call the same operations in the same order. When one of them fails or is lost, every
+/// operation gives the same error on all the others, at once and from then on. If it is dropped
+/// without [`Group::finish`], the training run ends on all ranks.
 pub struct Group {
     place: Seat,
     broadcast_limit_bytes: u64,
@@ -180,7 +180,7 @@ impl Group {
         Ok(Self::of(here, options, Live::Together { watcher, ring: Mutex::new(ring) }))
     }
 
-    /// One rank without others, and without a socket.
+    /// Returns a group of one rank, without a socket.
     #[must_use]
     pub fn alone() -> Self {
         let here = Seat { rank: 0, world_size: 1 };
@@ -193,7 +193,7 @@ impl Group {
         Self { place, broadcast_limit_bytes, operation_timeout, stop, stop_grace, live }
     }
 
-    /// This rank, from 0.
+    /// The number of this rank, from 0.
     #[must_use]
     pub fn rank(&self) -> u64 {
         self.place.rank
@@ -207,12 +207,12 @@ impl Group {
 
     /// Makes every rank's `values` the sum over all ranks, number by number.
     ///
-    /// All ranks get the same bits, and the same bits again from the same
-    /// values on as many ranks; another world size adds floats in another order.
-    /// Besides two buffers of fixed size it needs no memory.
+    /// All ranks get the same bits. The same values on as many ranks give the same bits again; with
+    /// another world size, floats are added in another order. Only two buffers of fixed size are
+    /// needed.
     ///
     /// # Errors
-    /// What ended the training; `values` are then unspecified.
+    /// The error that ended the training run; `values` are then unspecified.
     pub fn all_reduce<T: Number>(&self, values: &mut [T]) -> Result<(), Error> {
         self.reduce(OperationKind::AllReduce, values)
     }
@@ -277,9 +277,9 @@ impl Group {
         }
     }
 
-    /// What ended the training, for one who saw something fail between the ranks outside of
-    /// the group, such as in NCCL: that is a symptom. Waits shortly for the rank that is its
-    /// cause; where none shows, `reason` is what ends it.
+    /// Returns the error that ended the training run, for a caller that saw something fail between
+    /// the ranks outside of the group, such as in NCCL. Such a failure is a symptom, so this waits
+    /// shortly for the rank that caused it; if none is found, the training run ends with `reason`.
     #[must_use]
     pub fn suspect(&self, reason: &str) -> Error {
         let Seat { rank, .. } = self.place;
@@ -299,15 +299,15 @@ impl Group {
     /// Whether the training run is still going; for callers that wait for something else.
     ///
     /// # Errors
-    /// What ended it.
+    /// The error that ended it.
     pub fn check(&self) -> Result<(), Error> {
         self.shared().check()
     }
 
-    /// Has `callback` called once when the training fails, with the error, so that it
-    /// can end what others wait in. It is called by the thread that watches over the group,
-    /// by the one in which the failure was found, or, when
-    /// it has failed before, by this one. An orderly end calls nothing.
+    /// Registers `callback`, which is called once with the error when the training run fails, so
+    /// that it can end whatever others wait in. It is called by the thread that watches the group,
+    /// by the one that found the failure, or by this one if the failure is older. If the run ends
+    /// in order, it is not called.
     pub fn on_failure(&self, callback: impl FnOnce(&Error) + Send + 'static) {
         self.shared().on_failure(Box::new(callback));
     }
@@ -359,7 +359,7 @@ impl Group {
     ) -> Result<(), Error> {
         self.check()?;
         let Live::Together { watcher, ring } = &self.live else { return Ok(()) };
-        // Where an operation has panicked the ring is out of step; the training ends with it.
+        // After a panic in an operation the ring is out of step, and the training run ends.
         let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
         let (limit, stop) = (self.operation_timeout, self.stop.as_deref());
         let stop = stop.map(|flag| Stop { flag, grace: self.stop_grace, seen: Cell::new(None) });
@@ -375,7 +375,7 @@ impl std::fmt::Debug for Group {
     }
 }
 
-/// An operation that has no number yet.
+/// Returns an operation that has no number yet.
 fn operation(kind: OperationKind, dtype: (u8, &'static str), len: usize) -> Operation {
     Operation { number: 0, kind, dtype, len: u64::try_from(len).unwrap_or(u64::MAX) }
 }

@@ -10,15 +10,15 @@
 //!     ▲────────────────────────────────────────────┘     each at a port of its own
 //! ```
 //!
-//! Each rank connects to rank 0 and says who it is and what it trains. When all
-//! have come, rank 0 tells each where the next one listens, with a key that
-//! only they know. All-reduce, broadcast and barrier go around the ring.
+//! Each rank connects to rank 0 and says who it is and what it trains. When all have connected,
+//! rank 0 tells each where the next one listens, with a key that only they know. All-reduce,
+//! broadcast and barrier go around the ring.
 //!
 //! The control connection carries a sign of life both ways. Rank 0 alone decides
 //! what ended a training run, so that every rank gives the same error. Only the loss of
 //! rank 0 itself is decided by each of the others.
 //!
-//! Nothing is encrypted: it is for the inner network of a cluster or one machine.
+//! Nothing is encrypted, so this is for the inner network of a cluster, or one machine.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]

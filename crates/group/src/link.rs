@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::wire::{ANSWER_BYTES, Garbled, Greeting, Hello, MAX_PAYLOAD, Message, greeting};
 
-/// How a connection that ended by itself is spoken of, however its end showed.
+/// The message for a connection that ended by itself, however its end was noticed.
 pub(super) const CLOSED: &str = "its connection closed without a goodbye";
 
 /// A connection that is read and written without ever waiting.
@@ -51,7 +51,7 @@ impl Link {
         self.output.extend(bytes);
     }
 
-    /// Bytes that wait to be sent.
+    /// Number of bytes that wait to be sent.
     pub(super) fn queued(&self) -> usize {
         self.output.len()
     }
@@ -85,12 +85,12 @@ impl Link {
         self.input.len() > before
     }
 
-    /// Forgets what has come.
+    /// Drops the bytes that have arrived.
     pub(super) fn discard(&mut self) {
         self.input.clear();
     }
 
-    /// Whether nothing more will come than what [`Self::pull`] has read.
+    /// Whether the connection has ended, so that nothing follows what [`Self::pull`] has read.
     pub(super) fn ended(&self) -> bool {
         self.ended
     }
@@ -120,7 +120,7 @@ impl Link {
         answer
     }
 
-    /// The next whole message.
+    /// Returns the next whole message, if it has arrived.
     pub(super) fn next_message(&mut self) -> Result<Option<Message>, Garbled> {
         let Some((message, len)) = Message::decode(&self.input, self.limit)? else {
             return Ok(None);
@@ -132,11 +132,11 @@ impl Link {
     /// Says that nothing more will be sent.
     pub(super) fn shut_output(&mut self) {
         self.output.clear();
-        // It fails where the other side has closed already.
+        // This fails if the other side has closed already.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// What to wait for: input, and room for output when there is some.
+    /// What to wait for: input, and space for output if there is any.
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
         let output = if self.output.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
         let input = if self.ended { PollFlags::empty() } else { PollFlags::IN };

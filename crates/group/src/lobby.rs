@@ -16,10 +16,10 @@ use super::link::{Link, readable, wait};
 /// Time to say who one is. A process on a busy machine needs a second at times.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How often cancelling and time limits are looked at while waiting.
+/// How often the flag and time limits are checked while waiting.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
-/// Those who wait to be accepted by us; the kernel lowers it to its own limit.
+/// Most connections that wait to be accepted; the kernel lowers this to its own limit.
 const BACKLOG: i32 = 4096;
 
 pub(super) struct Lobby<S> {
@@ -28,11 +28,11 @@ pub(super) struct Lobby<S> {
     pub(super) guests: Vec<Guest<S>>,
 }
 
-/// Somebody who has connected.
+/// A connection whose sender is not known yet.
 pub(super) struct Guest<S> {
     pub(super) link: Link,
     pub(super) address: SocketAddr,
-    /// What they have said so far.
+    /// What the guest has said so far.
     pub(super) said: S,
     since: Instant,
 }
@@ -68,7 +68,7 @@ impl<S: Default> Lobby<S> {
         loop {
             match self.listener.accept() {
                 Ok((stream, address)) => {
-                    // The oldest has had the most time.
+                    // The oldest guest is dropped, since it has had the most time.
                     if self.guests.len() >= self.max_guests {
                         self.guests.remove(0);
                     }
@@ -79,7 +79,7 @@ impl<S: Default> Lobby<S> {
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return Ok(()),
-                    // Who came has gone again.
+                    // The connection has ended already.
                     ErrorKind::Interrupted
                     | ErrorKind::ConnectionAborted
                     | ErrorKind::ConnectionReset => {}
@@ -93,7 +93,7 @@ impl<S: Default> Lobby<S> {
 /// Listens on `port` (0: any free one) of all addresses, IPv6 and IPv4.
 pub(super) fn listen_everywhere(port: u16) -> io::Result<TcpListener> {
     match listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))) {
-        // A machine without IPv6.
+        // The machine has no IPv6.
         Err(error)
             if matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::Unsupported)
                 || error.raw_os_error() == Some(net_unsupported()) =>

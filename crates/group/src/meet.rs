@@ -15,43 +15,43 @@ use super::watch::Member;
 use super::wire::{Greeting, Hello, MAX_ABOUT, Message, VERSION, answer};
 use crate::Error;
 
-/// How long rank 0 stays after a contradiction, for ranks that come a little later.
+/// How long rank 0 stays after a contradiction, for ranks that connect a little later.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Strangers that are listened to at once, beside the ranks.
 const STRANGERS: usize = 256;
 
-/// What rank 0 knows before anybody comes.
+/// What rank 0 knows before any rank connects.
 pub(super) struct Host<'a> {
     pub(super) world_size: u64,
     pub(super) about: &'a str,
     pub(super) timeout: Duration,
-    /// Where rank 0 itself listens for its neighbour; an unspecified address means
-    /// the one at which the neighbour reached rank 0.
+    /// The address at which rank 0 listens for its neighbour; if it is unspecified, the address at
+    /// which the neighbour reached rank 0 is used.
     pub(super) ring: SocketAddr,
     pub(super) cancel: &'a AtomicBool,
 }
 
 impl Host<'_> {
-    /// How many ranks there are besides rank 0.
+    /// Number of ranks besides rank 0.
     fn others(&self) -> usize {
         usize::try_from(self.world_size - 1).unwrap_or(usize::MAX)
     }
 }
 
-/// What somebody has said so far.
+/// What a guest has said so far.
 #[derive(Default)]
 enum Said {
     #[default]
     Unknown,
-    /// One of us, whose `about` differs.
+    /// The guest is a rank whose `about` differs.
     Asked {
         rank: u64,
     },
     Welcomed {
         rank: u64,
     },
-    /// It cannot be one of us, and has had the answer.
+    /// The guest cannot be a rank of this run, and has been told so.
     Wrong,
 }
 
@@ -62,12 +62,12 @@ struct Arrived {
     ring: SocketAddr,
 }
 
-/// What becomes of a guest.
+/// What happens to a guest.
 enum Step {
     Stays(Guest<Said>),
     Counts(u64, Arrived),
     Leaves,
-    /// It cannot be: the error is for all, also for this one.
+    /// The guest contradicts the others: the error is for all, this one included.
     Contradicts(Error, Guest<Said>),
 }
 
@@ -91,7 +91,7 @@ pub(super) fn host(
     Ok(introduce(host, arrived, key))
 }
 
-/// There are too many connections, or no memory for them.
+/// The error for too many connections, or too little memory for them.
 fn full(error: &io::Error) -> Error {
     let (address, reason) = ("the port where ranks meet".into(), error.to_string());
     Error::Listen { rank: 0, address, reason }
@@ -130,7 +130,7 @@ fn meet(
             }
         }
         for (rank, Arrived { link, address, .. }) in arrived.iter_mut() {
-            // They say nothing while they wait; the end is all that can come.
+            // Ranks send nothing while they wait, so only their end can be seen.
             link.pull();
             if link.ended() {
                 let (rank, address) = (*rank, address.to_string());
@@ -142,7 +142,7 @@ fn meet(
     Ok(())
 }
 
-/// Listens to one guest.
+/// Reads what one guest says.
 fn step(
     host: &Host<'_>,
     mut guest: Guest<Said>,
@@ -202,7 +202,7 @@ fn step(
     }
 }
 
-/// What cannot be about a rank that comes.
+/// Returns what cannot be right about a rank that connects.
 fn wrong(
     host: &Host<'_>,
     hello: &Hello,
@@ -226,7 +226,7 @@ fn twice(rank: u64, first: SocketAddr, second: SocketAddr) -> String {
     format!("two processes are rank {rank}, {first} and {second}")
 }
 
-/// Where `theirs`, of the rank at `place`, first differs from rank 0's.
+/// Says where `theirs`, of the rank at `place`, first differs from rank 0's.
 fn first_difference(ours: &str, theirs: &str, place: &str) -> String {
     const SHOWN: usize = 200;
     let show = |line: Option<&str>| match line {
@@ -260,7 +260,7 @@ fn tell(
     let begun = Instant::now();
     let limit = match error {
         Error::Different { .. } | Error::Lost { .. } => LINGER,
-        // Nobody else will come, or nobody here may wait.
+        // No other rank will connect, or this one may not wait.
         _ => Duration::ZERO,
     };
     let stopped = Error::Failed {
@@ -299,14 +299,15 @@ fn tell(
     }
 }
 
-/// Says what ended it, as the last word. It fits any socket's buffer.
+/// Sends the error that ended the training run as the last message. It fits into any socket's
+/// buffer.
 fn dismiss(link: &mut Link, error: &Error) {
     link.queue(&Message::Verdict(error.clone()));
     link.flush();
     link.shut_output();
 }
 
-/// Tells each rank where its neighbour is.
+/// Tells each rank the address of its neighbour.
 fn introduce(
     host: &Host<'_>,
     arrived: BTreeMap<u64, Arrived>,
@@ -337,7 +338,7 @@ fn reachable(ring: SocketAddr, from: SocketAddr, here: IpAddr) -> SocketAddr {
 
 fn random_key() -> io::Result<[u8; 16]> {
     let mut key = [0; 16];
-    // As few bytes as this come all at once.
+    // A request for so few bytes is never answered in part.
     rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
     Ok(key)
 }

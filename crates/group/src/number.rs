@@ -7,13 +7,13 @@ mod sealed {
 /// A number that [`Group::all_reduce`](crate::Group::all_reduce) adds: `f32`, `f64`,
 /// `i32`, `i64`, `u64`. Integers wrap around.
 pub trait Number: Copy + Send + Sync + sealed::Sealed + 'static {
-    /// Its name in messages.
+    /// The type's name in messages.
     #[doc(hidden)]
     const NAME: &'static str;
-    /// Its number in headers.
+    /// The type's number in headers.
     #[doc(hidden)]
     const CODE: u8;
-    /// Its bytes on the wire, little-endian.
+    /// The type's length on the wire in bytes; numbers are little-endian.
     #[doc(hidden)]
     const BYTES: usize;
     #[doc(hidden)]
@@ -21,10 +21,10 @@ pub trait Number: Copy + Send + Sync + sealed::Sealed + 'static {
     /// Writes numbers as bytes, as many as both have.
     #[doc(hidden)]
     fn put(values: &[Self], out: &mut [u8]);
-    /// Adds bytes to numbers.
+    /// Adds the numbers in `bytes` to `values`.
     #[doc(hidden)]
     fn add(values: &mut [Self], bytes: &[u8]);
-    /// Replaces numbers by bytes.
+    /// Replaces `values` by the numbers in `bytes`.
     #[doc(hidden)]
     fn set(values: &mut [Self], bytes: &[u8]);
 }

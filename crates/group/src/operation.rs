@@ -8,21 +8,21 @@ pub(super) const HEADER_BYTES: usize = 24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperationKind {
     AllReduce,
-    /// Of any length: rank 0 says it.
+    /// A broadcast of any length, which rank 0 announces.
     Broadcast,
-    /// Of a length that all know.
+    /// A broadcast of a length that all ranks know.
     BroadcastInto,
     Barrier,
     Finish,
 }
 
-/// One operation, from rank to rank.
+/// One operation, as ranks tell it to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Operation {
-    /// Counted from 1.
+    /// The operation's number, counted from 1.
     pub(super) number: u64,
     pub(super) kind: OperationKind,
-    /// What the elements are: a code, and the name of it.
+    /// The type of the elements: its code and its name.
     pub(super) dtype: (u8, &'static str),
     pub(super) len: u64,
 }

@@ -11,7 +11,7 @@ use crate::Error;
 pub struct Rendezvous {
     /// A name or address of rank 0's machine, as the other ranks reach it.
     pub host: String,
-    /// A port that is free there.
+    /// A free port of that machine.
     pub port: u16,
 }
 

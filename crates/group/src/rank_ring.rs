@@ -27,18 +27,18 @@ const HELLO_BYTES: usize = 32;
 /// exchange of as many bytes 2.6); both buffers stay in the CPU's cache.
 const CHUNK: usize = 256 << 10;
 
-/// How often a waiting operation looks whether it has waited too long.
+/// How often a waiting operation checks whether it has waited too long.
 const PULSE: Duration = Duration::from_millis(500);
 
-/// Connections that may wait to be told apart.
+/// Most connections whose sender is not known yet.
 const STRANGERS: usize = 64;
 
 /// This rank's place among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
-    /// Which rank, from 0.
+    /// The number of this rank, from 0.
     pub rank: u64,
-    /// How many there are, at least 1.
+    /// The number of all ranks, at least 1.
     pub world_size: u64,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn connect(
     };
     let next = loop {
         check()?;
-        // Whoever listens there has done so since before the meeting: one answer is enough.
+        // The next rank has been listening since before the meeting, so one answer is enough.
         match TcpStream::connect_timeout(&invitation.ring, Duration::from_secs(3)) {
             Ok(stream) => break stream,
             Err(error) if begun.elapsed() >= limit => {
@@ -99,7 +99,7 @@ pub(super) fn connect(
     let expected = hello(place.before());
     let failed = |error: io::Error| place.broken(place.before(), error.to_string());
     let mut lobby: Lobby<()> = Lobby::new(listener, STRANGERS).map_err(failed)?;
-    // Who cannot connect knows why; it goes first.
+    // The rank that cannot connect knows the reason, so its error should be the first.
     let limit = limit + Duration::from_secs(5);
     while begun.elapsed() < limit {
         check()?;
@@ -107,7 +107,8 @@ pub(super) fn connect(
         for mut guest in std::mem::take(&mut lobby.guests) {
             match guest.link.input().get(..HELLO_BYTES) {
                 Some(hello) if hello == expected => {
-                    // It sends no more before all are connected, so nothing is lost here.
+                    // The rank sends nothing more before all are connected, so no bytes are lost
+                    // here.
                     guest.link.consume(HELLO_BYTES);
                     let rest = guest.link.input().to_vec();
                     return RankRing::new(next, guest.link.into_stream(), rest).map_err(failed);
@@ -120,7 +121,7 @@ pub(super) fn connect(
     Err(place.broken(place.before(), format!("it did not connect within {limit:?}")))
 }
 
-/// Whom an operation waits for, and how long.
+/// How long an operation waits, and what can end it.
 pub(super) struct Patience<'a> {
     pub(super) shared: &'a Shared,
     pub(super) limit: Duration,
@@ -132,12 +133,12 @@ pub(super) struct Patience<'a> {
 pub(super) struct Stop<'a> {
     pub(super) flag: &'a AtomicBool,
     pub(super) grace: Duration,
-    /// Since when.
+    /// When the flag was first seen.
     pub(super) seen: Cell<Option<Instant>>,
 }
 
 impl Stop<'_> {
-    /// Whether that was asked, and nothing has moved for long enough since.
+    /// Whether the flag is set, and no data has moved for long enough since.
     fn is_over(&self, moved_at: Instant) -> bool {
         if !self.flag.load(Ordering::Relaxed) {
             return false;
@@ -167,8 +168,8 @@ impl RankRing {
 
     /// Moves the bytes of one operation, both ways at once.
     ///
-    /// Neither way ever waits for the other one: so no size of a socket's buffer can
-    /// make the ranks wait for each other in a circle.
+    /// Neither way ever waits for the other, so that the ranks cannot wait for each other in a
+    /// circle, whatever the size of a socket's buffer.
     pub(super) fn run(
         &mut self,
         place: Seat,
@@ -223,7 +224,7 @@ impl RankRing {
         Ok(came)
     }
 
-    /// Waits until a socket is ready, or a while.
+    /// Waits until a socket is ready, or for a while.
     fn wait(&self, sends: bool, wants: bool, patience: &Patience<'_>) -> io::Result<()> {
         let mut fds = Vec::with_capacity(2);
         if sends {
@@ -239,7 +240,7 @@ impl RankRing {
 }
 
 impl Patience<'_> {
-    /// Whether there is reason to wait on.
+    /// Checks whether the operation may wait longer.
     fn check(
         &self,
         place: Seat,

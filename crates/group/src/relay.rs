@@ -4,7 +4,7 @@ use super::flow::Flow;
 use super::operation::{HEADER_BYTES, Operation};
 use crate::Error;
 
-/// Rank 0's side: header and bytes.
+/// Rank 0's side of a broadcast: header and bytes.
 pub(super) struct Source<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) header: Option<[u8; HEADER_BYTES]>,
@@ -39,20 +39,20 @@ impl Flow for Source<'_> {
     }
 }
 
-/// Where a broadcast goes.
+/// The buffer that a broadcast is received into.
 pub(super) enum Target<'a> {
-    /// Grows with what comes, up to a limit.
+    /// A buffer that grows with the bytes that arrive, up to a limit.
     Grow(&'a mut Vec<u8>, u64),
-    /// Has the length that comes.
+    /// A buffer that has the length of the broadcast.
     Fill(&'a mut [u8]),
 }
 
-/// The side of all others.
+/// The side of all other ranks.
 pub(super) struct Relay<'a> {
     pub(super) target: Target<'a>,
     pub(super) operation: Operation,
     pub(super) rank: u64,
-    /// Whether there is a next rank that needs it.
+    /// Whether the next rank also needs the bytes.
     pub(super) passes_on: bool,
     header: Option<[u8; HEADER_BYTES]>,
     header_sent: bool,
@@ -118,7 +118,7 @@ impl Flow for Relay<'_> {
     }
 
     fn wanted(&self) -> usize {
-        // The length is in the header.
+        // The length is known once the header has arrived.
         if self.header.is_none() { HEADER_BYTES } else { self.len - self.came }
     }
 

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// Called once, when the training has failed.
+/// Is called once, when the training run has failed.
 pub(super) type Callback = Box<dyn FnOnce(&Error) + Send>;
 
 #[derive(Default)]
 struct State {
     failure: Option<Error>,
-    /// For the watching thread to send or to judge.
+    /// Errors that the watching thread has to send or to judge.
     reports: Vec<Error>,
     /// Sockets that wake whoever waits in them when they are shut down.
     sockets: Vec<TcpStream>,
@@ -28,7 +28,7 @@ struct State {
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Operations begun so far.
+    /// Number of operations that were begun.
     begun: AtomicU64,
     waker: Option<UnixStream>,
 }
@@ -56,7 +56,7 @@ impl Shared {
         self.begun.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Sockets to be shut down by a failure.
+    /// Adds sockets that are shut down by a failure.
     pub(super) fn guard(&self, sockets: Vec<TcpStream>) {
         let mut state = self.lock();
         if state.failure.is_some() {
@@ -124,7 +124,7 @@ impl Shared {
         state.failure.clone().map_or(Ok(state.parted), Err)
     }
 
-    /// For the watching thread: what it has been asked to do.
+    /// Returns what the watching thread has been asked to do.
     pub(super) fn orders(&self) -> (Vec<Error>, bool, Option<Error>) {
         let mut state = self.lock();
         (std::mem::take(&mut state.reports), state.leaving, state.failure.clone())
@@ -141,7 +141,7 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // A full pipe wakes as well as one more byte.
+        // If the pipe is full, it wakes the thread as well as one more byte would.
         if let Some(mut waker) = self.waker.as_ref() {
             let _ = waker.write(&[0]);
         }
@@ -166,14 +166,14 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What is kept there is whole after each line; a panic elsewhere changes nothing.
+        // The state is valid after each line, so a panic elsewhere does not matter.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn shut(sockets: &[TcpStream]) {
     for socket in sockets {
-        // It fails where the other side has closed already.
+        // This fails if the other side has closed already.
         let _ = socket.shutdown(Shutdown::Both);
     }
 }

@@ -17,7 +17,7 @@ use crate::Error;
 /// Signs of life within the time after which a rank counts as lost.
 const BEATS: u32 = 6;
 
-/// How long the last messages may take to go out.
+/// How long sending the last messages may take.
 const PARTING: Duration = Duration::from_secs(2);
 
 /// Signs of life that may wait for a slow network; more would only fill memory.
@@ -26,7 +26,7 @@ const MAX_QUEUED: usize = 16 << 10;
 /// A rank at the other end of a control connection.
 pub(super) struct Member {
     pub(super) rank: u64,
-    /// How people are told where it is.
+    /// The member's address in messages.
     pub(super) address: String,
     pub(super) link: Link,
 }
@@ -112,7 +112,7 @@ impl Drop for Watcher {
     }
 }
 
-/// A member and what is known of its life.
+/// A member, and the signs of life that it sent.
 struct Life {
     member: Member,
     heard: Instant,
@@ -145,7 +145,7 @@ impl Watch {
             Ok(()) => self.shared.set_parted(),
             Err(error) => {
                 let callbacks = self.shared.settle(error);
-                // Somebody else may have been first.
+                // Another thread may have been first.
                 if let Some(failure) = self.shared.failure() {
                     self.tell(&failure);
                     callbacks.into_iter().for_each(|callback| callback(&failure));
@@ -156,14 +156,14 @@ impl Watch {
         self.shared.set_told();
     }
 
-    /// Until the orderly end, or the failure.
+    /// Watches until the orderly end, or the failure.
     fn watch(&mut self) -> Result<(), Error> {
         let mut last_turn = Instant::now();
         let mut next_beat = last_turn;
         loop {
             let now = Instant::now();
             if now.duration_since(last_turn) > self.lost_after / 2 {
-                // This process itself was stopped; what the others said meanwhile is unread.
+                // This process itself was stopped, and the messages of the others are still unread.
                 self.lives.iter_mut().for_each(|life| life.heard = now);
             }
             last_turn = now;
@@ -214,8 +214,8 @@ impl Watch {
         Ok(())
     }
 
-    /// On rank 0: what somebody reports ends the training, a symptom after a
-    /// while, in which the connection of who caused it may show its end.
+    /// On rank 0: a report ends the training run. A symptom does so only after a while, in which
+    /// the connection to the rank that caused it may end.
     fn judge(&mut self, report: Error, now: Instant) -> Result<(), Error> {
         if !report.is_symptom() {
             return Err(report);
@@ -282,7 +282,7 @@ impl Watch {
             _ => Message::Report(failure.clone()),
         });
         if let Error::Lost { rank, .. } = failure {
-            // It will not read on, so nobody waits for it.
+            // This member reads nothing more, so nobody waits for it.
             let gone = |life: &mut Life| life.member.rank != *rank;
             self.lives.retain_mut(gone);
         }
@@ -328,7 +328,7 @@ impl Watch {
         let mut fds = vec![readable(self.woken.as_fd())];
         fds.extend(self.lives.iter().map(|life| life.member.link.poll_fd()));
         if wait(&mut fds, limit).is_err() {
-            // Only memory can lack here; the sockets are looked at in any case.
+            // Only a lack of memory can cause this; the sockets are read in any case.
             thread::sleep(TICK.min(limit));
         }
         drop(fds);

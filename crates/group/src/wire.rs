@@ -19,14 +19,14 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const HELLO_BYTES: usize = 60;
 pub(super) const ANSWER_BYTES: usize = 12;
 
-/// Longest payload, but for [`Message::About`].
+/// Longest payload, except for [`Message::About`].
 pub(super) const MAX_PAYLOAD: usize = 64 << 10;
 /// Longest description of a training run: names and shapes of 10⁵ variables.
 pub(super) const MAX_ABOUT: usize = 8 << 20;
-/// A reason is for people to read.
+/// Longest reason in a message, which is for people to read.
 const MAX_TEXT: usize = 16 << 10;
 
-/// The first bytes of a rank that comes.
+/// The first bytes that a rank sends when it connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) rank: u64,
@@ -34,14 +34,14 @@ pub(super) struct Hello {
     pub(super) about: [u8; 32],
 }
 
-/// What the first bytes of a connection are.
+/// The kind of a connection's first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Greeting<T> {
-    /// Not all there yet.
+    /// Some of the bytes have not arrived yet.
     Partial,
-    /// Not ours.
+    /// The sender is not a rank.
     Stranger,
-    /// Ours, of another version.
+    /// The sender is a rank of another version.
     Version(u32),
     Known(T),
 }
@@ -89,24 +89,24 @@ impl Hello {
     }
 }
 
-/// What is said on the control connection.
+/// A message on the control connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
     /// 0 ▶ k: known; how long rank 0 will wait for the others.
     Welcome { wait: Duration },
     /// 0 ▶ k: the digest differs, say the whole text.
     TellAbout,
-    /// k ▶ 0: the text.
+    /// k ▶ 0: the text of `about`.
     About(String),
     /// k ▶ 0: counted in from now on; where its neighbour connects to.
     Ready { ring: SocketAddr },
-    /// 0 ▶ k: all have come; where the next one is.
+    /// 0 ▶ k: all have connected; the address of the next rank.
     Next { key: [u8; 16], ring: SocketAddr },
-    /// Both: a sign of life, with how many operations were begun.
+    /// Both: a sign of life, with the number of operations that were begun.
     Beat { begun: u64 },
-    /// k ▶ 0: what went wrong here.
+    /// k ▶ 0: what went wrong on rank k.
     Report(Error),
-    /// 0 ▶ k: what ended the training.
+    /// 0 ▶ k: the error that ended the training run.
     Verdict(Error),
     /// Both: the orderly end.
     Goodbye,
@@ -206,10 +206,10 @@ fn put_error(out: &mut Vec<u8>, error: &Error) {
             (9, [*rank, millis(waited)], [operation, waiting])
         }
         Error::TooLong { rank, found, limit } => {
-            // Three numbers: the last goes as text.
+            // The message has space for two numbers, so the third is sent as text.
             return put_parts(out, 8, [*rank, *found], [&limit.to_string(), ""]);
         }
-        // These end one rank before it has met any other; as text they still can be told.
+        // These end a rank before it has met any other; they can still be sent as text.
         other => return put_parts(out, 2, [0, 0], [&other.to_string(), ""]),
     };
     put_parts(out, tag, numbers, texts);
@@ -229,7 +229,7 @@ fn put_duration(out: &mut Vec<u8>, time: Duration) {
     out.extend(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).to_le_bytes());
 }
 
-/// Reads from the front of foreign bytes.
+/// Reads from the front of bytes of another machine.
 struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {

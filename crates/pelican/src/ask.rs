@@ -5,9 +5,9 @@
 //!                                  kept 15 min for the whole namespace
 //! ```
 //!
-//! The redirect is read, not followed: its `Location` carries the token, and the
-//! `Link` headers name every server that would do. Where reading takes a token the director
-//! is asked with it: only then does it look which servers have the object.
+//! The redirect is read, not followed: its `Location` carries the token, and the `Link` headers
+//! name every server that can be used. If reading takes a token, the director is asked with the
+//! token, since only then it checks which servers have the object.
 
 use std::time::Duration;
 
@@ -40,8 +40,7 @@ impl Inner {
         Ok(route)
     }
 
-    /// The same, said of this very object; the old route where the director says nothing
-    /// better.
+    /// Asks again for this very object; returns the old route if the director says nothing better.
     pub(crate) async fn route_anew(&self, url: &Url, verb: Verb, old: &Route) -> Route {
         let kept = if verb == Verb::Read && url.is_direct() { Verb::ReadOrigin } else { verb };
         self.routes.forget(url, kept);
@@ -103,7 +102,7 @@ impl Inner {
             (None, 401 | 403 | 404, namespace) => {
                 named.or(self.token(url, verb.action(), namespace.as_ref())?)
             }
-            // Without a token it names servers without a look at what they have.
+            // Without a token, the director names servers without checking what they have.
             (None, 200..=399, Some(namespace)) => self.fitting_token(url, verb, namespace)?,
             _ => None,
         };
@@ -222,7 +221,7 @@ impl Inner {
                         retry.starts_again(self.options.patience.mul_f64(5.0 / 3.0));
                     }
                     let wait = retry.again(asked);
-                    // It was the director's own after all, or nobody will ever do better.
+                    // The director itself gave this answer, or no other will ever be better.
                     if status == 404 && wait.is_none() {
                         return Ok(response);
                     }
@@ -276,12 +275,12 @@ fn is_passing(response: &Response) -> bool {
     }
 }
 
-/// Whether a director's 404 tells of the namespace, and not of the object. It has no other
-/// way to say so than these words, those of Pelican 7.
+/// Whether a director's 404 is about the namespace, and not about the object. Only these words of
+/// Pelican 7 show it.
 fn knows_no_origin(said: &str) -> bool {
     let said = said.to_ascii_lowercase();
-    // No origin of the namespace has told it of itself for a while; or some have, and allow
-    // no reads without a cache, of which there is none.
+    // No origin of the namespace has reported to the director for a while; or the origins allow no
+    // reads without a cache, and there is no cache.
     said.contains("no sources found") || said.contains("no caches can fulfill")
 }
 

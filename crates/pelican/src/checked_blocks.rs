@@ -11,23 +11,23 @@ pub use gular_files::BLOCK_BYTES;
 /// An object whose bytes the caller can check, block by block.
 #[derive(Clone, Copy)]
 pub struct Object<'a> {
-    /// Its name.
+    /// The object's URL.
     pub url: &'a Url,
-    /// Its length in bytes.
+    /// The object's length in bytes.
     pub len_bytes: u64,
-    /// Whether these are the bytes of that block ([`BLOCK_BYTES`] each, the last
-    /// one shorter; an empty object has one empty block).
+    /// Returns whether these are the bytes of the block with that number ([`BLOCK_BYTES`] each, the
+    /// last one shorter; an empty object has one empty block).
     pub accepts: &'a (dyn Fn(u64, &[u8]) -> bool + Sync),
 }
 
 /// A callback that gets accepted bytes with their offset, in order.
 pub type Sink<'a> = dyn FnMut(u64, &[u8]) -> io::Result<()> + 'a;
 
-/// Why a taker stops.
+/// Why a receiver stops.
 pub(crate) enum Stop {
-    /// These are not the bytes: try another server.
+    /// The bytes are not the expected ones: try another server.
     Refused(String),
-    /// It is of no use to go on.
+    /// No server can help.
     Failed(Error),
 }
 
@@ -38,30 +38,30 @@ pub(crate) trait Take {
     fn begin(&mut self, _response: &Response) -> Result<(), String> {
         Ok(())
     }
-    /// Whether every byte is checked by a digest that the caller has: then it does not
-    /// matter who gives it, or under which name.
+    /// Whether every byte is checked with a digest that the caller has, so that it does not matter
+    /// which server sends it, or under which name.
     fn is_verified(&self) -> bool {
         false
     }
     /// The first byte not yet accepted: where the next server begins.
     fn position(&self) -> u64;
-    /// The length it must have, when that is known.
+    /// The length that the object must have, if it is known.
     fn len(&self) -> Option<u64>;
-    /// Where the bytes end that are wanted: of the whole object, with it.
+    /// The end of the bytes that are wanted; by default that of the object.
     fn until(&self) -> Option<u64> {
         self.len()
     }
-    /// The most it may have.
+    /// The most bytes that the object may have.
     fn limit(&self) -> u64;
-    /// The next bytes.
+    /// Takes the next bytes.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Stop>;
-    /// Called after the last byte.
+    /// Is called after the last byte.
     fn end(&mut self) -> Result<(), Stop>;
-    /// Forgets what was taken and not accepted.
+    /// Drops the bytes that were taken and not accepted.
     fn rewind(&mut self);
 }
 
-/// Blocks, each checked, then passed on.
+/// Takes an object in blocks; each is checked, then passed on.
 pub(crate) struct Blocks<'a> {
     object: Object<'a>,
     sink: &'a mut Sink<'a>,
@@ -71,7 +71,7 @@ pub(crate) struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// From `position` on, which begins a block.
+    /// Takes the bytes from `position` on, which must be the beginning of a block.
     pub(crate) fn new(object: Object<'a>, sink: &'a mut Sink<'a>, position: u64) -> Self {
         Self { object, sink, position, block: Vec::new(), done: false }
     }
@@ -129,7 +129,7 @@ impl Take for Blocks<'_> {
     }
 
     fn end(&mut self) -> Result<(), Stop> {
-        // Only an empty object has a block that no byte closes.
+        // Only the one block of an empty object is not closed by a byte.
         if self.object.len_bytes == 0 && !self.done { self.close() } else { Ok(()) }
     }
 
@@ -206,7 +206,7 @@ impl Take for Part<'_> {
     }
 }
 
-/// All bytes in memory, accepted at the end.
+/// Takes all bytes into memory, and accepts them at the end.
 pub(crate) struct Whole<'a> {
     url: &'a Url,
     limit: u64,

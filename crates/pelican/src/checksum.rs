@@ -92,8 +92,8 @@ pub(crate) fn parse_digest(header: &str) -> Option<Checksum> {
     })
 }
 
-/// `len_bytes` bytes in hex or base64. One length of text cannot be both: hex takes
-/// two digits a byte, base64 four for three.
+/// Decodes `len_bytes` bytes in hex or base64. The length of the text tells which it is: hex has
+/// two digits per byte, base64 four for three bytes.
 fn decode(text: &str, len_bytes: usize) -> Option<Vec<u8>> {
     let hex = text.len() == 2 * len_bytes && text.bytes().all(|b| b.is_ascii_hexdigit());
     let bytes = if hex { decode_hex(text)? } else { STANDARD.decode(text).ok()? };

@@ -20,7 +20,7 @@ use crate::servers::Servers;
 use crate::token::{Action, Finder, Found, Pick, Want};
 use crate::{Diagnosis, Env, Error, Token, Url};
 
-/// How often a file is looked at that should get a new token.
+/// How often a file is read again that should get a new token.
 const TOKEN_POLL: Duration = Duration::from_secs(2);
 
 /// The options of a client.
@@ -31,29 +31,29 @@ pub struct ClientOptions {
     /// Files with the tokens to use, before all that the environment names: each where it
     /// fits, such as one to write with and one to read with.
     pub token_files: Vec<PathBuf>,
-    /// Whether to look for a token where [`token_files`](Self::token_files) give none that
-    /// fits. What is found is sent only to servers of a federation, for a namespace that
-    /// trusts the token's issuer.
+    /// Whether to search for a token if [`token_files`](Self::token_files) contain none that fits.
+    /// A token that is found is sent only to servers of a federation, for a namespace that trusts
+    /// the token's issuer.
     pub find_tokens: bool,
-    /// `https://HOST[:PORT]`: all reads of a federation go to this cache, and to no other
-    /// server when it fails. For whoever wants to know what it has, or fill it.
+    /// The cache, as `https://HOST[:PORT]`, that all reads of a federation use, and no other server
+    /// if it fails. This is for finding out what a cache has, or for filling it.
     pub only_cache: Option<String>,
-    /// For name and TCP; half as long again for proxy and TLS.
+    /// Time limit for name and TCP; proxy and TLS have half of it in addition.
     pub connect_timeout: Duration,
-    /// Without a byte either way, a server counts as dead.
+    /// How long a server may send and receive nothing before it counts as dead.
     pub stall_timeout: Duration,
-    /// Without any progress from any server, a transfer fails; a sixth of this before its
-    /// first byte, when no server says that it is busy. A third of it is how long all
-    /// caches must have taken no connection before the origin is asked.
+    /// How long a transfer may make no progress from any server before it fails. Before its first
+    /// byte this is a sixth of it, unless a server says that it is busy. If all caches have taken
+    /// no connection for a third of it, the origin is asked.
     pub patience: Duration,
-    /// A cache is slow when it sends fewer bytes per second than this, divided by the
-    /// number of bodies that are being received, over half of `stall_timeout`. It is left
-    /// when another cache was measured to be twice as fast, never for an origin.
+    /// A cache is slow when it sends fewer bytes per second than this, divided by the number of
+    /// bodies that are being received, over half of `stall_timeout`. A slow cache is replaced by
+    /// one that was measured to be twice as fast, but never by an origin.
     pub min_bytes_per_second: u64,
     /// The most bytes per second to read and write, by all threads together.
     pub max_bytes_per_second: Option<u64>,
-    /// How long a partial object at the origin must stand still before it counts
-    /// as left by a cut upload and not as being written by somebody else.
+    /// How long a partial object at the origin must be unchanged before it counts as left by an
+    /// interrupted upload, and not as one that somebody else is writing.
     pub settle: Duration,
     /// A folder, of which nobody else may write, for the last good route of each namespace;
     /// it is used where bytes are checked by a digest, when a director is down.
@@ -112,10 +112,10 @@ impl ClientOptions {
     }
 }
 
-/// Reads, writes and lists objects. Cheap to clone; clones share connections
-/// and what directors said.
+/// Reads, writes and lists objects. Cheap to clone; clones share connections and directors'
+/// answers.
 ///
-/// Its functions block: they are not to be called from asynchronous code.
+/// Its functions block, so they must not be called from asynchronous code.
 #[derive(Clone)]
 pub struct Client(pub(crate) Arc<Inner>);
 
@@ -131,7 +131,7 @@ pub(crate) struct Inner {
     begun: SystemTime,
     /// The tokens for which the user was told that the client waits for a new one.
     waited: Mutex<HashSet<(String, SystemTime)>>,
-    /// Some until it is dropped.
+    /// The runtime; `None` only while this is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -223,8 +223,8 @@ async fn cancelled(cancel: &AtomicBool) {
 }
 
 impl Inner {
-    /// The token to send for `action` on `url`, read again each time: jobs outlast tokens.
-    /// Without a namespace it is the one that the user named, or none.
+    /// Returns the token to send for `action` on `url`. It is read again each time, since jobs
+    /// outlast tokens. Without a namespace it is the one that the user named, or none.
     pub(crate) fn token(
         &self,
         url: &Url,
@@ -256,9 +256,9 @@ impl Inner {
         self.live_token(url, Action::Read, namespace).await
     }
 
-    /// The token for `action`. Where the only one for it ended while this client was at
-    /// work and is from a file, a new one is waited for, as long as there is patience:
-    /// batch systems and agents renew such files.
+    /// Returns the token for `action`. If the only one has expired while this client was at work,
+    /// and is from a file, this waits for a new one until patience ends, since batch systems and
+    /// agents renew such files.
     pub(crate) async fn live_token(
         &self,
         url: &Url,
@@ -277,7 +277,7 @@ impl Inner {
         }
     }
 
-    /// Whether a token from a file was good when the work began, and is not any more.
+    /// Whether a token from a file was valid when the work began, and has expired since.
     fn ended_meanwhile(&self, found: &Found) -> bool {
         found.in_file
             && matches!(found.doubt, Some(Diagnosis::Expired { .. }))
@@ -296,7 +296,7 @@ impl Inner {
         }
     }
 
-    /// Where the token for writing is from, and how long it is valid, if it says so.
+    /// Returns where the token for writing is from, and how long it is valid, if it says so.
     pub(crate) fn time_left(
         &self,
         url: &Url,
@@ -320,7 +320,7 @@ impl Inner {
         Ok(self.finder.diagnose(&pick, &want, SystemTime::now()))
     }
 
-    /// The error for a 401 or 403.
+    /// Returns the error for a 401 or 403.
     pub(crate) async fn denied(
         &self,
         what: Action,

@@ -18,11 +18,11 @@ use crate::{Error, Scheme, Url};
 /// How a file compares with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Same {
-    /// It has the checksum that a server tells; which, and whose.
+    /// It has the checksum that a server reports; the text names the checksum and the server.
     Checksum(String),
-    /// It has the object's length, and no server tells a checksum.
+    /// It has the object's length, and no server reports a checksum.
     Length,
-    /// It is another one; what is known of the object.
+    /// It differs; the text says what is known of the object.
     Other(String),
 }
 
@@ -108,7 +108,7 @@ impl Client {
     }
 }
 
-/// Whether another server than the one that is asked knows the object first hand.
+/// Whether an origin, which knows the object best, is another server than the one that is asked.
 fn has_origin_behind(url: &Url) -> bool {
     url.scheme() == Scheme::Pelican && !url.is_direct()
 }

@@ -13,10 +13,10 @@ use crate::{Error, Scheme, Url};
 const HASTE: Duration = Duration::from_secs(10);
 
 impl Inner {
-    /// The servers for reading `url`. For verified bytes, where the director does not say,
-    /// those it named last, and those that the user prefers.
+    /// Returns the servers for reading `url`. If the director does not answer and the bytes are
+    /// verified, these are the servers that it named last, and those that the user prefers.
     pub(crate) async fn route_to_read(&self, url: &Url, verified: bool) -> Result<Route, Error> {
-        // With one cache alone it is about that one.
+        // With one cache alone, only that cache may be used.
         let one = self.options.only_cache.is_some();
         if url.scheme() != Scheme::Pelican || url.is_direct() || one {
             return self.route(url, Verb::Read).await;
@@ -67,7 +67,8 @@ impl Inner {
     }
 }
 
-/// Whether an error of asking the director tells of it, and not of the object or the token.
+/// Whether an error of asking the director is about the director, and not about the object or the
+/// token.
 fn is_the_directors(error: &Error) -> bool {
     matches!(error, Error::Discovery { .. } | Error::Failed { .. } | Error::NoOrigin { .. })
 }

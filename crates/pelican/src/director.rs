@@ -24,9 +24,9 @@ const LAST_PRIORITY: u32 = 999_999;
 pub(crate) struct Source {
     /// `http://` or `https://`, encoded as the director wrote it, without query or fragment.
     pub(crate) url: String,
-    /// The lowest is to be tried first.
+    /// The priority; servers with the lowest are tried first.
     pub(crate) priority: u32,
-    /// How many segments of the path are below the namespace.
+    /// The number of the path's segments below the namespace.
     pub(crate) depth: Option<usize>,
 }
 
@@ -39,7 +39,8 @@ pub(crate) struct Namespace {
     pub(crate) require_token: bool,
     /// The server that lists collections, without `/` at its end; `None`: no listing.
     pub(crate) collections_url: Option<String>,
-    /// Whose tokens are taken, in the order named, each once; empty when not told.
+    /// The issuers whose tokens are accepted, each once, in the order named; empty if none are
+    /// named.
     pub(crate) issuers: Vec<String>,
     /// The paths to which a token's scopes are relative; empty if the director does not say.
     pub(crate) base_paths: Vec<String>,
@@ -55,17 +56,18 @@ impl Namespace {
 /// The headers of a director's answer, parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Each URL once, by ascending priority, at most six; empty when none was named.
+    /// The sources, each URL once, by ascending priority, at most six; empty if none was named.
     pub(crate) sources: Vec<Source>,
-    /// `None` when the answer does not name it.
+    /// The namespace; `None` if the answer does not name it.
     pub(crate) namespace: Option<Namespace>,
-    /// Whether the origin takes no connections, so that a broker tells it whom to call.
+    /// Whether the origin takes no connections, so that a broker tells it to which client to
+    /// connect.
     pub(crate) brokered: bool,
 }
 
 /// Reads a director's headers: `(name, value)`, names in lower case, repeats kept.
 ///
-/// What is damaged is left out: an answer without sources says that there are none.
+/// Damaged headers are left out, so the sources may be empty.
 pub(crate) fn parse_answer(headers: &[(String, String)]) -> Answer {
     let mut sources: Vec<Source> = values(headers, "link").flat_map(parse_links).collect();
     if sources.is_empty() {

@@ -35,8 +35,8 @@ impl Useless {
 }
 
 impl Inner {
-    /// The director of the federation whose discovery host is `authority`. Of all who want
-    /// to know it at a time one asks.
+    /// Returns the director of the federation whose discovery host is `authority`. If several
+    /// threads need it at the same time, only one of them asks.
     pub(crate) async fn director(&self, authority: &str) -> Result<Director, Error> {
         if let Some(director) = self.routes.directors.known(authority) {
             return Ok(director);
@@ -76,7 +76,7 @@ impl Inner {
             };
             sleep(wait).await;
         };
-        // Another host may have answered than the one that was asked first.
+        // The answer may be from another host than the one that was asked first.
         let target = match place == first {
             true => place.target,
             false => format!("{}{}", place.server, redact(&place.target)),

@@ -12,20 +12,20 @@ use crate::{Diagnosis, Scheme, TokenError, Url, UrlError};
 pub struct Attempt {
     /// `https://HOST[:PORT]`.
     pub server: String,
-    /// What went wrong with it.
+    /// What went wrong with this server.
     pub fault: String,
-    /// Whether it may do better at another time.
+    /// Whether the server may succeed at another time.
     pub passes: bool,
 }
 
 /// All servers that were tried, each with its last fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attempts {
-    /// In the order of their first trial.
+    /// The servers, in the order of their first attempts.
     pub list: Vec<Attempt>,
-    /// Requests in all.
+    /// Number of all requests.
     pub requests: u32,
-    /// Whether the origin, or the one server there is, was among them.
+    /// Whether the origin, or the only server, was among them.
     pub origin_asked: bool,
     /// The id of this run that servers get: `X-Pelican-JobId`.
     pub job_id: Option<String>,
@@ -37,7 +37,7 @@ impl Attempts {
         self.push(server.to_string(), fault.to_string(), true);
     }
 
-    /// A server failed, and will again.
+    /// Adds a server that failed, and will fail again.
     pub(crate) fn add_lasting(&mut self, server: impl fmt::Display, fault: impl fmt::Display) {
         self.push(server.to_string(), fault.to_string(), false);
     }
@@ -85,9 +85,9 @@ pub enum Error {
     /// A setting of the environment that cannot be used.
     #[error("the setting {what} cannot be used: {reason}")]
     Setting {
-        /// Which one.
+        /// The setting.
         what: String,
-        /// Why not.
+        /// Why it cannot be used.
         reason: String,
     },
     /// A token file that was named and cannot be used.
@@ -98,9 +98,9 @@ pub enum Error {
     Discovery {
         /// The host of the URL.
         host: String,
-        /// What it did instead of answering correctly.
+        /// What the host did instead of answering correctly.
         reason: String,
-        /// Whether it may do better at another time.
+        /// Whether it may succeed at another time.
         passes: bool,
     },
     /// There is no such object or collection.
@@ -110,7 +110,7 @@ pub enum Error {
         url: String,
         /// The server that said so; `this machine` for a `file://` URL.
         server: String,
-        /// Its words, after `: `.
+        /// The server's words, after `: `.
         said: String,
     },
     /// The director knows of no origin for the namespace, and so names no server: the origin
@@ -121,13 +121,13 @@ pub enum Error {
         url: String,
         /// The server that said so.
         director: String,
-        /// Its words, after `: `.
+        /// The director's words, after `: `.
         said: String,
     },
     /// A server wants another token.
     #[error("`{server}` refused to {action} `{url}` ({status}): {diagnosis}")]
     Denied {
-        /// `read`, `write`, `list`.
+        /// The action: `read`, `write`, `list`.
         action: &'static str,
         /// The object.
         url: String,
@@ -141,7 +141,7 @@ pub enum Error {
     /// The federation offers nobody who could do it.
     #[error("cannot {action} `{url}`, since the federation offers no server for it: {reason}")]
     Unsupported {
-        /// `read`, `write`, `list`.
+        /// The action: `read`, `write`, `list`.
         action: &'static str,
         /// The object.
         url: String,
@@ -151,13 +151,13 @@ pub enum Error {
     /// Every server failed.
     #[error("cannot {action} `{url}` ({}{}): {attempts}", Spent { requests: attempts.requests, elapsed: *elapsed }, attempts.job())]
     Failed {
-        /// `read`, `write`, `list`.
+        /// The action: `read`, `write`, `list`.
         action: &'static str,
         /// The object.
         url: String,
         /// The servers that were tried.
         attempts: Attempts,
-        /// Since the first trial.
+        /// Time since the first attempt.
         elapsed: Duration,
     },
     /// Every server that answers has other bytes than those expected.
@@ -165,10 +165,10 @@ pub enum Error {
     Corrupt {
         /// The object.
         url: String,
-        /// What each server has.
+        /// The servers, each with what it sent.
         attempts: Attempts,
     },
-    /// Larger than the caller accepts.
+    /// The object is larger than the caller accepts.
     #[error("`{url}` has {found} bytes, more than the limit of {limit}")]
     TooLarge {
         /// The object.
@@ -183,7 +183,7 @@ pub enum Error {
     Taken {
         /// The object.
         url: String,
-        /// What is known about it.
+        /// What is known about the object.
         found: String,
     },
     /// All the names an upload may take are burned.
@@ -193,35 +193,35 @@ pub enum Error {
     Burned {
         /// The object.
         url: String,
-        /// Names tried besides it.
+        /// Number of other names that were tried.
         tried: u32,
-        /// What is known about the last one.
+        /// What is known about the last object.
         found: String,
     },
-    /// The file to be uploaded is not what it was.
+    /// The file to be uploaded has changed.
     #[error("`{}` was changed while it was being uploaded: {reason}", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
-        /// How.
+        /// How it changed.
         reason: String,
     },
-    /// A local file or folder.
+    /// An operation on a local file or folder failed.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// `open`, `read`, `write`, ….
+        /// The operation: `open`, `read`, `write`, ….
         action: &'static str,
-        /// Which one.
+        /// The file or folder.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The receiver of the bytes cannot take them.
+    /// The receiver of the bytes cannot accept them.
     #[error("cannot store the bytes read from `{url}`: {source}")]
     Sink {
         /// The object.
         url: String,
-        /// Its word.
+        /// The receiver's error.
         source: std::io::Error,
     },
     /// The caller's cancel flag was set.
@@ -234,7 +234,7 @@ impl Error {
         Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// The same error, which names the run that it happened to.
+    /// Returns the same error with the name of the run in which it happened.
     pub(crate) fn of_job(mut self, id: &str) -> Self {
         if let Self::Failed { attempts, .. } | Self::Corrupt { attempts, .. } = &mut self {
             attempts.job_id = Some(id.to_owned());
@@ -322,7 +322,7 @@ fn not_there(url: &str, server: &str, said: &str) -> String {
     }
 }
 
-/// The path that a `file://` URL names.
+/// Returns the path that a `file://` URL names.
 fn file(url: &str) -> Option<String> {
     let url = Url::parse(url).ok().filter(|url| url.scheme() == Scheme::File)?;
     Some(url.path().to_owned())

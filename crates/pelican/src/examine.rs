@@ -24,19 +24,19 @@ use crate::{Diagnosis, Error, Scheme, Url};
 /// A small object is kept whole; of a larger one as much is read to measure the speed.
 const ENOUGH_BYTES: u64 = 8 << 20;
 
-/// A slow server is not read for longer.
+/// How long a slow server is read from.
 const ENOUGH_TIME: Duration = Duration::from_secs(3);
 
 /// The role of a server in the federation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Says where the director is.
+    /// The discovery host, which says where the director is.
     Discovery,
-    /// Says which servers have an object.
+    /// The director, which says which servers have an object.
     Director,
-    /// Holds copies.
+    /// A cache, which holds copies.
     Cache,
-    /// Stores objects.
+    /// An origin, which stores objects.
     Origin,
     /// The one server of an `https://` URL.
     Server,
@@ -49,11 +49,11 @@ pub struct Probe {
     pub role: Role,
     /// `https://HOST[:PORT]`; empty for one that nobody names.
     pub server: String,
-    /// How long its name took to become addresses.
+    /// How long resolving the server's name took.
     pub name: Option<Duration>,
-    /// How long TCP and TLS took, a proxy included.
+    /// How long connecting by TCP and TLS took, a proxy included.
     pub connection: Option<Duration>,
-    /// How long the head of its answer took, on the open connection.
+    /// How long the head of the server's answer took, on the open connection.
     pub first_byte: Option<Duration>,
     /// How many bytes of the object were read, and in which time.
     pub read: Option<(u64, Duration)>,
@@ -67,29 +67,29 @@ pub struct Probe {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProbeFault {
-    /// Its name has no address.
+    /// The server's name has no address.
     Name(String),
-    /// It takes no connection.
+    /// The server takes no connection.
     Connection(String),
-    /// Its certificate or protocol is refused.
+    /// The server's certificate or protocol is not accepted.
     Tls(String),
-    /// It wants another token.
+    /// The server wants another token.
     Denied {
         /// The HTTP status.
         status: u16,
         /// The diagnosis of the token.
         diagnosis: Box<Diagnosis>,
     },
-    /// It says that there is no such object.
+    /// The server says that there is no such object.
     Missing(String),
-    /// It answers something else; the status, and its words.
+    /// The server gives another answer.
     Answer {
         /// The HTTP status.
         status: u16,
-        /// Its words.
+        /// The server's words.
         said: String,
     },
-    /// It ended in the middle, or cannot be understood.
+    /// The answer ended early, or cannot be understood.
     Broken(String),
     /// The director names no such server; of the director itself: none at all.
     NoneNamed(String),
@@ -100,20 +100,20 @@ pub enum ProbeFault {
 pub struct TokenFacts {
     /// Where it is from.
     pub from: String,
-    /// When it ends, if it says.
+    /// When the token expires, if it says so.
     pub expires: Option<SystemTime>,
-    /// Whether it is not a JSON Web Token, so that nothing of it can be judged here.
+    /// Whether the token is not a JSON Web Token, so that nothing about it can be checked here.
     pub opaque: bool,
 }
 
 /// The results for all servers.
 #[derive(Debug, Clone, Default)]
 pub struct Examination {
-    /// In the order in which a transfer would meet them.
+    /// The servers, in the order in which a transfer would use them.
     pub probes: Vec<Probe>,
     /// The part of the federation that the object is in.
     pub namespace: Option<String>,
-    /// Whether reading there takes a token; `None` when nobody says.
+    /// Whether reading takes a token; `None` if no server says so.
     pub needs_token: Option<bool>,
     /// The token that reading sends, or what speaks against all that were found; `None`
     /// where none is wanted.
@@ -125,11 +125,11 @@ pub struct Examination {
 /// Whether a cache has an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copy {
-    /// It has.
+    /// The cache has it.
     There,
-    /// It has none.
+    /// The cache does not have it.
     Absent,
-    /// It does not say.
+    /// The cache does not say.
     Unknown,
 }
 
@@ -137,8 +137,8 @@ impl Client {
     /// Asks every server for `url`: discovery, director, caches and origins.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a local folder, [`Error::Token`], [`Error::Cancelled`].
-    /// What is wrong with a server is in its probe.
+    /// [`Error::Unsupported`] for a local folder, [`Error::Token`], [`Error::Cancelled`]. A
+    /// server's fault is in its probe.
     pub fn examine(&self, url: &Url, cancel: &AtomicBool) -> Result<Examination, Error> {
         if url.scheme() == Scheme::File {
             let reason = "it is a local folder, behind no server".to_owned();
@@ -207,9 +207,10 @@ impl Client {
                 let (status, age) = (response.status, age(&response));
                 response.finish().await;
                 match (status, age) {
-                    // RFC 9111, section 5.2.1.7.
+                    // The status is that of RFC 9111, section 5.2.1.7.
                     (504, _) if only_if_cached => return Ok(Copy::Absent),
-                    // It does not know the directive, and would have to fetch it now.
+                    // The cache does not know the directive, and would have to fetch the object
+                    // now.
                     (200, Some(age)) if only_if_cached && age.is_zero() => {
                         return Ok(Copy::Absent);
                     }
@@ -278,7 +279,8 @@ impl Inner {
             }
         }
         let n_caches = route.places.len();
-        // If it is not a directory, the origin is asked after all caches.
+        // A probe that says that there is no origin is listed after all caches, where an origin
+        // would be.
         let at = seen.probes.iter().position(|probe| probe.role == Role::Origin);
         let none = at.map(|at| seen.probes.remove(at));
         route.places.extend(origins);
@@ -288,7 +290,7 @@ impl Inner {
         Ok(seen)
     }
 
-    /// The director that the discovery host names.
+    /// Returns the director that the discovery host names.
     async fn examine_discovery(&self, url: &Url, seen: &mut Examination) -> Option<Server> {
         let host = format!("https://{}/", url.authority());
         let (server, _) = Server::split(&host)?;
@@ -352,7 +354,7 @@ impl Inner {
         match self.http.resolve(server).await {
             Ok(()) => probe.name = Some(start.elapsed()),
             Err(reason) => {
-                // A proxy may know the name all the same.
+                // A proxy may be able to resolve the name.
                 probe.fault = Some(ProbeFault::Name(reason));
             }
         }
@@ -382,7 +384,8 @@ impl Inner {
         len_bytes: Option<u64>,
     ) -> Result<Option<Vec<u8>>, Error> {
         let token = self.read_token(url, route.namespace.as_ref()).await?;
-        // Both ends, the last before the end: servers answer other ranges with nothing.
+        // The range has both ends, with the last below the object's end: servers answer other
+        // ranges with no bytes.
         let range = len_bytes.filter(|len| *len > 0).map(|len| len.min(ENOUGH_BYTES) - 1);
         let request = |place: &Place, ours: bool| {
             let request = Request::new(Method::GET, &place.server, place.target.as_str())
@@ -490,7 +493,7 @@ fn director_fault(error: Error, probe: &mut Probe, asked: Duration) -> Result<Pr
     })
 }
 
-/// RFC 9111, section 5.1.
+/// The age of a copy: RFC 9111, section 5.1.
 fn age(response: &Response) -> Option<Duration> {
     response.header("age")?.trim().parse().ok().map(Duration::from_secs)
 }

@@ -28,11 +28,11 @@ const MAX_MESSAGE: usize = 64 << 10;
 /// A request.
 #[derive(Clone)]
 pub struct Exchange<'a> {
-    /// `GET`, `HEAD`, `POST`, `PATCH` or `PUT`.
+    /// The method: `GET`, `HEAD`, `POST`, `PATCH` or `PUT`.
     pub method: &'a str,
-    /// `http[s]://HOST[:PORT]/PATH[?QUERY]`.
+    /// The URL: `http[s]://HOST[:PORT]/PATH[?QUERY]`.
     pub url: &'a str,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: &'a [(&'static str, String)],
     /// The value of `Authorization`, which is sent over TLS or to this machine alone.
     pub authorization: Option<&'a str>,
@@ -50,13 +50,13 @@ impl fmt::Debug for Exchange<'_> {
 /// The answer to a request.
 #[derive(Debug, Clone)]
 pub struct Answered {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// Names in lower case, in order, repeats kept.
+    /// The headers, with names in lower case, in order, repeated ones included.
     pub headers: Vec<(String, String)>,
     /// The body of an answer that is not a success, at most 64 KiB of it.
     pub body: Vec<u8>,
-    /// How long the server wants to be left alone.
+    /// How long the server asks to wait before the next request.
     pub retry_after: Option<Duration>,
 }
 
@@ -69,15 +69,15 @@ pub enum ExchangeFault {
     /// The receiver of the bytes could not store them.
     #[error("{0}")]
     Sink(io::Error),
-    /// It may be better at another time.
+    /// Another attempt may succeed.
     #[error("{0}")]
     Passing(String),
-    /// It will not.
+    /// No other attempt will succeed.
     #[error("{0}")]
     Lasting(String),
 }
 
-/// Counts the trials of one operation.
+/// Counts the attempts of one operation.
 pub struct Trials {
     client: Client,
     retry: Retry,
@@ -105,7 +105,7 @@ impl Client {
         done.unwrap_or(Err(ExchangeFault::Cancelled))
     }
 
-    /// Begins the first trial of an operation.
+    /// Begins the first attempt of an operation.
     #[must_use]
     pub fn trials(&self) -> Trials {
         let retry = Retry::new(Policy::EXCHANGE, self.0.options.patience);
@@ -176,7 +176,7 @@ impl Inner {
     }
 }
 
-/// All pieces of a body, which is in memory.
+/// Returns a channel with all pieces of a body that is in memory.
 async fn source_of(
     body: &Arc<[u8]>,
 ) -> mpsc::Receiver<Result<Bytes, Box<dyn std::error::Error + Send + Sync>>> {

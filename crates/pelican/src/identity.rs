@@ -1,5 +1,5 @@
-//! What servers learn about this run: a `User-Agent`, and an id that their operators can find in
-//! their logs.
+//! The identity of this run that is sent to servers: a `User-Agent`, and an id that their operators
+//! can find in their logs.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::Read as _;
@@ -9,7 +9,7 @@ use crate::Env;
 /// Names ourselves; directors refuse unknown names that begin with `pelican-`.
 const AGENT: &str = concat!("gular/", env!("CARGO_PKG_VERSION"));
 
-/// HTCondor's job ads are some kilobytes.
+/// Most bytes of a job ad that are read; HTCondor's have some kilobytes.
 const MAX_JOB_AD: u64 = 1 << 20;
 
 /// The identity of this run.
@@ -17,7 +17,7 @@ const MAX_JOB_AD: u64 = 1 << 20;
 pub(crate) struct Identity {
     /// `gular/VERSION`, and the job's project, by which the OSDF accounts for transfers.
     pub(crate) agent: String,
-    /// A UUID, version 4.
+    /// The id of this run: a UUID, version 4.
     pub(crate) job_id: String,
 }
 
@@ -31,7 +31,7 @@ impl Identity {
     }
 }
 
-/// The project that the job ad in a file names.
+/// Returns the project that the job ad in a file names.
 fn project_in(path: &str) -> Option<String> {
     let mut ad = Vec::new();
     std::fs::File::open(path).ok()?.take(MAX_JOB_AD).read_to_end(&mut ad).ok()?;

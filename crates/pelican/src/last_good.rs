@@ -24,11 +24,11 @@ use crate::route::{Place, Route};
 use crate::url::encode_path;
 use crate::{Error, Url};
 
-/// How long a route is of use.
+/// How long a route can be used.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How often it is written again, though it is the same.
+/// How often an unchanged route is written again.
 const REFRESH: Duration = Duration::from_secs(3600);
-/// How long it is left alone when it does not.
+/// How long a director that does not answer is not asked again.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 const MAX_FILE_BYTES: u64 = 64 << 10;
 const MAX_SERVERS: usize = 16;
@@ -36,7 +36,7 @@ const MAX_SERVERS: usize = 16;
 /// The last good routes, in memory and in a folder.
 pub(crate) struct LastGood {
     folder: Option<PathBuf>,
-    /// When each file was written, and with what.
+    /// When each file was written, and its contents.
     written: Mutex<HashMap<String, (Instant, Value)>>,
     /// Directors, by discovery host, that did not answer.
     down: Mutex<HashMap<String, Instant>>,
@@ -47,7 +47,7 @@ impl LastGood {
         Self { folder, written: Mutex::default(), down: Mutex::default() }
     }
 
-    /// Stores what a director said for reading `url`. If that fails, reading continues.
+    /// Stores a director's answer for reading `url`. If that fails, reading continues.
     pub(crate) fn keep(&self, url: &Url, route: &Route) {
         let Some(namespace) = &route.namespace else { return };
         let (Some(name), Some(servers)) = (file_name(url, &namespace.prefix), prefixes(url, route))
@@ -73,7 +73,7 @@ impl LastGood {
         written.insert(name, (Instant::now(), known));
     }
 
-    /// The last good route for reading `url`.
+    /// Returns the last good route for reading `url`.
     pub(crate) fn find(&self, url: &Url) -> Option<Route> {
         let mut path = url.path();
         loop {
@@ -129,7 +129,7 @@ fn file_name(url: &Url, namespace: &str) -> Option<String> {
     (name.len() < 200).then(|| format!("{name}.json"))
 }
 
-/// To what the part of a path below the namespace is joined at each server.
+/// For each server, the path that the part below the namespace is appended to.
 fn prefixes(url: &Url, route: &Route) -> Option<Vec<String>> {
     let below = route.namespace.as_ref()?.below(url.path())?;
     let below = format!("/{}", encode_path(below.trim_matches('/')));
@@ -195,7 +195,7 @@ mod tests {
         let url = |path: &str| Url::parse(&format!("pelican://h:1{path}")).unwrap();
         let kept = LastGood::new(Some(folder.clone()));
         kept.keep(&url("/ns/a/x"), &route());
-        // Read by another process.
+        // Another process reads the route.
         let found = LastGood::new(Some(folder.clone())).find(&url("/ns/b/y z")).unwrap();
         let places = ["https://c1:8443/ns/b/y%20z", "https://c2/api/v1.0/ns/b/y%20z"];
         assert_eq!(found.places, places.map(|place| Place::of(place).unwrap()));

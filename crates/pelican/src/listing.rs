@@ -38,7 +38,7 @@ pub struct Entry {
     pub path: String,
     /// The object's length; `None` for a collection, or when the server does not tell.
     pub len_bytes: Option<u64>,
-    /// Whether it holds others.
+    /// Whether it is a collection.
     pub collection: bool,
 }
 
@@ -47,8 +47,8 @@ pub struct Entry {
 pub struct Stat {
     /// The length in bytes of an object, where the server says it.
     pub len_bytes: Option<u64>,
-    /// Whether it is a collection; `None` where nothing can be listed: there some
-    /// servers answer for a collection as they do for an object.
+    /// Whether it is a collection; `None` if the server cannot list, since some servers answer for
+    /// a collection as for an object.
     pub collection: Option<bool>,
 }
 
@@ -67,21 +67,21 @@ pub(crate) struct Multistatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// Sorted by name; an object lists itself.
+    /// The entries, sorted by name; an object lists itself.
     pub entries: Vec<Entry>,
-    /// How many were left out, because no URL can name them (`?`, `#`, `\\`, control
-    /// characters) or because they are not directly below the collection.
+    /// How many entries were left out, because no URL can contain their names (`?`, `#`, `\\`,
+    /// control characters) or because they are not directly below the collection.
     pub skipped: usize,
 }
 
 /// Reads the answer to a `PROPFIND` of `request_path` (decoded), depth 0 or 1.
 ///
-/// A folder may hold what an editor left, and a server may say more than it was asked
-/// for: such entries are counted and left out. None of them makes a listing an error,
-/// unless there is nothing else in it.
+/// A folder may contain temporary files of an editor, and a server may list more than was asked
+/// for. Such entries are counted and left out. They make a listing an error only if there is no
+/// other entry.
 ///
 /// # Errors
-/// What is wrong with it, when it is no such answer, or not of this path.
+/// What is wrong with the answer, if it is not a listing, or not one of this path.
 pub(crate) fn parse_multistatus(xml: &[u8], request_path: &str) -> Result<Multistatus, String> {
     if xml.len() > MAX_LISTING_BYTES {
         return Err(format!("is {} bytes, more than {MAX_LISTING_BYTES}", xml.len()));
@@ -124,7 +124,7 @@ enum Parsed {
     Member(Entry),
     /// The server says that it does not exist.
     Gone,
-    /// Why it is left out.
+    /// Why the entry is left out.
     Odd(String),
 }
 
@@ -183,8 +183,8 @@ fn match_href(href: &str, request: &[&str]) -> Result<Vec<String>, String> {
         path.iter().map(String::as_str).take(request.len()).eq(request_segments)
             && path.len() <= request.len() + 1
     };
-    // A name as it is, or encoded? What belongs to the request tells; when that is the
-    // same both ways, what cannot stand in an encoded path does.
+    // The name may be encoded or not. The beginning, which is that of the request, tells which; if
+    // both forms fit, a name with characters that cannot be in an encoded path is not encoded.
     let encodable = path.bytes().all(|b| b.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&b));
     let fits = match decoded {
         Some(decoded) if below(&decoded) && (encodable || !below(&raw)) => decoded,
@@ -220,7 +220,7 @@ fn child<'a, 'i>(node: &Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
     node.children().find(|node| is_dav(node, name))
 }
 
-/// Whether a status line, such as `HTTP/1.1 200 OK`, tells of success.
+/// Whether a status line, such as `HTTP/1.1 200 OK`, reports success.
 fn is_ok(status: &Node) -> bool {
     let code = status.text().unwrap_or_default().split_whitespace().nth(1);
     code.is_some_and(|code| code.len() == 3 && code.starts_with('2'))
@@ -269,7 +269,7 @@ fn check_depth(xml: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// As XRootD 5.5.3 answers: two namespace prefixes, raw names, no `/` at the end.
+    /// An answer in the form of XRootD 5.5.3: two namespace prefixes, raw names, no `/` at the end.
     fn xrootd(entries: &[(&str, &str, bool)]) -> String {
         let mut xml =
             "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" \
@@ -297,7 +297,8 @@ mod tests {
         parse_multistatus(xrootd(entries).as_bytes(), request)
     }
 
-    /// That `href` in a listing of `request` is the member `name`; `None`: refused.
+    /// Checks that `href` in a listing of `request` is the member `name`; `None` means that it is
+    /// refused.
     #[track_caller]
     fn check_href(href: &str, request: &str, name: Option<&str>) {
         let found = list(&[(href, "1", false)], request);
@@ -361,7 +362,7 @@ mod tests {
         check_href("HTTP://h/d/x", "/d", Some("x"));
         check_href("/d/a%20b", "/d", Some("a b"));
         check_href("/d/a b", "/d", Some("a b"));
-        // Raw, since an encoded path has no blank.
+        // This is not encoded, since an encoded path has no space.
         check_href("/d/a b%41", "/d", Some("a b%41"));
         check_href("/d/50%", "/d", Some("50%"));
         check_href("/d/pct%41", "/d", Some("pctA"));

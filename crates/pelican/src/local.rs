@@ -90,7 +90,7 @@ pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Resul
     take.end().map_err(stopped)
 }
 
-/// Whether the object holds exactly the bytes of the file; `None` when there is none.
+/// Compares the object with the file; `None` if there is no object.
 pub(crate) fn compare(url: &Url, from: &Path) -> Result<Option<Likeness>, Error> {
     let there = match File::open(path(url)) {
         Ok(file) => file,
@@ -120,7 +120,7 @@ pub(crate) fn compare(url: &Url, from: &Path) -> Result<Option<Likeness>, Error>
 /// How an object compares with a file.
 pub(crate) enum Likeness {
     Same,
-    /// Something else; what is known of it.
+    /// The object is different; the text says what is known of it.
     Other(String),
 }
 

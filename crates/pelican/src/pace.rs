@@ -10,9 +10,9 @@ use tokio::time::sleep;
 /// The pace of all transfers of a client.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Bytes per second; `None`: as many as come.
+    /// Most bytes per second; `None` if there is no limit.
     limit: Option<u64>,
-    /// When the bytes so far are paid for.
+    /// Time until which the bytes so far use up the limit.
     paid_until: Mutex<Instant>,
     streams: AtomicU64,
 }
@@ -51,13 +51,13 @@ impl Pace {
         paid_until.saturating_duration_since(now)
     }
 
-    /// One more body is being received, until what is returned is dropped.
+    /// Counts one more body that is being received, until the returned value is dropped.
     pub(crate) fn stream(&self) -> Stream<'_> {
         self.streams.fetch_add(1, Ordering::Relaxed);
         Stream(self)
     }
 
-    /// One stream's part of `rate` bytes per second.
+    /// The share of one stream in `rate` bytes per second.
     pub(crate) fn share(&self, rate: u64) -> u64 {
         rate / self.streams.load(Ordering::Relaxed).max(1)
     }
@@ -83,7 +83,7 @@ mod tests {
         let now = Instant::now() + Duration::from_secs(1);
         assert_eq!(pace.due(500, 1000, now), Duration::from_millis(500));
         assert_eq!(pace.due(500, 1000, now), Duration::from_secs(1));
-        // A pause saves nothing up.
+        // The time of a pause cannot be made up for later.
         let later = now + Duration::from_secs(10);
         assert_eq!(pace.due(100, 1000, later), Duration::from_millis(100));
     }

@@ -39,26 +39,26 @@ pub trait PlainSink {
 /// A plain object that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainRead {
-    /// Its length in bytes.
+    /// The object's length in bytes.
     pub len_bytes: u64,
-    /// Whether it began again at 0.
+    /// Whether reading began again at 0.
     pub restarted: bool,
-    /// What shows that the bytes are those that were stored: a checksum and its server;
-    /// otherwise, why there is none.
+    /// The checksum that proves the bytes, with its server; otherwise, the reason why there is
+    /// none.
     pub checked: Result<String, String>,
 }
 
 impl Client {
     /// Reads the object at `url` from byte `from` on; `from` must be 0 if `len` is not known.
     ///
-    /// All bytes are of one version: when a server has another one than those before, it
-    /// begins again. With `check` they are compared in the end with the checksum that their
-    /// server tells, then with the origin's; without, or when `from` is not 0, nothing is
-    /// compared: the caller has a digest.
+    /// All bytes are of one version: if a server has another version than those before, reading
+    /// begins again. With `check` the bytes are compared at the end with the checksum that their
+    /// server reports, then with the origin's. Without it, or if `from` is not 0, nothing is
+    /// compared, since the caller has a digest.
     ///
     /// # Errors
-    /// Those of [`Client::stream`]; [`Error::Corrupt`] when the origin's bytes do not have
-    /// the checksum that it tells.
+    /// Those of [`Client::stream`]; [`Error::Corrupt`] if the origin's bytes do not have the
+    /// checksum that it reports.
     pub fn read_plain(
         &self,
         url: &Url,
@@ -113,10 +113,10 @@ impl Client {
 
 /// The result of comparing a server's checksum with the received bytes.
 enum Sum {
-    /// Which, and whose.
+    /// They are equal; the text names the checksum and its server.
     Same(String),
     Other,
-    /// Why there is none.
+    /// There is no checksum; the text says why.
     None(String),
 }
 
@@ -181,7 +181,7 @@ impl Inner {
     }
 }
 
-/// What distinguishes versions of an object.
+/// The values by which versions of an object differ.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Version {
     etag: Option<String>,
@@ -200,8 +200,8 @@ impl Version {
         Self { etag, modified: text("last-modified"), len }
     }
 
-    /// Whether two answers are of two versions. Servers that tell different things of it
-    /// are compared by what both tell.
+    /// Whether two answers are of different versions. Servers that report different values are
+    /// compared by those that both report.
     fn differs(&self, other: &Self) -> bool {
         let tags = (&self.etag, &other.etag);
         let dates = (&self.modified, &other.modified);
@@ -222,7 +222,7 @@ struct Plain<'a> {
     /// The length that the caller expects, and the one that the servers report.
     expected: Option<u64>,
     len: Option<u64>,
-    /// Whether a server's checksum is wanted in the end.
+    /// Whether the bytes are compared with a server's checksum at the end.
     check: bool,
     version: Option<Version>,
     /// The server that sent the last bytes.
@@ -346,7 +346,7 @@ mod tests {
             (version("\"2\"", "", None), true),
             (version("", "Tue", None), true),
             (version("\"1\"", "Tue", None), true),
-            // Another server's tag for what was changed at the same moment.
+            // Another server has another tag, but the same date.
             (version("\"2\"", "Mon", Some(5)), false),
             (version("\"1\"", "Mon", Some(6)), true),
         ] {

@@ -13,7 +13,7 @@ const NAME: &str = "PELICAN_CLIENT_PREFERREDCACHES";
 /// The caches to ask first, or alone.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Preferred {
-    /// Each once, in the order named.
+    /// The servers, each once, in the order named.
     pub(crate) servers: Vec<Server>,
     /// Whether no other server is asked.
     pub(crate) only: bool,

@@ -1,5 +1,5 @@
 //! The parts of the protocol that clients and servers share: names in paths, claims of tokens,
-//! checksums. For programs that implement a server.
+//! checksums. This is for programs that implement a server.
 
 pub use crate::checksum::{Algorithm, Checksum, Summer};
 pub use crate::path::below;

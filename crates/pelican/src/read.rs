@@ -33,7 +33,7 @@ use crate::sources::{Fared, Sources, Verdict};
 use crate::token::Action;
 use crate::{Error, Scheme, Token, Url, local};
 
-/// Why nobody can connect to some origins.
+/// Why clients cannot connect to some origins.
 const BROKERED: &str =
     " (the director says that only servers can reach its origin, through a broker)";
 
@@ -41,10 +41,10 @@ impl Client {
     /// Reads blocks `from_block` to the end of an object, each accepted before
     /// `sink` has it, in order.
     ///
-    /// If a server dies or stalls, the next one continues at the first missing byte; if it is
-    /// too slow, a faster one does. A server whose bytes are refused is not asked again.
-    /// When all have other bytes, so that the name was burned by a cut upload, or when
-    /// such an object was removed since, the names `…~1`, `…~2` are tried.
+    /// If a server dies or stalls, the next one continues at the first missing byte; if it is too
+    /// slow, a faster one does. A server whose bytes are refused is not asked again. If all servers
+    /// have other bytes, the name was burned by an interrupted upload, and the names `…~1`, `…~2`
+    /// are tried; so they are if such an object was removed since.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Corrupt`] when every copy
@@ -93,9 +93,9 @@ impl Client {
         self.read_whole(url, Whole::new(url, limit, accepts, true), cancel)
     }
 
-    /// Reads the bytes `range` of an object of `len_bytes` into memory, from the first server
-    /// and name whose bytes `accepts` takes, which compares with digests that the caller has. No
-    /// server is asked for other bytes.
+    /// Reads the bytes `range` of an object of `len_bytes` into memory, from the first server and
+    /// name whose bytes `accepts` takes. The caller compares them there with digests that it has.
+    /// No server is asked for other bytes.
     ///
     /// # Errors
     /// Those of [`Client::stream`].
@@ -149,9 +149,9 @@ impl Client {
     }
 }
 
-/// What to return, if anything, when a name failed; `first` keeps the error of the first
-/// one. `verified`: there must be an object, so a name that is gone was burned and has been
-/// cleaned up since.
+/// Returns the error to report after a name failed, or `None` to try the next; `first` keeps the
+/// error of the first name. With `verified` the object must exist, so a name that is gone was
+/// burned and has been cleaned up since.
 fn settle_for(
     first: &mut Option<Error>,
     error: Error,
@@ -169,7 +169,7 @@ fn settle_for(
         }
         // The name that was asked for, not the last of its substitutes.
         Error::Corrupt { .. } => Some(first.take().unwrap_or(error)),
-        // No other name was ever written: the error of the first one is the right one.
+        // No other name was ever written, so the error of the first is reported.
         Error::NotFound { .. } if renamed > 0 => Some(first.take().unwrap_or(error)),
         error => Some(error),
     }
@@ -276,12 +276,13 @@ impl Inner {
         loop {
             let (position, len, until) = (take.position(), take.len(), take.until());
             if position > 0 && until == Some(position) {
-                // All of it came, and only the end of the answer was lost.
+                // All bytes arrived, and only the end of the answer was lost.
                 return Ok(None);
             }
             let mut range = position..until.unwrap_or(u64::MAX);
             if sources.is_doubtful(position) && len.is_some() {
-                // Another had other bytes here: one block tells whether this one has too.
+                // Another server had other bytes here, so one block shows whether this one has
+                // them, too.
                 range.end = range.end.min(position.saturating_add(BLOCK_BYTES as u64));
             }
             let ranged = position > 0 || len.is_some_and(|len| range.end < len);
@@ -291,7 +292,7 @@ impl Inner {
                 Err(fault) => return Ok(Some(self.failed(place, &fault, route, sources))),
             };
             if matches!(response.status, 401 | 403) && token.is_some() {
-                // It may have ended on the way, and another may be there, or soon be.
+                // The token may have expired meanwhile, and there may be a new one, now or soon.
                 let now = self.read_token(url, route.namespace.as_ref()).await?;
                 if now != token {
                     response.finish().await;
@@ -337,7 +338,7 @@ impl Inner {
             if !wanted.ranged {
                 return request;
             }
-            // Both ends: servers answer open ranges with nothing at all.
+            // The range has both ends, since servers answer open ranges with no bytes at all.
             let Range { start, end } = wanted.range;
             request.header(RANGE, format!("bytes={start}-{}", end - 1))
         };
@@ -388,7 +389,7 @@ impl Inner {
                 match status {
                     401 | 403 => Fared::Refused(status),
                     404 | 410 => Fared::Missing(said),
-                    // Only bytes can be wrong: a redirect or a refused request has none of the object.
+                    // Only an object's bytes can be wrong; a redirect or a refusal contains none.
                     ..300 => Fared::Wrong(0),
                     _ => Fared::Out,
                 }

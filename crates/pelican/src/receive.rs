@@ -11,7 +11,7 @@ use crate::http::{Fault, Response, Server};
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) range: Range<u64>,
-    /// Whether the request names that range; else it asks for the whole.
+    /// Whether the request names that range; otherwise it asks for the whole object.
     pub(crate) ranged: bool,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Wanted {
 pub(crate) enum Broken {
     Fault(Fault),
     Stop(Stop),
-    /// Fewer bytes per second than it should send.
+    /// The server sends fewer bytes per second than it should.
     Slow {
         rate: u64,
         after: Duration,
@@ -31,9 +31,9 @@ fn refused(reason: String) -> Broken {
 }
 
 impl Inner {
-    /// Passes a body on to who takes it. `leave`: a server that sends too slowly is left.
+    /// Passes a body on to its receiver. With `leave`, a server that sends too slowly is given up.
     ///
-    /// What counts is the time that we wait for bytes, not what is done with them.
+    /// Only the time of waiting for bytes counts, not the time of using them.
     pub(crate) async fn receive(
         &self,
         server: &Server,
@@ -89,7 +89,7 @@ impl Inner {
     }
 }
 
-/// Bytes per second of waiting.
+/// Returns the bytes per second of waiting.
 pub(crate) fn per_second(bytes: u64, waited: Duration) -> u64 {
     let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX).max(1);
     bytes.saturating_mul(1000) / millis

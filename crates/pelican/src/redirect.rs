@@ -1,10 +1,10 @@
 //! Follows the redirects of servers that store objects, package indexes and archives.
 //!
-//! A federation's director answers with redirects too, which are read and not
-//! followed (`route`). Any other server may name another place: itself under another
-//! path (a namespace's root with `/` at its end), a node of its cluster, a mirror. It is
-//! never less safe than the first. The token goes along within the server's own site;
-//! elsewhere only what the `Location` itself carries does.
+//! A federation's director answers with redirects too, which are read and not followed (`route`).
+//! Any other server may name another place: itself under another path (a namespace's root with `/`
+//! at its end), a node of its cluster, a mirror. The other place is never less secure than the
+//! first. Within the server's own site the token is sent, too; elsewhere only what the `Location`
+//! itself contains.
 
 use crate::client::Inner;
 use crate::http::{Fault, Request, Response, Role, Server};
@@ -15,8 +15,8 @@ use crate::{Scheme, Url};
 const MAX_REDIRECTS: usize = 10;
 
 impl Inner {
-    /// Sends what `request` makes for a place, and where that answers with another
-    /// place what it makes for that one. It is told whether the token may go there.
+    /// Sends the request that `request` makes for a place, and, if the answer is another place, the
+    /// one that it makes for that. `request` is told whether it may use the token.
     pub(crate) async fn send_following(
         &self,
         url: &Url,
@@ -45,8 +45,8 @@ impl Inner {
     }
 }
 
-/// Whether a place belongs to the site of a server: the same host, or one beside it, as
-/// the nodes of a cluster are.
+/// Whether a place belongs to a server's site: the same host, or one beside it, such as the nodes
+/// of a cluster.
 fn is_site(server: &Server, at: &Place) -> bool {
     let (one, other) = (server.host(), at.server.host());
     // `node.site.example` and `other.site.example`; never two names right below `com`, or
@@ -62,13 +62,13 @@ fn is_site(server: &Server, at: &Place) -> bool {
     one == other || beside().is_some()
 }
 
-/// Whether its query has a token of its own.
+/// Whether the place's query contains a token.
 fn carries_token(place: &Place) -> bool {
     let query = place.target.split_once('?').map_or("", |(_, query)| query);
     query.split('&').any(|part| part.starts_with("authz=") || part.starts_with("access_token="))
 }
 
-/// Where a `Location` leads; `None` if it is not a place, or less secure than this one.
+/// The place that a `Location` names; `None` if it is not a place, or less secure than `at`.
 pub(crate) fn next(at: &Place, location: &str) -> Option<Place> {
     let location = location.split('#').next()?.trim();
     let next = if location.contains("://") {

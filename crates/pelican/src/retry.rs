@@ -5,17 +5,16 @@
 //!          at least what the server asks for (Retry-After)
 //! ```
 //!
-//! Each wait is drawn between nothing and its bound ("full jitter"): jobs that were
-//! started together and failed together must not come back together. Waiting ends
-//! when the trials are used up, or nothing has gone forward for as long as the
-//! caller has patience. Whoever waits, waits with [`tokio::time::sleep`], inside
-//! `Client::block`, so the cancel flag ends it at once.
+//! Each wait is drawn between nothing and its bound ("full jitter"): jobs that were started
+//! together and failed together must not try again together. Waiting ends when the attempts are
+//! used up, or there was no progress for as long as the caller has patience. All waits are
+//! [`tokio::time::sleep`] inside `Client::block`, so that the cancel flag ends them at once.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The bound of a wait grows no further.
+/// The largest bound of a wait.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// A server may ask for no longer wait than this.
@@ -24,7 +23,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 /// How often to ask, and how long to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
-    /// Trials in all.
+    /// Number of all attempts.
     pub(crate) trials: u32,
     /// The bound of the first wait; each later one is twice the one before.
     pub(crate) first: Duration,
@@ -35,7 +34,7 @@ impl Policy {
     pub(crate) const READ: Self = Self { trials: u32::MAX, first: Duration::from_secs(1) };
     /// The server that lists, when others can be asked instead.
     pub(crate) const LOOK: Self = Self { trials: 2, first: Duration::from_secs(1) };
-    /// One name, while nothing that lies there is finished.
+    /// Uploading to one name, as long as there is no finished object of that name.
     pub(crate) const UPLOAD: Self = Self { trials: 4, first: Duration::from_secs(2) };
     /// A request to a server that is not part of a federation: its name may be mistyped.
     pub(crate) const EXCHANGE: Self = Self { trials: 4, first: Duration::from_secs(1) };
@@ -46,13 +45,13 @@ impl Policy {
     pub(crate) const DISCOVERY: Self = Self { trials: 3, first: Duration::from_secs(2) };
 }
 
-/// The trials of one operation.
+/// The attempts of one operation.
 #[derive(Debug)]
 pub(crate) struct Retry {
     policy: Policy,
     patience: Duration,
     begun: Instant,
-    /// When something last went forward.
+    /// Time of the last progress.
     since: Instant,
     trials: u32,
     bound: Duration,
@@ -97,8 +96,8 @@ impl Retry {
         self.policy.trials = u32::MAX;
     }
 
-    /// How long to wait before the next trial, after one that failed; at least `asked`,
-    /// which the server asked for. `None`: that was the last.
+    /// Returns how long to wait before the next attempt, after one that failed; at least `asked`,
+    /// which the server asked for. `None` if that was the last attempt.
     pub(crate) fn again(&mut self, asked: Option<Duration>) -> Option<Duration> {
         self.again_at(asked, Instant::now())
     }
@@ -108,7 +107,7 @@ impl Retry {
         Spent { requests: self.trials, elapsed: self.begun.elapsed() }
     }
 
-    /// Since the first trial began.
+    /// Time since the first attempt began.
     pub(crate) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -130,15 +129,15 @@ impl Retry {
         Some(wait.min(left))
     }
 
-    /// Anything up to `bound`, other than for other clients. The keys of std's hash
-    /// maps are from the system's random source: good enough to be apart.
+    /// Returns a random time up to `bound`, which differs between clients. The keys of std's hash
+    /// maps are from the system's random source, which is good enough for this.
     fn draw(&self, bound: Duration) -> Duration {
         let random = self.random.hash_one(self.trials);
         bound.mul_f64(random as f64 / u64::MAX as f64)
     }
 }
 
-/// How much was tried, as errors tell it.
+/// The number of attempts, and their time, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spent {
     pub(crate) requests: u32,
@@ -200,13 +199,13 @@ mod tests {
                 retry.again_at(None, now).unwrap()
             })
             .collect();
-        // In each quarter of the four seconds a quarter of them, give or take far more
-        // than chance does.
+        // About a quarter of the waits is in each second; the limits are far wider than chance
+        // needs.
         for quarter in 0..4 {
             let here = waits.iter().filter(|wait| wait.as_secs() == quarter).count();
             assert!((n / 6..n / 3).contains(&here), "{here} in second {quarter}");
         }
-        // One client's waits differ too.
+        // The waits of one client also differ.
         let mut retry = Retry::new(Policy { trials: 100, first: LONGEST }, seconds(1000));
         let now = retry.begun;
         let mut own: Vec<_> = (0..50).filter_map(|_| retry.again_at(None, now)).collect();
@@ -230,7 +229,7 @@ mod tests {
         let mut retry = Retry::new(POLICY, seconds(10));
         let begun = retry.begun;
         let now = |n| begun + seconds(n);
-        // A last trial when patience ends.
+        // The last attempt is made when patience ends.
         assert_eq!(retry.again_at(Some(seconds(60)), now(4)), Some(seconds(6)));
         assert_eq!(retry.again_at(None, now(10)), None);
         assert_eq!(retry.again_at(None, now(11)), None);
@@ -251,7 +250,7 @@ mod tests {
         check("100000", None, Some(3600));
         check("Sun, 06 Nov 1994 08:50:07 GMT", None, Some(30));
         check("Sunday, 06-Nov-94 08:50:07 GMT", None, Some(30));
-        // Its clock is ten minutes fast, and ours does not count.
+        // The server's clock is ten minutes fast, and ours is not used.
         check("Sun, 06 Nov 1994 09:00:07 GMT", Some("Sun, 06 Nov 1994 08:59:37 GMT"), Some(30));
         check("Sun, 06 Nov 1994 08:00:00 GMT", None, Some(0));
         check("Sat, 06 Nov 2094 08:00:00 GMT", None, Some(3600));

@@ -11,18 +11,18 @@ use crate::http::{Response, Server};
 use crate::retry;
 use crate::token::Action;
 
-/// What servers are needed for.
+/// The action that servers are needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verb {
-    /// Read, from caches where there are some.
+    /// Reads from caches, if there are any.
     Read,
-    /// Read from the origin.
+    /// Reads from the origin.
     ReadOrigin,
-    /// Write a new object.
+    /// Writes a new object.
     Write,
     /// Look at an object or collection without its members.
     Stat,
-    /// List a collection.
+    /// Lists a collection.
     List,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn propfind() -> Method {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) server: Server,
-    /// Path and query, encoded.
+    /// The path and the query, encoded.
     pub(crate) target: String,
 }
 
@@ -80,12 +80,12 @@ impl Place {
     }
 }
 
-/// The places to try, best first.
+/// The places to try, the best first.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) places: Vec<Place>,
     pub(crate) namespace: Option<Namespace>,
-    /// Whether the director said it of another object of the namespace.
+    /// Whether the director's answer was for another object of the namespace.
     pub(crate) reused: bool,
     /// Whether the director says that clients cannot connect to the origin.
     pub(crate) brokered: bool,

@@ -15,16 +15,16 @@ use crate::route::{Place, Route, Verb};
 use crate::url::redact;
 use crate::{Error, Url};
 
-/// The Go client's and pelicanfs' term.
+/// How long routes are kept, as in the Go client and pelicanfs.
 const KEEP_ROUTE: Duration = Duration::from_secs(15 * 60);
 
-/// The Go client's and pelicanfs' term.
+/// How long directors are kept, as in the Go client and pelicanfs.
 const KEEP_DIRECTOR: Duration = Duration::from_secs(30 * 60);
 
 /// The service that names the servers of a federation.
 #[derive(Debug, Clone)]
 pub(crate) enum Director {
-    /// Base URL without `/` at its end.
+    /// The director's base URL, without `/` at its end.
     At(Server, String),
     /// A standalone origin: the host itself serves the objects.
     Standalone(Server),
@@ -56,7 +56,7 @@ pub(crate) struct Routes {
     /// another's.
     unkept: Mutex<HashSet<String>>,
     preferred: Preferred,
-    /// All reads go to this cache.
+    /// The cache that all reads use, if there is only one.
     only_cache: Option<Server>,
 }
 
@@ -89,7 +89,7 @@ impl Routes {
         self.preferred.only || self.only_cache.is_some()
     }
 
-    /// Whether the user names caches.
+    /// Whether the user named caches.
     pub(crate) fn has_preferred(&self) -> bool {
         !self.preferred.servers.is_empty()
     }
@@ -133,7 +133,8 @@ impl Routes {
         }
         let path = url.path();
         let prefixes: Option<Vec<_>> = sources.iter().map(|s| server_prefix(s, path)).collect();
-        // One server that does not say how deep its prefix lies, and nothing can be reused.
+        // At least one server does not say where its prefix ends, so the answer cannot be used for
+        // other objects.
         let Some(prefixes) = prefixes.filter(|prefixes| !prefixes.is_empty()) else {
             return false;
         };
@@ -190,7 +191,7 @@ impl Routes {
         if preferred.only {
             route.places.clear();
         }
-        // One that the director names too is asked once.
+        // A server that the director also names is asked once.
         route.places.retain(|place| !preferred.servers.contains(&place.server));
         let target = url.request_path();
         let places = preferred

@@ -18,7 +18,7 @@ use crate::http::Server;
 /// A server that failed is tried last for this long.
 const COOL_DOWN: Duration = Duration::from_secs(60);
 
-/// How long a measured speed is believed.
+/// How long a measured speed is used.
 const KEEP_RATE: Duration = Duration::from_secs(600);
 
 /// What is known about all servers.
@@ -35,22 +35,22 @@ struct Known {
 }
 
 impl Servers {
-    /// It failed: others are asked before it for a while.
+    /// Records that the server failed: others are asked before it for a while.
     pub(crate) fn cool_down(&self, server: &Server) {
         self.known(server, |known| known.cools_until = Some(Instant::now() + COOL_DOWN));
     }
 
-    /// Whether it failed a short time ago.
+    /// Whether the server failed a short time ago.
     pub(crate) fn is_cooling(&self, server: &Server) -> bool {
         self.known(server, |known| known.cools_until.is_some_and(|until| until > Instant::now()))
     }
 
-    /// It asks not to be asked again for this long.
+    /// Records that the server asks not to be asked again for this long.
     pub(crate) fn busy(&self, server: &Server, asked: Duration) {
         self.known(server, |known| known.not_before = Some(Instant::now() + asked));
     }
 
-    /// How long it wants not to be asked; zero for most.
+    /// How long the server wants not to be asked; zero for most.
     pub(crate) fn wait(&self, server: &Server) -> Duration {
         self.known(server, |known| {
             let until = known.not_before.unwrap_or_else(Instant::now);
@@ -58,24 +58,24 @@ impl Servers {
         })
     }
 
-    /// It took no connection.
+    /// Records that the server took no connection.
     pub(crate) fn unreachable(&self, server: &Server) {
         self.known(server, |known| {
             known.unreachable_since.get_or_insert_with(Instant::now);
         });
     }
 
-    /// It answered, whatever it said.
+    /// Records that the server answered, whatever it said.
     pub(crate) fn answered(&self, server: &Server) {
         self.known(server, |known| known.unreachable_since = None);
     }
 
-    /// For how long it has taken no connection, since the first trial that failed.
+    /// For how long the server has taken no connection, since the first attempt that failed.
     pub(crate) fn unreachable_for(&self, server: &Server) -> Option<Duration> {
         self.known(server, |known| known.unreachable_since.map(|since| since.elapsed()))
     }
 
-    /// It sent so many bytes per second.
+    /// Records how many bytes per second the server sent.
     pub(crate) fn measured(&self, server: &Server, rate: u64) {
         self.known(server, |known| known.rate = Some((rate, Instant::now())));
     }
@@ -87,12 +87,13 @@ impl Servers {
         })
     }
 
-    /// It gave other bytes of this object than another server, whose were right.
+    /// Records that the server sent other bytes of this object than another server, whose bytes
+    /// were right.
     pub(crate) fn gave_wrong(&self, server: &Server, url: &Url) {
         self.known(server, |known| known.wrong.insert(url.to_string()));
     }
 
-    /// All that did, sorted, each with the objects.
+    /// Returns all servers that sent wrong bytes, sorted, each with the objects.
     pub(crate) fn wrong(&self) -> Vec<(String, Vec<String>)> {
         let known = self.lock();
         let wrong = known.iter().filter(|(_, known)| !known.wrong.is_empty());
@@ -108,7 +109,7 @@ impl Servers {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Server, Known>> {
-        // Only whole values go in, so a panic elsewhere leaves the map sound.
+        // Only whole values are inserted, so a panic elsewhere leaves the map valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

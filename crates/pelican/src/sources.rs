@@ -18,26 +18,26 @@ use crate::error::Attempts;
 use crate::http::Server;
 use crate::route::Place;
 
-/// How often a server may say 500 before it is given up. Some say it where others say
-/// 404, and some when they are busy.
+/// How often a server may answer 500 before it is given up. Some do so where others answer 404, and
+/// some when they are busy.
 const MAX_BROKEN: u32 = 3;
 
-/// How a server fared that did not give the object.
+/// Why a server did not give the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fared {
-    /// Passing: ask again later.
+    /// A passing fault: ask the server again later.
     Again,
-    /// The same, because it has too much to do.
+    /// A passing fault, because the server has too much to do.
     Busy,
-    /// It sends fewer bytes per second than it should.
+    /// The server sends fewer bytes per second than it should.
     Slow(u64),
-    /// 500, which may pass, or not.
+    /// The server answered 500, which may pass or not.
     Broken,
-    /// It failed in a way that trying again does not repair.
+    /// The server failed in a way that another attempt does not repair.
     Out,
-    /// It does not have the object; its message.
+    /// The server does not have the object, by this message.
     Missing(String),
-    /// It refused this token; the status.
+    /// The server refused this token, with this status.
     Refused(u16),
     /// Other bytes, from this one on, or an answer that makes no sense.
     Wrong(u64),
@@ -46,7 +46,7 @@ pub(crate) enum Fared {
 /// The result if no server gave the object, the most important first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// All that can be asked have other bytes, or the origin has.
+    /// All servers that can be asked have other bytes, or the origin has.
     Wrong,
     /// A server wants another token.
     Refused(Place, u16),
@@ -62,12 +62,12 @@ struct Source {
     place: Place,
     is_origin: bool,
     out: bool,
-    /// It has other bytes or none: of an origin that is final.
+    /// Whether the server has other bytes, or none, which is final for an origin.
     lacks: bool,
-    /// Of these two, it is other bytes.
+    /// Whether the server has other bytes.
     wrong: bool,
     broken: u32,
-    /// No other server is faster, so its speed is not a reason to leave it.
+    /// Whether no other server is faster, so that its speed is not a reason to leave it.
     fast_enough: bool,
 }
 
@@ -75,17 +75,17 @@ struct Source {
 #[derive(Debug)]
 pub(crate) struct Sources {
     list: Vec<Source>,
-    /// The one that [`next`](Self::next) gave last.
+    /// The source that [`next`](Self::next) returned last.
     current: Option<usize>,
-    /// The one to give next, before its turn.
+    /// The source to return next, before its turn.
     ahead: Option<usize>,
-    /// How many of them have had their turn in this pass.
+    /// How many sources have had their turn in this pass.
     n_done: usize,
     /// The servers that were asked, for the error.
     pub(crate) attempts: Attempts,
     missing: Option<(Server, String)>,
     refused: Option<(Place, u16)>,
-    /// What a server that refused says about the namespace: a director may say nothing.
+    /// What a server that refused says about the namespace, since a director may say nothing.
     pub(crate) told: Option<Namespace>,
     /// The first byte of the block of which somebody had other bytes.
     wrong_at: Option<u64>,
@@ -205,7 +205,7 @@ impl Sources {
         }
     }
 
-    /// The servers that had wrong bytes.
+    /// Returns the servers that had wrong bytes.
     pub(crate) fn wrong(&self) -> impl Iterator<Item = &Server> {
         self.list.iter().filter(|source| source.wrong).map(|source| &source.place.server)
     }
@@ -215,7 +215,7 @@ impl Sources {
         self.wrong_at.is_some() || self.missing.is_some()
     }
 
-    /// Whether somebody had other bytes from this one on.
+    /// Whether a server had other bytes from this position on.
     pub(crate) fn is_doubtful(&self, position: u64) -> bool {
         self.wrong_at == Some(position)
     }
@@ -225,13 +225,13 @@ impl Sources {
         self.busy
     }
 
-    /// Whether none of them has taken a connection.
+    /// Whether none of the servers has taken a connection.
     pub(crate) fn is_unreachable(&self, since: impl Fn(&Server) -> Option<Duration>) -> bool {
         self.unreachable_in(Duration::ZERO, since).is_some()
     }
 
-    /// How long it takes until all of them have taken no connection for `limit`; `None`
-    /// when one of them has.
+    /// Returns how long it takes until none of the servers has taken a connection for `limit`;
+    /// `None` if one has.
     pub(crate) fn unreachable_in(
         &self,
         limit: Duration,
@@ -256,7 +256,7 @@ impl Sources {
         self.list.iter().filter(|source| !source.out).map(|s| wait(&s.place.server)).min()
     }
 
-    /// The result, and the servers that were asked.
+    /// Returns the result, and the servers that were asked.
     pub(crate) fn verdict(self) -> (Verdict, Attempts) {
         let passing = self.list.iter().any(|source| !source.out);
         let mut origins = self.list.iter().filter(|source| source.is_origin).peekable();

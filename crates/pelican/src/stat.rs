@@ -175,7 +175,7 @@ impl Inner {
         let cooling = |server: &Server| self.servers.is_cooling(server);
         let wait = |server: &Server| self.servers.wait(server);
         let mut sources = Sources::new(&route.places, false, cooling);
-        // If there are other servers, does not wait for one that just failed to answer.
+        // If there are other servers, this does not wait for one that just failed to answer.
         let hopeless = policy == Policy::LOOK && route.places.iter().all(|p| cooling(&p.server));
         loop {
             while let Some(place) = sources.next(wait).filter(|_| !hopeless) {

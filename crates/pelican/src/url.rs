@@ -20,9 +20,9 @@ const OSDF_HOST: &str = "osg-htc.org";
 pub enum Scheme {
     /// A federation: discovery, director, caches, origins.
     Pelican,
-    /// One server over TLS.
+    /// A server with TLS.
     Https,
-    /// One server in plain text; tokens go there only on this machine.
+    /// A server without TLS; tokens are sent only to this machine.
     Http,
     /// A local folder.
     File,
@@ -32,7 +32,7 @@ pub enum Scheme {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Url {
     scheme: Scheme,
-    /// The scheme as typed, such as `osdf`.
+    /// The scheme as the user wrote it, such as `osdf`.
     shown: String,
     token_name: Option<String>,
     authority: String,
@@ -221,8 +221,8 @@ impl fmt::Debug for Url {
     }
 }
 
-/// The parts of a query that are shown. Any other may be a secret: `authz`, a cloud
-/// store's signature, a service's key.
+/// The parts of a query that are shown. All others may be secrets: `authz`, a cloud store's
+/// signature, a service's key.
 const SHOWN_KEYS: [&str; 4] = ["directread", "prefercached", "skipstat", "oss.asize"];
 
 /// A URL, or path and query, without what may be secret: the user's name and password,
@@ -256,7 +256,7 @@ fn redact_query(query: &str) -> String {
     query.split('&').map(part).collect::<Vec<_>>().join("&")
 }
 
-/// Words of a server, in which URLs may stand.
+/// Redacts a server's words, which may contain URLs.
 pub(crate) fn redact_words(text: &str) -> String {
     text.split_inclusive(char::is_whitespace).map(redact_word).collect()
 }

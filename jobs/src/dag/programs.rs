@@ -12,9 +12,9 @@ use crate::submit::{self, Given, Submit, Variables};
 #[derive(Debug, Default)]
 struct Users<'a> {
     nodes: Vec<&'a str>,
-    /// The file's text where the DAG holds it.
+    /// The submit file's text, if it is in the DAG file.
     text: Option<String>,
-    /// Where DAGMan submits it from.
+    /// The folder from which DAGMan submits the jobs.
     folder: String,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn programs(
     seen: &mut BTreeSet<String>,
 ) -> Vec<Finding> {
     let mut findings = scripts(dag, disk);
-    // By file, and by line where its text is in the DAG.
+    // The key is the file, and the line if the text is in the DAG file.
     let mut users: BTreeMap<(String, Option<usize>), Users<'_>> = BTreeMap::new();
     for (name, node) in &dag.nodes {
         let folder = folder(node, file);
@@ -66,7 +66,7 @@ pub(super) fn programs(
                         findings.append(&mut check(&path, &text, disk, seen));
                     }
                     Some(_) => {}
-                    // Of a sub-DAG the nodes before it may write the file.
+                    // The DAG file of a sub-DAG may be written by the nodes before it.
                     None if matches!(node.runs, Runs::Dag(_)) && comes_later(dag, name) => {}
                     None => missing(&mut report, node.line, &path),
                 }
@@ -108,12 +108,12 @@ pub(super) fn programs(
     findings
 }
 
-/// Where a node of the DAG `file` is submitted from.
+/// The folder from which a node of the DAG `file` is submitted.
 fn folder(node: &Node, file: &str) -> String {
     below(folder_of(file), &node.folder).trim_end_matches('/').to_owned()
 }
 
-/// Scripts that are not there. They run where their node is submitted from.
+/// Reports scripts that do not exist. They run in the folder from which their node is submitted.
 fn scripts(dag: &Dag, disk: &dyn Disk) -> Vec<Finding> {
     let mut findings = Vec::new();
     for script in &dag.scripts {
@@ -144,13 +144,13 @@ fn path_of(dag: &Dag, script: &super::Script) -> String {
     below(&folder, &script.program)
 }
 
-/// Whether something runs before the node.
+/// Whether other nodes, or a PRE script, run before the node.
 fn comes_later(dag: &Dag, node: &str) -> bool {
     dag.edges.iter().any(|(_, child, ..)| child == node)
         || dag.scripts.iter().any(|script| script.is_pre && script.node == node)
 }
 
-/// All nodes that end before one of `nodes` begins.
+/// Returns all nodes that end before one of `nodes` begins.
 fn before<'a>(dag: &'a Dag, nodes: &[&'a str]) -> BTreeSet<&'a str> {
     let mut parents: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (parent, child, ..) in &dag.edges {
@@ -168,11 +168,11 @@ fn before<'a>(dag: &'a Dag, nodes: &[&'a str]) -> BTreeSet<&'a str> {
     found
 }
 
-/// What all nodes leave.
+/// The files that the nodes may leave.
 #[derive(Default)]
 struct Made<'a> {
     files: BTreeSet<String>,
-    /// For each submit file what its jobs write without a list; `None` where nobody knows.
+    /// For each submit file the texts that name its outputs; `None` if they are unknown.
     texts: Vec<Option<Vec<String>>>,
     /// The submit file of each node.
     runs: BTreeMap<&'a str, usize>,
@@ -225,7 +225,7 @@ impl<'a> Brought<'a> {
         brought
     }
 
-    /// Whether something before the nodes may leave `path`.
+    /// Whether something that runs before the nodes may leave `path`.
     fn may_be(&self, path: &str) -> bool {
         let inside = format!("{}/", normal(path).trim_end_matches('/'));
         let first = self.files.range(inside.clone()..).next();
@@ -285,7 +285,7 @@ fn given(vars: &BTreeMap<&str, Variables>, users: &Users<'_>) -> Given {
         let variables = vars.get(node).cloned().unwrap_or_default();
         return Given { variables, per_node: Vec::new(), nodes: 1, folder };
     }
-    // Their values differ: none of them stands for all.
+    // The nodes' values differ, so that no single value can be used for all.
     let keys = nodes.iter().filter_map(|node| vars.get(node)).flat_map(BTreeMap::keys);
     let keys: BTreeSet<&String> = keys.collect();
     let variables = keys.iter().map(|key| ((*key).clone(), format!("$(JOB)_{key}"))).collect();

@@ -9,7 +9,7 @@ use std::process;
 pub(super) struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Below the one of this process, of either version.
+    /// Makes a cgroup below that of this process, in version 1 or 2.
     pub(super) fn create() -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         let path = |line: &str| {
@@ -33,7 +33,7 @@ impl Cgroup {
         })
     }
 
-    /// The file that a process writes itself to.
+    /// The file to which a process writes its number to enter the cgroup.
     pub(super) fn processes(&self) -> PathBuf {
         self.0.join("cgroup.procs")
     }

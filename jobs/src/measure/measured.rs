@@ -48,12 +48,12 @@ impl Measured {
     }
 }
 
-/// How much of the whole work the command did: 2 of 50 epochs.
+/// The share of the whole work that the command did: 2 of 50 epochs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// What it did.
+    /// The work that the command did.
     pub done: f64,
-    /// Of how much.
+    /// The whole work, in the same unit.
     pub of: f64,
 }
 
@@ -83,7 +83,7 @@ pub fn requests(measured: &Measured, share: Option<Share>) -> Vec<(&'static str,
         if measured.gpu_bytes.is_some_and(|bytes| bytes > 0) {
             lines.push(("+GPUJobLength", class.to_owned()));
         }
-        // What the OSPool expects of each; twice that is the limit.
+        // The OSPool expects this of each job; twice as much is its limit.
         lines.push((
             "+JobDurationCategory",
             if hours <= 10.0 { "\"Medium\"" } else { "\"Long\"" }.to_owned(),
@@ -92,7 +92,7 @@ pub fn requests(measured: &Measured, share: Option<Share>) -> Vec<(&'static str,
     lines
 }
 
-/// The same as options of `gular job new`.
+/// Returns the requests as options of `gular job new`.
 #[must_use]
 pub fn options(measured: &Measured, share: Option<Share>) -> String {
     let size = |bytes: u64| request(bytes.saturating_add(bytes / 4)).replace(' ', "");
@@ -161,7 +161,7 @@ mod tests {
             options(&measured, Some(Share { done: 1.0, of: 15.0 })),
             "--cpus 2 --memory 5GB --disk 5GB --gpus 1 --gpu-memory 11GB --time 19h"
         );
-        // Without a GPU its length class would be a label that is ignored.
+        // Without a GPU, HTCondor would ignore the label of the length class.
         let none = Measured { gpu_bytes: None, seconds: 60.0, ..measured };
         let lines = requests(&none, Some(Share { done: 1.0, of: 10.0 }));
         assert!(lines.iter().all(|(name, _)| !name.contains("GPU")), "{lines:?}");

@@ -8,20 +8,20 @@ use std::fs;
 pub(super) struct Memory {
     /// Proportional set sizes: what several share counts once.
     pub(super) pss: u64,
-    /// Shared memory among it.
+    /// Shared memory, which is a part of `pss`.
     pub(super) shared: u64,
-    /// How many processes.
+    /// Number of processes.
     pub(super) processes: u64,
 }
 
-/// Those of one tree; a process whose parent has ended stays in it.
+/// The processes of one tree; a process whose parent has ended stays in it.
 #[derive(Debug)]
 pub(super) struct Processes {
-    /// By number, with when it started: numbers are used again.
+    /// Start times by process number, since numbers are used again.
     known: BTreeMap<u32, u64>,
 }
 
-/// What /proc/PID/stat says.
+/// The values in /proc/PID/stat that are used here.
 struct Stat {
     parent: u32,
     started: u64,
@@ -33,7 +33,7 @@ impl Processes {
         Self { known: BTreeMap::from([(first, started)]) }
     }
 
-    /// Finds new ones, and sums up all.
+    /// Finds new processes, and sums up the memory of all.
     pub(super) fn look(&mut self) -> Memory {
         let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -71,7 +71,8 @@ impl Processes {
     }
 }
 
-/// Without what is only a copy of a file: programs and libraries, which the kernel can drop.
+/// Returns a process's memory without copies of files: programs and libraries, which the kernel can
+/// drop.
 fn rollup_bytes(text: &str) -> Memory {
     let value = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -80,7 +81,7 @@ fn rollup_bytes(text: &str) -> Memory {
         kib.map(|kib| kib.saturating_mul(1024))
     };
     let shared = value("Pss_Shmem").unwrap_or(0);
-    // Kernels before 5.13 tell the sum alone.
+    // Kernels before 5.13 report the sum alone.
     let pss = value("Pss_Anon")
         .map_or_else(|| value("Pss").unwrap_or(0), |own| own.saturating_add(shared));
     Memory { pss, shared, processes: 1 }

@@ -263,7 +263,7 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut FileFindings
     }
 }
 
-/// Scripts and images that it names.
+/// Checks the scripts and images that the batch script names.
 fn programs(
     script: &Script,
     file: &str,
@@ -334,8 +334,8 @@ fn programs(
     findings
 }
 
-/// What is in the folder that the script makes, links files into and enters; `None` where it does
-/// not, or where other files may be.
+/// Returns the contents of the folder that the script makes, links files into and enters; `None` if
+/// it does not, or if other files may be there.
 fn linked(script: &Script) -> Option<Vec<&str>> {
     let all = |program: &'static str| {
         script.commands.iter().filter(move |command| command.program() == program)

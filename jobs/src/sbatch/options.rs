@@ -1,6 +1,6 @@
 //! Options of sbatch, with their long names and letters.
 
-/// Options of sbatch that scripts have.
+/// Options of sbatch that are usual in scripts.
 pub(super) const OPTIONS: [&str; 86] = [
     "account",
     "acctg-freq",
@@ -90,7 +90,7 @@ pub(super) const OPTIONS: [&str; 86] = [
     "switches",
 ];
 
-/// Those that are newer, rare, or take no value.
+/// Options that are newer, rare, or take no value.
 pub(super) const MORE: [&str; 14] = [
     "thread-spec",
     "threads-per-core",
@@ -108,7 +108,7 @@ pub(super) const MORE: [&str; 14] = [
     "wrap",
 ];
 
-/// Letters of options and their long names.
+/// One-letter options and their long names.
 pub(super) const SHORT: [(char, &str); 28] = [
     ('A', "account"),
     ('a', "array"),

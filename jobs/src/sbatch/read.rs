@@ -8,7 +8,7 @@ use crate::script::shell::Script;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
     pub(super) line: usize,
-    /// The long name.
+    /// The option's long name.
     pub(super) name: String,
     pub(super) value: String,
 }
@@ -82,7 +82,7 @@ pub(super) fn header(lines: &[&str], script: &Script, report: &mut FileFindings)
     header
 }
 
-/// The options of one line.
+/// Reads the options of one line.
 fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings, raw: &str) {
     let text = text.split(" #").next().unwrap_or_default();
     let mut words = text.split_whitespace().peekable();

@@ -5,10 +5,10 @@ use crate::disk::{Disk, below};
 use crate::finding::{Edit, FileFindings};
 use crate::units::{slurm_bytes, slurm_seconds};
 
-/// Minutes that were probably meant as hours.
+/// Numbers of minutes that were probably meant as hours.
 const LIKE_HOURS: [u64; 13] = [1, 2, 3, 4, 6, 8, 12, 24, 36, 48, 72, 96, 168];
 
-/// Values of options.
+/// Checks the values of the options.
 pub(super) fn settings(
     header: &Header,
     lines: &[&str],
@@ -48,7 +48,7 @@ pub(super) fn settings(
     }
 }
 
-/// Memory.
+/// Checks a size of memory.
 fn size(setting: &Setting, raw: &str, report: &mut FileFindings) {
     let Setting { line, name, value } = setting;
     match slurm_bytes(value) {
@@ -84,7 +84,7 @@ fn size(setting: &Setting, raw: &str, report: &mut FileFindings) {
     }
 }
 
-/// A time limit.
+/// Checks a time limit.
 fn time(setting: &Setting, report: &mut FileFindings) {
     let Setting { line, value, .. } = setting;
     match slurm_seconds(value) {
@@ -139,7 +139,7 @@ fn time(setting: &Setting, report: &mut FileFindings) {
     }
 }
 
-/// A whole number, or a range of them.
+/// Checks a whole number, or a range of them.
 fn number(setting: &Setting, report: &mut FileFindings) {
     let Setting { line, name, value } = setting;
     let number = value.rsplit(':').next().unwrap_or_default();
@@ -175,7 +175,7 @@ fn output(setting: &Setting, disk: &dyn Disk, folder: &str, report: &mut FileFin
     }
 }
 
-/// Values with a form of their own.
+/// Checks the options whose values have a form of their own.
 pub(super) fn values(header: &Header, report: &mut FileFindings) {
     for Setting { line, name, value } in &header.settings {
         let fault = match name.as_str() {
@@ -190,7 +190,7 @@ pub(super) fn values(header: &Header, report: &mut FileFindings) {
     }
 }
 
-/// `0-15`, `1,3,7`, `0-99:10%4`
+/// Whether a value is of the form `0-15`, `1,3,7` or `0-99:10%4`.
 fn is_array(value: &str) -> bool {
     let numbers = value.split('%').next().unwrap_or_default();
     let numbers = numbers.trim_start_matches('[').trim_end_matches(']');
@@ -208,7 +208,7 @@ fn is_array(value: &str) -> bool {
     numbers.split(',').all(is_range)
 }
 
-/// `gpu`, `gpu:4`, `gpu:a100:4`, `gpu:1,nvme:2`
+/// Whether a value is of the form `gpu`, `gpu:4`, `gpu:a100:4` or `gpu:1,nvme:2`.
 fn is_gres(value: &str) -> bool {
     let is_name = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))

@@ -4,10 +4,10 @@
 pub(crate) mod python;
 pub(crate) mod shell;
 
-/// What the job that runs a script asks of it.
+/// The job that runs a script, as far as it matters for the script.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Job<'a> {
-    /// It is started again in the same folder, after this exit code or a requeue.
+    /// Whether the job is started again in the same folder, after this exit code or a requeue.
     pub(crate) restarts: bool,
     /// The exit code that says "run me again", where there is one.
     pub(crate) exit_code: Option<i64>,

@@ -19,7 +19,7 @@ fn code(text: &str) -> Vec<Code<'_>> {
     lines.filter(|line| !line.text.is_empty() && !line.text.starts_with('#')).collect()
 }
 
-/// Whether it can end with `exit_code`.
+/// Whether a program may end with `exit_code`.
 pub(crate) fn exits_with(text: &str, exit_code: i64) -> bool {
     let number = exit_code.to_string();
     code(text).iter().any(|line| has_word(line.text, &number))
@@ -80,7 +80,8 @@ pub(crate) fn check(text: &str, job: &Job<'_>, report: &mut FileFindings) {
     report.findings.sort_by_key(|finding| finding.line);
 }
 
-/// The same short option for two things: the second wins, or the program does not start.
+/// Reports a short option that is used for two things: the second wins, or the program does not
+/// start.
 fn options_twice(lines: &[Code<'_>], report: &mut FileFindings) {
     let mut seen: Vec<(&str, usize)> = Vec::new();
     for line in lines {
@@ -110,7 +111,7 @@ fn options_twice(lines: &[Code<'_>], report: &mut FileFindings) {
     }
 }
 
-/// `"-x"` in quotes.
+/// Returns the options of the form `"-x"`, in quotes.
 fn short_options(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices('-') {
@@ -228,7 +229,8 @@ fn labels(lines: &[Code<'_>], report: &mut FileFindings) {
     }
 }
 
-/// Batches of one class after another.
+/// Reports a `DataLoader` for training that does not shuffle, so that batches have one class after
+/// another.
 fn shuffle(lines: &[Code<'_>], report: &mut FileFindings) {
     for (i, line) in lines.iter().enumerate() {
         let Some(at) = line.text.find("DataLoader(") else { continue };

@@ -5,27 +5,27 @@ use crate::disk::base_name;
 use crate::finding::{Edit, FileFindings};
 use crate::lines::spaces_after_backslash;
 
-/// What stands between a command and the next one.
+/// The operator between a command and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A new line or `;`.
+    /// The next command follows after a new line or `;`.
     Then,
     /// `&`: the script continues while the command runs.
     Beside,
-    /// `|`
+    /// The operator is `|`.
     Pipe,
-    /// `&&`
+    /// The operator is `&&`.
     And,
-    /// `||`
+    /// The operator is `||`.
     Or,
 }
 
 /// One simple command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// Its first line, from 1.
+    /// The command's first line, from 1.
     pub(crate) line: usize,
-    /// Its words without quotes, redirections included.
+    /// The command's words without quotes, redirections included.
     pub(crate) words: Vec<String>,
     pub(crate) next: Next,
 }
@@ -76,7 +76,7 @@ const BRINGERS: [&str; 14] = [
 ];
 
 impl Command {
-    /// Its words from the program's name on: without assignments and keywords.
+    /// The command's words from the program's name on: without assignments and keywords.
     pub(crate) fn call(&self) -> &[String] {
         let skipped = |word: &&String| {
             let name = word.split('=').next().unwrap_or_default();
@@ -94,7 +94,7 @@ impl Command {
         self.call().first().map_or("", |word| base_name(word))
     }
 
-    /// The script that it runs, if it is one.
+    /// The script that the command runs, if it runs one.
     pub(crate) fn script(&self) -> Option<&str> {
         let is_script = |word: &str| [".py", ".sh", ".bash"].iter().any(|end| word.ends_with(end));
         let (first, rest) = self.call().split_first()?;
@@ -108,7 +108,7 @@ impl Command {
         rest.iter().map(String::as_str).find(|word| is_script(word) && !word.starts_with('-'))
     }
 
-    /// Whether files may be there after it that nobody named.
+    /// Whether the command may add files that are not named in the script.
     pub(crate) fn brings(&self) -> bool {
         let packs = |word: &String| {
             word == "--create"
@@ -118,7 +118,7 @@ impl Command {
         BRINGERS.contains(&self.program()) && !packs
     }
 
-    /// Whether this is what the job is there for, rather than preparation.
+    /// Whether the command is the job's actual work, rather than preparation.
     pub(crate) fn is_work(&self) -> bool {
         let program = self.program();
         let module = self.call().iter().any(|word| word == "-m")
@@ -133,9 +133,9 @@ impl Command {
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub(crate) commands: Vec<Command>,
-    /// `set -e`
+    /// Whether the script has `set -e`.
     pub(crate) stops_at_errors: bool,
-    /// `set -o pipefail`
+    /// Whether the script has `set -o pipefail`.
     pub(crate) pipefail: bool,
 }
 
@@ -160,7 +160,7 @@ impl Script {
         script
     }
 
-    /// Whether it can end with `exit_code` by its own words: `exit 85`, `code=85`.
+    /// Whether the script itself may end with `exit_code`: `exit 85`, `code=85`.
     pub(crate) fn exits_with(&self, exit_code: i64) -> bool {
         let code = exit_code.to_string();
         let sets = |word: &str| {
@@ -175,18 +175,18 @@ impl Script {
         })
     }
 
-    /// Scripts that it runs, with the line.
+    /// The scripts that this one runs, each with the line.
     pub(crate) fn scripts(&self) -> impl Iterator<Item = (usize, &str)> {
         self.commands.iter().filter_map(|command| Some((command.line, command.script()?)))
     }
 
-    /// Whether files may have come that nobody named, or the folder is another one.
+    /// Whether the script may add files that it does not name, or enters another folder.
     pub(crate) fn brings_files(&self) -> bool {
         self.commands.iter().any(|c| c.brings() || matches!(c.program(), "cd" | "pushd"))
     }
 }
 
-/// Reads commands. What is not closed ends with the text.
+/// Reads commands. A quote or bracket that is not closed ends with the text.
 fn commands(text: &str) -> Vec<Command> {
     let mut reader =
         Reader { commands: Vec::new(), words: Vec::new(), word: None, line: 1, started: 1 };
@@ -341,7 +341,7 @@ fn nested(text: &str) -> &str {
     text
 }
 
-/// Traps that any script may have.
+/// Reports faults that any script may have.
 pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     line_ends(text, report);
     continuations(text, script, report);
@@ -351,7 +351,7 @@ pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut Fil
     exit_code(script, job, report);
 }
 
-/// A first line that the kernel cannot follow.
+/// Reports line ends with which the kernel cannot read the first line.
 pub(crate) fn line_ends(text: &str, report: &mut FileFindings) {
     let first = text.lines().next().unwrap_or_default();
     if text.split('\n').next().is_some_and(|line| line.starts_with("#!") && line.ends_with('\r')) {
@@ -398,7 +398,7 @@ fn continuations(text: &str, script: &Script, report: &mut FileFindings) {
         if is_case(line(1)) {
             continue;
         }
-        // The line above is found by its own rule.
+        // Spaces after a backslash in the line above are reported by another rule.
         if !option || spaces_after_backslash(before) || before.trim().is_empty() {
             continue;
         }
@@ -423,7 +423,7 @@ fn is_case(line: &str) -> bool {
         && words.all(|word| !word.contains(|c: char| c.is_whitespace() || "($=".contains(c)))
 }
 
-/// Whether a word of `[ … ]` asks for a file or folder.
+/// Whether a word of `[ … ]` asks whether a file or folder exists.
 fn is_question(word: &str) -> bool {
     matches!(word, "-d" | "-e" | "-f" | "-s")
 }
@@ -432,7 +432,7 @@ fn is_question(word: &str) -> bool {
 fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     let lines: Vec<&str> = text.lines().collect();
     let mut guarded = false;
-    // For each `if` that is open, whether it asks what is there.
+    // For each open `if`, whether it asks for files.
     let mut asked: Vec<bool> = Vec::new();
     for command in &script.commands {
         match command.words.first().map(String::as_str) {
@@ -485,7 +485,7 @@ fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFinding
     }
 }
 
-/// Whether the job's end is that of its program.
+/// Checks whether the job ends with the exit code of its program.
 fn exit_code(script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     let Some(at) = script.commands.iter().rposition(Command::is_work) else { return };
     let Some(command) = script.commands.get(at) else { return };
@@ -508,7 +508,7 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut FileFindings) {
         );
         return;
     }
-    // What comes after a pipe belongs to it.
+    // Commands after a pipe belong to the command before it.
     let mut rest = script.commands.iter().skip(at + 1).peekable();
     let mut before = command.next;
     while before == Next::Pipe

@@ -31,8 +31,8 @@ pub(crate) fn brought_back(
     files.chain(printed).map(|file| normal(&below(&folder, &file))).collect()
 }
 
-/// Where outputs are not listed all new files come back: texts of what the job runs, which name
-/// them. `None` where there is no list, and nothing to read.
+/// Returns the texts of the programs that a job runs, which name its outputs, since without a list
+/// of outputs all new files are sent back. `None` if there is neither a list nor a text to read.
 pub(crate) fn writers(
     submit: &Submit,
     folder: &str,

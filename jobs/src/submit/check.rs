@@ -10,16 +10,16 @@ use crate::disk::{Disk, folder_of};
 use crate::finding::{Edit, FileFindings, Finding};
 use crate::lines::spaces_after_backslash;
 
-/// What a DAG gives to the jobs of a submit file.
+/// What a DAG sets for the jobs of a submit file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Given {
     /// Macros of VARS, lower case, with a value where one node alone uses the file.
     pub(crate) variables: Variables,
     /// Macros that differ between the nodes that use the file.
     pub(crate) per_node: Vec<String>,
-    /// How many nodes use it.
+    /// How many nodes use the submit file.
     pub(crate) nodes: usize,
-    /// Where DAGMan submits it from; without a DAG it is the file's own folder.
+    /// The folder from which DAGMan submits the jobs; without a DAG it is the file's own folder.
     pub(crate) folder: Option<String>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Context<'a> {
     pub(super) variables: Variables,
     /// Macros with another value for each job, lower case.
     pub(super) items: Vec<String>,
-    /// Jobs that it makes, 2 where nobody knows.
+    /// How many jobs the file makes; 2 if that is unknown.
     pub(super) n_jobs: u64,
 }
 
 impl<'a> Context<'a> {
-    /// One job that is submitted from `folder`, where a DAG gives the macros `given`.
+    /// The context of one job that is submitted from `folder`, with the macros `given` of a DAG.
     pub(super) fn of(
         submit: &'a Submit,
         folder: &str,
@@ -53,7 +53,7 @@ impl<'a> Context<'a> {
         expand(text, &self.variables, &self.items)
     }
 
-    /// A command's value with its macros replaced.
+    /// Returns a command's value with its macros replaced.
     pub(super) fn value(&self, name: &str) -> Option<(&Set, Expanded)> {
         let set = self.submit.get(name)?;
         Some((set, self.expand(&set.value)))
@@ -73,7 +73,7 @@ impl<'a> Context<'a> {
             .collect()
     }
 
-    /// Whether the member of a list comes from a text with a macro of each job.
+    /// Whether a member of a list is different for each job, by its macros.
     fn differs(&self, set: &Set, member: &str) -> bool {
         let by_value = set.value.split(',').any(|part| {
             let part = self.expand(part.trim().trim_matches('"'));
@@ -82,7 +82,7 @@ impl<'a> Context<'a> {
         by_value || self.expand(member).per_job
     }
 
-    /// The statement of `set` with another value.
+    /// Returns the edit that replaces the value in the statement `set`.
     pub(super) fn with_value(&self, set: &Set, value: &str) -> Edit {
         let raw = self.raw.get(set.line - 1).copied().unwrap_or_default();
         let head = raw.split_inclusive(['=', ':']).next().unwrap_or_default();
@@ -93,17 +93,17 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A line behind that of `set`.
+    /// Returns the edit that adds a line after the statement `set`.
     pub(super) fn after(set: &Set, line: String) -> Edit {
         Edit { line: set.line + set.count, count: 0, lines: vec![line] }
     }
 
-    /// The macro that tells its jobs apart.
+    /// The macro whose value is different for each job.
     pub(super) fn unique(&self) -> &'static str {
         if self.items.iter().any(|item| item == "job") { "JOB" } else { "Process" }
     }
 
-    /// The exit code that says "checkpointed".
+    /// The exit code that means "checkpointed".
     pub(super) fn checkpoint_code(&self) -> Option<(&Set, i64)> {
         let set = self
             .submit
@@ -132,7 +132,7 @@ pub(crate) fn check(
         items.extend(queue.vars.iter().map(|var| var.to_ascii_lowercase()));
         let found = queue.items(disk, &folder);
         let first = found.as_ref().and_then(|items| items.first());
-        // Where all jobs have the same value it can be looked at.
+        // A variable's value is used if all jobs have the same.
         if let (Some(first), Some(1)) = (first, found.as_ref().map(Vec::len)) {
             context.variables.extend(first.clone());
         }
@@ -159,7 +159,7 @@ pub(crate) fn check(
     report.findings
 }
 
-/// Line ends and comments.
+/// Checks line ends and comments.
 fn texts(context: &Context<'_>, report: &mut FileFindings) {
     for line in &context.submit.lines {
         for number in line.number..line.number + line.count {
@@ -349,7 +349,7 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
     }
 }
 
-/// The macro that was probably meant.
+/// Returns the macro that was probably meant.
 fn near(context: &Context<'_>, name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     if name.len() < 4 {

@@ -223,7 +223,7 @@ const KNOWN: &[&str] = &[
     "vm_type",
     "vm_vcpus",
     "vm_vnc",
-    // CHTC's own: they let a job leave its pool.
+    // `want_campus_pools` and `want_ospool` are CHTC's own: they let a job leave its pool.
     "want_campus_pools",
     "want_graceful_removal",
     "want_io_proxy",
@@ -238,7 +238,7 @@ const KNOWN: &[&str] = &[
 /// Beginnings of commands whose rest is a name of the user's own.
 const OPEN: [&str; 7] = ["request_", "ec2_", "gce_", "azure_", "arc_", "boinc_", "require_"];
 
-/// What people write, and mean.
+/// Frequent wrong names of commands, with the right ones.
 const MISTAKES: [(&str, &str); 24] = [
     ("cpu", "request_cpus"),
     ("cpus", "request_cpus"),
@@ -297,7 +297,7 @@ pub(super) fn is_known(name: &str) -> bool {
         && nearest(&name).is_none()
 }
 
-/// The command that was probably meant.
+/// Returns the command that was probably meant.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     if let Some((_, right)) = MISTAKES.iter().find(|(wrong, _)| *wrong == name) {
@@ -305,7 +305,7 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
     }
     let plain = name.replace(['_', '-'], "");
     let spelled = KNOWN.iter().find(|known| known.replace('_', "") == plain);
-    // Short names are near to many.
+    // A short name resembles many others.
     let most = match name.len() {
         0..=5 => return spelled.copied(),
         6..=9 => 1,

@@ -10,7 +10,7 @@ const MAX_STEPS: usize = 10_000;
 /// Values of macros by lower-case name.
 pub(crate) type Variables = BTreeMap<String, String>;
 
-/// What HTCondor defines by itself.
+/// Macros that HTCondor defines by itself.
 const BUILT_IN: [&str; 32] = [
     "cluster",
     "clusterid",
@@ -46,15 +46,15 @@ const BUILT_IN: [&str; 32] = [
     "is_resubmit",
 ];
 
-/// Text with its macros replaced.
+/// A text with its macros replaced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expanded {
     pub(crate) text: String,
     /// Macros that nobody defines; they become nothing.
     pub(crate) undefined: Vec<String>,
-    /// Whether the value depends on the job or the machine: built-in macros, `$ENV`, `$$`.
+    /// Whether the value depends on the job or the machine, by built-in macros, `$ENV` or `$$`.
     pub(crate) varies: bool,
-    /// Whether each job of a cluster has another value: Process and the items.
+    /// Whether each job of a cluster has another value, by Process or the items.
     pub(crate) per_job: bool,
     /// How many macros were replaced.
     pub(super) steps: usize,
@@ -141,7 +141,7 @@ fn add(
     out.push_str(rest);
 }
 
-/// Where the bracket that `text` begins with is closed.
+/// The position of the bracket that closes the one with which `text` begins.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {

@@ -18,7 +18,7 @@ const COMMANDS: [&str; 9] = [
 pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     for name in COMMANDS {
         let Some((set, value)) = context.value(name) else { continue };
-        // Records have `=` between name and value.
+        // Records are left out, since they have `=` between name and value.
         if value.text.contains(['[', '#']) || value.text.contains("$$") {
             continue;
         }
@@ -51,17 +51,17 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
-    /// `=`, by its place.
+    /// A single `=`, with its position.
     OneEqual(usize),
-    /// An operator as a word; what to write.
+    /// A word such as `and` as an operator, with what to write instead.
     Word(&'static str),
-    /// What is not closed.
+    /// A quote or bracket that is not closed.
     Open(&'static str),
-    /// `16GB`
+    /// A number with a unit, such as `16GB`.
     Unit,
-    /// `'LINUX'`, which is an attribute.
+    /// Single quotes: `'LINUX'` is an attribute.
     SingleQuotes,
-    /// `OpSys == LINUX`
+    /// A text without quotes: `OpSys == LINUX`.
     Bare,
 }
 
@@ -77,7 +77,7 @@ const TEXTS: [&str; 8] = [
     "glidein_site",
 ];
 
-/// Whether an attribute with a text is compared with a bare word.
+/// Whether an attribute whose value is a text is compared with a word without quotes.
 fn compares_bare(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let words = lower.split(|c: char| c.is_whitespace() || "()&|".contains(c));
@@ -178,7 +178,7 @@ mod tests {
     use crate::finding::{Finding, repaired};
     use crate::lint::lint_text;
 
-    /// What is said of a submit file with this line, and the line when it is repaired.
+    /// Returns the findings in a submit file with this line, and the repaired line.
     fn said(line: &str) -> (Vec<&'static str>, String) {
         let files = Files::of(&[("a.sh", "#!/bin/sh\ntrue\n")]);
         let text = format!(

@@ -16,7 +16,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     collisions(context, report);
 }
 
-/// What HTCondor brings for the job: paths here and URLs.
+/// The files that HTCondor brings for the job: paths on this machine, and URLs.
 pub(super) fn inputs(context: &Context<'_>) -> Vec<Expanded> {
     let mut inputs = context.list("transfer_input_files");
     inputs.extend(context.list("public_input_files"));
@@ -27,13 +27,13 @@ fn is_url(path: &str) -> bool {
     path.contains("://")
 }
 
-/// Where paths of inputs and outputs begin.
+/// The folder that paths of inputs and outputs are relative to.
 pub(super) fn folder(context: &Context<'_>) -> Option<String> {
     let value = initial(context);
     value.is_none_or(|value| !value.varies && !value.per_job).then(|| initial_folder(context))
 }
 
-/// As [`folder`], with macros that each job has another value for left as they are.
+/// Does the same as [`folder`], but keeps macros whose value is different for each job.
 pub(super) fn initial_folder(context: &Context<'_>) -> String {
     let below = |value: Expanded| below(&context.folder, value.text.trim());
     initial(context).map_or_else(|| context.folder.clone(), below)
@@ -44,7 +44,7 @@ fn initial(context: &Context<'_>) -> Option<Expanded> {
     Some(context.expand(&set.value))
 }
 
-/// A path that says which file it is.
+/// Whether a path names one known file.
 fn is_certain(path: &Expanded) -> bool {
     !path.varies
         && !path.per_job
@@ -157,7 +157,7 @@ fn headers(context: &Context<'_>, report: &mut FileFindings) {
     }
 }
 
-/// Whether it is a program that runs scripts.
+/// Whether the program at `path` is one that runs scripts.
 pub(super) fn is_interpreter(path: &str) -> bool {
     let name = base_name(path);
     let python = name.strip_prefix("python");
@@ -169,7 +169,7 @@ fn parent_is_fixed(parent: &str) -> bool {
     !parent.contains('$') && !is_url(parent)
 }
 
-/// Whether the disk that is asked for holds what is brought.
+/// Checks whether the requested disk has space for the files that are brought.
 fn disk(context: &Context<'_>, report: &mut FileFindings) {
     let Some((set, value)) = context.value("request_disk") else { return };
     let Some(asked) = condor_bytes(&value.text, 1 << 10).filter(|_| !value.varies) else { return };
@@ -183,7 +183,7 @@ fn disk(context: &Context<'_>, report: &mut FileFindings) {
         .filter(|input| is_certain(input))
         .filter_map(|input| context.disk.len(&below(&folder, input.text.trim())));
     let known: u64 = lens.sum();
-    // Less is found by its unit.
+    // A smaller request is reported by the rule for missing units.
     if asked < 100_000 << 10 {
         return;
     }
@@ -289,7 +289,7 @@ fn urls(context: &Context<'_>, report: &mut FileFindings) {
     }
 }
 
-/// Whether a URL's path says which version it is.
+/// Whether a URL's path contains a version.
 fn is_versioned(url: &str) -> bool {
     let path = url.split_once("://").map_or(url, |(_, rest)| rest);
     let path = path.split_once('/').map_or("", |(_, path)| path);
@@ -312,7 +312,7 @@ fn is_versioned(url: &str) -> bool {
         .any(|w| matches!(w, [a, b'.', b] if a.is_ascii_digit() && b.is_ascii_digit()))
 }
 
-/// `22Jan2025`
+/// Whether a word is a day, such as `22Jan2025`.
 fn is_day(word: &str) -> bool {
     let day = word.trim_start_matches(|c: char| c.is_ascii_digit());
     let month = day.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -320,7 +320,7 @@ fn is_day(word: &str) -> bool {
     month.len() == 3 && month.chars().all(|c| c.is_ascii_alphabetic()) && digits >= 5
 }
 
-/// Where an output goes, by its name in the job.
+/// Where each output is stored, by its name in the job.
 pub(super) fn targets(context: &Context<'_>) -> Vec<(String, Expanded)> {
     let Some(set) = context.submit.get("transfer_output_remaps") else { return Vec::new() };
     let pairs = set.value.trim().trim_matches('"').split(';');
@@ -412,7 +412,7 @@ fn remaps(context: &Context<'_>, report: &mut FileFindings) {
     }
 }
 
-/// Outputs of several jobs under one name.
+/// Reports outputs of several jobs that have the same name.
 fn collisions(context: &Context<'_>, report: &mut FileFindings) {
     if context.n_jobs < 2 {
         return;

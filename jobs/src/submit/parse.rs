@@ -4,20 +4,20 @@ use super::expand::Variables;
 use super::queue::Queue;
 use crate::lines::{Line, joined};
 
-/// `name = value`
+/// A statement `name = value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Set {
     pub(crate) line: usize,
-    /// How many physical lines it takes.
+    /// How many physical lines the statement takes.
     pub(crate) count: usize,
-    /// As written, without `+` or `MY.`.
+    /// The name as it is written, without `+` or `MY.`.
     pub(crate) name: String,
     pub(crate) value: String,
     /// `+name` or `MY.name`: an attribute, whose value is an expression.
     pub(crate) attribute: bool,
-    /// Inside `if`.
+    /// Whether the statement is inside an `if`.
     pub(crate) conditional: bool,
-    /// Behind the first `queue`.
+    /// Whether the statement comes after the first `queue`.
     pub(crate) after_queue: bool,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Submit {
     pub(crate) sets: Vec<Set>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) strange: Vec<Strange>,
-    /// `if` without `endif`: its line.
+    /// The line of an `if` without `endif`.
     pub(crate) open_if: Option<usize>,
-    /// `include` or `use` may set anything.
+    /// Whether there is an `include` or a `use`, which may set anything.
     pub(crate) includes: bool,
     /// Logical lines, for checks of the text itself.
     pub(crate) lines: Vec<Line>,
@@ -79,7 +79,7 @@ impl Submit {
                         let mut value = value.to_owned();
                         let mut name = name.trim();
                         if let Some(bare) = name.strip_suffix('@') {
-                            // `name @=end`: lines up to `@end`.
+                            // For `name @=end` the value is the lines up to `@end`.
                             name = bare.trim();
                             let end = format!("@{}", value.trim());
                             let body = rest.by_ref().take_while(|line| line.text != end);
@@ -116,7 +116,7 @@ impl Submit {
         self.sets.iter().rev().find(|set| !set.attribute && set.name.eq_ignore_ascii_case(name))
     }
 
-    /// The first of `names` that is set.
+    /// Returns the first of `names` that is set.
     pub(crate) fn any(&self, names: &[&str]) -> Option<&Set> {
         names.iter().find_map(|name| self.get(name))
     }
@@ -136,7 +136,7 @@ impl Submit {
     }
 }
 
-/// `name = value`, or the older `name : value`.
+/// Splits `name = value`, or the older `name : value`.
 fn assigned(text: &str) -> Option<(&str, &str)> {
     let at = text.find(['=', ':'])?;
     let (name, value) = (text.get(..at)?, text.get(at + 1..)?);

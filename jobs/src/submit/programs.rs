@@ -137,7 +137,7 @@ fn of_python(
     own.findings
 }
 
-/// A Python program that is started as it is.
+/// The finding for a Python program that is started without an interpreter.
 fn no_interpreter(path: &str) -> Finding {
     let mut own = FileFindings::new(path);
     let what = "the program does not begin with `#!`";
@@ -149,11 +149,11 @@ fn no_interpreter(path: &str) -> Finding {
     own.findings.remove(0)
 }
 
-/// What HTCondor starts.
+/// The program that HTCondor starts.
 struct Started {
     name: String,
     line: usize,
-    /// The text of `shell`.
+    /// The text of the command `shell`.
     inline: Option<String>,
     /// An interpreter is started, and the script is an argument.
     by_argument: bool,
@@ -261,7 +261,7 @@ fn wrong_script(
     }
 }
 
-/// Outputs that no program names.
+/// Reports outputs that no program names.
 fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut FileFindings) {
     let Some(set) = context.submit.get("transfer_output_files") else { return };
     let named = |name: &str| {
@@ -270,7 +270,7 @@ fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut
             arguments.contains(part) || texts.iter().any(|text| text.text.contains(part))
         })
     };
-    // What a program called by its name alone writes is unknown.
+    // The outputs of a program that is called by its name alone are unknown.
     let binary = texts.iter().any(|text| {
         text.path.ends_with(".sh") && Script::parse(&text.text).scripts().next().is_none()
     });

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::disk::{Disk, below};
 
-/// More jobs are looked at only in part.
+/// Most items that are looked at.
 pub(super) const MAX_ITEMS: usize = 2000;
 
 /// Where the items of a `queue` come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// One job, or `count`.
+    /// There are no items: one job, or `count`.
     None,
-    /// `in (a b)`, `from (…)`: each with its line.
+    /// Items in the file itself, `in (a b)` or `from (…)`, each with its line.
     Here(Vec<(usize, String)>),
-    /// `from FILE`
+    /// Items in a file: `from FILE`.
     File(String),
     /// `from CMD |`, `matching …`: known when it is submitted.
     Unknown,
@@ -24,7 +24,7 @@ pub(crate) enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Queue {
     pub(crate) line: usize,
-    /// Jobs for each item, as written; empty for 1.
+    /// Jobs for each item, as the file says; empty for 1.
     pub(crate) count: String,
     pub(crate) vars: Vec<String>,
     pub(crate) source: Source,
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// `text`: what stands behind `queue`.
+    /// Parses the text after `queue`.
     pub(super) fn parse(line: usize, text: &str) -> Self {
         let mut queue = Self {
             line,
@@ -89,7 +89,7 @@ impl Queue {
             queue.source = Source::Unknown;
             return queue;
         }
-        // A slice, `[1:3]`, takes some of the items.
+        // A slice, `[1:3]`, selects some of the items.
         let source = if source.starts_with('[') {
             source.split_once(']').map_or("", |(_, rest)| rest.trim())
         } else {
@@ -115,7 +115,7 @@ impl Queue {
         queue
     }
 
-    /// Whether its list continues in the next line.
+    /// Whether the list of items continues in the next line.
     pub(super) fn wants_lines(&self) -> bool {
         self.open
     }
@@ -146,7 +146,7 @@ impl Queue {
         }
     }
 
-    /// The variables of each item; `None` when they are not known here. At least one.
+    /// Returns the variables of each item, at least one; `None` if they are not known.
     pub(crate) fn items(
         &self,
         disk: &dyn Disk,
@@ -170,7 +170,8 @@ impl Queue {
         Some(lines.iter().map(|line| self.variables(line)).collect())
     }
 
-    /// As HTCondor cuts an item: at commas, else at white space; the last variable gets the rest.
+    /// Splits an item as HTCondor does: at commas, else at white space; the last variable gets the
+    /// rest.
     fn variables(&self, item: &str) -> BTreeMap<String, String> {
         let mut rest = item;
         let mut found = BTreeMap::new();

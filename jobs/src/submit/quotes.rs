@@ -13,7 +13,7 @@ use crate::finding::FileFindings;
 pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     for name in ["arguments", "args", "environment", "env", "transfer_output_remaps"] {
         let Some(set) = context.submit.get(name) else { continue };
-        // In a list without quotes the environment may hold them.
+        // Quotes may be part of a value in an environment without outer quotes.
         let is_read = name.starts_with("arg") || set.value.trim().starts_with('"');
         let fault =
             quoted_fault(set.value.trim()).filter(|_| is_read && name != "transfer_output_remaps");
@@ -56,7 +56,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     }
 }
 
-/// What is wrong in a list with double quotes.
+/// Returns what is wrong in a list with double quotes.
 fn quoted_fault(text: &str) -> Option<&'static str> {
     let Some(inside) = text.strip_prefix('"') else {
         return text

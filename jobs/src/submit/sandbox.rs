@@ -16,14 +16,14 @@ use crate::script::shell::{Command, Script};
 
 /// An input that lies in another folder here than in the job.
 struct Placed {
-    /// Its path here.
+    /// The input's path on this machine.
     path: String,
-    /// Its name in the job.
+    /// The input's name in the job.
     name: String,
     is_folder: bool,
 }
 
-/// Whether the job runs in a folder of its own, with what is brought.
+/// Whether the job runs in a folder of its own, with copies of its inputs.
 pub(super) fn is_apart(context: &Context<'_>) -> bool {
     let is = |name: &str, words: &[&str]| {
         let value = context.value(name);
@@ -53,7 +53,7 @@ fn placed(context: &Context<'_>) -> Vec<Placed> {
     let mut placed: Vec<Placed> = Vec::new();
     for path in written.map(str::trim) {
         let path = path.strip_prefix("./").unwrap_or(path);
-        // Of `data/` the job gets what is in it.
+        // For `data/`, the job gets the contents of the folder.
         let contents = path.ends_with('/') || path.contains("://");
         if contents || !path.contains('/') || placed.iter().any(|other| other.path == path) {
             continue;
@@ -94,7 +94,7 @@ fn misplaced<'a>(
     words.map(value).filter_map(|word| Some((word, in_job(word)?))).collect()
 }
 
-/// Findings that need the submit file alone.
+/// Checks that need the submit file alone.
 pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     if !is_apart(context) {
         return;
@@ -133,12 +133,12 @@ fn same_name(set: &Set, report: &mut FileFindings) {
     }
 }
 
-/// What a job runs.
+/// The programs that a job runs.
 #[derive(Default)]
 pub(super) struct Program<'a> {
     /// The wrapper's text and commands.
     pub(super) wrapper: Option<(&'a str, &'a Script)>,
-    /// Texts of the programs that it starts.
+    /// Texts of the programs that the wrapper starts.
     pub(super) texts: Vec<&'a str>,
 }
 
@@ -161,7 +161,7 @@ pub(super) fn check_program(
     if commands.iter().any(|c| c.brings() || matches!(c.program(), "cd" | "pushd")) {
         placed.clear();
     }
-    // Folders that the wrapper makes and fills.
+    // Folders that the wrapper makes and fills do exist in the job.
     placed.retain(|input| {
         let first = input.path.split('/').next();
         !commands.iter().any(|command| {
@@ -185,7 +185,7 @@ fn homes(
     report: &mut FileFindings,
     own: &mut FileFindings,
 ) {
-    // Images may have a `/home` of their own.
+    // An image may have a `/home` of its own.
     let image = context.submit.any(&["container_image", "docker_image"]).is_some();
     let is_home = |word: &&str| {
         // An installer that the job runs may make `~/.bashrc`.
@@ -233,7 +233,7 @@ fn in_job<'a>(
     name: &str,
 ) -> &'a mut crate::finding::Finding {
     let what = format!("`{path}` is `{name}` in the job");
-    // A shared file system may have it.
+    // An absolute path may be on a shared file system.
     let severity = if path.starts_with('/') { FileFindings::warning } else { FileFindings::error };
     severity(report, "input-path", line, [&what, FLAT, &format!("write `{name}`")])
 }
@@ -252,7 +252,7 @@ fn wrapper(text: &str, placed: &[Placed], commands: &[Command], own: &mut FileFi
     }
 }
 
-/// Parts of names that folders of results have.
+/// Words in the names of folders with results.
 const RESULTS: [&str; 12] = [
     "out",
     "result",
@@ -394,10 +394,10 @@ mod tests {
             said(inputs, "#!/bin/sh\npython3 src/train.py ./data/a.csv\n", "1\n");
         assert_eq!(found, ["input-path run.sh:2", "input-path run.sh:2"]);
         assert!(run.contains("python3 train.py "), "{run}");
-        // Each job has another file.
+        // Each job has another file, so the path differs.
         let each = "transfer_input_files = train.py, data/$(Process).csv\narguments = data/$(Process).csv\n";
         assert_eq!(rules(each, RUN), ["input-path x.sub:2"]);
-        // The job has these.
+        // The job has the files of these statements.
         let there = [
             ("transfer_input_files = train.py, data\narguments = data/a.csv\n", RUN),
             ("transfer_input_files = train.py, data/a.csv\narguments = a.csv\n", RUN),

@@ -7,7 +7,7 @@ use crate::disk::{base_name, below, folder_of};
 use crate::finding::{Edit, FileFindings};
 use crate::script::python;
 
-/// Whether inputs may bring files that nobody names: in folders, or by macros.
+/// Whether inputs may contain files that are not named: in folders, or by macros.
 fn brings_more(context: &Context<'_>) -> bool {
     let at = folder(context).unwrap_or_else(|| context.folder.clone());
     inputs(context).iter().any(|input| {
@@ -107,10 +107,10 @@ pub(super) fn not_brought(
     }
 }
 
-/// Whether two scripts of one kind differ by a slip of the fingers.
+/// Whether the names of two scripts of one kind differ by a typing error only.
 fn is_near(one: &str, other: &str) -> bool {
     let end = |name: &str| name.rsplit_once('.').map(|(_, end)| end.to_owned());
-    // `part1.py` and `part2.py` are two files.
+    // `part1.py` and `part2.py` are different files.
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
     end(one) == end(other)
         && digits(one) == digits(other)
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(said("trian.py", "train.py"), [("not-brought", 2)]);
         // A program among the inputs is not a folder, in which anything may be.
         assert_eq!(said("trian.py", "train.py, tool"), [("not-brought", 2)]);
-        // The image may have these.
+        // These files may be in the image.
         assert_eq!((said("eval.py", "train.py"), said("train2.py", "train.py")), (vec![], vec![]));
     }
 

@@ -16,12 +16,12 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     transfer(context, report);
 }
 
-/// What stands for a size, and is one.
+/// The value of a setting that should be a size.
 enum Size {
     Bytes(u64),
-    /// An expression that is worked out later.
+    /// An expression, which HTCondor evaluates later.
     Expression,
-    /// Nothing that HTCondor reads as a size.
+    /// A text that HTCondor does not read as a size.
     No,
 }
 
@@ -38,7 +38,7 @@ fn size(text: &str, unit: u64) -> Size {
     }
 }
 
-/// `16GiB`, `16 gigs`: what was meant.
+/// The size that was probably meant by `16GiB` or `16 gigs`.
 fn meant(text: &str) -> Option<String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(end);
@@ -66,7 +66,7 @@ fn sizes(context: &Context<'_>, report: &mut FileFindings) {
             continue;
         }
         match size(text, unit) {
-            // With a unit it is what its author wants.
+            // A value with a unit is what its author wants.
             Size::Bytes(bytes)
                 if bytes < least && text.chars().all(|c| c.is_ascii_digit() || c == '.') =>
             {
@@ -98,7 +98,7 @@ fn sizes(context: &Context<'_>, report: &mut FileFindings) {
         }
     }
     for name in ["request_memory", "request_disk", "request_cpus"] {
-        // What was misspelt or swallowed is found by its own rule.
+        // A name that is misspelt, or in a comment, is reported by another rule.
         let meant =
             context.raw.iter().any(|line| line.trim_start().to_ascii_lowercase().starts_with(name))
                 || context.submit.sets.iter().any(|set| nearest(&set.name) == Some(name));
@@ -208,7 +208,7 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
             Some(_) => {}
         }
     }
-    // Of a GPU this is the CUDA version that its driver supports, not the driver's own.
+    // For a GPU this is the CUDA version that its driver supports, not the driver's own version.
     for set in
         context.submit.sets.iter().filter(|set| set.name.eq_ignore_ascii_case("require_gpus"))
     {
@@ -253,7 +253,7 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
     }
 }
 
-/// Commands that take one of some words.
+/// Checks commands whose value is one of some words.
 fn words(context: &Context<'_>, report: &mut FileFindings) {
     let rows: [(&str, &[&str]); 5] = [
         ("when_to_transfer_output", &["ON_EXIT", "ON_EXIT_OR_EVICT", "ON_SUCCESS"]),
@@ -359,7 +359,7 @@ fn images(context: &Context<'_>, report: &mut FileFindings) {
     }
 }
 
-/// Attributes of sites whose value is a text.
+/// Checks attributes of sites whose value is a text.
 fn attributes(context: &Context<'_>, report: &mut FileFindings) {
     let rows: [(&str, &[&str]); 3] = [
         ("GPUJobLength", &["short", "medium", "long"]),
@@ -402,7 +402,7 @@ fn attributes(context: &Context<'_>, report: &mut FileFindings) {
     }
 }
 
-/// When outputs are sent, and checkpoints.
+/// Checks when outputs and checkpoints are sent.
 fn transfer(context: &Context<'_>, report: &mut FileFindings) {
     let lists = context.submit.get("transfer_output_files");
     let evict = context

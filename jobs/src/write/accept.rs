@@ -26,7 +26,7 @@ pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
     site::accept(spec)
 }
 
-/// Whether nobody needs quotes for it.
+/// Whether a text needs no quotes anywhere.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
@@ -61,7 +61,7 @@ fn names(spec: &JobSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Files that travel.
+/// Checks the files that are sent with the job.
 fn inputs(spec: &JobSpec) -> Result<(), Refusal> {
     let names = spec.inputs.iter().map(|(name, _)| name).chain(&spec.checkpoint);
     if let Some(name) = names.clone().find(|name| name.contains([',', ' ', '/', '$'])) {
@@ -113,7 +113,7 @@ fn programs(spec: &JobSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The sweep.
+/// Checks the parameters of the sweep.
 fn parameters(spec: &JobSpec) -> Result<(), Refusal> {
     let Some(parameters) = &spec.parameters else { return Ok(()) };
     let value = |text: &&String| {
@@ -147,7 +147,7 @@ fn parameters(spec: &JobSpec) -> Result<(), Refusal> {
     }
 }
 
-/// Shards of each job's own.
+/// Checks the shards of each job.
 fn shares(spec: &JobSpec) -> Result<(), Refusal> {
     let Some(data) = spec.data.as_ref().filter(|data| data.shares.is_some()) else {
         return Ok(());
@@ -179,7 +179,7 @@ fn credentials(spec: &JobSpec) -> Result<(), Refusal> {
     }
 }
 
-/// What the batch system cannot do.
+/// Refuses what the batch system cannot do.
 fn place(spec: &JobSpec) -> Result<(), Refusal> {
     if spec.stay && spec.site == Site::Ospool {
         return Err(refuse(

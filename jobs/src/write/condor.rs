@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::{Data, Fetch, JobSpec, JobStage, Runs, SHARDS, Site, dag, shell_command};
 use crate::units::request;
 
-/// For an image of unknown size.
+/// Disk for an image of unknown size.
 const IMAGE_BYTES: u64 = 10 << 30;
-/// For logs, and what nobody thinks of.
+/// Disk for logs and other small files.
 const SPARE_BYTES: u64 = 1 << 30;
 
 pub(super) fn submit_file(spec: &JobSpec, stage: &JobStage<'_>) -> String {
@@ -78,7 +78,7 @@ pub(super) fn submit_file(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     }
     line("should_transfer_files", "YES");
     line("when_to_transfer_output", "ON_EXIT");
-    // One file that always exists, under a name of its own.
+    // The job sends one file, which always exists, under a name of its own.
     let name = match in_dag {
         true => "$(JOB)".to_owned(),
         false => format!("{}-$(Cluster)-$(Process)", spec.name),
@@ -98,7 +98,7 @@ pub(super) fn submit_file(spec: &JobSpec, stage: &JobStage<'_>) -> String {
         let files = if folder == "output" { folder.clone() } else { format!("{folder}, output") };
         line("transfer_checkpoint_files", &files);
     }
-    // In a DAG its nodes are tried again; both together would multiply.
+    // In a DAG the nodes are tried again; with both, the numbers would multiply.
     if !in_dag {
         line("max_retries", "3");
     }
@@ -177,7 +177,7 @@ pub(super) fn disk(spec: &JobSpec, stage: &JobStage<'_>) -> u64 {
     sum.saturating_add(sum / 10)
 }
 
-/// The command in the job's folder.
+/// The command, as it is run in the job's folder.
 pub(super) fn command(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let data = match &spec.data {
         None => "",

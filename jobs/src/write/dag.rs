@@ -12,17 +12,17 @@ use std::fmt::Write as _;
 
 use super::{JobSpec, Refusal, refuse};
 
-/// How many jobs the sweep has.
+/// Number of jobs in the sweep.
 pub(super) fn n_jobs(spec: &JobSpec) -> usize {
     spec.parameters.as_ref().map_or(1, |parameters| parameters.rows.len())
 }
 
-/// What the jobs bring back.
+/// The files that the jobs send back.
 pub(super) fn results(spec: &JobSpec) -> Vec<String> {
     (0..n_jobs(spec)).map(|i| format!("results/job{i}.tar")).collect()
 }
 
-/// The DAG file.
+/// Returns the text of the DAG file.
 pub(super) fn graph(spec: &JobSpec) -> String {
     let name = &spec.name;
     let mut text = format!(
@@ -65,7 +65,7 @@ pub(super) fn graph(spec: &JobSpec) -> String {
     text
 }
 
-/// Refuses stages that cannot be.
+/// Refuses stages that are not possible.
 pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
     let stages = &spec.stages;
     if !super::JobStage::in_dag(spec) {
@@ -118,7 +118,7 @@ pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
             "use letters, digits and `_ . - /`",
         ));
     }
-    // DAGMan's own macros, and what it cannot set.
+    // These are DAGMan's own macros, and names that it cannot set.
     let taken = |name: &&String| {
         let name = name.to_ascii_lowercase();
         name.starts_with("queue") || matches!(name.as_str(), "job" | "retry" | "of" | "node")

@@ -26,18 +26,18 @@ use std::fmt;
 
 pub use site::Site;
 
-/// A job: what it runs, and what it needs.
+/// A job: its command, and its needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobSpec {
     /// The job's name: letters, digits, `-` and `_`.
     pub name: String,
-    /// Where it runs.
+    /// The site at which the job runs.
     pub site: Site,
     /// The program and its arguments. `{data}` is where the data is, `{lr}` a parameter.
     pub command: Vec<String>,
     /// The container image.
     pub image: Option<JobImage>,
-    /// The bundle.
+    /// The bundle that the job reads.
     pub data: Option<Data>,
     /// Names of files that travel from the folder, with their bytes.
     pub inputs: Vec<(String, u64)>,
@@ -45,18 +45,18 @@ pub struct JobSpec {
     pub checkpoint: Option<String>,
     /// How long the program runs until it has to save, for HTCondor.
     pub checkpoint_hours: f64,
-    /// The sweep: names, and values of each job.
+    /// The sweep: names of parameters, and their values for each job.
     pub parameters: Option<Parameters>,
-    /// What follows the jobs.
+    /// The stages that follow the jobs.
     pub stages: Stages,
     /// Cores of each process.
     pub cpus: u64,
     /// Memory of the job, for Slurm on each node, /dev/shm not included; `None` for all that a node
     /// has, where nodes are given as a whole.
     pub memory_bytes: Option<u64>,
-    /// What it keeps in /dev/shm, which counts as memory.
+    /// Bytes that the job keeps in /dev/shm, which counts as memory.
     pub shm_bytes: u64,
-    /// What the program writes.
+    /// Bytes that the program writes to disk.
     pub scratch_bytes: u64,
     /// GPUs on each node.
     pub gpus: u64,
@@ -97,8 +97,8 @@ pub struct JobSpec {
 const SHORTEST_RUN_HOURS: f64 = 1.0 / 3600.0;
 
 impl JobSpec {
-    /// How long the program runs on HTCondor until it is told to save: its interval, and a tenth
-    /// before the end of the job, at most half an hour.
+    /// Hours that the program runs on HTCondor until it is told to save: its interval, or earlier,
+    /// a tenth before the end of the job, at most half an hour.
     fn run_hours(&self) -> f64 {
         let before_end = self.hours - (self.hours / 10.0).min(0.5);
         self.checkpoint_hours.min(before_end).max(SHORTEST_RUN_HOURS)
@@ -129,46 +129,46 @@ impl JobSpec {
 pub struct JobImage {
     /// `osdf:///….sif`, `docker://…`, or a file.
     pub source: String,
-    /// Its length, where it is known.
+    /// The image's length, if it is known.
     pub bytes: Option<u64>,
 }
 
 /// A published bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
-    /// `URL#blake3=…`
+    /// The bundle's URL with its digest: `URL#blake3=…`.
     pub url: String,
-    /// Its digest, `blake3:…`: a text, since this room uses no other; it is only written.
+    /// The bundle's digest, `blake3:…`. It is a text, since it is only written here.
     pub digest: String,
     /// URLs of manifest, shards and indexes; paths of files that the access point sends.
     pub files: Vec<String>,
-    /// All of their bytes.
+    /// Bytes of all these files.
     pub bytes: u64,
-    /// Who brings it.
+    /// Who fetches the data.
     pub fetch: Fetch,
-    /// Where each job needs some of the shards alone.
+    /// The shards of each job, if each needs only some.
     pub shares: Option<Shares>,
-    /// Where it is a folder of this machine.
+    /// The bundle's folder, if it is on this machine.
     pub local: Option<Local>,
 }
 
 /// A bundle that was not published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Local {
-    /// Its path from the root.
+    /// The folder's absolute path.
     pub folder: String,
-    /// The longest of its files.
+    /// Bytes of the largest file.
     pub largest_bytes: u64,
 }
 
-/// What of a bundle each job of a sweep needs.
+/// The files of a bundle that each job of a sweep needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shares {
     /// URLs that all jobs need: manifest and indexes.
     pub common: Vec<String>,
     /// For each job, the URLs of its shards.
     pub each: Vec<Vec<String>>,
-    /// The most bytes that a job has of all these.
+    /// The most bytes that one job has of all these files.
     pub bytes: u64,
 }
 
@@ -181,7 +181,7 @@ impl Data {
         }
     }
 
-    /// Whether machines of CHTC read it from a folder that they share.
+    /// Whether machines of CHTC read the bundle from a folder that they share.
     fn is_on_staging(&self) -> bool {
         self.local.is_some() && self.files.iter().all(|file| file.starts_with("file://"))
     }
@@ -193,34 +193,34 @@ impl Data {
     }
 }
 
-/// The macro with the shards of a job.
+/// The macro that names the shards of a job.
 const SHARDS: &str = "shards";
 
-/// Who brings the data.
+/// Who fetches the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fetch {
-    /// HTCondor, before the job starts.
+    /// HTCondor fetches it, before the job starts.
     Batch,
-    /// The job itself, by `gular`.
+    /// The job itself fetches it, with `gular`.
     Runtime,
 }
 
 /// Parameters of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// Their names.
+    /// Names of the parameters.
     pub names: Vec<String>,
-    /// Their values, a row for each job.
+    /// Values of the parameters, a row for each job.
     pub rows: Vec<Vec<String>>,
 }
 
-/// What follows the jobs of a sweep; DAGMan keeps the order.
+/// The stages that follow the jobs of a sweep; DAGMan keeps the order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stages {
     /// A command for the results of each job, which are below `{trained}`. The last line that it
     /// prints is a JSON object.
     pub evaluate: Option<Vec<String>>,
-    /// Which job is the best, by the evaluations.
+    /// How the best job is chosen, by the evaluations.
     pub select: Option<Select>,
     /// A command for the results of all jobs: a word with `{each}` stands there once for each.
     pub merge: Option<Vec<String>>,
@@ -232,34 +232,34 @@ impl Stages {
     }
 }
 
-/// How the best job is found.
+/// How the best job is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select {
-    /// A member of the evaluations' JSON objects.
+    /// The member of the evaluations' JSON objects that is compared.
     pub metric: String,
-    /// Whether the lowest is the best.
+    /// Whether the lowest value is the best.
     pub lowest: bool,
 }
 
 /// A file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Its name.
+    /// The file's name.
     pub name: String,
-    /// Its text.
+    /// The file's text.
     pub text: String,
-    /// Whether it is started.
+    /// Whether the file is executable.
     pub executable: bool,
 }
 
-/// What was written, and what its author should know.
+/// The files that were written, and notes for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     /// The files.
     pub files: Vec<Written>,
     /// Folders to make.
     pub folders: Vec<&'static str>,
-    /// What to look out for at this site.
+    /// Notes on this site.
     pub notes: Vec<String>,
     /// Commands that bring what the jobs need, run in the folder once.
     pub once: Vec<String>,
@@ -270,9 +270,9 @@ pub struct Folder {
 /// Why no files can be written for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong.
+    /// What is wrong with the job.
     pub what: String,
-    /// What to do.
+    /// What the user can do.
     pub fix: String,
 }
 
@@ -322,7 +322,7 @@ pub fn write(spec: &JobSpec) -> Result<Folder, Refusal> {
         file("select.py", select::program(spec, select), true);
     }
     if let Some(parameters) = &spec.parameters {
-        // In a DAG the nodes' VARS have the shards.
+        // In a DAG, the nodes' VARS name the shards.
         let shares = spec.data.as_ref().and_then(|data| data.shares.as_ref());
         let shares = shares.filter(|_| !JobStage::in_dag(spec));
         let row = |(i, row): (usize, &Vec<String>)| {
@@ -340,7 +340,7 @@ pub fn write(spec: &JobSpec) -> Result<Folder, Refusal> {
     Ok(Folder { files, folders, notes, once: start::once(spec), start: start::start(spec) })
 }
 
-/// What the batch system is given.
+/// The file that is submitted to the batch system.
 fn job_file(spec: &JobSpec) -> String {
     let end = match (spec.site.is_slurm(), spec.stages.is_empty()) {
         (true, _) => "sbatch",
@@ -352,7 +352,7 @@ fn job_file(spec: &JobSpec) -> String {
 
 /// One submit file and its wrapper.
 struct JobStage<'a> {
-    /// Of the submit file.
+    /// The name of the submit file.
     name: &'a str,
     runs: Runs,
     command: &'a [String],
@@ -360,16 +360,16 @@ struct JobStage<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Runs {
-    /// The jobs themselves.
+    /// The jobs of the sweep.
     Jobs,
-    /// A job for the results of each.
+    /// A job for the results of each job.
     Evaluate,
-    /// One job for the results of all.
+    /// One job for the results of all jobs.
     Merge,
 }
 
 impl<'a> JobStage<'a> {
-    /// All that HTCondor runs for a job.
+    /// Returns all stages that HTCondor runs for a job.
     fn of(spec: &'a JobSpec) -> Vec<Self> {
         let jobs = Self { name: &spec.name, runs: Runs::Jobs, command: &spec.command };
         let more = [
@@ -397,7 +397,8 @@ impl<'a> JobStage<'a> {
         }
     }
 
-    /// What follows the jobs is one process, and gets the share of one.
+    /// Memory of the stage. A stage that follows the jobs is one process, and gets the share of
+    /// one.
     fn memory_bytes(&self, spec: &JobSpec) -> Option<u64> {
         let of_job = spec.memory_bytes?.saturating_add(spec.shm_bytes);
         Some(match self.runs {
@@ -406,9 +407,9 @@ impl<'a> JobStage<'a> {
         })
     }
 
-    /// Its command, where a word with `{each}` stands once for each job: `place` says where the
-    /// output of a job is. A program that travels is started from the job's folder; with an
-    /// image, what is not a script is the image's.
+    /// Returns the stage's command, with a word that contains `{each}` once for each job: `place`
+    /// says where the output of a job is. A program among the inputs is started from the job's
+    /// folder; with an image, a program that is not a script is one of the image's.
     fn words(&self, spec: &JobSpec, place: impl Fn(usize) -> String) -> Vec<String> {
         let each = |word: &String| match self.runs == Runs::Merge && word.contains("{each}") {
             true => (0..dag::n_jobs(spec)).map(|i| word.replace("{each}", &place(i))).collect(),
@@ -431,7 +432,7 @@ impl<'a> JobStage<'a> {
         }
     }
 
-    /// Whether the jobs are nodes of a DAG, which gives the macros.
+    /// Whether the jobs are nodes of a DAG, which sets the macros.
     fn in_dag(spec: &JobSpec) -> bool {
         !spec.stages.is_empty()
     }

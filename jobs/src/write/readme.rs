@@ -83,7 +83,7 @@ fn quoted(command: &[String]) -> String {
     command.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// What the program must do, and what is kept.
+/// Says what the program must do, and which files are kept.
 fn checkpoints(spec: &JobSpec, folder: &str, text: &mut String) {
     let _ = write!(
         text,
@@ -105,7 +105,7 @@ fn checkpoints(spec: &JobSpec, folder: &str, text: &mut String) {
     };
 }
 
-/// Hours in words.
+/// Formats hours in words.
 fn span(hours: f64) -> String {
     let seconds = hours * 3600.0;
     match seconds {
@@ -115,7 +115,7 @@ fn span(hours: f64) -> String {
     }
 }
 
-/// The same on Slurm.
+/// Describes the stages on Slurm.
 fn stages_of_slurm(spec: &JobSpec, text: &mut String) {
     let stages = &spec.stages;
     text.push_str(
@@ -148,7 +148,7 @@ fn stages_of_slurm(spec: &JobSpec, text: &mut String) {
     );
 }
 
-/// What comes after what, and what it leaves.
+/// Describes the order of the stages, and the files that they leave.
 fn stages(spec: &JobSpec, jobs: usize, text: &mut String) {
     let stages = &spec.stages;
     let _ = writeln!(

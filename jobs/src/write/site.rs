@@ -3,14 +3,14 @@
 use super::{Fetch, JobSpec, JobStage, Refusal, condor, refuse, wheels};
 use crate::units::words;
 
-/// Where a job runs.
+/// The place where a job runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Site {
     /// The OSPool.
     Ospool,
     /// CHTC in Madison.
     Chtc,
-    /// Jülich: Slurm.
+    /// Jülich, with Slurm.
     Jsc,
     /// Any pool of HTCondor.
     Generic,
@@ -19,7 +19,7 @@ pub enum Site {
 }
 
 impl Site {
-    /// All of them, by name.
+    /// All sites, by name.
     pub const ALL: [(&'static str, Self); 5] = [
         ("ospool", Self::Ospool),
         ("chtc", Self::Chtc),
@@ -34,23 +34,23 @@ impl Site {
         matches!(self, Self::Jsc | Self::Slurm)
     }
 
-    /// The longest that a job may run, in hours.
+    /// The longest time of a job, in hours.
     pub(super) fn max_hours(self, gpus: u64) -> f64 {
         match self {
             // Held after 40 in category `Long`: portal.osg-htc.org, "Indicating your Job Duration".
             Self::Ospool => 40.0,
             // GPU Lab, `long`: chtc.cs.wisc.edu, "Use GPUs".
             Self::Chtc if gpus > 0 => 168.0,
-            // chtc.cs.wisc.edu, "Checkpointing Jobs".
+            // The limit is from chtc.cs.wisc.edu, "Checkpointing Jobs".
             Self::Chtc => 72.0,
-            // Not read on a page of JSC's: what its partitions were set to.
+            // This is the setting of JSC's partitions; no page of JSC names it.
             Self::Jsc => 24.0,
             Self::Generic | Self::Slurm => 24.0 * 365.0,
         }
     }
 
-    /// What users of the site have unless they asked for more, by the site's own pages; docs/jobs.md
-    /// has their dates.
+    /// The quotas of users who did not ask for more, by the site's own pages; docs/jobs.md has
+    /// their dates.
     fn quotas(self) -> Quotas {
         let none = u64::MAX;
         match self {
@@ -94,7 +94,7 @@ impl Site {
     }
 }
 
-/// As quotas count.
+/// A gigabyte, as quotas count.
 const GB: u64 = 1_000_000_000;
 
 struct Quotas {
@@ -104,7 +104,7 @@ struct Quotas {
     data: u64,
     items: usize,
     place: &'static str,
-    /// Whose pages say so.
+    /// The site whose pages name these quotas.
     source: &'static str,
 }
 
@@ -141,17 +141,17 @@ pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// More than most machines of a pool have for one job.
+/// More disk than most machines of a pool have for one job.
 const MOST_DISK_BYTES: u64 = 500 << 30;
 
-/// Of every quota.
+/// The end of every message about a quota.
 const UNLESS: &str = "unless you asked for more; sites change their limits";
 
 fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / GB as f64)
 }
 
-/// What its users should know.
+/// Notes for users of the site.
 pub(super) fn notes(spec: &JobSpec) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |text: &str| notes.push(text.to_owned());

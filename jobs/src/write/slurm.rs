@@ -13,7 +13,7 @@ use super::{JobImage, JobSpec, JobStage, Runs, Site, shell_command, wheels};
 use crate::disk::base_name;
 use crate::units::request;
 
-/// The batch script of a stage.
+/// Returns the batch script of a stage.
 pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let mut text = options(spec, stage);
     let checkpoint = spec.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
@@ -63,7 +63,7 @@ pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     text
 }
 
-/// The lines that Slurm reads.
+/// Returns the lines that Slurm reads.
 fn options(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let jobs = stage.runs == Runs::Jobs;
     let mut text = String::from("#!/bin/bash\n");
@@ -76,7 +76,7 @@ fn options(spec: &JobSpec, stage: &JobStage<'_>) -> String {
             option(name, value);
         }
     }
-    // What follows the jobs is one process.
+    // A stage that follows the jobs is one process.
     let (nodes, tasks) = if jobs { (spec.nodes, spec.tasks) } else { (1, 1) };
     option("nodes", &nodes.to_string());
     option("ntasks-per-node", &tasks.to_string());
@@ -110,7 +110,8 @@ fn options(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     text
 }
 
-/// Where a stage works. What others read has the same name when it is run again.
+/// The folder in which a stage works. A folder that other stages read keeps its name when the stage
+/// runs again.
 fn folder(spec: &JobSpec, runs: Runs) -> String {
     let job = "$((SLURM_ARRAY_TASK_ID - 1))";
     match (runs, spec.stages.is_empty() || spec.shared) {
@@ -151,14 +152,14 @@ fn needed(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     )
 }
 
-/// Where a file is made of an image that is not one, and the command: each process would fetch or
-/// unpack it again.
+/// For an image that is not a file: the path of the file to make, and the command for it. Otherwise
+/// each process would fetch or unpack the image again.
 pub(super) fn made_image(spec: &JobSpec) -> Option<(String, String)> {
     let source = &spec.image.as_ref()?.source;
     let is = |schemes: &[&str]| schemes.iter().any(|scheme| source.starts_with(scheme));
     let file = "image.sif".to_owned();
     if is(&["osdf://", "pelican://", "stash://"]) {
-        // An object keeps its name, in a folder.
+        // An object keeps its name, and is stored in a folder.
         let place = format!("image/{}", base_name(source));
         Some((place, format!("gular fetch '{source}' image")))
     } else if source.contains("://") {
@@ -203,20 +204,21 @@ fn step(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     if stage.runs != Runs::Jobs || spec.nodes * spec.tasks == 1 {
         return format!("\nsrun --kill-on-bad-exit=1 {run}\ncode=$?\n");
     }
-    // As torchrun names them, for programs that know no Slurm.
+    // These are the names of torchrun, for programs that do not support Slurm.
     let ranks = "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID";
     if spec.checkpoint.is_none() {
         return format!(
             "\nsrun --kill-on-bad-exit=1 sh -c '{ranks}; exec \"$@\"' rank {run}\ncode=$?\n"
         );
     }
-    // One process that ends with another code than 0 ends all: so with 85 it waits for the others.
+    // Slurm ends all processes once one exits with a code other than 0, so one with 85 waits for
+    // the others.
     format!(
         "\n# A process that saved is done: it must not end those that still save.\nrm -f saved\nsrun --kill-on-bad-exit=1 sh -c '{ranks}; trap : TERM; \"$@\"; code=$?; if [ \"$code\" -eq 85 ]; then : > saved; code=0; fi; exit \"$code\"' rank {run}\ncode=$?\n[ \"$code\" -eq 0 ] && [ -e saved ] && code=85\n"
     )
 }
 
-/// The job that picks the best one.
+/// Returns the script of the job that picks the best one.
 pub(super) fn select(spec: &JobSpec) -> String {
     let mut text = String::from("#!/bin/bash\n#SBATCH --job-name=select\n");
     for (name, value) in [("account", &spec.account), ("partition", &spec.partition)] {
@@ -248,7 +250,7 @@ pub(super) fn submit(spec: &JobSpec) -> String {
     text
 }
 
-/// D-HH:MM:SS
+/// Formats a time as D-HH:MM:SS.
 fn time(hours: f64) -> String {
     let minutes = (hours * 60.0).ceil().max(1.0) as u64;
     let (days, minutes) = (minutes / 1440, minutes % 1440);

@@ -2,7 +2,7 @@
 
 use super::{JobSpec, JobStage, job_file, slurm};
 
-/// What the jobs on Slurm need, made or fetched by one command each.
+/// The commands that make or fetch, once, what the jobs on Slurm need.
 pub(super) fn once(spec: &JobSpec) -> Vec<String> {
     if !spec.site.is_slurm() {
         return Vec::new();
@@ -12,7 +12,7 @@ pub(super) fn once(spec: &JobSpec) -> Vec<String> {
     slurm::made_image(spec).map(|(_, command)| command).into_iter().chain(data).collect()
 }
 
-/// What checks and submits them.
+/// The commands that check and submit the jobs.
 pub(super) fn start(spec: &JobSpec) -> Vec<String> {
     let file = job_file(spec);
     let lint = |files: &str| format!("gular job lint {files}");

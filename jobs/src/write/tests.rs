@@ -63,7 +63,7 @@ fn sweep() -> Parameters {
     }
 }
 
-/// What lint says of a written folder with the user's program beside.
+/// Returns the findings in a written folder, with the user's program beside it.
 fn findings(spec: &JobSpec) -> Vec<String> {
     let folder = write(spec).unwrap_or_else(|refusal| unreachable!("{refusal}"));
     let mut files = Files::of(&[
@@ -112,7 +112,7 @@ fn what_is_written_has_no_trap() {
     }
     let ranks = JobSpec { nodes: 2, tasks: 4, gpus: 4, ..spec(Site::Jsc) };
     assert_eq!(findings(&ranks), [""; 0]);
-    // It would be found.
+    // A missing file would be found.
     let mut missing = spec(Site::Chtc);
     missing.inputs.push(("gone.py".to_owned(), 1));
     assert!(findings(&missing).iter().any(|finding| finding.starts_with("missing-file pets.sub")));
@@ -125,7 +125,7 @@ fn what_is_written_has_no_trap() {
         ..spec(Site::Generic)
     };
     assert_eq!(findings(&bare), [""; 0]);
-    // By its name alone a shell would not find it.
+    // A shell would not find a program by its name alone.
     let named = JobSpec { command: vec!["a".to_owned()], ..bare };
     assert!(text_of(&named, "run.sh").contains("\n./a\ncode=$?\n"));
 }
@@ -211,7 +211,8 @@ fn an_ensemble_on_slurm_is_scripts_that_wait_for_each_other() {
     let evaluate = text_of(&spec, "evaluate.sbatch");
     assert!(evaluate.contains(&format!("--weights \"$submitted/{job}/output/w\" ")), "{evaluate}");
     assert!(!evaluate.contains("requeue") && evaluate.contains("--array=1-2\n"), "{evaluate}");
-    // One that failed has no result, and none of an earlier run; it ends with the code of its step.
+    // A job that failed has no result, nor one of an earlier run; the script ends with the code of
+    // its step.
     let at = |text: &str| evaluate.find(text).unwrap_or_else(|| unreachable!("{text}: {evaluate}"));
     let kept = "\n[ \"$code\" -eq 0 ] && tail -n 1 output/evaluation.txt > \"$result.part\" && mv ";
     let steps = [at("\nrm -f \"$result\"\n"), at("\nsrun "), at("\ncode=$?\n"), at(kept)];
@@ -220,7 +221,7 @@ fn an_ensemble_on_slurm_is_scripts_that_wait_for_each_other() {
     let both = "\"$submitted/output/job0/output/w\" \"$submitted/output/job1/output/w\"\n";
     assert!(merge.contains(both) && !merge.contains("--array"), "{merge}");
     assert!(text_of(&spec, "select.py").contains("copytree(\"output/job%d/output\""));
-    // Without stages nothing of this is there.
+    // Without stages, none of these files are written.
     let alone = JobSpec { stages: Stages::default(), ..spec };
     assert_eq!(text_of(&alone, "submit.sh"), "");
     assert!(text_of(&alone, "pets.sbatch").contains("output/$SLURM_ARRAY_JOB_ID-"));
@@ -254,7 +255,7 @@ fn a_job_gets_the_shards_of_its_part() {
     let inputs = format!("transfer_input_files = train.py, {}, $(shards)\n", url("index"));
     assert!(submit.contains(&inputs), "{submit}");
     assert!(submit.ends_with("queue part, shards from parameters.txt\n"), "{submit}");
-    // (6 + 2 + 2 * 1 + 1) GB and a tenth.
+    // The request is (6 + 2 + 2 * 1 + 1) GB and a tenth.
     assert!(submit.contains("request_disk = 13 GB\n"), "{submit}");
     let rows = format!("1, {0}, {1}\n2, {1}, {2}\n", url("a"), url("b"), url("c"));
     assert_eq!(text_of(&spec, "parameters.txt"), rows);
@@ -264,7 +265,7 @@ fn a_job_gets_the_shards_of_its_part() {
     assert_eq!(text_of(&graph, "parameters.txt"), "1\n2\n");
     let line = format!("VARS job1 part=\"2\" shards=\"{}, {}\"\n", url("b"), url("c"));
     assert!(text_of(&graph, "pets.dag").contains(&line), "{}", text_of(&graph, "pets.dag"));
-    // HTCondor alone brings data.
+    // Only HTCondor brings the shards of each job.
     let mut fetched = parts(Stages::default());
     fetched.data.iter_mut().for_each(|data| data.fetch = Fetch::Runtime);
     // Unasked for when a part is too large for one machine.
@@ -369,9 +370,9 @@ fn wheels_travel_with_the_job() {
         let text = text_of(&with, script);
         assert!(text.contains(&format!("python3 -m zipfile -e {wheel} wheels.part")), "{text}");
         assert!(!says(&with) && !text_of(&without, "run.sh").contains("zipfile"));
-        // One that cannot be unpacked does not end the job before its results are packed.
+        // A wheel that cannot be unpacked does not end the job before its results are packed.
         assert!(text.contains(" wheels.part &&\n  mv wheels.part wheels\nfi\n"), "{text}");
-        // Apptainer replaces PATH.
+        // Apptainer replaces PATH, so it needs a variable of its own.
         assert!(text.contains("\nexport PATH APPTAINERENV_PREPEND_PATH PYTHONPATH="), "{text}");
     }
 }
@@ -600,7 +601,7 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
         }),
         "in a DAG",
     );
-    // What is double-quoted for its parameter must not be read by the shell.
+    // A word in double quotes, because of its parameter, must not be expanded by the shell.
     for word in ["$HOME/{lr}", "`id`{lr}", "\"{lr}", "{lr}\\"] {
         let command = ["a", word, "{seed}"].map(str::to_owned).to_vec();
         check(JobSpec { command, parameters: Some(sweep()), ..base() }, "backtick");

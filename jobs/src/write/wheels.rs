@@ -14,7 +14,8 @@ pub(super) fn unpack(spec: &JobSpec) -> String {
         return text;
     }
     text.push_str("# Python packages, unpacked once: the job may run again in this folder.\nif [ ! -d wheels ]; then\n");
-    // No exit when one fails: the program ends with a code of its own, and its results are sent.
+    // The script does not exit if a wheel fails: the program ends with its own code, and its
+    // results are sent.
     for wheel in wheels {
         let _ = writeln!(text, "  python3 -m zipfile -e {wheel} wheels.part &&");
     }

@@ -1,4 +1,4 @@
-//! Which columns become which fields.
+//! Decides which columns become which fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ const LABEL_NAMES: [&str; 8] =
     ["label", "labels", "class", "cls", "target", "y", "fine_label", "category"];
 /// Names that columns of keys go by, best first.
 const KEY_NAMES: [&str; 6] = ["key", "__key__", "filename", "file_name", "path", "image.path"];
-/// In place of a column of labels: the folders that keys lie in.
+/// The word for labels that are the folders of keys, and not a column.
 pub(crate) const FOLDER: &str = "folder";
-/// More class names than this are not classes.
+/// Most class names; texts with more different values are not classes.
 const MOST_CLASSES: usize = 1 << 20;
 
-/// What the user says about columns.
+/// The user's options for columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) image: Option<String>,
-    /// [`FOLDER`] takes the folders of keys.
+    /// The column of labels; [`FOLDER`] takes the folders of keys.
     pub(crate) label: Option<String>,
     /// Whether the files are trees of folders, as they were on a disk.
     pub(crate) trees: bool,
@@ -37,14 +37,14 @@ pub(crate) enum StoredKind {
     Fixed(Dtype, Vec<u64>),
     Integers,
     Texts,
-    /// It cannot be read in place, for this reason.
+    /// The column cannot be read in place, for this reason.
     Unusable(String),
 }
 
 /// The columns of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// In order of appearance.
+    /// The columns, in order of appearance.
     columns: Vec<(String, StoredKind)>,
     /// Values of columns that may be labels in words.
     words: BTreeMap<String, BTreeSet<String>>,
@@ -54,7 +54,7 @@ pub(crate) struct Found {
     /// Columns whose values have different names in different files, each with one such file.
     disputed: BTreeMap<String, String>,
     files: usize,
-    /// In how many files a column is.
+    /// Number of files that have a column.
     seen: BTreeMap<String, usize>,
 }
 
@@ -75,7 +75,7 @@ impl Found {
                 None => self.columns.push((column.name.clone(), kind)),
                 Some((_, known)) if *known == kind => {}
                 Some((_, StoredKind::Unusable(_))) => {}
-                // By value, if they are not stored in the same way in all files.
+                // Integers that are not stored alike in all files are copied into the indexes.
                 Some((_, known)) if is_integers(known) && is_integers(&kind) => {
                     *known = StoredKind::Integers;
                 }
@@ -139,34 +139,34 @@ fn kind(column: &Column) -> StoredKind {
     }
 }
 
-/// How a field's values are taken from its column.
+/// The way in which a field's values are taken from its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {
-    /// In place, as they are stored.
+    /// They are read in place, as they are stored.
     InPlace,
     /// Integers, by value or read from the file: labels.
     Numbers,
-    /// Class names: labels.
+    /// They are class names, which become labels.
     Words,
-    /// The folders of keys: labels.
+    /// The folders of keys become labels.
     Folder,
 }
 
-/// Which column becomes which field.
+/// The field that each column becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Roles {
     /// Fields and their columns; media types of bytes fields come later.
     pub(crate) fields: Vec<(Field, String, Take)>,
     /// The column of keys; `None`: made from file names and rows.
     pub(crate) key: Option<String>,
-    /// Whether keys may be made where that column is no good.
+    /// Whether keys may be made from file names and rows if the column cannot be used.
     pub(crate) key_is_a_guess: bool,
     pub(crate) classes: Vec<String>,
     /// Columns that did not become a field, and why.
     pub(crate) left_out: BTreeMap<String, String>,
 }
 
-/// Decides; an error lists what there is.
+/// Chooses the roles; an error lists the columns.
 pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
     let there = |name: &String| match found.kind(name) {
         Some(_) => Ok(name.clone()),
@@ -422,7 +422,7 @@ mod tests {
         let both = [named(&[("quality", "good"), ("label", "cat")])];
         assert_eq!(classes(&both, None).unwrap(), ["cat"]);
         assert_eq!(classes(&both, Some("quality")).unwrap(), ["good"]);
-        // Names of no column are the labels'.
+        // Class names without a column are those of the labels.
         assert_eq!(classes(&[named(&[("", "dog")])], None).unwrap(), ["dog"]);
         // Files need not agree on columns that are not used.
         let files = [named(&[("quality", "good")]), named(&[("quality", "bad")])];

@@ -14,15 +14,15 @@ use crate::adopt::streaming;
 /// A file to be adopted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// Without links.
+    /// The path, with links resolved.
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) envelope: Envelope,
-    /// The split, decided by its name and folder.
+    /// The split that its name and folder say.
     pub(crate) split: Split,
 }
 
-/// Extensions that are looked for in folders.
+/// Extensions of files that are searched for in folders.
 const EXTENSIONS: [&str; 12] = [
     "tar",
     "arrow",
@@ -115,7 +115,7 @@ fn envelope_of(file: &File, path: &Path) -> Result<Envelope, Error> {
     if let Some(command) = streaming::decompress(path) {
         return refused(&format!("it is a compressed shard; decompress it first with `{command}`"));
     }
-    // These two begin with a number, which may look like another's magic.
+    // These two formats begin with a number, which may look like another's magic.
     if streaming::is_shard(file, head) {
         return Ok(Envelope::Mds);
     }

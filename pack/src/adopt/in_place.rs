@@ -32,7 +32,7 @@ use crate::{Error, Labels, OnBadInput, Progress};
 pub struct AdoptOptions {
     /// The column of images; else by its name, or the only one that can be.
     pub image: Option<String>,
-    /// The column of labels; else by its name.
+    /// The column of labels; without one it is found by its name.
     pub label: Option<String>,
     /// The column of keys; `Some(None)` makes keys of file names and rows.
     pub key: Option<Option<String>>,
@@ -46,7 +46,7 @@ pub struct AdoptOptions {
     pub jobs: usize,
     /// Bytes of memory to compare keys in; more are sorted on disk.
     pub memory_bytes: usize,
-    /// Only reports what would be found.
+    /// Whether to report only what would be found.
     pub dry_run: bool,
 }
 
@@ -66,7 +66,7 @@ pub enum AdoptSplit {
 /// What to do with samples whose label is missing or -1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnUnknownLabel {
-    /// They are adopted with label -1, which says so.
+    /// They are adopted with label -1, which stands for unknown.
     #[default]
     Keep,
     /// They are an error.
@@ -77,7 +77,7 @@ pub enum OnUnknownLabel {
     Class(i32),
 }
 
-/// A file's samples of one split: a shard.
+/// A file's samples of one split, which become a shard.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     source: usize,
@@ -98,11 +98,11 @@ struct Found {
 #[derive(Debug, Default)]
 struct Unknown {
     n: u64,
-    /// The first ones.
+    /// The keys of the first of these samples.
     keys: Vec<String>,
 }
 
-/// At most this many samples of unknown class are named.
+/// Most samples of unknown class that are named.
 const MOST_NAMED: usize = 20;
 
 /// The samples of one split in one file.
@@ -252,7 +252,7 @@ impl Adopt<'_> {
         self.parts(roles, &rows, wanted.trees)
     }
 
-    /// Which shards there will be; classes, where folders are classes.
+    /// Returns the future shards, and the classes if folders are classes.
     fn parts(&self, mut roles: Roles, rows: &[usize], trees: bool) -> Result<Found, Error> {
         let folders = roles.fields.iter().any(|(_, _, take)| *take == Take::Folder);
         let may = self.options.split == AdoptSplit::Folder
@@ -295,7 +295,7 @@ impl Adopt<'_> {
                 |(source, n): (usize, &usize)| Part { source, split: split(source), samples: *n };
             parts = rows.iter().enumerate().map(part).collect();
         }
-        // The manifest lists splits in their order.
+        // The order is that of splits in the manifest.
         parts.sort_by_key(|p| p.split as u8);
         let unknown = self.unknown_labels(&roles, &mut parts, by_folder)?;
         Ok(Found { roles, parts, by_folder, unknown })
@@ -355,14 +355,14 @@ impl Adopt<'_> {
         Ok(unknown)
     }
 
-    /// Whether `made` is what this run would make: the same fields, links, keys, labels and
-    /// places. What is in files that did not change since is not read.
+    /// Whether `made` is the bundle that this run would make: with the same fields, links, keys,
+    /// labels and places. Unchanged files are not read again.
     fn is_finished(&self, made: &Bundle, found: &Found) -> Result<bool, Error> {
         let manifest = made.manifest();
         let written = made.dir().join(MANIFEST_NAME);
         let since = fs::metadata(&written).and_then(|m| m.modified());
         let since = since.map_err(|e| Error::io("open", &written, e))?;
-        // Media types were found by reading.
+        // Media types are not compared, since they are found by reading the values.
         let alike = |a: &Field, b: &Field| {
             a.name == b.name && (a.kind == b.kind || a.is_bytes() && b.is_bytes())
         };
@@ -404,7 +404,7 @@ impl Adopt<'_> {
                     _ => {
                         let run = places.run(row, field).map(|run| (run.offset, run.len));
                         let found = index.range(row, number).map(|(at, len)| (at, len as u64));
-                        // An empty value may be anywhere.
+                        // The place of an empty value does not matter.
                         run == found || [run, found].iter().flatten().all(|(_, len)| *len == 0)
                     }
                 })
@@ -412,7 +412,7 @@ impl Adopt<'_> {
         Ok(keys.len() == index.n_samples() && index.rows().all(is_there))
     }
 
-    /// The keys of a file's samples.
+    /// Returns the keys of a file's samples.
     fn keys(
         &self,
         source: usize,
@@ -426,7 +426,7 @@ impl Adopt<'_> {
         }
     }
 
-    /// Whether a column's texts are keys, all different; else why not.
+    /// Checks that a column's texts are keys, and all different; otherwise says why not.
     fn check_keys(&self, column: &str) -> Result<Result<(), String>, Error> {
         let temp = tempfile::tempdir().map_err(|e| Error::io("create a folder in", ".", e))?;
         let io = |e| Error::io("sort in", temp.path(), e);
@@ -566,7 +566,7 @@ impl Adopt<'_> {
                 OnUnknownLabel::Drop => is_dropped = labels.iter().map(|l| *l == -1).collect(),
                 OnUnknownLabel::Class(class) => {
                     labels.iter_mut().filter(|l| **l == -1).for_each(|l| *l = class);
-                    // By value: the file itself is not changed.
+                    // The labels are stored in the index, since the file itself is not changed.
                     places[label] = FieldPlaces::Labels(labels);
                 }
                 OnUnknownLabel::Keep | OnUnknownLabel::Refuse => {}
@@ -583,7 +583,7 @@ impl Adopt<'_> {
         Ok(Rows { file, keys, places })
     }
 
-    /// Indexes a file and links to it.
+    /// Makes the index of a file, and a link to the file.
     fn shard(&self, number: usize, found: &Found, out: &OutDir) -> Result<ShardEntry, Error> {
         let (part, roles) = (found.parts[number], &found.roles);
         let source = &self.sources[part.source];
@@ -621,7 +621,7 @@ impl Adopt<'_> {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 let there = fs::read_link(&link).map_err(|e| Error::io("read", &link, e))?;
                 if there != source.path {
-                    // The same bytes under two names.
+                    // Two files have the same bytes.
                     return Err(Error::Option(format!(
                         "the files `{}` and `{}` have the same bytes",
                         there.display(),
@@ -635,8 +635,8 @@ impl Adopt<'_> {
         Ok(ShardEntry { split: part.split, file: shard, samples, index: index_entry, view: None })
     }
 
-    /// Whether a reader will accept what was written: the files may name fewer classes
-    /// than their labels have.
+    /// Checks that a reader will accept the result, since files may name fewer classes than their
+    /// labels have.
     fn check_indexes(&self, manifest: &Manifest, out: &OutDir) -> Result<(), Error> {
         for entry in &manifest.shards {
             let path = out.data.join(entry.index.name.as_str());
@@ -655,7 +655,7 @@ impl Adopt<'_> {
     }
 }
 
-/// The warning about samples of unknown class.
+/// Returns the warning about samples of unknown class.
 fn unknown_warning(unknown: &Unknown, choice: OnUnknownLabel) -> Option<String> {
     let what = match choice {
         OnUnknownLabel::Keep => {
@@ -669,7 +669,7 @@ fn unknown_warning(unknown: &Unknown, choice: OnUnknownLabel) -> Option<String> 
     Some(format!("{} samples without a known label {what}, such as `{first}`", unknown.n))
 }
 
-/// Where the media types of a file's values are stored, for a run that resumes this one.
+/// The file with the media types of a file's values, for a run that resumes this one.
 fn media_path(out: &OutDir, number: usize) -> PathBuf {
     out.state.join(format!("media-{number}.json"))
 }

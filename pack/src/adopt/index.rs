@@ -72,7 +72,7 @@ pub(crate) fn labels(
     let Some((field, column, take)) = roles.fields.iter().find(|(f, _, _)| f.is_label()) else {
         return Ok(Vec::new());
     };
-    // By value, even if a reader could take them from the file.
+    // The labels are stored in the index, even if a reader could take them from the file.
     let take = if *take == Take::InPlace { Take::Numbers } else { *take };
     match field_places(
         file,
@@ -87,7 +87,7 @@ pub(crate) fn labels(
     }
 }
 
-/// The places of these rows alone.
+/// Returns the places of these rows alone.
 pub(crate) fn select(places: FieldPlaces, rows: &[usize], field: &Field) -> FieldPlaces {
     let all = |n: usize| rows.len() == n;
     match places {
@@ -99,7 +99,7 @@ pub(crate) fn select(places: FieldPlaces, rows: &[usize], field: &Field) -> Fiel
         }
         FieldPlaces::Fixed(_) => {
             let offset = |row: &usize| places.run(Row(*row), field).map(|run| run.offset);
-            // Rows without a gap stay one stride.
+            // Rows without gaps still have one stride.
             match (&places, rows.iter().enumerate().all(|(i, row)| i == *row)) {
                 (_, true) => places,
                 _ => FieldPlaces::Fixed(FixedPlaces::Offsets(
@@ -161,7 +161,7 @@ fn numbers(
     Ok(FieldPlaces::Labels(labels))
 }
 
-/// One little-endian integer of a column.
+/// Reads one little-endian integer of a column.
 fn integer(
     file: &ReadAt,
     dtype: Dtype,

@@ -13,7 +13,7 @@ const MAX_INDEX: u64 = 256 << 20;
 /// The beginning of every shard's description, after the offsets.
 const CONFIG: &[u8; 19] = b"{\"column_encodings\"";
 
-/// Whether the file begins as a shard: a count, as many offsets, a description.
+/// Whether the file begins like a shard: with a count, as many offsets, and a description.
 pub(crate) fn is_shard(file: &File, head: &[u8]) -> bool {
     let Some(count) = head.first_chunk() else { return false };
     let start = (u64::from(u32::from_le_bytes(*count)) + 2) * 4;
@@ -21,7 +21,7 @@ pub(crate) fn is_shard(file: &File, head: &[u8]) -> bool {
     file.read_exact_at(&mut config, start).is_ok() && config == *CONFIG
 }
 
-/// For a shard that is compressed, by its name: the command that undoes it.
+/// Returns the command that decompresses a shard, if its name says that it is compressed.
 pub(crate) fn decompress(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let (stem, extension) = name.rsplit_once('.').filter(|(stem, _)| stem.ends_with(".mds"))?;
@@ -35,7 +35,7 @@ pub(crate) fn decompress(path: &Path) -> Option<String> {
     })
 }
 
-/// The part of `index.json` that is read.
+/// The members of `index.json` that are read.
 #[derive(Deserialize)]
 struct Index {
     shards: Vec<Shard>,
@@ -63,7 +63,7 @@ pub(crate) fn check(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error
         return Ok(());
     }
     let text = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-    // Another program's list says nothing of these files.
+    // The list of another program does not describe these files.
     let Ok(Index { shards }) = serde_json::from_slice(&text) else { return Ok(()) };
     for FileInfo { basename, bytes } in shards.into_iter().filter_map(|shard| shard.raw_data) {
         let found = fs::metadata(folder.join(&basename)).map(|m| m.len());

@@ -23,16 +23,16 @@ pub(crate) struct Beside {
     fields: Vec<Finding>,
 }
 
-/// One field, while its files are found.
+/// One field whose files are being found.
 #[derive(Debug)]
 struct Finding {
     name: FieldName,
     source: Source,
     suffix: String,
     stems: Stems,
-    /// Whether a mask becomes pixels, as its image does.
+    /// Whether a mask becomes pixels of one shape, like its image.
     pixels: bool,
-    /// Whether TIFF becomes numbers, as images do.
+    /// Whether TIFF files become numbers, like images.
     arrays: bool,
     /// Columns and rows of tiles.
     tile: Option<u32>,
@@ -46,11 +46,11 @@ struct Finding {
 #[derive(Debug, Default)]
 struct Seen {
     media_types: BTreeSet<&'static str>,
-    /// The first array, and its image.
+    /// Type and shape of the first array, and its image.
     array: Option<(Dtype, Vec<u64>, String)>,
-    /// The first of other files.
+    /// The first file that is not an array.
     file: Option<String>,
-    /// Whether a mask has values of 16 bits.
+    /// Whether a mask has 16-bit values.
     wide: bool,
     used: u64,
     /// Whether a JPEG decoder makes the numbers of a file.
@@ -103,7 +103,7 @@ impl Beside {
         Ok((values, all))
     }
 
-    /// Whether a JPEG decoder makes numbers of some field.
+    /// Whether a JPEG decoder makes the numbers of any field.
     pub(crate) fn has_jpeg(&self) -> bool {
         self.fields.iter().any(|field| field.seen.jpeg)
     }

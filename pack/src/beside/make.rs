@@ -1,4 +1,4 @@
-//! The value of a file.
+//! Makes the value of a file.
 
 use gular_bundle::Dtype;
 use gular_codec::{Decoder, Fit, fit_nearest};
@@ -10,14 +10,14 @@ use crate::error::Fault;
 use crate::input::{StoredValue, read_file};
 use crate::scenes::{Scenes, Wanted};
 
-/// What becomes of a field's files.
+/// The values that a field's files become.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Make {
-    /// Their bytes, of a mask when it has its image's size.
+    /// The bytes of each file; a mask must have its image's size.
     Bytes { mask: bool },
     /// Numbers of one type and shape.
     Array { dtype: Dtype, shape: Vec<u64>, mask: bool },
-    /// The same part of a scene that is cut.
+    /// The part of a scene that matches the image's tile.
     Window { dtype: Dtype, side: u32, mask: bool },
     /// A mask of the shape that its image is brought to.
     Mask { dtype: Dtype, to: (u32, u32), fit: Fit },
@@ -33,7 +33,7 @@ impl<'a> ReadFiles<'a> {
         Self { fields }
     }
 
-    /// Whether `size` of [`ReadFiles::read`] is looked at.
+    /// Whether [`ReadFiles::read`] uses its argument `size`.
     pub(crate) fn compares_sizes(&self) -> bool {
         self.fields.iter().any(|of| match of.make {
             Make::Bytes { mask } | Make::Array { mask, .. } => mask,
@@ -42,7 +42,7 @@ impl<'a> ReadFiles<'a> {
         })
     }
 
-    /// One value a field, given what the plan has for them.
+    /// Reads one value per field; `planned` is what the plan has for them.
     pub(crate) fn read(
         &self,
         planned: &[Value],
@@ -54,8 +54,8 @@ impl<'a> ReadFiles<'a> {
         files.map(|file| file.value(image, decoder, scenes).map_err(|e| file.named(&e))).collect()
     }
 
-    /// Whether these values would be those that a bundle has. Files that are stored as they are
-    /// were checked when they were packed.
+    /// Whether these values would be those of a bundle. Files that are stored unchanged were
+    /// checked when they were packed.
     pub(crate) fn are(
         &self,
         planned: &[Value],
@@ -90,7 +90,7 @@ impl<'a> ReadFiles<'a> {
 /// A file of a sample.
 struct PlannedFile<'a> {
     of: &'a FilesOf,
-    /// Of the field, from 1.
+    /// The file's number in its field, from 1.
     number: usize,
     bytes: u64,
     path: &'a str,
@@ -132,17 +132,17 @@ impl PlannedFile<'_> {
     }
 }
 
-/// What is known of an image when its other files are read.
+/// The facts about an image that its other files are compared with.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OfImage {
     /// Columns and rows: of a tile those of its scene.
     pub(crate) size: Option<(u32, u32)>,
-    /// Where a tile begins: (column, row).
+    /// Where the tile begins: (column, row).
     pub(crate) corner: (u32, u32),
 }
 
 impl FilesOf {
-    /// The last axis of a picture's shape.
+    /// Returns the last axis of a picture's shape.
     fn bands(&self) -> &[u64] {
         self.field.as_fixed().and_then(|(_, shape)| shape.get(2..)).unwrap_or_default()
     }

@@ -4,11 +4,11 @@ use crate::Error;
 use crate::scan::stem_and_extension;
 use crate::source::Source;
 
-/// More extensions than this are not extensions: parts of names behind dots.
+/// Most different extensions; if there are more, they are parts of names after a dot.
 const MOST_EXTENSIONS: usize = 1000;
 
-/// For each file, 128 bits of the digest of its stem, its size and its extension: 32 bytes,
-/// whatever the length of its path.
+/// Stores 32 bytes for each file, whatever the length of its path: 128 bits of the digest of its
+/// stem, its size and its extension.
 #[derive(Debug, Default)]
 pub(super) struct Stems {
     files: Vec<([u8; 16], u64, u16)>,
@@ -53,7 +53,7 @@ impl Stems {
         self.files.len() as u64
     }
 
-    /// All files whose path without extension is `stem`.
+    /// Returns all files whose path without extension is `stem`.
     pub(super) fn find(&self, stem: &str) -> Vec<Found> {
         let hash = hash(stem);
         let first = self.files.partition_point(|(h, ..)| *h < hash);

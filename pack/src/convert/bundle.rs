@@ -36,8 +36,8 @@ pub(crate) fn shard(
     Ok(Some(written))
 }
 
-/// Whether `made` is `source` in that envelope: it says the same and lists the same
-/// samples, and its files have their lengths.
+/// Whether `made` is `source` in that envelope: it has the same description and samples, and its
+/// files have their lengths.
 pub(crate) fn is_finished(
     source: &Bundle,
     made: &Bundle,

@@ -33,7 +33,7 @@ pub struct ConvertOptions {
     pub target: Target,
     /// Worker threads.
     pub jobs: usize,
-    /// Only reports what would be done.
+    /// Whether to report only what would be done.
     pub dry_run: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct ConvertReport {
 /// Takes a sample: its row, and one value a field.
 type Take<'a> = dyn FnMut(Row, &[&[u8]]) -> Result<(), Error> + 'a;
 
-/// What the threads share.
+/// The state that the threads share.
 pub(crate) struct Conversion<'a> {
     pub(crate) source: &'a Bundle,
     pub(crate) out: &'a OutDir,

@@ -16,8 +16,8 @@ use crate::Error;
 use crate::convert::conversion::Conversion;
 use crate::out::{STATE_DIR, gone, remove_gone};
 
-/// Whether folder `out` is what this bundle becomes: its lists have all samples in
-/// order, and the files that they name have their lengths.
+/// Whether folder `out` is what this bundle is converted to: its lists have all samples in order,
+/// and the files that they name have their lengths.
 pub(crate) fn is_finished(source: &Bundle, out: &Path) -> Result<bool, Error> {
     if out.join(STATE_DIR).exists() {
         return Ok(false);
@@ -64,7 +64,7 @@ pub(crate) fn is_finished(source: &Bundle, out: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Whether `line` is of that sample and its files are there, in full length.
+/// Whether `line` describes this sample, and its files exist in full length.
 fn is_written(index: &Index, row: Row, fields: &[Field], dir: &Path, line: &str) -> bool {
     let key = index.key(row).unwrap_or_default();
     let Some(places) = line.strip_prefix(key).and_then(|rest| rest.strip_prefix('\t')) else {
@@ -120,14 +120,14 @@ pub(crate) fn shard(
         lines.push_str(&files.line);
         Ok(())
     })?;
-    // One request for all of them: an fsync a file would take minutes.
+    // One call syncs all files: an fsync of each would take minutes.
     let synced = File::open(&work.out.path).and_then(|d| Ok(rustix::fs::syncfs(&d)?));
     synced.map_err(|e| Error::io("sync", &work.out.path, e))?;
     Ok(write_file(&lines_path, lines.as_bytes())?)
 }
 
-/// A new file; one that an interrupted run may have left is replaced: no other sample
-/// of the bundle has a file of this name.
+/// Writes a new file. A file of this name is one that an interrupted run left, and is replaced,
+/// since no other sample of the bundle has it.
 fn put(path: &Path, head: &[u8], value: &[u8], resumed: bool) -> Result<(), Error> {
     let io = |e| Error::io("write", path, e);
     if resumed {

@@ -36,7 +36,7 @@ impl Bases {
     pub(super) fn open(dirs: &[PathBuf]) -> Result<Self, Error> {
         let mut bases = Self { bundles: Vec::new(), fields: Vec::new(), classes: Vec::new() };
         for dir in dirs {
-            // Each index is read once or twice and never looked into: none is worth memory.
+            // Each index is read once or twice as a whole, so none is kept in memory.
             let open = OpenOptions { index_bytes: 0, ..OpenOptions::default() };
             bases.add(dir, Bundle::open(dir, open)?)?;
         }
@@ -110,7 +110,7 @@ impl Bases {
         self.bundles.iter().map(|base| &base.bundle)
     }
 
-    /// All shards of all bundles, one bundle after another.
+    /// Returns all shards of all bundles, one bundle after another.
     pub(super) fn lines(&self) -> Vec<Line> {
         let of = |(base, bundle): (usize, &Bundle)| {
             let shards = ShardIdx::first(bundle.manifest().shards.len());
@@ -143,8 +143,8 @@ impl Bases {
         let all: Vec<&Manifest> = self.bundles().map(Bundle::manifest).collect();
         let first = all[0];
         let mut made: BTreeMap<String, MadeValue> = first.made.clone();
-        // Only what is true of all bundles. The plan belongs to other shards, and how a base was
-        // derived is in that bundle's own manifest.
+        // Only entries that all bundles share are kept. The plan belongs to other shards, and how a
+        // base was derived is in that bundle's own manifest.
         made.retain(|name, value| all.iter().all(|m| m.made.get(name) == Some(value)));
         // If some samples are tiles, neighbours must stay in one split.
         let tile = all.iter().find_map(|m| m.made.get("tile"));
@@ -189,7 +189,7 @@ pub(super) fn joined_field(a: &Field, b: &Field) -> Option<Field> {
     (a == b).then_some(both)
 }
 
-/// Classes in words: the first of them.
+/// Names the first classes.
 fn names(classes: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<String> =

@@ -2,19 +2,19 @@
 
 use gular_bundle::Row;
 
-/// Which samples of a shard are taken.
+/// The samples of a shard that are taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Bits {
     words: Vec<u64>,
 }
 
 impl Bits {
-    /// None of `n`.
+    /// Returns `n` bits, none of them set.
     pub(super) fn none(n: usize) -> Self {
         Self { words: vec![0; n.div_ceil(64)] }
     }
 
-    /// `n` bits, all set.
+    /// Returns `n` bits, all set.
     pub(super) fn all(n: usize) -> Self {
         let mut words = vec![u64::MAX; n.div_ceil(64)];
         if let (Some(last), used @ 1..) = (words.last_mut(), n % 64) {
@@ -30,7 +30,7 @@ impl Bits {
         }
     }
 
-    /// The rows that are taken, in order.
+    /// Returns the rows that are taken, in order.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row> {
         self.words.iter().enumerate().flat_map(|(at, word)| {
             let mut left = *word;

@@ -12,7 +12,7 @@ use super::options::DeriveOptions;
 use crate::key_list::KeyList;
 use crate::{Error, Progress};
 
-/// Samples taken of each line.
+/// The samples that are taken from each line.
 pub(super) type Taken = Vec<Bits>;
 
 /// Chooses samples.
@@ -34,7 +34,7 @@ impl Chooser {
         Ok(Self { filter, keys: list(&options.keys)?, remove: list(&options.remove)? })
     }
 
-    /// Looks at every sample of `lines`.
+    /// Chooses among all samples of `lines`.
     pub(super) fn choose(
         &self,
         bases: &Bases,

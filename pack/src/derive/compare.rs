@@ -23,7 +23,7 @@ use crate::source::Source;
 use crate::spares::Spares;
 use crate::{Error, Progress, scenes};
 
-/// In records of the sort: a sample of the base, and an input of the source.
+/// Numbers of the sides in records of the sort: a sample of the base, and an input of the source.
 const OF_BASE: u8 = 0;
 const OF_SOURCE: u8 = 1;
 /// Inputs that are looked at before what stays of them is written down, and bytes of what the plan
@@ -31,10 +31,10 @@ const OF_SOURCE: u8 = 1;
 const AT_ONCE: usize = 1 << 14;
 const BYTES_AT_ONCE: usize = 16 << 20;
 
-/// Where the splits of the source come from.
+/// The origin of the source's splits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Splits {
-    /// Its folders.
+    /// The source's folders name the splits.
     Folders,
     /// A column of a table, which changes those of what stays, too.
     Table,
@@ -84,7 +84,7 @@ impl Comparison<'_> {
             empty: List::create(empty)?,
         };
         let spares = Spares::new(0);
-        // Each thread takes one and puts it back: readers keep scenes open.
+        // Each thread takes a reader and puts it back, since readers keep scenes open.
         let readers = Mutex::new(Vec::new());
         let mut look = |candidates: &mut Vec<Candidate>| {
             self.look(candidates, &readers, &spares)?;
@@ -157,8 +157,8 @@ impl Comparison<'_> {
         Entry::parse(key, record).ok_or_else(damaged)
     }
 
-    /// Finds how alike each of `candidates` is. A new one is only looked at where it could be left
-    /// out.
+    /// Compares each of `candidates` with its sample. New inputs are read only if they could be
+    /// left out as empty.
     fn look<'r>(
         &'r self,
         candidates: &[Candidate],
@@ -271,7 +271,7 @@ impl Tally<'_> {
         }
         match (likeness, place) {
             (Likeness::Empty, _) => return self.empty.push(key),
-            // In another folder of a split: it is packed again.
+            // A sample that moves to a folder of another split is packed again.
             (Likeness::Same, _) if moved.is_none() => {
                 self.compared.unchanged += 1;
                 self.kept.push(key)?;

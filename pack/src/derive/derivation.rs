@@ -22,7 +22,7 @@ use crate::out::{OutDir, finished_bundle};
 use crate::plan::check_fractions;
 use crate::{Error, Progress};
 
-/// New classes named in a report.
+/// Most new classes that a report names.
 const MOST_NAMED: usize = 20;
 
 /// Makes a bundle in folder `out` of samples of the bundles in `bases`, whose shards it shares.
@@ -39,9 +39,9 @@ pub fn derive(
     derive_from(bases, out, options, None, progress, cancel)
 }
 
-/// What makes a bundle the new version of another one.
+/// The values that the new version of another bundle has in addition.
 pub(super) struct Version {
-    /// The digest of that one.
+    /// The digest of that bundle.
     pub(super) base: Digest,
     pub(super) about: About,
     /// Inputs that were left out.
@@ -50,7 +50,7 @@ pub(super) struct Version {
     pub(super) decoder: Option<MadeValue>,
 }
 
-/// Like [`derive`]; the new bundle describes itself as `version` says.
+/// Does the same as [`derive`]; the new bundle describes itself as `version` says.
 pub(super) fn derive_from(
     bases: &[PathBuf],
     out: &Path,
@@ -212,7 +212,7 @@ fn statistics(bases: &Bases, all: &[Line], lines: &[NewLine]) -> Option<Statisti
     sum
 }
 
-/// The sums of both; `None` of unlike channels.
+/// Returns the sums of both; `None` if their channels differ.
 fn added(a: &Statistics, b: &Statistics) -> Option<Statistics> {
     let add = |a: &[Decimal], b: &[Decimal]| -> Option<Vec<Decimal>> {
         let number = |text: &Decimal| text.as_str().parse::<u128>().ok();
@@ -279,7 +279,7 @@ fn write(
     skipped: &[BadInput],
     report: &mut DeriveReport,
 ) -> Result<(), Error> {
-    // Another run's links may be of other bundles.
+    // The links of another run may be to other bundles.
     out.keep_source(&format!("derive {}", report.digest.hex()))?;
     let mut linked = BTreeSet::new();
     for NewLine { line, entry, view, .. } in lines {

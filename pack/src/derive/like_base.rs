@@ -13,8 +13,8 @@ use crate::payload::{Depths, PayloadRecipe};
 use crate::plan::{Plan, check_options, extended};
 use crate::{Classes, Error, Inputs, Labels, PayloadOptions, PlanOptions, StoredDepth};
 
-/// Whether the base can have such a new version, as far as options say. What they leave to be found
-/// of the images is what it is in the base.
+/// Checks that the base can have such a new version, as far as the options show. Options that
+/// depend on the images are set to the values of the base.
 pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Error> {
     check_options(&options.plan)?;
     let manifest = base.manifest();
@@ -39,7 +39,7 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
     let old = manifest.has_labels();
     let new = match options.plan.labels {
         Labels::None => false,
-        // Whether it has any is known when it is read.
+        // Whether the table has labels is known when it is read.
         Labels::Table(_) => old,
         _ => true,
     };
@@ -82,7 +82,7 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
     Ok(())
 }
 
-/// Whether new images are divided into splits as those of the base were, if that can be known.
+/// Checks that new images are divided into splits like those of the base, if that is known.
 pub(super) fn same_fractions(
     manifest: &Manifest,
     plan: &PlanOptions,
@@ -101,7 +101,7 @@ pub(super) fn same_fractions(
     Err(Error::UnlikeBase { setting: "fractions", old: Some(old.clone()), new })
 }
 
-/// Whether the indexes say which files the images were made from.
+/// Whether the indexes have the digests of the files that the images were made from.
 fn has_sources(base: &Bundle) -> Result<bool, Error> {
     for shard in ShardIdx::first(base.manifest().shards.len()) {
         if base.shard(shard)?.source(Row(0))?.is_some() {
@@ -111,8 +111,8 @@ fn has_sources(base: &Bundle) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Whether the images of the base were made as those of its new version will be. The depth is that
-/// of the base, if none was asked for.
+/// Checks that the images of the base were made like those of its new version will be. If no depth
+/// was asked for, that of the base is used.
 fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error> {
     if let PayloadOptions::Raw(raw) = &mut plan.payload {
         let image = manifest.fields.iter().find(|field| field.is_image());
@@ -122,7 +122,7 @@ fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error>
         };
         raw.depth.get_or_insert(of_base);
     }
-    // As if there were JPEG: if none was decoded, the base names no decoder.
+    // The recipe is that for JPEG. If none was decoded, the base names no decoder.
     let mut recipe = PayloadRecipe::new(plan, Depths::default(), &["image/jpeg".to_owned()])?;
     recipe.with_jpeg();
     let mut made = BTreeMap::new();
@@ -165,7 +165,7 @@ pub(super) fn classes(
     Ok(by_number.then(|| Classes::Names(old.clone())))
 }
 
-/// Whether the samples of `plan` have the fields of the base.
+/// Checks that the samples of `plan` have the fields of the base.
 pub(super) fn same_fields(manifest: &Manifest, plan: &Plan) -> Result<(), Error> {
     let (old, new) = (&manifest.fields, fields(plan));
     let of = |fields: &[Field], name: &Field| fields.iter().find(|f| f.name == name.name).cloned();
@@ -193,7 +193,7 @@ pub(super) fn same_fields(manifest: &Manifest, plan: &Plan) -> Result<(), Error>
     Ok(())
 }
 
-/// The first of some names.
+/// Lists the first of some names.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 8;
     let more = names.len().saturating_sub(SHOWN);

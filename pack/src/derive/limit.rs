@@ -79,12 +79,12 @@ pub(super) fn apply(
     Ok(lost)
 }
 
-/// How many samples each stratum gets: its share, rounded so that all of them add up.
+/// Returns how many samples each stratum gets: its share, rounded so that the sum is right.
 fn quotas(counts: &[u64], limit: Limit) -> Vec<u64> {
     let all: u64 = counts.iter().sum();
     let wanted = match limit {
         Limit::Samples(n) => n.min(all),
-        // At least one sample, however small the share.
+        // At least one sample is taken, however small the share.
         Limit::Share(share) => ((all as f64 * share).round() as u64).clamp(all.min(1), all),
     };
     let parts = |n: &u64| {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::Error;
 
-/// How a file was linked.
+/// The way in which a file was linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Linked {
     Hard,
@@ -28,8 +28,8 @@ pub(super) fn link(from: &Path, to: &Path) -> Result<Linked, Error> {
     match hard_link(&from, to) {
         Ok(()) => Ok(Linked::Hard),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => again(&from, to),
-        // Another file system, one without hard links, too many of them, or a file of somebody
-        // else (Linux's `protected_hardlinks`).
+        // The reason may be another file system, one without hard links, too many links, or a file
+        // of another user (Linux's `protected_hardlinks`).
         Err(_) => match symlink(&from, to) {
             Ok(()) => Ok(Linked::Symbolic),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => again(&from, to),
@@ -78,7 +78,7 @@ mod tests {
         fs::write(&from, "shard").unwrap();
         assert_eq!(link(&from, &to).unwrap(), Linked::Hard);
         assert_eq!(link(&from, &to).unwrap(), Linked::Hard);
-        // A link to a link is one to the file.
+        // If the file is a symbolic link, the new link is to its target.
         let (by, third) = (dir.path().join("by"), dir.path().join("data/c"));
         symlink("a", &by).unwrap();
         assert_eq!(link(&by, &third).unwrap(), Linked::Hard);

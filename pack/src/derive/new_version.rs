@@ -107,7 +107,7 @@ pub fn pack_onto(
     };
     let compared = compared.run(&kept, &empty)?;
     let labelled = plan.labelled;
-    // What was unpacked for the comparison is unpacked again for packing, elsewhere.
+    // Archives that were unpacked for the comparison are unpacked again for packing, elsewhere.
     drop((opened, plan));
     let digest = bundle.digest();
     let report =
@@ -123,13 +123,14 @@ pub fn pack_onto(
             seconds: start.elapsed().as_secs_f64(),
         };
     let derive = DeriveOptions { jobs: options.jobs, ..DeriveOptions::new(temp.path().to_owned()) };
-    // Beside the result, so that its shards are on the same file system and can be linked.
+    // The folder is beside the result, so that its shards are on the same file system and can be
+    // linked.
     let new = beside(out);
     if !options.dry_run {
         // An earlier run may have ended before it did this.
         bring(&new, out)?;
     }
-    // If samples are packed below, that report includes these.
+    // If samples are packed below, that report also counts the inputs that were left out here.
     let (mut packed, mut skipped) = (None, found.skipped);
     let is_new = compared.changed + compared.added > 0;
     // If there are no inputs at all, packing says why.
@@ -154,7 +155,7 @@ pub fn pack_onto(
     let mut parts = Vec::new();
     let folder = folder_of(out);
     fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
-    // Beside the result too: a link to it must not end elsewhere.
+    // This folder is also beside the result, since relative links must lead to the same files.
     let nearby = tempfile::Builder::new().prefix(TEMP_PREFIX).tempdir_in(folder);
     let nearby = nearby.map_err(|e| Error::io("create a folder in", folder, e))?;
     if compared.unchanged > 0 {
@@ -170,7 +171,8 @@ pub fn pack_onto(
     }
     let n_skipped = skipped.len() as u64;
     let about = about(&options.plan.about, &bundle.manifest().about);
-    // The decoder of the kept samples, or of the packed ones. None if no JPEG was decoded.
+    // This is the decoder of the kept samples, or of the packed ones; `None` if no JPEG was
+    // decoded.
     let of_new = if packed.is_some() { finished_bundle(&new)? } else { None };
     let mut of_both = [Some(&bundle), of_new.as_ref()].into_iter().flatten();
     let decoder = of_both.find_map(|bundle| bundle.manifest().made.get("decoder").cloned());
@@ -185,7 +187,7 @@ pub fn pack_onto(
     if let Err(Error::AlreadyBundle { .. } | Error::AlreadyPart { .. } | Error::NotEmpty { .. }) =
         made
     {
-        // What was packed is of no use to another run: it names another folder.
+        // Another run cannot use the packed samples, since they name another folder.
         remove(&new)?;
     }
     let mut made = made?;
@@ -201,7 +203,7 @@ fn said_of_kept(plan: &PlanOptions, labelled: bool) -> Option<TableOptions> {
     if labelled {
         return Some(tables.clone());
     }
-    // Its other values, also those of several classes, are in fields.
+    // The table's other values, several classes per image included, are in fields.
     tables.split.as_ref()?;
     Some(TableOptions { label: LabelColumn::None, separator: None, ..tables.clone() })
 }
@@ -218,7 +220,7 @@ fn pack_new(
         return pack(source, new, options, progress, cancel);
     }
     if finished_bundle(new)?.is_some_and(|made| made.check_lengths().is_err()) {
-        // Some of its shards were brought into the result.
+        // Some of its shards were moved into the result.
         remove(new)?;
     }
     match pack(source, new, options, progress, cancel) {
@@ -265,8 +267,9 @@ fn left_out(new: &Path) -> Result<Vec<BadInput>, Error> {
     lines.lines().map(input).collect()
 }
 
-/// Makes shards in folder `new` those of the bundle in `out`, where that has symbolic links to
-/// them because the file system has no hard ones: `new` is removed. How many these were.
+/// Moves shards from folder `new` to the bundle in `out`, if that has symbolic links to them
+/// because the file system has no hard links; `new` is removed later. Returns how many shards were
+/// moved.
 fn bring(new: &Path, out: &Path) -> Result<u64, Error> {
     let data = out.join(DATA_DIR);
     let (Ok(new), Ok(entries)) = (fs::canonicalize(new), fs::read_dir(&data)) else {
@@ -279,7 +282,7 @@ fn bring(new: &Path, out: &Path) -> Result<u64, Error> {
             continue;
         };
         if fs::rename(&from, &to).is_err() {
-            // `out` is a file system of its own.
+            // `out` is on another file system.
             let mut copy = temp_in(&data)?;
             let mut file = fs::File::open(&from).map_err(|e| Error::io("read", &from, e))?;
             io::copy(&mut file, &mut copy).map_err(|e| Error::io("write", &to, e))?;
@@ -353,11 +356,12 @@ mod tests {
         let onto = || pack_onto(&base, &source, &out, &some, &|_| {}, &none).unwrap();
         WITHOUT_HARD_LINKS.set(true);
         let links = |report: BaseReport| report.bundle.unwrap().symbolic_links;
-        // The base's shard and index.
+        // The base's shard and its index have a second name.
         assert_eq!(links(onto()), 2);
         let expected = vec![b"one".to_vec(), b"three".to_vec()];
         assert_eq!(all_values(&out), expected);
-        // As if the run had ended before they were moved: another run then moves them.
+        // This is the state of a run that ended before the shards were moved; another run then
+        // moves them.
         let new = beside(&out);
         pack(
             &source,

@@ -9,13 +9,14 @@ use crate::TableOptions;
 /// Options of [`derive`](crate::derive): which samples are taken, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeriveOptions {
-    /// Only samples for which this condition is true, with the labels and splits that they had.
+    /// A condition: only samples for which it is true are taken, with the labels and splits that
+    /// they had.
     pub filter: Option<String>,
-    /// Only samples whose keys these files list, one per line.
+    /// Files with keys, one per line: only these samples are taken.
     pub keys: Vec<PathBuf>,
-    /// No samples whose keys these files list.
+    /// Files with keys, one per line: these samples are left out.
     pub remove: Vec<PathBuf>,
-    /// Only this many of the samples chosen so far.
+    /// Limit on the number of samples that are taken of those chosen so far.
     pub limit: Option<Limit>,
     /// Whether each class keeps its share of each split under `limit`.
     pub stratified: bool,
@@ -29,7 +30,7 @@ pub struct DeriveOptions {
     pub seed: u64,
     /// Threads.
     pub jobs: usize,
-    /// Only reports what would be done.
+    /// Whether to report only what would be done.
     pub dry_run: bool,
     /// The folder for sorting tables and keys that do not fit in `memory_bytes`.
     pub temp_dir: PathBuf,

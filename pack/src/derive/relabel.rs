@@ -13,10 +13,10 @@ use crate::labels::{FieldColumns, Join, Joined, Names, Said, Table, TableOptions
 /// A sample, and the label and split that a table gives to it.
 type OfRow = (Row, Option<i32>, Option<Split>);
 
-/// What a table says about the samples of one line.
+/// The entries of a table for the samples of one line.
 #[derive(Debug, Default)]
 pub(super) struct SaidOf {
-    /// What it says about each row.
+    /// For each row that the table lists, its label and split.
     said: Vec<OfRow>,
 }
 
@@ -101,7 +101,8 @@ impl NewLabels {
         for (number, (line, bits)) in lines.iter().zip(taken.iter()).enumerate() {
             let index = bases.index(*line)?;
             for row in bits.rows() {
-                // In place of the bytes of a file.
+                // The number that stands for a file's bytes elsewhere is the place of the sample
+                // here.
                 let place = (number as u64) << 32 | row.0 as u64;
                 join.image(index.key(row).unwrap_or_default(), place)?;
             }

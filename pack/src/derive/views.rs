@@ -16,13 +16,13 @@ use std::sync::atomic::AtomicBool;
 pub(super) struct NewLine {
     pub(super) line: Line,
     pub(super) entry: ShardEntry,
-    /// The view's bytes, where there is one.
+    /// The view and its bytes, if there is one.
     pub(super) view: Option<(FileEntry, Vec<u8>)>,
-    /// Samples whose class is another than it was.
+    /// Number of samples whose class changed.
     pub(super) n_relabelled: u64,
 }
 
-/// The new lines, in the order of the manifest.
+/// Returns the new lines, in the order of the manifest.
 pub(super) fn lines(
     bases: &Bases,
     lines: &[Line],

@@ -13,9 +13,9 @@ use crate::Error;
 
 /// A bundle in which duplicates are searched.
 pub struct Among<'a> {
-    /// It.
+    /// The bundle.
     pub bundle: &'a Bundle,
-    /// Whether a shard is there; others are passed over.
+    /// Whether a shard exists; others are ignored.
     pub has: &'a (dyn Fn(ShardIdx) -> bool + Sync),
 }
 
@@ -34,8 +34,8 @@ impl Default for DuplicateOptions {
     }
 }
 
-/// Finds values of field `image` (of a bundle without one, of its first field) that several
-/// samples of `among` have. With `other`, those that samples of both have.
+/// Finds values of field `image` (or of the first field, if a bundle has no `image`) that several
+/// samples of `among` have. With `other`, finds values that samples of both have.
 ///
 /// # Errors
 /// Those of reading the indexes and of writing the list; [`Error::Cancelled`].
@@ -109,14 +109,14 @@ impl Among<'_> {
         Ok(())
     }
 
-    /// A sample by its place.
+    /// Describes the sample at a place.
     pub(super) fn sample(&self, place: Place) -> Result<DuplicateSample, Error> {
         let at = self.at(place)?;
         let label = at.shard.label(at.row)?;
         at.sample(place.bundle(), label)
     }
 
-    /// Where it is, and what its index says about it.
+    /// Returns where a sample is, and what its index says about it.
     fn at(&self, place: Place) -> Result<At, Error> {
         let SampleId { shard, row } = place.sample();
         let split = shard.of(&self.bundle.manifest().shards).map(|s| s.split);
@@ -125,7 +125,7 @@ impl Among<'_> {
     }
 }
 
-/// A sample.
+/// A sample, with what its index says about it.
 struct At {
     shard: Arc<Shard>,
     row: Row,

@@ -1,11 +1,11 @@
-//! The duplicates that were found.
+//! Groups of duplicates.
 
 use std::collections::BTreeMap;
 
 use gular_bundle::{Digest, Split};
 use serde::Serialize;
 
-/// This many groups of a kind are named, and this many samples of each.
+/// Most groups of a kind that are named, and most samples of each.
 pub(super) const MOST_NAMED: usize = 5;
 
 /// Images that several samples have in common.

@@ -14,7 +14,7 @@ pub(super) struct Entry {
 /// A sample of one of the bundles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// The bundle and the shard, as one number.
+    /// The bundle and the shard, in one number.
     shard: u32,
     row: u32,
 }
@@ -39,10 +39,10 @@ impl Place {
 /// Hands on 32 bytes of digest and a place for each sample.
 pub(super) type Samples<'a> = dyn FnMut(&mut dyn FnMut(&[u8; 32], Place)) -> Result<(), Error> + 'a;
 
-/// Hands to `each` the places that have one digest, two or more, each list in order.
+/// Calls `each` with the places that share a digest, if there are two or more, in order.
 ///
-/// At most `memory_bytes` of entries are held: of more samples, `samples` is asked again for
-/// each range of digests.
+/// At most `memory_bytes` of entries are kept: if there are more samples, `samples` is called again
+/// for each range of digests.
 pub(super) fn equal(
     n_samples: u64,
     memory_bytes: usize,

@@ -11,7 +11,7 @@ use crate::Error;
 
 const HEADER: [&str; 5] = ["digest", "bundle", "split", "key", "label"];
 
-/// A CSV that appears when it is whole.
+/// A CSV file that appears once it is complete.
 pub(super) struct List {
     path: PathBuf,
     table: csv::Writer<NamedTempFile>,

@@ -1,9 +1,9 @@
 //! Images that look alike although their bytes differ: candidates for a person to look at.
 //!
-//! Every image is decoded. The same pixels in other bytes are found by their digest. Similar
-//! pictures have difference hashes (dHash: of 9 x 8 grey pixels, whether each is darker than the
-//! one to its right) that differ in at most 3 of 64 bits. Such hashes agree in at least one of
-//! their four quarters, so only pictures that share a quarter are compared.
+//! Every image is decoded. Images with the same pixels but other bytes are found by the digest of
+//! their pixels. Similar pictures have difference hashes (dHash: of 9 x 8 grey pixels, whether each
+//! is darker than the one to its right) that differ in at most 3 of 64 bits. Such hashes agree in
+//! at least one of their four quarters, so only pictures that share a quarter are compared.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use super::join::Place;
 use crate::sort::{Sorted, Sorter};
 use crate::{Error, Progress};
 
-/// Pairs that are kept; all are counted.
+/// Most pairs that are kept; all are counted.
 const MOST_PAIRS: usize = 200;
 /// Bits in which hashes of similar pictures may differ: one less than there are quarters.
 const MOST_BITS: u32 = 3;
@@ -33,9 +33,9 @@ const MOST_COMPARED: usize = 4096;
 /// Options of [`find_looks`]: which kinds of similarity to look for.
 #[derive(Debug, Clone)]
 pub struct LookOptions {
-    /// The same pixels in other bytes.
+    /// Whether to find images with the same pixels but other bytes.
     pub pixels: bool,
-    /// Similar pictures.
+    /// Whether to find similar pictures.
     pub near: bool,
     /// Worker threads.
     pub jobs: usize,
@@ -158,7 +158,7 @@ pub fn find_looks(
 }
 
 impl Among<'_> {
-    /// A stored value as a picture.
+    /// Returns a stored value as a picture.
     fn picture(&self, decoder: &mut Decoder, bytes: &[u8]) -> Option<Picture> {
         let field = self.field().of(&self.bundle.manifest().fields);
         let Some((dtype, shape)) = field.and_then(Field::as_fixed) else {
@@ -170,7 +170,7 @@ impl Among<'_> {
             Dtype::U16 => 2,
             _ => return None,
         };
-        // The higher of two bytes.
+        // The high byte of each value.
         let values = bytes.iter().skip(size - 1).step_by(size).copied();
         let rgb: Vec<u8> =
             if channels == 1 { values.flat_map(|v| [v; 3]).collect() } else { values.collect() };
@@ -178,7 +178,7 @@ impl Among<'_> {
     }
 }
 
-/// What is stored of a decoded image.
+/// The values that are stored of a decoded image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     place: Place,
@@ -207,7 +207,7 @@ impl Look {
     }
 }
 
-/// Hands on all records of each key.
+/// Calls `each` with all records of each key.
 fn groups(
     sorted: Sorted,
     io: &dyn Fn(std::io::Error) -> Error,
@@ -298,12 +298,12 @@ impl Pairs<'_> {
     }
 }
 
-/// 16 of the 64 bits.
+/// Returns one quarter of the 64 bits.
 fn part(hash: u64, quarter: u8) -> u16 {
     (hash >> (16 * u32::from(quarter))) as u16
 }
 
-/// Whether each of 8 x 8 grey pixels is darker than the one to its right.
+/// Returns, for each of 8 x 8 grey pixels, whether it is darker than the one to its right.
 fn difference_hash(picture: &Picture) -> Option<u64> {
     let small = resize(picture, &Resize::to(9, 8)).ok()?;
     let grey: Vec<u32> = small

@@ -5,15 +5,15 @@ use super::columns::ValueKind;
 
 /// Columns, and fields, of boxes. Format: `FORMAT.md`, "Fields".
 const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
-/// The field of boxes.
+/// The name of the field with the boxes.
 pub(crate) const BOXES: &str = "boxes";
 
-/// One box.
+/// One box of an image.
 pub(super) struct Boxed {
     /// Left, top, right, bottom, as fractions of the image's width and height.
     pub(super) corners: [f64; 4],
     pub(super) class: i64,
-    /// Whether it is around many things; `None` where the format does not say.
+    /// Whether the box is around many things; `None` if the format does not say.
     pub(super) crowd: Option<bool>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn kind(column: &str) -> Option<ValueKind> {
     }
 }
 
-/// The row of an image.
+/// Returns the row of an image.
 pub(super) fn cells(name: &str, boxes: impl Iterator<Item = Boxed>) -> Vec<Cell> {
     let (mut corners, mut classes, mut crowds) = (Vec::new(), Vec::new(), Vec::new());
     for boxed in boxes {

@@ -11,7 +11,7 @@ pub(super) enum Cell {
     /// A text in a format without types: a number, if all cells of the column are.
     Written(String),
     List(Vec<Cell>),
-    /// It is not read, for this reason.
+    /// A value that is not read, for this reason.
     Other(String),
 }
 
@@ -21,7 +21,7 @@ impl Cell {
         if text.trim().is_empty() { Self::Missing } else { Self::Written(text.to_owned()) }
     }
 
-    /// Its integer, if it is one or spells one.
+    /// The cell's integer, if it is one or contains one as text.
     pub(super) fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(n) => Some(*n),
@@ -30,7 +30,7 @@ impl Cell {
         }
     }
 
-    /// Its number, if it is one or spells one.
+    /// The cell's number, if it is one or contains one as text.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Integer(n) => Some(*n as f64),
@@ -40,7 +40,7 @@ impl Cell {
         }
     }
 
-    /// Its text as the name of a class or a file, without the blanks around it.
+    /// The cell's text as the name of a class or a file, without blanks around it.
     pub(super) fn word(&self) -> Option<String> {
         match self {
             Self::Text(text) | Self::Written(text) => Some(text.trim().to_owned()),
@@ -51,7 +51,7 @@ impl Cell {
     }
 }
 
-/// Without leading zeros: `007` is a name.
+/// Parses an integer without leading zeros, since `007` is a name.
 fn spelt_integer(text: &str) -> Option<i64> {
     let n: i64 = text.parse().ok()?;
     (n.to_string() == text).then_some(n)

@@ -16,14 +16,14 @@ use super::names::Names;
 use super::rows::{Each, fault};
 use crate::Error;
 
-/// The file, once its parts are known to fit.
+/// The contents of a file whose parts have been checked.
 #[derive(Debug, Deserialize)]
 pub(super) struct Coco {
-    /// Sorted by id.
+    /// The images, sorted by id.
     images: Vec<CocoImage>,
-    /// Sorted by image.
+    /// The annotations, sorted by image.
     annotations: Vec<Annotation>,
-    /// Sorted by id.
+    /// The categories, sorted by id.
     categories: Vec<Category>,
 }
 
@@ -39,7 +39,7 @@ struct CocoImage {
 struct Annotation {
     image_id: i64,
     category_id: i64,
-    /// Left, top, width, height in pixels.
+    /// The box: left, top, width, height in pixels.
     bbox: Option<[f64; 4]>,
     #[serde(default)]
     iscrowd: u8,
@@ -90,7 +90,7 @@ impl Coco {
         self.categories.iter().map(|category| category.name.clone()).collect()
     }
 
-    /// The class of each category.
+    /// Returns the class of each category.
     fn numbers(&self) -> HashMap<i64, i64> {
         self.categories.iter().map(|category| category.id).zip(0..).collect()
     }

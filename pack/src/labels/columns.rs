@@ -63,11 +63,11 @@ pub(super) enum ValueKind {
         row: Option<u64>,
         integers: bool,
     },
-    /// It cannot become a field, for this reason.
+    /// The column cannot become a field, for this reason.
     Unusable(String),
 }
 
-/// What has been seen of a column so far.
+/// The facts that are known about a column so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     missing: u64,
@@ -76,9 +76,9 @@ pub(super) struct Seen {
     floats: u64,
     texts: u64,
     lists: u64,
-    /// Whether a format without types wrote it: then numbers among texts are texts.
+    /// Whether the format has no types, so that numbers beside texts are texts.
     written: bool,
-    /// An integer that no f64 holds.
+    /// Whether there is an integer that no f64 can represent.
     large: bool,
     other: Option<String>,
     list: List,
@@ -91,7 +91,7 @@ struct List {
     floats: u64,
     texts: u64,
     others: u64,
-    /// The lists inside lists.
+    /// Number of lists inside lists.
     rows: u64,
     row_lens: BTreeSet<usize>,
 }
@@ -112,7 +112,7 @@ impl List {
         }
     }
 
-    /// The one length of the lists in its lists.
+    /// Returns the length of the inner lists, if all have the same.
     fn row_len(&self) -> Option<u64> {
         let row = self.row_lens.first().copied().filter(|len| self.row_lens.len() == 1 && *len > 0);
         row.map(|len| len as u64)
@@ -138,7 +138,7 @@ impl Seen {
             }
             Cell::List(cells) => {
                 self.lists += 1;
-                // Two different lengths are as good as many.
+                // More than two different lengths need not be stored.
                 if self.list.lens.len() < 2 {
                     self.list.lens.insert(cells.len());
                 }
@@ -165,7 +165,7 @@ impl Seen {
         self.large |= n.unsigned_abs() > 1 << 53;
     }
 
-    /// Whether nothing was missing.
+    /// Whether all `rows` have a value.
     pub(super) fn whole(&self, rows: u64) -> bool {
         self.missing == 0
             && self.bools + self.integers + self.floats + self.texts + self.lists == rows
@@ -232,7 +232,7 @@ impl Seen {
         }
     }
 
-    /// How its cells are labels; the reason when they are none.
+    /// Returns how the column's cells are labels, or why they are not.
     pub(super) fn label(&self, rows: u64) -> Result<LabelKind, String> {
         if self.lists == 0 && self.integers > 0 && self.floats + self.texts + self.bools == 0 {
             return match &self.other {
@@ -259,7 +259,7 @@ impl Seen {
     }
 }
 
-/// How a cell says of which class or classes an image is.
+/// The way in which a cell gives the class or classes of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelKind {
     Number,
@@ -273,7 +273,7 @@ pub(super) fn find_key(columns: &[String]) -> Option<&String> {
     find(columns, &KEY_NAMES)
 }
 
-/// The column of labels, by its name.
+/// Finds the column of labels by its name.
 pub(crate) fn find_label(columns: &[String]) -> Option<&String> {
     let coordinates = find(columns, &["x"]).is_some();
     find(columns, &LABEL_NAMES).filter(|column| !(coordinates && plain(column) == "y"))
@@ -307,7 +307,7 @@ pub(super) fn field(column: &str, kind: &ValueKind) -> Result<Field, String> {
     })
 }
 
-/// Small letters and digits, all else `_`.
+/// Makes a field's name of a column's: lower-case letters and digits, and `_` for all else.
 fn field_name(column: &str) -> Option<FieldName> {
     let mut name = String::new();
     for c in column.chars().flat_map(char::to_lowercase) {

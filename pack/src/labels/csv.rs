@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
         return Err(too_many_columns(path));
     }
     let mut names = HashSet::new();
-    // Programs write columns without a name.
+    // Some programs write columns without names.
     let mut named = columns.iter().filter(|name| !name.is_empty());
     if let Some(name) = named.find(|name| !names.insert(*name)) {
         return Err(fault(path, Some(1), format!("two columns are named `{name}`")));
@@ -61,7 +61,7 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
     }
 }
 
-/// The one that the first line has most of; a comma where it has none.
+/// Returns the separator that is most frequent in the first line; a comma if there is none.
 pub(crate) fn separator_of(start: &[u8]) -> u8 {
     let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
     let count = |separator: u8| line.iter().filter(|b| **b == separator).count();

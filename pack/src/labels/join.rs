@@ -2,9 +2,9 @@
 //!
 //! A name in the table is the path of an image below the source, or the end of one, or a longer
 //! path that ends with one; its extension may be left out. Images and rows are sorted by the last
-//! segment of the name without its extension, which both have whatever stands before and behind,
-//! then by the segment before it. What is equal in the last one is compared in memory; in both,
-//! where none of these names has a last segment alone, as of `scene17/image.png` in every folder.
+//! segment of the name without its extension, which is in both forms of a name, then by the segment
+//! before it. Names with the same last segment are compared in memory. If all of them have a
+//! folder, such as `scene17/image.png`, only those with both segments equal are.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::sort::Sorter;
 const FOLDER: u8 = 0;
 const IMAGE: u8 = 0;
 const ROW: u8 = 1;
-/// In place of a split: the table does not say.
+/// Stands for a split that the table does not give.
 const NO_SPLIT: u8 = 255;
 
-/// Gathers images and rows.
+/// Collects images and rows, and joins them.
 #[derive(Debug)]
 pub(crate) struct Join {
     dir: PathBuf,
@@ -38,16 +38,16 @@ pub(crate) struct Join {
 pub(crate) struct Joined {
     /// Images without a row, or with one that has no label.
     pub(crate) unlabelled: Names,
-    /// Rows without an image.
+    /// Rows that match no image.
     pub(crate) unused: Names,
-    /// Images with two rows.
+    /// Images that two rows match.
     doubled: Names,
-    /// Rows whose name is that of several images.
+    /// Rows whose name matches several images.
     unclear: Names,
     matched: u64,
 }
 
-/// What the table says about an image.
+/// The entries of the table for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) split: Option<Split>,
@@ -102,7 +102,7 @@ impl Join {
         self.sorter.push(&key, record).map_err(|e| Error::io("sort in", &self.dir, e))
     }
 
-    /// Hands on each image that has a label.
+    /// Calls `each` with each image that has a label.
     pub(crate) fn finish(
         self,
         table: &Table,
@@ -187,7 +187,8 @@ impl Row {
         })
     }
 
-    /// Where it is in the table. With several tables, which may have the same name, with the path.
+    /// Returns the row's place in the table. With several tables, which may have the same name, it
+    /// contains the path.
     fn at(&self, table: &Table) -> String {
         table.files().get(self.file).map_or_else(String::new, |path| {
             let name = match table.files().len() {
@@ -205,15 +206,15 @@ fn text(record: &[u8]) -> Option<(String, &[u8])> {
     Some((String::from_utf8(text.to_vec()).ok()?, rest))
 }
 
-/// Which images a name may be that of.
+/// The images that a name may match.
 #[derive(Clone, Copy)]
 enum Which {
     One(usize),
     Several,
 }
 
-/// Whether what is sorted by `next` is compared with what began with `first`. Names without a
-/// folder, which begin those of a stem, may be ends of all the others.
+/// Whether the record that is sorted by `next` belongs to the group that began with `first`. Names
+/// without a folder, which are the first of a stem, may be ends of all the others.
 fn are_together(first: &[u8], next: &[u8]) -> bool {
     match first.contains(&FOLDER) {
         true => first == next,
@@ -307,7 +308,7 @@ fn plain(name: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Without the extension, when it is one of images.
+/// Removes the extension if it is one of images.
 fn without_extension(name: &str) -> &str {
     match name.rsplit_once('.') {
         Some((stem, extension)) if !stem.is_empty() && is_image_extension(extension) => stem,

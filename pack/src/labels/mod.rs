@@ -6,8 +6,8 @@
 //! images/ ─ scan ─ keys ────────────────────────┘
 //! ```
 //!
-//! Tables are read row by row, three times: for what their columns hold, for the names of the
-//! classes, for the rows. What joins rows and images sorts outside memory, as the plan does.
+//! Tables are read row by row, three times: for the types of their columns, for the names of the
+//! classes, and for the rows. Joining rows and images sorts on disk, as the plan does.
 
 mod boxes;
 mod cell;

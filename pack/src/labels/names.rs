@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// This many are named.
+/// Most names that are listed.
 const MOST_NAMED: usize = 5;
 
 /// Counts names and keeps the first ones in order, whatever order they come in.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::Error;
 
-/// More class names than this are not classes.
+/// Most class names; columns with more different values are not classes.
 pub(crate) const MOST_CLASSES: usize = 1 << 20;
 
 /// The words in all labels of a column.
@@ -20,7 +20,7 @@ pub(crate) struct Words {
 pub(crate) struct Numbering {
     /// Class names in the order of their numbers; none where integers are numbers by themselves.
     pub(crate) classes: Vec<String>,
-    /// The number of each word.
+    /// The class number of each word.
     pub(crate) numbers: HashMap<String, i64>,
 }
 

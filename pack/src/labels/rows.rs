@@ -13,12 +13,12 @@ use crate::Error;
 /// columns so far, and at most one cell for each of these.
 pub(super) type Each<'a> = &'a mut dyn FnMut(u64, &[String], &[Cell]) -> Result<(), Error>;
 
-/// Tables with more columns are refused.
+/// Most columns of a table.
 pub(super) const MOST_COLUMNS: usize = 4096;
-/// Longer rows are refused.
+/// Longest row of a table.
 pub(crate) const MOST_ROW_BYTES: u64 = 64 << 20;
 
-/// Some programs write it before a text in UTF-8.
+/// The mark that some programs write before a text in UTF-8.
 pub(crate) const BOM: &[u8] = "\u{feff}".as_bytes();
 
 /// The formats of tables, by extension.
@@ -28,9 +28,9 @@ pub(super) enum Format {
     Tsv,
     JsonLines,
     Parquet,
-    /// Boxes, in one JSON.
+    /// Boxes in one JSON file.
     Coco,
-    /// Boxes, in a folder of texts.
+    /// Boxes in a folder of text files.
     Yolo,
 }
 
@@ -50,7 +50,7 @@ impl Format {
         }
     }
 
-    /// The word for what numbers of rows count.
+    /// The word for the unit that numbers of rows count.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Csv | Self::Tsv | Self::JsonLines => "line",
@@ -59,7 +59,7 @@ impl Format {
         }
     }
 
-    /// Whether it is one of boxes, of which each has a class.
+    /// Whether the format has boxes, each with a class.
     pub(super) fn is_of_boxes(self) -> bool {
         matches!(self, Self::Coco | Self::Yolo)
     }
@@ -73,7 +73,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Hands on the rows of the table at `path`.
+    /// Calls `each` with the rows of the table at `path`.
     pub(super) fn read(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
         match Format::of(path)? {
             Format::Csv => csv::read(path, None, each),

@@ -26,7 +26,7 @@ const LABELS: &str = "labels";
 pub struct TableOptions {
     /// The tables, read as one: CSV, TSV, JSON lines or Parquet, by extension.
     pub files: Vec<PathBuf>,
-    /// The column of file names; `None` finds it.
+    /// The column of file names; `None` to find it by its name.
     pub key: Option<String>,
     /// The column of labels.
     pub label: LabelColumn,
@@ -39,7 +39,7 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
-    /// Whether all tables are of boxes, which have classes of their own.
+    /// Whether all tables have boxes, which have classes of their own.
     fn is_of_boxes(&self) -> bool {
         self.files.iter().all(|file| Format::of(file).is_ok_and(Format::is_of_boxes))
     }
@@ -67,19 +67,19 @@ pub enum LabelColumn {
     /// Found by its name, or because it is the only one beside that of file names.
     #[default]
     Find,
-    /// This one.
+    /// The column with this name.
     Named(String),
     /// There are no labels.
     None,
 }
 
-/// Which further columns become fields.
+/// The further columns that become fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum FieldColumns {
     /// All columns that can become fields; the others are reported.
     #[default]
     All,
-    /// These; each must be one that can be.
+    /// These columns, each of which must be able to become a field.
     Named(Vec<String>),
 }
 
@@ -96,7 +96,7 @@ pub struct TableColumns {
     pub splits: Option<String>,
 }
 
-/// Tables whose columns are known.
+/// Tables whose columns have been read.
 #[derive(Debug)]
 pub(crate) struct Table {
     options: TableOptions,
@@ -116,10 +116,10 @@ pub(crate) struct Table {
     rows: u64,
 }
 
-/// What a table says about one image.
+/// The entries of a table for one image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableRow<'a> {
-    /// Which table.
+    /// The number of the table.
     pub(crate) file: usize,
     /// The number of its line or row.
     pub(crate) line: u64,
@@ -127,7 +127,7 @@ pub(crate) struct TableRow<'a> {
     pub(crate) split: Option<Split>,
     /// `None` when the cell is empty; -1 without a column of labels of one class.
     pub(crate) label: Option<i64>,
-    /// The plan's list of values.
+    /// The values, as the plan lists them.
     pub(crate) values: String,
 }
 
@@ -196,7 +196,7 @@ impl Table {
         self.options.is_of_boxes()
     }
 
-    /// Which columns were taken for what.
+    /// Returns the columns that are used, and for what.
     pub(crate) fn taken(&self) -> TableColumns {
         TableColumns {
             file_names: self.key.clone(),
@@ -255,7 +255,7 @@ impl Table {
         Ok(())
     }
 
-    /// Hands on every row.
+    /// Calls `each` with every row.
     pub(crate) fn rows(
         &self,
         each: &mut dyn FnMut(&TableRow<'_>) -> Result<(), Error>,
@@ -353,7 +353,7 @@ impl Table {
     }
 }
 
-/// What has been seen of all tables.
+/// The facts that are known about all tables.
 struct Survey {
     columns: Vec<String>,
     seen: Vec<Seen>,
@@ -366,8 +366,8 @@ impl Survey {
         let shown: Vec<String> = options.files.iter().map(|p| p.display().to_string()).collect();
         let mut survey =
             Self { columns: Vec::new(), seen: Vec::new(), rows: 0, shown: shown.join(", ") };
-        // With a separator, a column of labels is a column of lists. Which column has the labels is
-        // not known yet.
+        // With a separator, a column of labels is a column of lists. Which column it is, is not
+        // known yet.
         for path in &options.files {
             let mut places: Vec<usize> = Vec::new();
             let before = survey.rows;
@@ -459,7 +459,7 @@ impl Survey {
         Ok(Some((name, kind)))
     }
 
-    /// Like [`Survey::label`], for cells that are split.
+    /// Does the same as [`Survey::label`] for cells that are split.
     fn separated(
         &self,
         options: &TableOptions,

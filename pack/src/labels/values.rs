@@ -49,7 +49,7 @@ fn array(cells: &[Cell], row: Option<u64>, integers: bool) -> Option<Value> {
     Some(serde_json::json!([dtype, shape, numbers]))
 }
 
-/// An npy file of an array as it was planned.
+/// Returns the npy file of an array in the plan.
 fn npy(value: &Value) -> Option<Vec<u8>> {
     let (dtype, shape, numbers): (Dtype, Vec<u64>, Vec<Value>) =
         serde_json::from_value(value.clone()).ok()?;

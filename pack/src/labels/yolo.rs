@@ -14,7 +14,7 @@ use super::rows::{Each, MOST_ROW_BYTES, fault};
 use crate::Error;
 use crate::scan::walk;
 
-/// The list of classes, which is of no image.
+/// The file with the list of classes, which belongs to no image.
 const CLASSES: &str = "classes.txt";
 
 /// Names of the classes, where the folder says them.
@@ -35,7 +35,7 @@ pub(super) fn read(folder: &Path, each: Each<'_>) -> Result<(), Error> {
     let names = classes(folder)?;
     let mut row = 0;
     walk(folder, &mut |path| {
-        // Like images: hidden files are ignored, and links are followed.
+        // Hidden files are ignored and links are followed, as for images.
         if path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".") {
             return Ok(None);
         }
@@ -93,7 +93,7 @@ fn parse(line: &str) -> Result<Boxed, String> {
         return Err(format!("it has {} numbers, {expected}", words.len()));
     };
     let (x, y, w, h) = (*x, *y, *width / 2.0, *height / 2.0);
-    // A rounded box may end a little outside.
+    // A box may end slightly outside of the image because of rounding.
     let corners = [x - w, y - h, x + w, y + h];
     if !corners.iter().all(|corner| (-0.01..=1.01).contains(corner)) {
         return Err(format!("its box is not within the image; {expected}"));

@@ -27,7 +27,7 @@ pub(crate) struct PartFile {
     format: String,
     version: u64,
     pub(crate) part: Part,
-    /// Shards, samples and bytes of the whole plan.
+    /// Numbers of shards, samples and bytes in the whole plan.
     pub(crate) planned: Planned,
     /// The plan's first line: all options that chose the content.
     pub(crate) options: String,
@@ -69,7 +69,7 @@ impl PartFile {
         shards: Vec<PartShard>,
     ) -> Self {
         let manifest = String::from_utf8_lossy(&template.to_bytes()).into_owned();
-        // A folder lists its files in any order.
+        // The order in which a folder lists its files is arbitrary.
         skipped.sort_by(|a, b| a.path.cmp(&b.path));
         let format = FORMAT.to_owned();
         Self { format, version: VERSION, part, planned, options, manifest, skipped, shards }
@@ -127,7 +127,7 @@ impl PartFile {
         Ok(write_file(&dir.join(PART_NAME), &json)?)
     }
 
-    /// The bundle's manifest, without its shards.
+    /// Returns the bundle's manifest, without its shards.
     pub(crate) fn template(&self, dir: &Path) -> Result<Manifest, Error> {
         let path = dir.join(PART_NAME).display().to_string();
         Ok(Manifest::parse(&path, self.manifest.as_bytes())?)

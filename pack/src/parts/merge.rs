@@ -23,7 +23,7 @@ use crate::{Error, Progress};
 pub struct MergeOptions {
     /// Worker threads.
     pub jobs: usize,
-    /// Only reports what would be done.
+    /// Whether to report only what would be done.
     pub dry_run: bool,
 }
 
@@ -62,12 +62,12 @@ struct Found {
     file: PartFile,
 }
 
-/// Makes of the finished parts in folders `parts` a new bundle in folder `out`: the one that
-/// a run on one machine gives, byte for byte. Where the file system allows it, files of the
-/// parts get a second name and are not copied; what is copied is compared with its digest.
+/// Merges the finished parts in folders `parts` into a new bundle in folder `out`, which has the
+/// same bytes as one that a single machine makes. If the file system allows it, files of the parts
+/// get a second name; otherwise they are copied, and compared with their digests.
 ///
 /// # Errors
-/// [`Error::Parts`] names each part that is missing, doubled or of another run; see [`Error`].
+/// [`Error::Parts`] names each part that is missing, given twice, or of another run; see [`Error`].
 pub fn merge(
     parts: &[PathBuf],
     out: &Path,
@@ -165,7 +165,7 @@ fn in_order(found: Vec<Found>) -> Result<Vec<Found>, Error> {
     }
     let of = first.part.of();
     let missing: Vec<u32> = (1..=of).filter(|n| !by_number.contains_key(n)).take(21).collect();
-    // If parts differ, those that would be called missing may exist.
+    // If parts do not fit together, those that seem to be missing may exist.
     if faults.is_empty() && !missing.is_empty() {
         let n = u64::from(of) - by_number.len() as u64;
         let named: Vec<String> = missing.iter().take(20).map(|n| format!("{n} of {of}")).collect();
@@ -234,7 +234,7 @@ fn difference(a: &PartFile, b: &PartFile) -> Option<String> {
     (names(a) != names(b)).then(|| "when it was packed, other files could not be read".to_owned())
 }
 
-/// A file of a part, and where it is.
+/// A file of a part, with its path.
 struct PlacedFile {
     from: PathBuf,
     entry: FileEntry,

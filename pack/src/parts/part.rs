@@ -1,4 +1,4 @@
-//! Which part of a plan this machine packs.
+//! The part of a plan that this machine packs.
 
 use std::fmt;
 use std::ops::Range;
@@ -55,7 +55,7 @@ impl Part {
         self.of
     }
 
-    /// Its shards among all `n`; each shard is in exactly one part.
+    /// Returns the part's shards among all `n`; each shard is in exactly one part.
     pub(crate) fn shards(self, n: usize) -> Range<usize> {
         let before = |parts: u32| {
             let shards = n as u128 * u128::from(parts) / u128::from(self.of);

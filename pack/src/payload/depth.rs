@@ -9,21 +9,21 @@ use crate::scan::media_type_of;
 use crate::source::Source;
 use crate::{Error, Inputs, PlanOptions};
 
-/// Which depths occur, each with the first key that has it.
+/// The depths that occur, each with the first key that has it.
 ///
-/// Of PNG files 25 bytes are read; JPEG has 8 bits and is not opened. A file
-/// that cannot be read says nothing here: packing it will fail.
+/// Only 25 bytes of PNG files are read; JPEG has 8 bits and is not opened. A file that cannot be
+/// read is ignored here, since packing it will fail.
 #[derive(Debug, Default)]
 pub(crate) struct Depths {
     u8: Option<String>,
     u16: Option<String>,
     /// Types and shapes of arrays.
     arrays: Vec<(Dtype, Vec<u64>, String)>,
-    /// Whether one of them is on the Earth.
+    /// Whether one of the arrays has a location on the Earth.
     is_geo: bool,
-    /// Whether a JPEG decoder makes the numbers of one of them.
+    /// Whether a JPEG decoder makes the numbers of one of the arrays.
     is_jpeg: bool,
-    /// What TIFF files say about their bands; at most two different descriptions are kept.
+    /// Descriptions of bands in TIFF files; at most two different ones are kept.
     bands: Vec<(Vec<String>, Option<String>)>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Common {
     pub(crate) is_geo: bool,
     /// Whether a JPEG decoder makes some of the numbers.
     pub(crate) is_jpeg: bool,
-    /// Names of bands, where all have the same.
+    /// Names of the bands, if all files have the same.
     pub(crate) bands: Vec<String>,
     /// The value that means there is none, where all have the same.
     pub(crate) nodata: Option<String>,
@@ -60,7 +60,7 @@ impl Depths {
         None
     }
 
-    /// Notes a picture of 8 bits and this shape.
+    /// Records a picture of 8 bits and this shape.
     pub(crate) fn pixels(&mut self, shape: [u64; 3], key: &str) {
         if self.arrays.is_empty() {
             self.arrays.push((Dtype::U8, shape.to_vec(), key.to_owned()));
@@ -132,7 +132,7 @@ impl Depths {
             _ => (Vec::new(), None),
         };
         let Self { is_geo, is_jpeg, .. } = self;
-        // If none can be read, each gives its own error when it is packed.
+        // If no array can be read, each gives its own error when it is packed.
         let Some((dtype, shape, first)) = arrays.next() else {
             let (dtype, shape) = (Dtype::U8, Vec::new());
             return Ok(Common { dtype, shape, is_geo, is_jpeg, bands, nodata });
@@ -148,7 +148,7 @@ impl Depths {
         Ok(Common { dtype, shape, is_geo, is_jpeg, bands, nodata })
     }
 
-    /// The depth of all.
+    /// Returns the depth of all images.
     pub(crate) fn depth(self) -> Result<StoredDepth, Error> {
         match (self.u8, self.u16) {
             (Some(narrow), Some(wide)) => Err(Error::MixedDepth { narrow, wide }),
@@ -160,7 +160,7 @@ impl Depths {
 
 /// A number as a manifest writes it; `None` if it cannot.
 fn decimal(number: f64) -> Option<String> {
-    // Rust writes no exponent.
+    // Rust writes numbers without an exponent.
     let text = number.to_string();
     Decimal::parse(&text).map(|_| text)
 }

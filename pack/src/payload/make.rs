@@ -13,22 +13,22 @@ use crate::error::{Fault, Remedy};
 use crate::spares::Spares;
 use crate::sums::Sums;
 
-/// What goes into a shard.
+/// The values of a sample that are written to a shard.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Value {
-    /// As field `image` says.
+    /// The value of field `image`.
     pub(crate) bytes: Vec<u8>,
-    /// Of the fields beside image and label, in order.
+    /// Values of the fields beside image and label, in order.
     pub(crate) further: Vec<Vec<u8>>,
-    /// Of its pixels, where they were decoded and are to be summed.
+    /// The sums of its pixels, if they were decoded and statistics are wanted.
     pub(crate) sums: Option<Sums>,
-    /// What is wrong with the file and was tolerated, where it was decoded.
+    /// A flaw of the file that was tolerated, if it was decoded.
     pub(crate) flaw: Option<String>,
     /// The digest of the file that it was made from, where the index is to have it.
     pub(crate) source: Option<Digest>,
-    /// Where it is on the Earth.
+    /// The location on the Earth.
     pub(crate) geo: Option<Geo>,
-    /// Whether it is a tile of which too little was measured, and is left out.
+    /// Whether this is a tile of which too little was measured, so that it is left out.
     pub(crate) is_empty: bool,
 }
 
@@ -37,7 +37,7 @@ impl Value {
         Self { bytes, ..Self::default() }
     }
 
-    /// Bytes of memory that it takes, about.
+    /// Returns about how many bytes of memory the value takes.
     pub(crate) fn len(&self) -> u64 {
         let further: usize = self.further.iter().map(Vec::len).sum();
         (self.bytes.len() + further) as u64
@@ -48,7 +48,7 @@ impl Value {
 #[derive(Clone, Copy)]
 pub(crate) struct Maker<'a> {
     pub(crate) recipe: &'a PayloadRecipe,
-    /// Memory for pixels `[height, width, 3]`.
+    /// Reused memory for pixels `[height, width, 3]`.
     pub(crate) spares: &'a Spares,
     /// Whether pixels are summed.
     pub(crate) statistics: bool,
@@ -129,7 +129,7 @@ impl Maker<'_> {
     }
 }
 
-/// Channels whose pixels are summed.
+/// Numbers of channels whose pixels are summed.
 const MOST_CHANNELS: RangeInclusive<usize> = 1..=256;
 
 /// Smaller pictures are not told from pictures of many channels.
@@ -162,7 +162,7 @@ fn flaw(decoder: &Decoder) -> Option<String> {
     decoder.flaw().map(ToString::to_string)
 }
 
-/// Resized, when it is larger than wanted.
+/// Resizes a picture that is larger than wanted.
 fn shrunk(picture: Picture, max_side: Option<u32>) -> Result<Picture, Error> {
     let (w, h) = (picture.width(), picture.height());
     let long = w.max(h);

@@ -21,7 +21,7 @@ pub enum PayloadOptions {
 pub struct ReencodeOptions {
     /// Larger ones are resized until their long side has this many pixels.
     pub max_side: Option<u32>,
-    /// 1 to 100.
+    /// The quality, 1 to 100.
     pub quality: u8,
 }
 
@@ -34,11 +34,11 @@ impl Default for ReencodeOptions {
 /// How images become pixels `[height, width, channels]`, upright; alpha is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawOptions {
-    /// Columns.
+    /// Number of columns.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
-    /// How an image of another shape is brought to this one.
+    /// How an image of another shape is changed to this one.
     pub fit: Fit,
     /// 3, where grey becomes RGB, or 1, where only grey images are taken.
     pub channels: u8,
@@ -57,9 +57,9 @@ impl RawOptions {
 /// The type of a sample of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredDepth {
-    /// 0 to 255; of a 16-bit sample its high byte.
+    /// 0 to 255; the high byte of a 16-bit sample.
     U8,
-    /// 0 to 65,535; an 8-bit sample times 257.
+    /// 0 to 65,535; 257 times an 8-bit sample.
     U16,
 }
 
@@ -74,7 +74,7 @@ impl StoredDepth {
 }
 
 impl PayloadOptions {
-    /// Refuses what makes no sense.
+    /// Refuses values that make no sense.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let fail = |text: String| Err(Error::Option(text));
         match *self {
@@ -93,7 +93,7 @@ impl PayloadOptions {
                         raw.channels
                     ));
                 }
-                // As if it were RGB of 16 bits, which intermediate pixels can be.
+                // The limit is that for RGB with 16 bits, which intermediate pixels may have.
                 let bytes = u128::from(raw.width) * u128::from(raw.height) * 6;
                 if bytes == 0 || bytes >= 1 << 31 {
                     let size = format!("{}x{}", raw.width, raw.height);

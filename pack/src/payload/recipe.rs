@@ -1,4 +1,5 @@
-//! How each image is stored, as recorded in the plan, so that nothing has to be found out later.
+//! The way in which each image is stored. The plan records it, so that no input has to be examined
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,9 @@ const TRANSFORM: &str = "image_transform";
 #[serde(tag = "name", rename_all = "lowercase")]
 pub(crate) enum PayloadRecipe {
     Encoded,
-    /// Files of any kind, as field `data`.
+    /// Files of any kind are stored in field `data`.
     Bytes,
-    /// Arrays of one type and shape.
+    /// Arrays of one type and shape are stored.
     Arrays {
         dtype: Dtype,
         shape: Vec<u64>,
@@ -31,7 +32,7 @@ pub(crate) enum PayloadRecipe {
         bands: Vec<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         nodata: Option<String>,
-        /// Whether CRS and transform of each become fields.
+        /// Whether the CRS and the transform of each array become fields.
         geo: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         tile: Option<Tile>,
@@ -60,10 +61,10 @@ pub(crate) enum PayloadRecipe {
     },
 }
 
-/// How scenes are cut.
+/// The way in which scenes are cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Tile {
-    /// The shape says it too.
+    /// The size, which the shape also contains.
     #[serde(skip)]
     size: u32,
     overlap: u32,
@@ -71,7 +72,7 @@ pub(crate) struct Tile {
 }
 
 impl PayloadRecipe {
-    /// For a set of such depths and media types.
+    /// Returns the recipe for inputs with these depths and media types.
     pub(crate) fn new(
         options: &PlanOptions,
         depths: Depths,
@@ -124,7 +125,7 @@ impl PayloadRecipe {
         }
     }
 
-    /// The manifest's word.
+    /// Returns the payload that the manifest names.
     pub(crate) fn payload(&self) -> Payload {
         match self {
             Self::Encoded | Self::Bytes => Payload::Encoded,
@@ -133,7 +134,7 @@ impl PayloadRecipe {
         }
     }
 
-    /// The input, of files of `media_types`.
+    /// Returns the field of the input, for files of `media_types`.
     pub(crate) fn field(&self, media_types: &[String]) -> Field {
         let name = FieldName::image();
         match *self {
@@ -161,7 +162,7 @@ impl PayloadRecipe {
         }
     }
 
-    /// Fields that every array brings along.
+    /// Returns the fields that every array brings along.
     pub(crate) fn of_arrays(&self) -> Vec<Field> {
         let Self::Arrays { geo: true, .. } = self else { return Vec::new() };
         let (crs, transform) = (FieldName::parse(CRS), FieldName::parse(TRANSFORM));
@@ -170,7 +171,7 @@ impl PayloadRecipe {
         crs.into_iter().chain(transform).collect()
     }
 
-    /// Columns and rows of images that are arrays.
+    /// Returns columns and rows of images that are arrays.
     pub(crate) fn size(&self) -> Option<(u32, u32)> {
         let Self::Arrays { shape, .. } = self else { return None };
         let [height, width, ..] = shape.as_slice() else { return None };
@@ -201,7 +202,7 @@ impl PayloadRecipe {
         }
     }
 
-    /// Adds to the manifest's `made`.
+    /// Adds the recipe to the manifest's `made`.
     pub(crate) fn note(&self, made: &mut BTreeMap<String, MadeValue>) {
         let mut text = |name: &str, value: &str| {
             made.insert(name.to_owned(), MadeValue::Text(value.to_owned()));

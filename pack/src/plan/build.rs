@@ -25,7 +25,7 @@ use crate::sort::Sorter;
 use crate::source::Source;
 use crate::{Error, Labels, OnBadInput, PackOrder, PlanOptions, Unlabelled};
 
-/// Gathers keys, then writes the plan.
+/// Collects keys, then writes the plan.
 #[derive(Debug)]
 pub struct PlanBuilder {
     dir: PathBuf,
@@ -36,9 +36,9 @@ pub struct PlanBuilder {
     beside: Beside,
     /// Keys of samples that are looked at and not packed.
     leave_out: KeyList,
-    /// Bytes of the scenes that are cut.
+    /// Bytes of each scene that is cut.
     scenes: BTreeMap<String, u64>,
-    /// Whether a table of pixels, which is the source, has labels.
+    /// Whether a table of pixels, which is the source itself, has labels.
     pub(crate) labelled: bool,
 }
 
@@ -46,7 +46,8 @@ pub struct PlanBuilder {
 #[derive(Debug)]
 struct Joining {
     table: Table,
-    /// For each of its files, the folder below the source to which its image names are relative.
+    /// For each file of the table, the folder below the source that its image names are relative
+    /// to.
     folders: Vec<String>,
     join: Join,
 }
@@ -75,7 +76,7 @@ impl PlanBuilder {
         self.table = Some(Joining { table, folders, join });
     }
 
-    /// Takes values from files.
+    /// Adds the fields whose values are in files.
     pub(crate) fn files(&mut self, beside: Beside) {
         self.beside = beside;
     }
@@ -196,7 +197,7 @@ impl PlanBuilder {
                 Ok(_) if leave_out.has(key) => {}
                 Ok((mut files, of_files)) => {
                     files.extend(scene.and_then(|scene| scenes.get(scene)).map(|n| (*n).into()));
-                    // Of a scene's files, a tile takes only as much as one of its image.
+                    // For a tile, only the part of a scene's files that it covers counts.
                     let of_files = if scene.is_some() { 0 } else { of_files };
                     let mut value = bytes.to_le_bytes().to_vec();
                     value.extend(of_files.to_le_bytes());
@@ -238,7 +239,7 @@ impl PlanBuilder {
 }
 
 impl Joining {
-    /// Hands on each image that has a label.
+    /// Calls `each` with each image that has a label.
     fn finish(
         self,
         options: &PlanOptions,
@@ -277,11 +278,11 @@ impl Joining {
     }
 }
 
-/// What a table contributes to the plan, besides the values of samples.
+/// The part of the plan that is from a table, except the values of samples.
 #[derive(Debug, Default)]
 pub(super) struct FromTable {
     pub(super) labelled: bool,
-    /// Whether the first of `fields` says of which classes a sample is.
+    /// Whether the first of `fields` contains the classes of a sample.
     pub(super) several: bool,
     pub(super) columns: Option<TableColumns>,
     pub(super) fields: Vec<Field>,
@@ -300,7 +301,7 @@ struct Record<'a> {
     values: &'a str,
 }
 
-/// In place of a split: nobody said.
+/// Stands for a split that is not known.
 const NO_SPLIT: u8 = 255;
 
 impl<'a> Record<'a> {
@@ -345,7 +346,7 @@ pub(crate) fn folded(key: &str) -> String {
     key.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// Sorts samples as the plan has them.
+/// Returns the key by which samples are sorted in the plan.
 fn order_key(split: Split, key: &str, options: &PlanOptions) -> Vec<u8> {
     let mut sort_key = vec![split as u8];
     match options.order {
@@ -377,7 +378,7 @@ pub(crate) fn hash(purpose: &[u8], seed: u64, key: &str) -> u64 {
     hash.as_bytes().first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b))
 }
 
-/// The split that a key falls into.
+/// Returns the split of a key.
 pub(crate) fn split_by(key: &str, seed: u64, fractions: &[(Split, f64)]) -> Split {
     let unit = (hash(b"split", seed, key) >> 11) as f64 / (1_u64 << 53) as f64;
     let mut sum = 0.0;

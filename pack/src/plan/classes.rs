@@ -24,7 +24,7 @@ pub(crate) fn extended(classes: &[String], more: impl Iterator<Item = String>) -
     classes.iter().cloned().chain(new).collect()
 }
 
-/// The user's list of classes, if there is one.
+/// Reads the user's list of classes, if there is one.
 pub(crate) fn listed_classes(options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
     let path = match &options.classes {
         None => return Ok(None),

@@ -21,7 +21,7 @@ pub(super) const VERSION: u64 = 1;
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) path: PathBuf,
-    /// BLAKE3 of the file.
+    /// BLAKE3 of the plan's file.
     pub digest: Digest,
     /// The shards, by split, then in order.
     pub shards: Vec<PlanShard>,
@@ -41,9 +41,9 @@ pub struct Plan {
     pub fields: Vec<Field>,
     /// Columns of the table that were taken for file names, labels and splits.
     pub(crate) columns: Option<TableColumns>,
-    /// Images left out for want of a label.
+    /// Images that were left out because they have no label.
     pub(crate) unlabelled: Names,
-    /// Rows of the table that no image has.
+    /// Rows of the table that match no image.
     pub(crate) unused: Names,
     /// The column that became field `split`, and whether as text, where no column sets splits.
     pub(crate) split_stored: Option<StoredSplit>,
@@ -51,11 +51,11 @@ pub struct Plan {
     pub(crate) left_out: Vec<(String, String)>,
     /// How images are stored.
     pub(crate) recipe: PayloadRecipe,
-    /// How many of `fields`, the last of them, arrays bring along.
+    /// Number of `fields`, the last ones, that arrays bring along.
     pub(crate) n_of_arrays: usize,
     /// Files of the fields before those.
     pub(crate) files: Arc<Vec<FilesOf>>,
-    /// Images left out for want of a file.
+    /// Images that were left out because a file is missing.
     pub(crate) skipped: Vec<BadInput>,
 }
 
@@ -74,7 +74,7 @@ pub struct PlanShard {
     pub(crate) offset: u64,
 }
 
-/// A sample as the plan has it.
+/// A sample in the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) key: BundlePath,
@@ -113,7 +113,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The samples of shard `shard`, in order.
+    /// Returns the samples of shard `shard`, in order.
     pub(crate) fn records(
         &self,
         shard: &PlanShard,

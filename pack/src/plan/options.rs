@@ -7,10 +7,10 @@ use crate::labels::BOXES;
 use crate::payload::PayloadRecipe;
 use crate::{Error, Inputs, Labels, PlanOptions, TileOptions};
 
-/// Below this, sorting is all reading and writing.
+/// Least memory for sorting; with less, sorting only reads and writes.
 const LEAST_MEMORY: usize = 1 << 20;
 
-/// Whether the options make sense together.
+/// Checks that the options can be combined.
 pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
     options.payload.check()?;
     if options.shard_bytes < 1 << 20 {
@@ -65,7 +65,7 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
     check_fractions(&options.fractions)
 }
 
-/// Whether all samples fall into some split.
+/// Checks that the fractions cover all samples.
 pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), Error> {
     let sum: f64 = fractions.iter().map(|(_, f)| f).sum();
     let valid = fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));

@@ -39,7 +39,7 @@ struct Header<'a> {
     split: String,
 }
 
-/// A writer that counts and hashes what passes.
+/// A writer that counts and hashes the bytes that it passes on.
 struct Out<W> {
     inner: W,
     hasher: blake3::Hasher,
@@ -65,7 +65,7 @@ pub(super) struct Content<'a> {
     pub(super) labelled: bool,
     pub(super) from_table: FromTable,
     pub(super) files: Vec<FilesOf>,
-    /// Left out for want of a file.
+    /// Inputs that were left out because a file is missing.
     pub(super) skipped: Vec<BadInput>,
 }
 
@@ -128,7 +128,7 @@ pub(super) fn write(
         let (bytes, label) = (u64::from_le_bytes(*bytes), i64::from_le_bytes(*label));
         let of_files = u64::from_le_bytes(*of_files);
         let rest = std::str::from_utf8(key).map_err(|_| damaged())?;
-        // A key has no control character.
+        // A key contains no control character.
         let values = rest.split_once('\t').map_or("", |(_, values)| values);
         let weight = recipe.value_bytes().unwrap_or(bytes).saturating_add(of_files);
         let full = shards.last().is_none_or(|s| {

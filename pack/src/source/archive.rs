@@ -74,7 +74,7 @@ impl Archive {
         &self.path
     }
 
-    /// From now on, names are relative to `folder`, and members outside it do not exist.
+    /// Makes all names relative to `folder`; members outside of it no longer exist.
     pub(crate) fn enter(&mut self, folder: &str) {
         self.root = format!("{folder}/");
     }
@@ -100,7 +100,7 @@ impl Archive {
         }
     }
 
-    /// All bytes of a member.
+    /// Reads the whole of a member.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let name = format!("{}{name}", self.root);
         match &self.kind {
@@ -109,7 +109,7 @@ impl Archive {
         }
     }
 
-    /// The first bytes of a member.
+    /// Reads the first bytes of a member.
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
         let name = format!("{}{name}", self.root);
         match &self.kind {

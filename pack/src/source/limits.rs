@@ -1,14 +1,14 @@
-//! Limits on how far archives may expand.
+//! Limits on the unpacked size of archives.
 
 /// The limits of an archive's unpacked size; an archive over one of them is refused before anything
 /// is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveLimits {
-    /// Bytes of all members together.
+    /// Most bytes of all members together.
     pub total_bytes: u64,
-    /// Bytes of one member.
+    /// Most bytes of one member.
     pub member_bytes: u64,
-    /// How many times its size in the archive a member, or the archive itself, may take.
+    /// Most bytes of a member, or of the archive, as a multiple of its size in the archive.
     pub ratio: u64,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Members<P> {
 }
 
 impl<P> Members<P> {
-    /// The place of a member.
+    /// Returns the place of a member.
     pub(super) fn get(&self, name: &str) -> Option<&P> {
         let hash = hash(name);
         let at = self.places.binary_search_by(|(h, _)| h.cmp(&hash)).ok()?;
@@ -24,7 +24,7 @@ impl<P> Members<P> {
     }
 }
 
-/// Hands on the names of all files.
+/// Calls its argument with the names of all files.
 pub(super) type Names<'n> = dyn FnMut(&mut dyn FnMut(&str)) -> Result<(), Error> + 'n;
 
 /// Takes members as they are found, refuses what is not a plain file of a safe name.
@@ -37,9 +37,9 @@ pub(super) struct Gather<'a, P> {
     bad: BadInputs,
 }
 
-/// A member that is found.
+/// A member that was found.
 pub(super) enum Found<'a> {
-    /// A file: bytes in the archive and unpacked.
+    /// A file, with its bytes in the archive and unpacked.
     File {
         packed: u64,
         unpacked: u64,
@@ -102,7 +102,7 @@ impl<'a, P> Gather<'a, P> {
     /// `names` reads the names of all files again, to find those that occur twice.
     pub(super) fn finish(mut self, len: u64, names: &mut Names<'_>) -> Result<Members<P>, Error> {
         if self.limits.expands_too_far(len, self.total) {
-            // Members that share their bytes.
+            // The reason is that members share their bytes.
             let reason = format!("its files unpack to {} bytes from only {len}", self.total);
             return Err(self.over(ArchiveLimit::Ratio, reason));
         }
@@ -150,7 +150,7 @@ fn hash(name: &str) -> [u8; 16] {
     hash.as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
-/// What is wrong with a member, for [`std::io::Error`].
+/// Makes a [`std::io::Error`] that says what is wrong with a member.
 pub(super) fn damaged(reason: impl Into<String>) -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::InvalidData, reason.into())
 }

@@ -31,7 +31,7 @@ pub(crate) use pixels::PixelTable;
 use crate::Error;
 use crate::scan::{hidden, walk};
 
-/// Opened inputs.
+/// An opened source of inputs.
 #[derive(Debug)]
 pub(crate) enum Source {
     Folder(PathBuf),
@@ -51,7 +51,7 @@ impl Source {
         if metadata.is_dir() {
             return Ok(Self::Folder(path.to_owned()));
         }
-        // To open a pipe waits until somebody writes into it.
+        // Opening a pipe would wait until somebody writes into it.
         if !metadata.is_file() {
             return Err(Error::NoSource { path: path.display().to_string() });
         }
@@ -85,7 +85,7 @@ impl Source {
         match self {
             Self::Folder(folder) => {
                 let file = File::open(folder.join(key))?;
-                // One byte more than planned shows a file that grew.
+                // One byte more than planned is read, to notice a file that grew.
                 let room = usize::try_from(bytes).unwrap_or(0).saturating_add(1);
                 let found = read_up_to(&file, room, memory)?;
                 let len = match found.len() as u64 == bytes {
@@ -132,7 +132,7 @@ impl Source {
         })
     }
 
-    /// At most the first `most` bytes of a file.
+    /// Reads at most the first `most` bytes of a file.
     pub(crate) fn head(&self, key: &str, most: usize) -> io::Result<Vec<u8>> {
         match self {
             Self::Folder(folder) => {
@@ -149,7 +149,7 @@ impl Source {
         }
     }
 
-    /// The first bytes of an input.
+    /// Reads the first bytes of an input.
     pub(crate) fn start<const N: usize>(&self, key: &str) -> io::Result<[u8; N]> {
         let mut start = [0; N];
         match self {

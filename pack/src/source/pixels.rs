@@ -36,7 +36,7 @@ pub struct PixelColumns {
     pub shape: [u64; 3],
 }
 
-/// A table whose rows are known, and checked.
+/// A table whose rows have been found and checked.
 #[derive(Debug)]
 pub(crate) struct PixelTable {
     path: PathBuf,
@@ -46,7 +46,7 @@ pub(crate) struct PixelTable {
     name: String,
     /// Height, width, channels.
     shape: [u64; 3],
-    /// Where rows begin, and where the last one ends.
+    /// The offset of each row, and the end of the last.
     starts: Vec<u64>,
     /// The label of every row: -1 for an unknown class.
     labels: Vec<i32>,
@@ -59,12 +59,12 @@ pub(crate) struct PixelTable {
 #[derive(Debug)]
 struct Columns {
     separator: u8,
-    /// Empty where the first line is a row.
+    /// The names of the columns; empty if the first line is a row.
     names: Vec<String>,
     n: usize,
     /// The column of labels.
     label: Option<usize>,
-    /// Whether that becomes the label.
+    /// Whether that column becomes the label.
     labelled: bool,
 }
 
@@ -162,13 +162,13 @@ impl PixelTable {
         &self.classes
     }
 
-    /// How its columns were interpreted.
+    /// Returns how the table's columns were used.
     pub(crate) fn columns(&self) -> PixelColumns {
         let labels = self.columns.label.filter(|_| self.labelled());
         PixelColumns { labels: labels.map(|at| self.columns.called(at)), shape: self.shape }
     }
 
-    /// Rows that are left out.
+    /// Returns the rows that are left out.
     pub(crate) fn bad(&self) -> impl Iterator<Item = &BadInput> {
         self.bad.iter().map(|(_, bad)| bad)
     }
@@ -281,7 +281,7 @@ impl Columns {
         Ok(shape)
     }
 
-    /// A column as a message says it.
+    /// Returns a column's name for messages.
     fn called(&self, at: usize) -> String {
         match self.names.get(at) {
             Some(name) => format!("`{name}`"),
@@ -323,7 +323,7 @@ fn size_of(options: &PlanOptions) -> Option<(u32, u32)> {
     }
 }
 
-/// Height, width and channels of `n` numbers.
+/// Returns height, width and channels of `n` numbers.
 fn shape_of(n: usize, size: Option<(u32, u32)>) -> Option<[u64; 3]> {
     let n = u64::try_from(n).ok().filter(|n| *n > 0)?;
     if let Some((width, height)) = size {
@@ -357,19 +357,19 @@ fn pixel(cell: &[u8]) -> Option<u8> {
     })
 }
 
-/// What is found in the pass over all rows.
+/// The results of the pass over all rows.
 struct Survey<'a> {
     name: String,
     columns: &'a Columns,
     starts: Vec<u64>,
     words: Ids,
-    /// Ids of the words, until all are known.
+    /// For each row the id of its word, until all are known.
     labels: Vec<i32>,
     bad: Vec<(u64, BadInput)>,
     pixels: Vec<u8>,
 }
 
-/// Where a line is.
+/// The place of a line.
 #[derive(Clone, Copy)]
 struct At {
     line: u64,
@@ -412,11 +412,11 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Words in the order of their first row.
+/// The words, in the order of their first row.
 #[derive(Debug, Default)]
 struct Ids {
     ids: HashMap<String, i32>,
-    /// The highest of the words that are integers.
+    /// The highest word that is an integer.
     most: Option<i64>,
     has_names: bool,
 }
@@ -434,7 +434,7 @@ impl Ids {
             return Some(*id);
         }
         match word.parse::<i64>() {
-            // Without leading zeros: `007` is a name.
+            // A number with leading zeros, such as `007`, is a name.
             Ok(n) if n.to_string() == word => {
                 if !(-1..=i64::from(i32::MAX)).contains(&n) {
                     return None;
@@ -443,7 +443,8 @@ impl Ids {
             }
             _ => self.has_names = true,
         }
-        // One more than there may be, which is said when all rows are read.
+        // One word more than allowed is kept, so that the error can be given once all rows are
+        // read.
         let id = i32::try_from(self.ids.len().min(MOST_CLASSES)).ok()?;
         if self.ids.len() <= MOST_CLASSES {
             self.ids.insert(word.to_owned(), id);
@@ -464,7 +465,7 @@ impl Ids {
     }
 }
 
-/// Lines that are not blank.
+/// Reads lines that are not blank.
 struct Lines {
     file: BufReader<File>,
     position: u64,
@@ -476,7 +477,7 @@ impl Lines {
         Self { file: BufReader::with_capacity(1 << 20, file), position: 0, line: 0 }
     }
 
-    /// The next line, in `line`.
+    /// Reads the next line into `line`.
     fn next(&mut self, line: &mut Vec<u8>) -> io::Result<Option<At>> {
         loop {
             line.clear();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::limits::{ArchiveLimit, ArchiveLimits, SMALL};
 use crate::Error;
 
-/// What unpacks at a time.
+/// Bytes that are unpacked at a time.
 const PIECE: usize = 1 << 20;
 /// After so many bytes the disk is asked for its room again.
 const LOOK_AGAIN: u64 = 256 << 20;

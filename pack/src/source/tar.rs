@@ -52,7 +52,7 @@ impl Tar {
         Ok(Self { file, len, members })
     }
 
-    /// Names and sizes of all files.
+    /// Calls `each` with names and sizes of all files.
     pub(super) fn files(
         &self,
         path: &Path,

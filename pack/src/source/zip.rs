@@ -18,13 +18,13 @@ use crate::Error;
 #[derive(Debug)]
 pub(super) struct Zip {
     archive: ZipArchive<FileReader>,
-    /// The same file, for bytes of members.
+    /// The same file, from which members' bytes are read.
     file: File,
     len: u64,
     members: Members<Place>,
 }
 
-/// Where a member is.
+/// The place of a member.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     way: ZipArchiveEntryWayfinder,
@@ -52,7 +52,7 @@ impl Zip {
         Ok(Self { archive, file: bytes, len, members })
     }
 
-    /// Names and sizes of all files.
+    /// Calls `each` with names and sizes of all files.
     pub(super) fn files(
         &self,
         path: &Path,
@@ -97,7 +97,7 @@ impl Zip {
         Ok(bytes)
     }
 
-    /// The first bytes of a member.
+    /// Reads the first bytes of a member.
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
         let place =
             self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;

@@ -11,26 +11,26 @@ use gular_bundle::{Bundle, FieldIdx, OpenOptions, Split};
 use gular_codec::{encode_jpeg, encode_png};
 use gular_pack::{Error, PackOptions, PackReport, PlanOptions, pack};
 
-/// A JPEG of its own for each `i`.
+/// Returns a different JPEG for each `i`.
 pub fn jpeg(i: u32) -> Vec<u8> {
     let (w, h) = (20 + i % 17, 16 + i % 5);
     let pixels: Vec<u8> = (0..w * h * 3).map(|p| (p * 7 + i * 31) as u8).collect();
     encode_jpeg(&pixels, w, h, 80).unwrap()
 }
 
-/// A PNG of its own for each `i`.
+/// Returns a different PNG for each `i`.
 pub fn png(i: u32) -> Vec<u8> {
     encode_png(&vec![i as u8; 12 * 9 * 3], 12, 9).unwrap()
 }
 
-/// Writes a file and its folders.
+/// Writes a file, and makes its folders.
 pub fn put(dir: &Path, name: &str, bytes: &[u8]) {
     let path = dir.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, bytes).unwrap();
 }
 
-/// 2 splits, 3 classes, 60 images.
+/// Writes 60 images in 2 splits and 3 classes.
 pub fn images(dir: &Path) {
     for i in 0..60 {
         let split = if i % 4 == 0 { "val" } else { "train" };
@@ -40,17 +40,17 @@ pub fn images(dir: &Path) {
     }
 }
 
-/// How tests run.
+/// Returns the options with which tests run.
 pub fn options(plan: PlanOptions, jobs: usize) -> PackOptions {
     PackOptions { plan, jobs, dry_run: false, part: None, temp_dir: std::env::temp_dir() }
 }
 
-/// Packs.
+/// Packs with the options of tests.
 pub fn run(source: &Path, out: &Path, plan: PlanOptions, jobs: usize) -> Result<PackReport, Error> {
     pack(source, out, &options(plan, jobs), &|_| {}, &AtomicBool::new(false))
 }
 
-/// Every file below `dir` with its bytes.
+/// Returns every file below `dir` with its bytes.
 pub fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_owned()];
@@ -82,12 +82,12 @@ pub fn big_images(dir: &Path) {
     }
 }
 
-/// Shards of the least size.
+/// Returns options with the smallest shards.
 pub fn small_shards() -> PlanOptions {
     PlanOptions { shard_bytes: 1 << 20, ..PlanOptions::default() }
 }
 
-/// Split and values of each key.
+/// The split and the values of each key.
 pub type Samples = BTreeMap<String, (Split, Vec<Vec<u8>>)>;
 
 /// Opens a bundle and reads every value of it.

@@ -18,7 +18,7 @@ const SIZE: u32 = 224;
 const BATCH: usize = 128;
 const N_CLASSES: i64 = 1000;
 const ROUNDS: usize = 5;
-/// Steps a round.
+/// Number of steps in a round.
 const STEPS: usize = 60;
 /// Steps before them: more than there are batches made ahead.
 const LEAD: usize = 10;
@@ -50,7 +50,7 @@ fn each(
     for dir in bundles {
         let bundle = open_bundle(dir)?;
         let payload = serde_json::to_value(bundle.manifest().payload)?;
-        // What was measured before is not lost with it.
+        // An error here must not lose what was measured before.
         let found = measure(&gpu, &bundle).unwrap_or_else(|e| json!({ "error": e.to_string() }));
         eprintln!("{payload}: {found}");
         let samples = bundle.n_samples(Split::Train);
@@ -61,7 +61,7 @@ fn each(
     if failed { Err("a bundle could not be measured".into()) } else { Ok(()) }
 }
 
-/// A record, with what it was measured with.
+/// Prints a record, with the GPU and the options.
 fn print(gpu: &Gpu, base: FeedOptions, found: &Value) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let FeedOptions { ahead, pin, slots, convert, .. } = base;
@@ -117,7 +117,7 @@ fn images(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<Value, F
             n += batch?.len();
         }
         synchronise(gpu);
-        // Round 0 checks digests and warms up.
+        // Round 0 checks digests and warms up, so it is not counted.
         if round > 0 {
             alone.push(decoded);
             to_gpu.push(n as f64 / since.elapsed().as_secs_f64());

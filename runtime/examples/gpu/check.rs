@@ -18,8 +18,8 @@ const BATCH: usize = 128;
 /// Side of the matrices whose product keeps the GPU busy: some milliseconds.
 const MATRIX: i64 = 6144;
 
-/// Runs all checks; an error when one fails. Under `compute-sanitizer`, which makes a
-/// kernel hundreds of times as slow, only those that it can say something of.
+/// Runs all checks, and returns an error if one fails. Under `compute-sanitizer`, which makes a
+/// kernel hundreds of times as slow, only those run that it can help with.
 pub(crate) fn run(bundles: &[String], base: FeedOptions, sanitized: bool) -> Result<(), Failure> {
     let gpu = open_gpu()?;
     let mut failed = 0;
@@ -73,14 +73,14 @@ pub(crate) fn run(bundles: &[String], base: FeedOptions, sanitized: bool) -> Res
     Ok(())
 }
 
-/// Which side is behind.
+/// The side that is slower.
 #[derive(Clone, Copy)]
 enum Pace {
-    /// Nothing is computed.
+    /// Copies are slower, since nothing is computed.
     Copies,
     /// Much is computed before each batch is asked for, so that copies run ahead.
     Computation,
-    /// Now the one, now the other.
+    /// Each side is slower at times.
     Mixed,
 }
 
@@ -95,7 +95,7 @@ impl Pace {
         }
     }
 
-    /// Products to compute before batch `i`.
+    /// Returns the number of products to compute before batch `i`.
     fn work(self, i: usize) -> usize {
         match self {
             Self::Copies => 0,
@@ -229,7 +229,7 @@ fn memory(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<(), Fail
         drop(feed);
         used.push(gpu.memory_used()?);
     }
-    // The first rounds fill libtorch's cache.
+    // The first rounds fill libtorch's cache, so they are not compared.
     let (early, late) = (used[2], used[5]);
     if late > early + (16 << 20) {
         return Err(format!("{early} bytes were used, then {late}").into());

@@ -15,7 +15,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         }
     };
     let gpu = Gpu::open(None, 0).map_err(|e| e.to_string());
-    // Without a GPU: of one that both lines of libtorch serve.
+    // Without a GPU, a capability is used that both releases of libtorch support.
     let capability = gpu.as_ref().map_or((8, 0), |gpu| gpu.capability);
     tell("GPU", gpu.map(|gpu| gpu.to_string()));
     let sizes = compile_kernels(&[capability]);

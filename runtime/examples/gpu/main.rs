@@ -35,11 +35,11 @@ use gular_runtime::{
     Bundle, Depth, Env, Loader, LoaderOptions, OpenOptions, Split, Transform, available_cores,
 };
 
-/// Whatever went wrong, in words.
+/// Any error, in words.
 type Failure = Box<dyn Error>;
 
-/// What libtorch computes with on the CPU: beside the loader's threads, more of its own
-/// would wait for each other in busy loops.
+/// Number of threads that libtorch uses on the CPU. With more, they and the loader's threads would
+/// wait for each other in busy loops.
 const TORCH_THREADS: usize = 4;
 
 const USAGE: &str = "usage: gpu look | check BUNDLE... | sanitize BUNDLE... | copies | \
@@ -77,7 +77,7 @@ fn run(args: &[String], options: FeedOptions) -> Result<(), Failure> {
     }
 }
 
-/// What is left of `args` without the switches, and what these say.
+/// Returns `args` without the switches, and the options that these set.
 fn switches(args: Vec<String>) -> Result<(Vec<String>, FeedOptions), Failure> {
     let (mut rest, mut options) = (Vec::new(), FeedOptions::default());
     for arg in args {
@@ -120,7 +120,7 @@ fn loader(
     Ok(Loader::new(Arc::clone(bundle), options)?)
 }
 
-/// That loader's batches on `gpu`.
+/// Returns a feed of that loader's batches on `gpu`.
 fn feed(
     gpu: &Gpu,
     bundle: &Arc<Bundle>,

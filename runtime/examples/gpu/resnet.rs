@@ -4,7 +4,7 @@
 use tch::nn::{self, ConvConfig, ModuleT as _, Path, SequentialT};
 use tch::{Kind, Tensor};
 
-/// Blocks and inner channels of each stage.
+/// Number of blocks and of inner channels of each stage.
 const STAGES: [(usize, i64); 4] = [(3, 64), (4, 128), (6, 256), (3, 512)];
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Block {
     }
 }
 
-/// Convolution and batch norm.
+/// A convolution followed by batch norm.
 fn conv(path: &Path<'_>, from: i64, to: i64, size: i64, stride: i64) -> SequentialT {
     let config = ConvConfig { stride, padding: size / 2, bias: false, ..Default::default() };
     nn::seq_t().add(nn::conv2d(path / "conv", from, to, size, config)).add(nn::batch_norm2d(

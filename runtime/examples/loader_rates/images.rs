@@ -8,13 +8,13 @@ use std::path::Path;
 use gular_codec::encode_jpeg;
 use gular_runtime::order::KeyedRng;
 
-/// The median size of an ImageNet photograph.
+/// Size of the images: the median size of an ImageNet photograph.
 const SIZE: (usize, usize) = (500, 375);
 
 /// Cells across a picture, and how much each layer of noise adds.
 const LAYERS: [(usize, f64); 4] = [(4, 90.0), (16, 50.0), (64, 25.0), (250, 14.0)];
 
-/// Ten classes, `class-0/000000.jpg` and on.
+/// Writes `n` images in ten classes: `class-0/000000.jpg` and so on.
 pub(crate) fn write(dir: &Path, n: u64) -> Result<(), Box<dyn Error>> {
     for number in 0..n {
         let folder = dir.join(format!("class-{}", number % 10));

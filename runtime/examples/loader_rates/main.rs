@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     serve(host)
 }
 
-/// Takes turns until the input ends.
+/// Lets contestants have turns until the input ends.
 fn serve(mut host: Host) -> Result<(), Box<dyn Error>> {
     let mut out = stdout();
     writeln!(out, "{}", json!({ "contestants": host.names(), "facts": host.facts }))?;

@@ -1,8 +1,8 @@
 //! Measures what checking samples costs: the first pass over a bundle, which hashes every sample,
 //! against a loop that reads and hashes; later passes against a loop that reads every byte.
 //!
-//! One thread, random order, warm, so that nothing waits. The loops have all offsets in a list
-//! beforehand.
+//! One thread reads warm files in random order, so that nothing waits. The loops have all offsets
+//! in a list beforehand.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -43,7 +43,8 @@ pub(crate) fn host(dir: &Path) -> Result<Host, Box<dyn Error>> {
                     turn(&mut state.borrow_mut())
                 });
             };
-            // In this order in each round: what the first pass has checked, the later need not.
+            // The order in each round matters: samples that the first pass has checked need not be
+            // checked later.
             add("first pass", Round::ours, true);
             add("read and hash", |round| round.by_hand(hash), false);
             add("later pass", Round::ours, false);
@@ -56,7 +57,8 @@ pub(crate) fn host(dir: &Path) -> Result<Host, Box<dyn Error>> {
 struct Round {
     backend: Backend,
     ours: Bundle,
-    /// Another, so that both touch the pages of their maps for the first time.
+    /// The bundle, opened again, so that both contestants touch the pages of their maps for the
+    /// first time.
     hand: Bundle,
     order: Vec<SampleId>,
 }
@@ -85,7 +87,7 @@ impl Round {
         Ok(self.answer(&watch))
     }
 
-    /// A loop over the same samples.
+    /// Runs a loop over the same samples.
     fn by_hand(&mut self, look: fn(&[u8])) -> Answer {
         let shards = &self.hand.manifest().shards;
         let files: Vec<File> = shards
@@ -127,7 +129,7 @@ fn hash(bytes: &[u8]) {
     sum(bytes);
 }
 
-/// Looks at every byte.
+/// Reads every byte.
 fn sum(bytes: &[u8]) {
     let words = bytes.as_chunks::<8>().0.iter();
     black_box(words.fold(0_u64, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word))));

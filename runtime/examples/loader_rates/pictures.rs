@@ -26,7 +26,7 @@ const IMAGE: FieldIdx = FieldIdx(0);
 /// Images whose pixels other decoders' are compared with: the first by key.
 const COMPARED: u64 = 8;
 
-/// The images of the row that is about epochs.
+/// Number of images in the row about epochs.
 const FEW: u64 = 640;
 const EPOCHS: u64 = 10;
 
@@ -69,7 +69,7 @@ fn rates(dir: &Path, transform: Transform) -> Result<Host, Box<dyn Error>> {
     Ok(host)
 }
 
-/// From nothing to the first batch, warm.
+/// Measures the time from opening to the first batch, with warm files.
 pub(crate) fn first_batch(dir: &Path) -> Host {
     let (mut host, dir) = (Host::default(), dir.to_owned());
     host.add("gular", move |_| {
@@ -130,7 +130,7 @@ pub(crate) fn short_epochs(dir: &Path) -> Result<Host, Box<dyn Error>> {
     Ok(host)
 }
 
-/// One whole epoch, from opening the bundle on: for files that are not in memory.
+/// Measures one whole epoch, including opening the bundle, for files that are not in memory.
 pub(crate) fn whole_epochs(dir: &Path) -> Host {
     let mut host = Host::default();
     for (name, backend) in [("gular", Backend::Pread), ("gular, map", Backend::Map)] {
@@ -149,7 +149,7 @@ pub(crate) fn whole_epochs(dir: &Path) -> Host {
 
 fn freshly_opened(dir: &Path, backend: Backend) -> Result<Feed, Box<dyn Error>> {
     let bundle = Bundle::open(dir, OpenOptions { backend, ..OpenOptions::default() })?;
-    // Nothing of a second epoch is to be paid for.
+    // The epoch must not pay for work on a second one.
     let options = LoaderOptions { across_epochs: false, ..options(Transform::train(SIZE), 0) };
     let loader = Loader::new(Arc::new(bundle), options)?;
     Ok(Feed::new(loader, &Place::cpu(), feed_options(Numbers::F32))?)
@@ -231,7 +231,7 @@ pub(crate) fn run(feed: &mut Feed, epoch: &mut u64, seconds: f64) -> Answer {
     }
 }
 
-/// As the loader's threads cut, decode and resize: what they leave to be gained.
+/// Decodes and resizes in the way of the loader's threads, as a bound for the loader.
 fn decode(samples: &[Vec<u8>], next: &AtomicU64, threads: usize, seconds: f64) -> Answer {
     let transform = Transform::train(SIZE);
     let (watch, before) = (Watch::begin(), next.load(Ordering::Relaxed));
@@ -241,7 +241,8 @@ fn decode(samples: &[Vec<u8>], next: &AtomicU64, threads: usize, seconds: f64) -
         let mut out = vec![0; SIZE as usize * SIZE as usize * 3];
         while watch.seconds() < seconds {
             let i = next.fetch_add(1, Ordering::Relaxed);
-            // Another order than that of the files, and every image before one comes again.
+            // The order is not that of the files, and every image is used once before any is used
+            // again.
             let (epoch, at) = (i / samples.len() as u64, i % samples.len() as u64);
             let bytes = &samples[(at * 7919 % samples.len() as u64) as usize];
             let header = read_header(bytes, &Limits::default()).map_err(io::Error::other)?;
@@ -263,7 +264,7 @@ fn decode(samples: &[Vec<u8>], next: &AtomicU64, threads: usize, seconds: f64) -
     Ok(watch.answer(next.load(Ordering::Relaxed) - before))
 }
 
-/// What is decoded, and to which pixels.
+/// Describes what is decoded, and to which size.
 fn facts(samples: &[Vec<u8>]) -> Result<Value, Box<dyn Error>> {
     let mut decoder = Decoder::new(DecodeOptions::default());
     let mut hasher = Sha256::new();

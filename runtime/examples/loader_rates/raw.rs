@@ -20,7 +20,7 @@ use crate::turn::{Answer, Host, Watch};
 
 const SIDE: u32 = 256;
 
-/// Not resized, so that rows are copied.
+/// Keeps the stored size, so that rows are copied.
 pub(crate) const AS_STORED: Transform = Transform::Resize { width: SIDE, height: SIDE };
 
 const IMAGE: FieldIdx = FieldIdx(0);
@@ -78,8 +78,8 @@ fn bare(bundle: &Arc<Bundle>, backend: Backend, pass: u64, seconds: f64) -> Answ
     }
     let (next, watch) = (AtomicUsize::new(0), Watch::begin());
     let fill = || -> io::Result<()> {
-        // In turn: one is filled while the other is trained on. On two cores these are as many as
-        // the loader has.
+        // Two batches are used in turn: one is filled while the other is trained on. On two cores
+        // the loader has as many.
         let mut batches = [(); 2].map(|()| vec![0; BATCH * BYTES]);
         while watch.seconds() < seconds {
             let first = next.fetch_add(BATCH, Ordering::Relaxed);

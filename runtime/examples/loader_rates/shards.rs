@@ -24,14 +24,15 @@ const SIDE: u32 = 64;
 const SHARDS: usize = 2000;
 const SAMPLES: usize = 500;
 
-/// Both bundles are written to `dir` unless they are there.
+/// Writes both bundles to `dir`, unless they exist.
 pub(crate) fn host(dir: &Path) -> Result<Host, Box<dyn Error>> {
     let (many, one) = (dir.join("many"), dir.join("one"));
     write(&many, SHARDS, SAMPLES, false)?;
     write(&one, 1, SHARDS * SAMPLES, false)?;
     let mut host = Host::default();
     for (name, backend) in [("pread", Backend::Pread), ("map", Backend::Map)] {
-        // The one shard as fast as it can be: its index in memory, pages touched as often.
+        // The one shard is read under the best conditions: its index is in memory, and its pages
+        // were touched as often.
         for (what, dir, index_bytes) in [
             ("2,000 shards", &many, OpenOptions::default().index_bytes),
             ("one shard", &one, u64::MAX),
@@ -60,7 +61,7 @@ pub(crate) fn memory(
         "map" => Backend::Map,
         _ => return Err("the back end is `pread` or `map`".into()),
     };
-    // Of libtorch, which is in this process too.
+    // Memory of libtorch, which is in this process too, is counted apart.
     let before = anonymous()?;
     write(dir, shards, samples, pixels)?;
     let (mut loader, mut epoch) =
@@ -103,7 +104,7 @@ fn turn(loader: &mut Loader, epoch: &mut u64, seconds: f64) -> Answer {
     Ok(watch.answer(images))
 }
 
-/// MiB of this process that no file holds.
+/// Returns the MiB of this process that are not pages of files.
 fn anonymous() -> Result<f64, Box<dyn Error>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("RssAnon")).ok_or("no RssAnon")?;
@@ -111,7 +112,7 @@ fn anonymous() -> Result<f64, Box<dyn Error>> {
     Ok(kib / 1024.0)
 }
 
-/// MiB of the batches of `loader`.
+/// Returns the MiB of the batches of `loader`.
 fn batches(loader: &Loader) -> f64 {
     let (width, height) = loader.options().transform.size();
     let row = f64::from(width) * f64::from(height) * 3.0;

@@ -20,7 +20,7 @@ use gular_runtime::{
 
 use crate::turn::{Host, Watch as Clock};
 
-/// Shards of a window, as of `gular-train`.
+/// Number of shards in a window, as in `gular-train`.
 const WINDOW: usize = 16;
 
 /// Shards that the loader, and `gular fetch`, bring at a time.
@@ -62,7 +62,7 @@ pub(crate) fn host(gular: &Path, bundle: &Path, scratch: &Path) -> Result<Host, 
     Ok(host)
 }
 
-/// Brings the first `n` shards.
+/// Fetches the first `n` shards.
 fn bring(source: &dyn ShardSource, n: usize) -> Result<(), NotBrought> {
     let (next, cancel) = (AtomicUsize::new(0), AtomicBool::new(false));
     let work = || {
@@ -139,7 +139,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // It has nothing to lose.
+        // The server has nothing to lose.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 pub(crate) type Answer = Result<Value, Box<dyn Error>>;
 
-/// What a contestant does in a turn of so many seconds.
+/// The work of a contestant in a turn of so many seconds.
 type Turn = Box<dyn FnMut(f64) -> Answer>;
 
 /// Contestants that share a process.
 #[derive(Default)]
 pub(crate) struct Host {
     contestants: Vec<(String, Turn)>,
-    /// What is to be known of them, for the record.
+    /// Facts about the contestants, for the record.
     pub(crate) facts: Value,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Of all threads of this process.
+    /// Starts a clock of all threads of this process.
     pub(crate) fn begin() -> Self {
         Self::on(ClockId::ProcessCPUTime)
     }
 
-    /// Of this thread alone.
+    /// Starts a clock of this thread alone.
     pub(crate) fn of_thread() -> Self {
         Self::on(ClockId::ThreadCPUTime)
     }
@@ -69,7 +69,7 @@ impl Watch {
         seconds(self.clock) - self.cpu
     }
 
-    /// What a turn answers after so many samples.
+    /// Returns the answer of a turn after so many samples.
     pub(crate) fn answer(&self, samples: u64) -> Value {
         json!({
             "samples": samples, "seconds": self.seconds(), "cpu_seconds": self.cpu_seconds(),

@@ -9,31 +9,32 @@ use crate::order::KeyedRng;
 /// How the samples of a batch are blended in pairs: as torchvision's `transforms.v2.MixUp` and
 /// `CutMix` do with the tensor `[n, channels, height, width]`.
 ///
-/// Row *i* of a batch of *n* goes with row *i* + ⌊*n* / 2⌋; the last of an odd number stays as
-/// it is. (torchvision takes the row before, which in a shuffled batch is as random. Half a batch
-/// away is the same sample on any number of ranks that share a batch of the same size, where each
-/// has an even number of samples.) What is drawn is keyed by seed, epoch and the step's first
-/// position of all ranks, so that threads, restarts and ranks never change it.
+/// Row *i* of a batch of *n* is blended with row *i* + ⌊*n* / 2⌋; if *n* is odd, the last row stays
+/// as it is. (torchvision takes the row before, which in a shuffled batch is as random. Half a
+/// batch away is the same sample on any number of ranks that share a batch of the same size, where
+/// each has an even number of samples.) The random numbers depend on the seed, the epoch and the
+/// step's first position of all ranks, so that threads, restarts and ranks never change them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Blend {
     /// `MixUp(alpha)`: `weight` of the sample's own numbers and 1 - `weight` of the other's;
     /// `weight` is drawn from the distribution Beta(alpha, alpha). Whole numbers are rounded to
     /// the nearest.
     MixUp {
-        /// Above 0; the larger, the more even are the two.
+        /// The parameter of the distribution, above 0; the larger it is, the more equal are the
+        /// shares.
         alpha: f64,
     },
     /// `CutMix(alpha)`: a rectangle of the other sample, which takes 1 - `weight` of the area.
     CutMix {
-        /// Like that of [`Blend::MixUp`].
+        /// The parameter of the distribution, as for [`Blend::MixUp`].
         alpha: f64,
     },
     /// One of the two, chosen at random for each step, as
     /// `RandomChoice([MixUp(mixup), CutMix(cutmix)])`.
     Either {
-        /// `alpha` of [`Blend::MixUp`].
+        /// The `alpha` of [`Blend::MixUp`].
         mixup: f64,
-        /// `alpha` of [`Blend::CutMix`].
+        /// The `alpha` of [`Blend::CutMix`].
         cutmix: f64,
     },
 }
@@ -52,10 +53,10 @@ pub struct Blended {
     pub sample: u64,
 }
 
-/// How all pairs of a step are blended.
+/// The way in which all pairs of a step are blended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Mixture {
-    /// The weight of the own numbers.
+    /// The weight of the sample's own numbers.
     Whole(f64),
     /// The rectangle that is exchanged, and the part of the area that is not.
     Window(Rect, f64),
@@ -67,12 +68,12 @@ pub(crate) struct Numbers {
     pub(crate) dtype: Dtype,
     pub(crate) width: usize,
     pub(crate) height: usize,
-    /// 1 where they lie pixel by pixel.
+    /// Number of planes; 1 if the channels of a pixel are next to each other.
     pub(crate) planes: usize,
 }
 
 impl Blend {
-    /// Why it cannot be, if so.
+    /// Returns why the options are not possible, if so.
     pub(crate) fn fault(&self) -> Option<String> {
         let alphas = match *self {
             Self::MixUp { alpha } | Self::CutMix { alpha } => [alpha; 2],
@@ -142,7 +143,7 @@ impl Mixture {
                         mix(parts, one, other, read, |v| bf16::from_f32(v).to_ne_bytes());
                     }
                     Dtype::F32 => mix(parts, one, other, f32::from_ne_bytes, f32::to_ne_bytes),
-                    // Pictures in a batch have none of these.
+                    // Pictures in a batch never have these types.
                     Dtype::U32 | Dtype::I32 | Dtype::I64 | Dtype::F64 => {}
                 }
             }
@@ -202,7 +203,7 @@ fn beta(alpha: f64, rng: &mut KeyedRng) -> f64 {
     if a + b > 0.0 {
         return a / (a + b);
     }
-    // Both too small for a number: nearly all is one of the two.
+    // Both numbers are too small for a float, so nearly all of the result is one of the two.
     if rng.unit() < 0.5 { 0.0 } else { 1.0 }
 }
 
@@ -240,7 +241,7 @@ mod tests {
         KeyedRng::of_sample(1, 2, KeyedRng::of_step(step))
     }
 
-    /// Mean and variance of 20,000 weights.
+    /// Returns mean and variance of 20,000 weights.
     fn moments(alpha: f64) -> (f64, f64) {
         let weights: Vec<f64> = (0..20_000).map(|step| beta(alpha, &mut rng(step))).collect();
         assert!(weights.iter().all(|weight| (0.0..=1.0).contains(weight)));
@@ -257,7 +258,7 @@ mod tests {
             assert!((mean - 0.5).abs() < 0.02, "{alpha}: mean {mean}");
             assert!((variance / expected - 1.0).abs() < 0.05, "{alpha}: {variance}, {expected}");
         }
-        // Far below what a number holds.
+        // This is far below the smallest number that a float can represent.
         assert!((0.4..0.6).contains(&moments(1e-6).0));
     }
 
@@ -283,7 +284,7 @@ mod tests {
         check(either, 384, cut, 0.635_714_285_714_285_7);
     }
 
-    /// Numbers of an image as they lie in a batch.
+    /// Arranges an image's numbers as they are stored in a batch.
     type Lie<'a> = &'a dyn Fn(&[f32]) -> Vec<f32>;
 
     #[test]
@@ -309,13 +310,13 @@ mod tests {
                 };
                 let (mut one, mut other) = (bytes(&pair[0]), bytes(&pair[1]));
                 mixture.apply(&numbers, &mut one, &mut other);
-                // To the bit.
+                // The bits must be equal.
                 assert!(one == bytes(&case.made[0]) && other == bytes(&case.made[1]), "{case:?}");
             }
         }
     }
 
-    /// Other types than `f32`, against `f32`.
+    /// The results for other types are compared with those for `f32`.
     #[test]
     fn numbers_of_every_type_are_those_of_f32_rounded() {
         let mixture = Mixture::Whole(0.3);

@@ -3,7 +3,7 @@
 use super::{PictureEdit, Pixels};
 use crate::order::KeyedRng;
 
-/// Red, green and blue in grey.
+/// Shares of red, green and blue in grey.
 const GREY: [f32; 3] = [0.2989, 0.587, 0.114];
 
 impl PictureEdit<'_> {
@@ -13,7 +13,7 @@ impl PictureEdit<'_> {
         self.each_rgb(|rgb, whole| [whole(grey(rgb)); 3]);
     }
 
-    /// `adjust_brightness`.
+    /// Changes the brightness, as torchvision's `adjust_brightness`.
     pub fn brightness(&mut self, factor: f32) {
         self.each_value(|v| factor * v);
     }
@@ -81,7 +81,7 @@ impl PictureEdit<'_> {
         }
     }
 
-    /// The mean grey.
+    /// Returns the mean of grey.
     fn mean(&self) -> f32 {
         let (values, sum): (usize, f64) = match &self.pixels {
             Pixels::U8(values) => sum(values, self.channels, f32::trunc),
@@ -94,7 +94,7 @@ impl PictureEdit<'_> {
     fn each_value(&mut self, new: impl Fn(f32) -> f32) {
         match &mut self.pixels {
             Pixels::U8(values) => {
-                // 256 results at most.
+                // There are only 256 different results, so they are computed once.
                 let table: [u8; 256] =
                     std::array::from_fn(|v| new(v as f32).clamp(0.0, 255.0) as u8);
                 values.iter_mut().for_each(|v| *v = table[usize::from(*v)]);
@@ -139,7 +139,7 @@ fn grey([r, g, b]: [f32; 3]) -> f32 {
     GREY[0] * r + GREY[1] * g + GREY[2] * b
 }
 
-/// The number of values of grey, and their sum.
+/// Returns the number of grey values, and their sum.
 fn sum<T: Copy + Into<f32>>(
     values: &[T],
     channels: usize,
@@ -153,7 +153,7 @@ fn sum<T: Copy + Into<f32>>(
     (values.len(), values.iter().map(|v| f64::from((*v).into())).sum())
 }
 
-/// Hue, saturation and value, each 0 to 1.
+/// Returns hue, saturation and value, each 0 to 1.
 fn to_hsv([r, g, b]: [f32; 3]) -> [f32; 3] {
     let (most, least) = (r.max(g).max(b), r.min(g).min(b));
     if most == least {
@@ -235,7 +235,7 @@ mod tests {
             change(name, *argument, &mut square(Pixels::F32(&mut found)));
             let furthest = found.iter().zip(floats).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             assert!(furthest < 1e-5, "{name} {argument}: {furthest}");
-            // 16 bits are as good as floats.
+            // With 16 bits, the results are as exact as with floats.
             if !matches!(name.as_str(), "erase") {
                 let mut found: Vec<u16> = vectors.pixels.iter().map(|v| v * 257).collect();
                 change(name, *argument, &mut square(Pixels::U16(&mut found)));

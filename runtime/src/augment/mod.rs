@@ -2,8 +2,8 @@
 //! program may change the result ([`PictureEdit`]), and [`Blend`] mixes two samples of a batch into
 //! one.
 //!
-//! All of it is a function of seed, epoch and sample alone, or for [`Blend`] of seed, epoch and
-//! step; the random numbers are not torchvision's.
+//! All results depend on seed, epoch and sample alone, or for [`Blend`] on seed, epoch and step;
+//! the random numbers are not torchvision's.
 //!
 //! ```
 //! use gular_runtime::augment::{Augment, Blend, Pixels};

@@ -7,11 +7,11 @@ use gular_codec::Rect;
 
 use crate::order::KeyedRng;
 
-/// A function that changes samples: in the loader's threads, after cutting and resizing, before
-/// pixels become numbers.
+/// A function that changes samples. It runs in the loader's threads, after cropping and resizing,
+/// before pixels become numbers.
 ///
-/// It must depend on nothing but the sample and the random numbers, which are the sample's own:
-/// then threads, ranks and resumes never change a batch.
+/// It must depend on nothing but the sample and its random numbers, so that threads, ranks and
+/// resumes never change a batch.
 #[derive(Clone)]
 pub struct Augment(Arc<Function>);
 
@@ -47,31 +47,30 @@ impl fmt::Debug for Augment {
 /// The pixels of a picture, `[height, width, channels]`.
 #[derive(Debug)]
 pub enum Pixels<'a> {
-    /// 0 to 255.
+    /// Values from 0 to 255.
     U8(&'a mut [u8]),
-    /// 0 to 65,535.
+    /// Values from 0 to 65,535.
     U16(&'a mut [u16]),
     /// Values of fields of floats or signed numbers, as they are stored. Functions that change
     /// colours expect 0 to 1 and clip other values, as in torchvision.
     F32(&'a mut [f32]),
 }
 
-/// A sample that can still be changed: its picture, of the size that a batch has, and the mask
-/// that goes with it.
+/// A sample that can still be changed: its picture, in the size for the batch, and its mask.
 ///
-/// What moves the picture moves the mask. What is named after a function of torchvision gives
-/// its result, of channels of whole numbers to within 1.
+/// Methods that move the picture move the mask, too. Methods that are named after functions of
+/// torchvision have the same results; for channels of whole numbers, they may differ by 1.
 #[derive(Debug)]
 pub struct PictureEdit<'a> {
     /// The picture.
     pub pixels: Pixels<'a>,
-    /// Columns.
+    /// Number of columns.
     pub width: usize,
-    /// Rows.
+    /// Number of rows.
     pub height: usize,
-    /// Channels, as stored.
+    /// Number of channels, as stored.
     pub channels: usize,
-    /// Field `mask`, where the batch has it.
+    /// The field `mask`, if the batch has it.
     pub mask: Option<MaskView<'a>>,
     /// The sample's number in its split.
     pub sample: u64,
@@ -91,13 +90,13 @@ pub struct MaskView<'a> {
 }
 
 impl PictureEdit<'_> {
-    /// Mirrors left to right.
+    /// Mirrors the picture left to right.
     pub fn flip_horizontal(&mut self) {
         let width = self.width;
         self.each(&mut Mirror { width, rows: false });
     }
 
-    /// Mirrors top to bottom.
+    /// Mirrors the picture top to bottom.
     pub fn flip_vertical(&mut self) {
         let width = self.width;
         self.each(&mut Mirror { width, rows: true });
@@ -125,19 +124,19 @@ impl PictureEdit<'_> {
         }
     }
 
-    /// Moves everything by `right` columns and `down` rows (negative: left, up); zeros come in.
-    /// With both from -p to p it is a crop after padding by p.
+    /// Moves the picture by `right` columns and `down` rows (negative: left, up), and fills the gap
+    /// with zeros. With both from -p to p it is a crop after padding by p.
     pub fn shift(&mut self, right: i64, down: i64) {
         let (width, height) = (self.width, self.height);
         self.each(&mut Shift { width, height, right, down });
     }
 
     /// Pads the picture with `padding` zeros on each side, and crops a random part of the original
-    /// size: `RandomCrop(size, padding=padding)`. For another size, without this,
-    /// [`Transform::Crop`](crate::Transform::Crop).
+    /// size: `RandomCrop(size, padding=padding)`. For another size, use
+    /// [`Transform::Crop`](crate::Transform::Crop) instead.
     pub fn pad_crop(&mut self, padding: u32, rng: &mut KeyedRng) {
         let mut by = || rng.below(2 * u64::from(padding) + 1).cast_signed() - i64::from(padding);
-        // First the rows, as torchvision.
+        // The rows are drawn first, as in torchvision.
         let down = by();
         self.shift(by(), down);
     }
@@ -188,7 +187,7 @@ impl PictureEdit<'_> {
         }
     }
 
-    /// Does `job` to the picture and its mask.
+    /// Applies `job` to the picture and its mask.
     fn each(&mut self, job: &mut impl Move) {
         match &mut self.pixels {
             Pixels::U8(values) => job.pixels(values, self.channels),
@@ -207,14 +206,14 @@ fn clip(start: u32, len: u32, end: usize) -> std::ops::Range<usize> {
     (start as usize).min(stop)..stop
 }
 
-/// Moves pixels of `n` values each.
+/// Moves pixels that have `n` values each.
 trait Move {
     fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize);
 }
 
 struct Mirror {
     width: usize,
-    /// Whether rows are exchanged, else columns.
+    /// Whether rows are exchanged; otherwise columns are.
     rows: bool,
 }
 
@@ -235,7 +234,7 @@ impl Move for Mirror {
     }
 }
 
-/// A quarter counter-clockwise.
+/// Rotates by a quarter, counter-clockwise.
 struct Turn {
     side: usize,
 }
@@ -280,7 +279,8 @@ impl Move for Shift {
 mod tests {
     use super::*;
 
-    /// What `job` makes of pixels of two channels named by their number, and of their mask.
+    /// Returns what `job` makes of a picture and its mask, whose pixels have two channels with the
+    /// pixel's number.
     fn moved(width: usize, height: usize, job: impl Fn(&mut PictureEdit<'_>)) -> Vec<u8> {
         let names = 1..=(width * height) as u8;
         let mut pixels: Vec<u8> = names.clone().flat_map(|i| [i, 100 + i]).collect();
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(moved(3, 2, |picture| picture.flip_horizontal()), [3, 2, 1, 6, 5, 4]);
         assert_eq!(moved(3, 2, |picture| picture.flip_vertical()), [4, 5, 6, 1, 2, 3]);
         assert_eq!(moved(2, 3, |picture| picture.flip_vertical()), [5, 6, 3, 4, 1, 2]);
-        // torch.rot90 of [[1, 2], [3, 4]].
+        // This is torch.rot90 of [[1, 2], [3, 4]].
         assert_eq!(moved(2, 2, |picture| picture.rotate_90(1)), [2, 4, 1, 3]);
         assert_eq!(moved(2, 2, |picture| picture.rotate_90(2)), [4, 3, 2, 1]);
         assert_eq!(moved(2, 2, |picture| picture.rotate_90(7)), [3, 1, 4, 2]);
@@ -327,7 +327,7 @@ mod tests {
     fn crops_after_padding_move_by_up_to_that_in_each_direction() {
         let mut seen = std::collections::BTreeSet::new();
         for sample in 0..300 {
-            // The pixel in the middle is 5.
+            // The pixel in the middle has number 5.
             let rng = || KeyedRng::of_sample(1, 2, sample);
             let made = moved(3, 3, |picture| picture.pad_crop(1, &mut rng()));
             seen.insert(made.iter().position(|v| *v == 5).unwrap());
@@ -361,7 +361,7 @@ mod tests {
         }
         let mean = sum as f64 / n as f64;
         assert!((0.145..0.155).contains(&mean), "{mean}");
-        // None fits.
+        // No rectangle fits.
         let mut pixels = [1_u8; 4];
         let (pixels_of, width, height) = (Pixels::U8(&mut pixels), 2, 2);
         let mut picture = PictureEdit {

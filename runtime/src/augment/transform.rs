@@ -1,9 +1,8 @@
 //! Crops and resizes a picture of any size to the size that a network takes.
 //!
-//! What is cut is a function of (seed, epoch, sample) and the picture's size
-//! alone, so threads, ranks and resumes never change a pixel. Sizes follow
-//! torchvision: `RandomResizedCrop`, `RandomCrop`, `RandomHorizontalFlip`, `Resize`,
-//! `CenterCrop`; the random numbers are ours.
+//! The part that is cropped depends on (seed, epoch, sample) and the picture's size alone, so
+//! threads, ranks and resumes never change a pixel. Sizes follow torchvision: `RandomResizedCrop`,
+//! `RandomCrop`, `RandomHorizontalFlip`, `Resize`, `CenterCrop`; the random numbers are ours.
 
 use gular_codec::{Rect, Resize};
 
@@ -11,9 +10,9 @@ use crate::order::KeyedRng;
 
 /// Attempts at a random crop before the middle is taken, as in torchvision.
 const ATTEMPTS: u32 = 10;
-// `Eval` makes the whole picture small before it cuts the middle, as torchvision
-// does; a strip of 1 x 100,000 pixels would grow to gigabytes. Above this ratio the
-// ends of the long side, which the crop leaves out anyway, are cut first.
+// Ratio of the sides above which the ends of the long side, which the crop leaves out anyway, are
+// cut first. `Eval` resizes the whole picture before it crops the middle, as torchvision does, and
+// a strip of 1 x 100,000 pixels would grow to gigabytes.
 const LONGEST: u32 = 16;
 
 /// How each picture is cropped, resized and flipped.
@@ -22,9 +21,9 @@ pub enum Transform {
     /// A random part, resized, at times mirrored: for training. torchvision's
     /// `RandomResizedCrop((height, width), scale, ratio)`, `RandomHorizontalFlip(flip)`.
     Train {
-        /// Columns of the result.
+        /// Number of columns of the result.
         width: u32,
-        /// Rows of the result.
+        /// Number of rows of the result.
         height: u32,
         /// Smallest and largest part of the picture's area.
         scale: (f64, f64),
@@ -37,9 +36,9 @@ pub enum Transform {
     /// torchvision's `RandomCrop((height, width), padding, pad_if_needed=True)`,
     /// `RandomHorizontalFlip(flip)`.
     Crop {
-        /// Columns of the result.
+        /// Number of columns of the result.
         width: u32,
-        /// Rows of the result.
+        /// Number of rows of the result.
         height: u32,
         /// Zeros on each side, in pixels.
         padding: u32,
@@ -54,24 +53,25 @@ pub enum Transform {
         resize_short: u32,
         /// Columns of the result; it or `height` is at most `resize_short`.
         width: u32,
-        /// Rows of the result.
+        /// Number of rows of the result.
         height: u32,
     },
-    /// The whole picture, stretched.
+    /// Resizes the whole picture, without keeping its proportions.
     Resize {
-        /// Columns of the result.
+        /// Number of columns of the result.
         width: u32,
-        /// Rows of the result.
+        /// Number of rows of the result.
         height: u32,
     },
 }
 
-/// Which part of a picture becomes its row of the batch, and how it is resized and flipped.
+/// The part of a picture that becomes its row of the batch, and how it is resized and mirrored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     /// The part of the upright picture that is used.
     pub region: Rect,
-    /// How that part is resized; mirroring comes last, when only the kept part is left.
+    /// The way in which that part is resized; mirroring comes last, when only the kept part is
+    /// left.
     pub resize: Resize,
     /// The part of the result that is kept; `None` keeps all of it.
     pub keep: Option<Rect>,
@@ -84,11 +84,11 @@ pub struct Placement {
 pub struct Pad {
     /// Columns of zeros to the left of it; with `width` of them nothing of it is seen.
     pub left: u32,
-    /// Rows of zeros above it.
+    /// Number of rows of zeros above the picture.
     pub top: u32,
-    /// Columns of the whole.
+    /// Number of columns of the result.
     pub width: u32,
-    /// Rows of the whole.
+    /// Number of rows of the result.
     pub height: u32,
 }
 
@@ -98,7 +98,7 @@ impl Placement {
         self.keep.unwrap_or(Rect::whole(self.resize.width, self.resize.height))
     }
 
-    /// Columns and rows of the result.
+    /// Returns columns and rows of the result.
     pub(crate) fn size(&self) -> (u32, u32) {
         let kept = self.kept();
         self.pad.map_or((kept.width, kept.height), |pad| (pad.width, pad.height))
@@ -149,7 +149,7 @@ impl Transform {
         Self::Eval { resize_short: size.saturating_add(size / 7), width: size, height: size }
     }
 
-    /// (width, height) of every result.
+    /// Returns (width, height) of every result.
     #[must_use]
     pub fn size(&self) -> (u32, u32) {
         match *self {
@@ -274,7 +274,7 @@ fn random_start(length: u32, part: u32, padding: u32, rng: &mut KeyedRng) -> i64
 
 /// The `size` pixels at `at` of a picture of `of` pixels, which has zeros around it.
 fn window(of: (u32, u32), at: (i64, i64), size: (u32, u32), flip: bool) -> Placement {
-    // For one side: the start of the visible part, its length, and the zeros before it.
+    // Returns for one side: the start of the visible part, its length, and the zeros before it.
     let seen = |of: u32, at: i64, size: u32| {
         let end = (at + i64::from(size)).min(i64::from(of));
         let start = at.max(0);
@@ -303,8 +303,8 @@ fn middle(width: u32, height: u32, resize_short: u32, crop: (u32, u32)) -> Place
     let long = u64::from(resize_short) * u64::from(w.max(h)) / u64::from(short.max(1));
     let long = u32::try_from(long).unwrap_or(u32::MAX);
     let (to_width, to_height) = if w <= h { (resize_short, long) } else { (long, resize_short) };
-    // For one side: the pixels before the kept part, the length of that part, and the zeros before
-    // it.
+    // Returns for one side: the pixels before the kept part, the length of that part, and the zeros
+    // before it.
     let side = |length: u32, crop: u32| match length.checked_sub(crop) {
         Some(over) => ((f64::from(over) / 2.0).round_ties_even() as u32, crop, 0),
         None => (0, length, (crop - length) / 2),
@@ -408,13 +408,13 @@ mod tests {
         let all: Vec<(i64, i64)> = (-1..=2).flat_map(|x| (-1..=2).map(move |y| (x, y))).collect();
         assert_eq!(starts.into_iter().collect::<Vec<_>>(), all);
         assert!((900..1100).contains(&flips), "{flips}");
-        // As with `pad_if_needed`: as many zeros on both sides as are missing.
+        // As with `pad_if_needed`, each side gets as many zeros as are missing.
         for sample in 0..200 {
             let place = crop(9, 2, 0).place(4, 4, &mut rng(sample));
             let pad = place.pad.unwrap();
             assert!(pad.left <= 5 && (place.region.x, place.region.width) == (0, 4), "{place:?}");
             assert_eq!((place.region.height, pad.top), (2, 0));
-            // Of a picture that is smaller than its zeros, often nothing is seen.
+            // If a picture is smaller than its padding, the crop often contains nothing of it.
             let place = crop(2, 2, 9).place(1, 1, &mut rng(sample));
             let pad = place.pad.unwrap();
             assert!((pad.left, pad.top) == (2, 2) || pad.left < 2 && pad.top < 2);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 const VECTORS: &str = include_str!("../../tests/torchvision/vectors.json");
 
-/// The file.
+/// The contents of the file.
 #[derive(Deserialize)]
 pub(super) struct Vectors {
     pub(super) width: usize,

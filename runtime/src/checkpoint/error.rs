@@ -8,13 +8,13 @@ use gular_bundle::Digest;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// Another training has its checkpoints there, and still runs.
+    /// Another training run has its checkpoints in the folder, and is still running.
     #[error("the checkpoint folder `{dir}` is in use by another training run")]
     InUse {
         /// The folder.
         dir: String,
     },
-    /// A checkpoint is not what was saved.
+    /// A checkpoint does not contain what was saved.
     #[error("checkpoint `{path}` is damaged: {reason}")]
     Damaged {
         /// The checkpoint's folder.
@@ -22,12 +22,12 @@ pub enum CheckpointError {
         /// The file, and expected against found.
         reason: String,
     },
-    /// There are checkpoints, and none of them is sound.
+    /// There are checkpoints, and all of them are damaged.
     #[error("none of the {count} checkpoints in `{dir}` can be loaded: {faults}")]
     NoneSound {
         /// The folder of checkpoints.
         dir: String,
-        /// How many were tried.
+        /// Number of checkpoints that were tried.
         count: usize,
         /// The fault of each one.
         faults: String,
@@ -39,7 +39,7 @@ pub enum CheckpointError {
     TooNew {
         /// The checkpoint's folder.
         path: String,
-        /// Its version.
+        /// The checkpoint's version.
         found: u64,
         /// The newest known version.
         supported: u64,
@@ -51,9 +51,9 @@ pub enum CheckpointError {
     OtherBundle {
         /// The checkpoint's folder.
         path: String,
-        /// The training's bundle.
+        /// The bundle of the training run.
         expected: Digest,
-        /// The checkpoint's.
+        /// The checkpoint's bundle.
         found: Digest,
     },
     /// A sound checkpoint of another model, optimiser or program.
@@ -69,7 +69,7 @@ pub enum CheckpointError {
     FileName {
         /// The refused name.
         name: String,
-        /// Why.
+        /// Why it was refused.
         reason: &'static str,
     },
     /// The thread that writes checkpoints beside the training could not be started.
@@ -78,7 +78,7 @@ pub enum CheckpointError {
         /// The operating system's reason.
         source: io::Error,
     },
-    /// That thread panicked.
+    /// The thread that saves panicked.
     #[error("the thread that writes checkpoints panicked")]
     Panicked,
 }

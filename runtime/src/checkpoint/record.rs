@@ -11,9 +11,9 @@ pub const CHECKPOINT_VERSION: u64 = 1;
 
 pub(crate) const FORMAT: &str = "gular-checkpoint";
 
-// In every version the record ends with its own digest: BLAKE3 of all bytes
-// before this key. A flipped bit in the bundle's digest or the version is
-// thereby damage, which falls back, and no refusal, which ends the job.
+// The key of the record's own digest, with which it ends in every version: BLAKE3 of all bytes
+// before this key. A flipped bit in the bundle's digest or the version therefore counts as damage,
+// so that an older checkpoint is used, and not as a refusal, which ends the job.
 const DIGEST_KEY: &str = "  \"digest\": ";
 
 /// One file of a checkpoint.

@@ -33,9 +33,9 @@ const MAX_RECORD_BYTES: u64 = 1 << 20;
 /// to end, and a process that is being started has its parent's locks until its program begins.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// The checkpoints of one training on one bundle.
+/// The checkpoints of one training run on one bundle.
 ///
-/// They belong to one training at a time: the folder is locked for as long as this lives.
+/// Only one training run at a time can use them: the folder is locked until this is dropped.
 #[derive(Debug)]
 pub struct Checkpoints {
     _lock: Lock,
@@ -79,11 +79,11 @@ impl FileWriter {
 /// A checkpoint that was read and has the digest it was saved with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// The step it was saved after.
+    /// The step after which it was saved.
     pub step: u64,
     /// Each file's bytes by name, without `checkpoint.json`.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Its folder.
+    /// The checkpoint's folder.
     pub path: PathBuf,
     /// Why newer checkpoints were passed over, one sentence each; empty as a rule.
     pub warnings: Vec<String>,
@@ -106,7 +106,7 @@ impl Checkpoints {
         let lock = Lock::wait_on(&folder, &path, LockMode::Exclusive, &mut briefly)?;
         let in_use = || CheckpointError::InUse { dir: dir.display().to_string() };
         let lock = lock.ok_or_else(in_use)?;
-        // If nothing can be written, this fails now, and not after the first epoch.
+        // If the folder cannot be written to, this fails now, and not after the first epoch.
         temp_folder(dir)?;
         Ok(Self { _lock: lock, dir: dir.to_owned(), bundle, keep })
     }
@@ -127,16 +127,15 @@ impl Checkpoints {
     /// Writes the files `names` as the checkpoint after `step`, each as `content` gives its bytes,
     /// piece by piece; returns the checkpoint's folder.
     ///
-    /// When this returns, the checkpoint is on disk. Checkpoints of later
-    /// steps belong to a course of training that was left when it resumed
-    /// before them; they are removed, as are those older than the last `keep`.
+    /// When this returns, the checkpoint is on disk. Checkpoints of later steps are of a run that
+    /// was resumed from an earlier step; they are removed, as are those older than the last `keep`.
     ///
     /// # Errors
-    /// [`CheckpointError::FileName`] for a name that is empty, given twice,
-    /// hidden, not a plain file name, or `checkpoint.json`;
-    /// [`CheckpointError::OtherBundle`] and [`CheckpointError::TooNew`] when such a
-    /// checkpoint is in the folder; [`Error::Io`], also when the
-    /// file system is full; those of `content`. Then all earlier checkpoints are as they were.
+    /// [`CheckpointError::FileName`] for a name that is empty, given twice, hidden, not a plain
+    /// file name, or `checkpoint.json`; [`CheckpointError::OtherBundle`] and
+    /// [`CheckpointError::TooNew`] when such a checkpoint is in the folder; [`Error::Io`], also
+    /// when the file system is full; those of `content`. After an error, all earlier checkpoints
+    /// are unchanged.
     pub fn write(
         &self,
         step: u64,
@@ -169,8 +168,8 @@ impl Checkpoints {
         let path = self.dir.join(&name);
         rename_over(temp.path(), &path)?;
         sync_folder(&self.dir)?;
-        // The replaced checkpoint, if there was one, has the temporary name now. It is
-        // removed only when the new one is durable.
+        // If a checkpoint was replaced, it has the temporary name now. It is removed only when the
+        // new one is durable.
         drop(temp);
         gular_files::write_file(&self.dir.join(LATEST_NAME), format!("{name}\n").as_bytes())?;
         self.remove_old(step);
@@ -218,7 +217,7 @@ impl Checkpoints {
     pub fn keep_best(&self, step: u64) -> Result<(), Error> {
         let name = dir_name(step) + "\n";
         gular_files::write_file(&self.dir.join(BEST_NAME), name.as_bytes())?;
-        // The best checkpoint until now.
+        // The checkpoint that was the best until now may be removed.
         let saved = self.steps()?.first().copied();
         saved.into_iter().for_each(|saved| self.remove_old(saved));
         Ok(())
@@ -269,7 +268,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// The steps of all checkpoints, newest first.
+    /// Returns the steps of all checkpoints, newest first.
     fn steps(&self) -> Result<Vec<u64>, Error> {
         let error = |e| Error::io("list the folder", &self.dir, e);
         let mut steps = Vec::new();
@@ -284,7 +283,7 @@ impl Checkpoints {
         Ok(steps)
     }
 
-    /// Removes what killed saves left. What cannot be removed is tried again at the next save.
+    /// Removes files that killed saves left. If that fails, the next save tries again.
     fn remove_leftovers(&self) {
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
@@ -481,6 +480,6 @@ fn temp_folder(dir: &Path) -> Result<TempDir, Error> {
         .prefix(TEMP_PREFIX)
         .permissions(fs::Permissions::from_mode(0o755))
         .tempdir_in(dir);
-    // tempfile names the folder in its error, too.
+    // tempfile also names the folder in its error, so only the kind is kept.
     made.map_err(|e| Error::io("create a temporary folder in", dir, e.kind().into()))
 }

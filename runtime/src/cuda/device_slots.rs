@@ -23,40 +23,40 @@ use tch::Tensor;
 
 use crate::Error;
 
-/// The two streams of a device, and its slots.
+/// The two streams of a device, and its memory slots.
 pub(crate) trait Lanes {
     /// A point in a stream's work.
     type Event;
 
-    /// An event that nothing waits for yet.
+    /// Makes an event that nothing waits for yet.
     fn event(&self) -> Result<Self::Event, Error>;
-    /// After all that was given to the copy stream.
+    /// Records `event` after all work that was given to the copy stream.
     fn copy_records(&self, event: &Self::Event) -> Result<(), Error>;
     /// Makes later work of the copy stream begin after `event`.
     fn copy_waits(&self, event: &Self::Event) -> Result<(), Error>;
-    /// After all that was given to the compute stream, which is libtorch's.
+    /// Records `event` after all work that was given to the compute stream, which is libtorch's.
     fn compute_records(&self, event: &Self::Event) -> Result<(), Error>;
     /// Makes later work of the compute stream begin after `event`.
     fn compute_waits(&self, event: &Self::Event) -> Result<(), Error>;
-    /// Whether `event`, as last recorded, is past; never recorded, it is.
+    /// Whether the work before `event`, as last recorded, is done; true if it was never recorded.
     fn is_past(&self, event: &Self::Event) -> Result<bool, Error>;
-    /// The host waits for `event`.
+    /// Makes the host wait for `event`.
     fn wait(&self, event: &Self::Event) -> Result<(), Error>;
-    /// Gives the copy stream the batch to bring to slot `slot`. Its memory must stay as it
-    /// is until the stream is past it.
+    /// Tells the copy stream to copy the batch to slot `slot`. The batch's memory must not change
+    /// until the stream has done so.
     fn upload(&mut self, slot: usize, batch: &[u8]) -> Result<(), Error>;
     /// Waits until both streams have done all they were given.
     fn finish(&self);
 }
 
-/// Slots as tensors.
+/// Lanes whose slots can be used as tensors.
 pub(crate) trait Views: Lanes {
     /// The memory of `slot`, `u8` of one dimension: only for work that is given to the compute
     /// stream before the slot is handed back.
     fn memory(&self, slot: usize) -> &Tensor;
 }
 
-/// A batch on the host.
+/// A batch in the host's memory.
 pub(crate) trait Held {
     /// The bytes that are copied: its images, then its labels at [`labels_at`].
     fn bytes(&self) -> &[u8];
@@ -75,7 +75,7 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    /// Which slot.
+    /// The number of the slot.
     pub(crate) fn slot(&self) -> usize {
         self.slot
     }
@@ -92,21 +92,21 @@ pub(crate) struct DeviceSlots<L: Lanes, B: Held, A> {
     slots: Vec<Slot<L::Event>>,
     /// The slot of the next upload.
     next: usize,
-    /// Uploaded and not yet taken, oldest first.
+    /// Batches that were uploaded and not taken yet, oldest first.
     ahead: VecDeque<(usize, A)>,
-    /// Whose memory a copy may still read, oldest first.
+    /// Batches whose memory a copy may still read, oldest first.
     copying: VecDeque<(usize, B)>,
 }
 
 impl<L: Lanes, B: Held, A> DeviceSlots<L, B, A> {
-    /// Over the `n_slots` slots of `lanes`: one that is computed on, the others ahead.
+    /// Makes a ring of the `n_slots` slots of `lanes`: one is computed on, the others are ahead.
     pub(crate) fn new(lanes: L, n_slots: usize) -> Result<Self, Error> {
         let slot = |_| Ok(Slot { copied: lanes.event()?, consumed: lanes.event()? });
         let slots = (0..n_slots).map(slot).collect::<Result<_, Error>>()?;
         Ok(Self { lanes, slots, next: 0, ahead: VecDeque::new(), copying: VecDeque::new() })
     }
 
-    /// The streams and slots.
+    /// Returns the streams and slots.
     pub(crate) fn lanes(&self) -> &L {
         &self.lanes
     }
@@ -116,12 +116,12 @@ impl<L: Lanes, B: Held, A> DeviceSlots<L, B, A> {
         self.ahead.len() + 1 < self.slots.len()
     }
 
-    /// Whether no batch is there to be taken.
+    /// Whether there is no batch to take.
     pub(crate) fn is_empty(&self) -> bool {
         self.ahead.is_empty()
     }
 
-    /// Begins to bring `batch` to the device; returns at once. There must be room.
+    /// Begins to copy `batch` to the device, and returns at once. There must be a free slot.
     pub(crate) fn upload(&mut self, batch: B, about: A) -> Result<(), Error> {
         debug_assert!(self.has_room());
         let at = self.next;
@@ -179,7 +179,7 @@ impl<L: Lanes, B: Held, A> DeviceSlots<L, B, A> {
         Ok(true)
     }
 
-    /// Throws away what was uploaded and not taken.
+    /// Drops batches that were uploaded and not taken.
     pub(crate) fn abandon(&mut self) {
         if self.ahead.is_empty() && self.copying.is_empty() {
             return;
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::order::key;
 
-    /// Work that a stream is given.
+    /// A piece of work for a stream.
     enum Work {
         Wait {
             event: usize,
@@ -222,7 +222,7 @@ mod tests {
             from: usize,
             len: usize,
         },
-        /// Compares a slot with what was uploaded.
+        /// Compares a slot with the batch that was uploaded.
         Read {
             slot: usize,
             half: usize,
@@ -238,9 +238,9 @@ mod tests {
     struct Device {
         copy: VecDeque<Work>,
         compute: VecDeque<Work>,
-        /// How far each event is past.
+        /// For each event, the last record that the stream has passed.
         past: Vec<u64>,
-        /// How often each was recorded.
+        /// For each event, how often it was recorded.
         recorded: Vec<u64>,
         slots: Vec<[u8; LEN]>,
         /// The loader's memory; a batch refers to a part by number.
@@ -265,7 +265,7 @@ mod tests {
             }
         }
 
-        /// One piece of work of one stream, unless it waits or has none.
+        /// Does one piece of work of one stream, unless the stream waits or has none.
         fn step(&mut self, copy: bool) -> bool {
             let queue = if copy { &mut self.copy } else { &mut self.compute };
             let Some(work) = queue.front() else { return false };
@@ -416,7 +416,8 @@ mod tests {
         torn_or_left(seed, n_slots, n, forget, None)
     }
 
-    /// The same, where after some batches those ahead are thrown away and begun again.
+    /// Does the same as [`torn`], but drops the batches that are ahead after some batches, and
+    /// begins again.
     fn torn_or_left(
         seed: u64,
         n_slots: usize,
@@ -463,7 +464,8 @@ mod tests {
             ring.give_back_copied().unwrap();
             taken += 1;
             if Some(taken) == abandon_after {
-                // As at the end of an abandoned epoch: batches that were ahead are made again.
+                // This happens at the end of an abandoned epoch: batches that were ahead are made
+                // again.
                 ring.abandon();
                 uploaded = taken;
             }

@@ -9,7 +9,7 @@ use libloading::os::unix::Library;
 
 use super::CudaError;
 
-/// The functions of the driver that are used. If one is missing, cudarc would panic.
+/// The driver's functions that are used. If one is missing, cudarc would panic.
 const FUNCTIONS: [&str; 39] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
@@ -56,10 +56,11 @@ const FUNCTIONS: [&str; 39] = [
 /// a CUDA toolkit's library for building has too.
 const DRIVER_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
-/// Whether both names can be opened and are not of one library, by the address of `symbol`.
+/// Whether both names can be opened and are different libraries, by the address of `symbol`.
 fn two_libraries(names: [&str; 2], symbol: &str) -> bool {
-    // SAFETY: opens the driver's library, or one for building in its place, and closes it
-    // again; only addresses are looked up. Both are open at a time, or they could come to the same.
+    // SAFETY: opens the driver's library, or one for building in its place, and closes it again;
+    // only addresses are looked up. Both are open at the same time, since otherwise they could get
+    // the same addresses.
     unsafe {
         let [Ok(first), Ok(second)] = names.map(|name| Library::new(name)) else { return false };
         let address = |library: &Library| {
@@ -87,7 +88,7 @@ pub(super) fn start() -> Result<(i32, i32), CudaError> {
             driver: true,
         });
     }
-    // SAFETY: only their addresses are looked up.
+    // SAFETY: only the symbols' addresses are looked up.
     let lacks = |name: &&&str| unsafe { library.get::<*const ()>(name.as_bytes()) }.is_err();
     if let Some(name) = FUNCTIONS.iter().find(lacks) {
         return Err(CudaError::NoGpu {
@@ -131,7 +132,7 @@ mod tests {
     fn one_driver_under_two_names_is_told_from_two() {
         assert!(!two_libraries(["libm.so.6", "libm.so.6"], "cos"));
         assert!(!two_libraries(["libm.so.6", "libnone.so.6"], "cos"));
-        // The second has no such function of its own.
+        // The second library has no such function of its own.
         assert!(two_libraries(["libm.so.6", "libc.so.6"], "cos"));
     }
 }

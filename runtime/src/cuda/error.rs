@@ -9,22 +9,22 @@ pub enum CudaError {
     NoGpu {
         /// What is missing.
         reason: String,
-        /// What to do about it.
+        /// What the user can do about it.
         hint: &'static str,
-        /// Whether there is a driver, so that a GPU was to be expected.
+        /// Whether there is a driver, so that a GPU was expected.
         driver: bool,
     },
-    /// The GPU, or its driver, refused.
+    /// The GPU, or its driver, refused an action.
     #[error("GPU {index}: cannot {action}: {reason}")]
     Gpu {
-        /// Its number among those this process sees.
+        /// The GPU's number among those that this process sees.
         index: usize,
         /// The action that was tried.
         action: &'static str,
         /// The driver's answer.
         reason: String,
     },
-    /// NCCL could not be opened or refused.
+    /// NCCL could not be opened, or refused an action.
     #[error("NCCL cannot {action}: {reason}")]
     Nccl {
         /// The action that was tried.

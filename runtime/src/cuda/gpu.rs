@@ -14,13 +14,13 @@ use crate::Error;
 /// A GPU that libtorch computes on.
 #[derive(Debug, Clone)]
 pub struct Gpu {
-    /// Its number among those that this process sees, from 0.
+    /// The GPU's number among those that this process sees, from 0.
     pub index: usize,
     /// The driver's name for it, such as `NVIDIA H200`.
     pub name: String,
     /// Compute capability (major, minor).
     pub capability: (i32, i32),
-    /// Its memory, in bytes.
+    /// The GPU's memory, in bytes.
     pub memory_bytes: u64,
     /// The newest CUDA the driver serves (major, minor).
     pub driver: (i32, i32),
@@ -103,8 +103,8 @@ impl Gpu {
         &self.context
     }
 
-    /// One kernel, so that a GPU which this libtorch has no code for is found here and not
-    /// in the midst of a training run.
+    /// Runs one kernel, so that a GPU for which this libtorch has no code is found here, and not in
+    /// the middle of a training run.
     fn compute(&self) -> Result<(), CudaError> {
         let one = || {
             let one = Tensor::f_ones([1], (Kind::Float, self.device()))?;
@@ -138,7 +138,7 @@ impl fmt::Display for Gpu {
     }
 }
 
-/// Which of `n` GPUs a process takes.
+/// Chooses which of `n` GPUs a process uses.
 fn choose(index: Option<usize>, local_rank: u64, n: usize) -> Result<usize, CudaError> {
     let wanted = match (index, n) {
         (Some(index), _) => index,
@@ -166,7 +166,7 @@ fn choose(index: Option<usize>, local_rank: u64, n: usize) -> Result<usize, Cuda
     Err(CudaError::NoGpu { reason, hint, driver: true })
 }
 
-/// libtorch sees no GPU though the driver does.
+/// Returns the error for a GPU that the driver sees and libtorch does not.
 fn unseen(driver: (i32, i32)) -> CudaError {
     if !tch::utils::has_cudart() {
         return CudaError::NoGpu {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_driver_says_so() {
-        // If there is a GPU, it can compute.
+        // If there is a GPU, it must be able to compute.
         if let Err(error) = Gpu::open(None, 0) {
             assert!(matches!(error, Error::Cuda(CudaError::NoGpu { .. })), "{error}");
             assert!(error.hint().is_some());

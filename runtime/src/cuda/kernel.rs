@@ -16,13 +16,13 @@ use crate::{AxisOrder, Error, Numbers};
 
 const SOURCE: &str = include_str!("convert.cu");
 
-/// Threads of a block. Any multiple of 32 would do: a thread reads and writes one number.
+/// Threads in a block. Any multiple of 32 works, since a thread reads and writes one number.
 const BLOCK: u32 = 256;
 
 /// Images of a batch: the most rows that a grid can have.
 const MOST_IMAGES: i64 = 65_535;
 
-/// Which type is converted to which.
+/// The types that are converted, and the shape of the images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
     pub(crate) stored: Dtype,
@@ -34,16 +34,16 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    /// Whether the kernel can do it.
+    /// Whether the kernel supports the conversion.
     pub(crate) fn has_kernel(&self) -> bool {
         matches!(self.stored, Dtype::U8 | Dtype::U16)
             && self.numbers != Numbers::Stored
             && self.values().is_some_and(|n| n > 0)
     }
 
-    /// Numbers of an image, if they can be counted.
+    /// Number of values in an image, if it is not too large.
     fn values(&self) -> Option<u32> {
-        // With room for the last block.
+        // There must be space for the last block.
         self.channels.checked_mul(self.pixels).filter(|n| *n < u32::MAX - BLOCK)
     }
 
@@ -98,7 +98,7 @@ pub fn compile_kernels(capabilities: &[(i32, i32)]) -> Result<Vec<usize>, String
     Ok(sizes)
 }
 
-/// The kernel of one [`Conversion`], loaded.
+/// The loaded kernel of one [`Conversion`].
 pub(crate) struct Kernel {
     context: Arc<CudaContext>,
     module: sys::CUmodule,
@@ -126,7 +126,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Whether a batch of `n` images is not too large for it.
+    /// Whether the kernel can convert a batch of `n` images.
     pub(crate) fn takes(n: i64) -> bool {
         (0..=MOST_IMAGES).contains(&n)
     }
@@ -171,7 +171,7 @@ impl Drop for Kernel {
     fn drop(&mut self) {
         let context = &self.context;
         context.record_err(context.bind_to_thread());
-        // Launched kernels may still run.
+        // Launched kernels may still be running.
         context.record_err(context.default_stream().synchronize());
         // SAFETY: loaded by `new`, and nothing of it runs any more.
         context.record_err(unsafe { result::module::unload(self.module) });

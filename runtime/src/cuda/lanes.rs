@@ -25,22 +25,23 @@ pub(crate) struct CudaLanes {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
     pub(crate) n_slots: usize,
-    /// Bytes of a slot.
+    /// Number of bytes in a slot.
     pub(crate) bytes: usize,
-    /// Whose memory of the device.
+    /// Who allocates the device's memory.
     pub(crate) slots: Slots,
-    /// Whether each slot has page-locked memory of the driver's too, which batches go through.
+    /// Whether each slot also has page-locked memory of the driver, through which batches are
+    /// copied.
     pub(crate) staged: bool,
 }
 
 struct Slot {
     memory: DeviceBytes,
-    /// The buffer to which a batch is copied first.
+    /// The page-locked buffer to which a batch is copied first.
     staging: Option<PinnedHostSlice<u8>>,
 }
 
 impl CudaLanes {
-    /// With `poison` each slot is overwritten before it is filled.
+    /// Allocates the memory. With `poison` each slot is overwritten before it is filled.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         memory: &Memory,
@@ -59,7 +60,7 @@ impl CudaLanes {
         Ok(Self { context: Arc::clone(context), copy, compute, slots, poison })
     }
 
-    /// How an error of the driver is told.
+    /// Returns a function that makes our error of the driver's.
     fn refused(&self, action: &'static str) -> impl Fn(DriverError) -> Error + use<> {
         let index = self.context.ordinal();
         move |e| refused(index, action, e).into()
@@ -148,13 +149,13 @@ pub(super) fn blocking_event(context: &Arc<CudaContext>) -> Result<CudaEvent, Dr
     context.new_event(Some(sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC))
 }
 
-/// Waits until `event` is past.
+/// Waits until all work before `event` is done.
 pub(crate) fn wait_for(event: &CudaEvent) -> Result<(), Error> {
     let refused = |e| refused(event.context().ordinal(), "compute", e).into();
     event.synchronize().map_err(refused)
 }
 
-/// The driver's answer as an error of ours.
+/// Returns the driver's error as one of ours.
 pub(super) fn refused(index: usize, action: &'static str, error: DriverError) -> CudaError {
     let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
     CudaError::Gpu { index, action, reason: text.unwrap_or_else(|_| format!("{:?}", error.0)) }

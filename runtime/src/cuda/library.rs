@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn the_missing_library_is_named() {
-        // If the library is there, it can be opened several times.
+        // If the library exists, it can be opened several times.
         if let Err(reason) = open() {
             assert!(reason.contains(".so"), "{reason}");
         }

@@ -32,9 +32,9 @@ pub(crate) fn pin(context: &Arc<CudaContext>, memory: &[u8]) -> Result<Pinned, E
     let refused = |e: DriverError| refused(index, "page-lock the memory of a batch", e);
     context.bind_to_thread().map_err(refused)?;
     let start = memory.as_ptr().cast_mut().cast::<c_void>();
-    // SAFETY: the range is memory of ours; locking neither reads nor writes it. That it
-    // outlives the lock is the caller's part; else the driver would hold pages that have
-    // become somebody else's, until `cuMemHostUnregister`.
+    // SAFETY: the range is memory of ours; locking neither reads nor writes it. The caller must
+    // keep the memory for longer than the lock; otherwise the driver would lock pages that are used
+    // for something else, until `cuMemHostUnregister`.
     let locked = unsafe { sys::cuMemHostRegister_v2(start, memory.len(), 0) };
     locked.result().map_err(refused)?;
     Ok(Pinned { start, context: Arc::clone(context) })
@@ -61,8 +61,8 @@ pub(super) fn page_locked(
     context: &Arc<CudaContext>,
     len: usize,
 ) -> Result<PinnedHostSlice<u8>, DriverError> {
-    // SAFETY: bytes of any value are bytes. No flags: the default of cudarc is write-combined
-    // memory, slow to read back.
+    // SAFETY: any bytes are valid values. No flags are set, since cudarc's default is
+    // write-combined memory, which is slow to read.
     unsafe { context.alloc_pinned_with_flags(len, 0) }
 }
 
@@ -97,7 +97,7 @@ impl DeviceBytes {
         self.tensor.data_ptr().addr() as u64
     }
 
-    /// Whether there is room for `batch`.
+    /// Checks that there is space for `batch`.
     pub(super) fn check_room(&self, batch: &[u8]) -> Result<(), Error> {
         let room = self.tensor.numel();
         if batch.len() > room {
@@ -107,15 +107,15 @@ impl DeviceBytes {
         Ok(())
     }
 
-    /// Overwrites all, in the order of `stream`.
+    /// Overwrites all memory, in the order of `stream`.
     pub(super) fn poison(&mut self, stream: &CudaStream) -> Result<(), DriverError> {
         let (start, len) = (self.address(), self.tensor.numel());
         // SAFETY: this one's memory, on the stream that writes it.
         unsafe { result::memset_d8_async(start, POISON, len, stream.cu_stream()) }
     }
 
-    /// Begins to copy `bytes` to the start, in the order of `stream`. They must stay as they are
-    /// until that is past, or other bytes arrive.
+    /// Begins to copy `bytes` to the start of the memory, in the order of `stream`. They must not
+    /// change until the copy is done, or other bytes are copied.
     pub(super) fn copy_from(&mut self, bytes: &[u8], stream: &CudaStream) -> Result<(), Error> {
         self.check_room(bytes)?;
         if bytes.is_empty() {
@@ -129,7 +129,7 @@ impl DeviceBytes {
     }
 }
 
-/// A tensor over all of `slice`.
+/// Returns a tensor that covers all of `slice`.
 fn over(slice: &CudaSlice<u8>, copy: &CudaStream, device: Device) -> Result<Tensor, Error> {
     let (start, _none) = slice.device_ptr(copy);
     let start = std::ptr::with_exposed_provenance(start as usize);

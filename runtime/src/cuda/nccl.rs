@@ -35,16 +35,16 @@ type Answer = c_int;
 
 const SUCCESS: Answer = 0;
 const IN_PROGRESS: Answer = 7;
-/// `ncclSum`.
+/// The value of `ncclSum`.
 const SUM: c_int = 0;
-/// `ncclFloat32`.
+/// The value of `ncclFloat32`.
 const FLOAT: c_int = 7;
 
-/// NCCL itself waits for ever.
+/// How long joining may take, since NCCL itself waits forever.
 const INIT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long the GPUs may be at one sum while all ranks live: as long as ranks wait for each
-/// other in an operation of the group.
+/// How long the GPUs may take for one sum while all ranks run: as long as ranks wait for each other
+/// in an operation of the group.
 const STALLED: Duration = Duration::from_secs(600);
 
 /// Numbers of the large sum that is tried first; as many as a bucket has.
@@ -70,9 +70,9 @@ struct Api {
 }
 
 impl Api {
-    /// Opens the library, once.
+    /// Opens the library once.
     fn open() -> Result<&'static Self, CudaError> {
-        // Which brings it along, wherever it lies.
+        // libtorch's CUDA half loads NCCL, wherever it is stored.
         let _ = library::open();
         static OPENED: OnceLock<Result<Api, String>> = OnceLock::new();
         let open = || {
@@ -121,15 +121,15 @@ pub struct Nccl {
 
 #[derive(Debug)]
 struct Shared {
-    /// Until it is ended.
+    /// The communicator, until it is ended.
     handle: Option<Handle>,
-    /// Why it was ended.
+    /// Why the communicator was ended.
     reason: &'static str,
-    /// Behind the oldest sum that is not known to be done, and since when.
+    /// An event after the oldest sum that may not be done, and the time when it was recorded.
     under_way: Option<(CudaEvent, Instant)>,
 }
 
-/// A communicator; used behind a lock.
+/// A communicator, which must be used behind a lock.
 #[derive(Debug)]
 struct Handle(Comm);
 
@@ -163,13 +163,14 @@ impl Nccl {
         let thread = thread::Builder::new().name("gular-nccl".into());
         let bound = Arc::clone(&context);
         let spawned = thread.spawn(move || {
-            // Without it the driver answers no question about an event.
+            // Without the bound context, the driver refuses to answer questions about an event.
             bound.record_err(bound.bind_to_thread());
             look_for_errors(api, &watched, &ended);
         });
         spawned.map_err(no_thread)?;
         let lost = Arc::clone(&comm);
-        // In a thread of its own: those who watch over the group must not wait for NCCL.
+        // This uses a thread of its own, since the thread that watches the group must not wait for
+        // NCCL.
         group.on_failure(move |_| drop(thread::spawn(move || abort(api, &lost))));
         Ok(Self { comm, context, _watch: watch })
     }
@@ -193,14 +194,14 @@ impl Nccl {
     pub fn version() -> Result<(i32, i32, i32), Error> {
         let api = Api::open()?;
         let mut version = 0;
-        // SAFETY: writes one number.
+        // SAFETY: the call writes one number.
         api.check("tell its version", unsafe { (api.version)(&raw mut version) })?;
         Ok((version / 10_000, version % 10_000 / 100, version % 100))
     }
 
-    /// `tensor` becomes the sum over all ranks; on libtorch's stream, so in its order.
+    /// Replaces `tensor` by the sum over all ranks, in the order of libtorch's stream.
     ///
-    /// It must be contiguous memory of this GPU; libtorch frees that in the order of the
+    /// The tensor must be contiguous memory of this GPU, which libtorch frees in the order of the
     /// same stream.
     pub(crate) fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
         let action = "add up gradients";
@@ -307,7 +308,7 @@ fn look_for_errors(api: &Api, comm: &Mutex<Shared>, ended: &mpsc::Receiver<()>) 
 
 fn unique_id(api: &Api) -> Result<UniqueId, CudaError> {
     let mut id = UniqueId([0; 128]);
-    // SAFETY: writes 128 bytes.
+    // SAFETY: the call writes 128 bytes.
     api.check("make an address", unsafe { (api.unique_id)(&raw mut id) })?;
     Ok(id)
 }
@@ -386,7 +387,7 @@ fn no_thread(error: std::io::Error) -> CudaError {
     CudaError::Nccl { action: "start a thread", reason: error.to_string() }
 }
 
-/// `ncclDataType_t`.
+/// Returns the `ncclDataType_t` of a kind.
 fn number(kind: Kind) -> Option<c_int> {
     Some(match kind {
         Kind::Uint8 => 1,

@@ -14,7 +14,7 @@ use super::library;
 /// those of CUDA 13 and 12.
 const NAMES: [&str; 4] = ["libcaffe2_nvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
-/// A program of NVRTC's.
+/// A program in NVRTC.
 type Program = *mut c_void;
 type Code = c_int;
 
@@ -35,7 +35,7 @@ struct Nvrtc {
     code: unsafe extern "C" fn(Program, *mut c_char) -> Code,
     destroy: unsafe extern "C" fn(*mut Program) -> Code,
     explain: unsafe extern "C" fn(Code) -> *const c_char,
-    /// Whose functions these are.
+    /// The library that the functions are from.
     _library: Library,
     /// A library that NVRTC opens by name alone when it compiles; the search path may not find it.
     _builtins: Option<Library>,
@@ -78,7 +78,7 @@ impl Nvrtc {
                 destroy: *library.get(c"nvrtcDestroyProgram".to_bytes())?,
                 explain: *library.get(c"nvrtcGetErrorString".to_bytes())?,
                 _library: library,
-                // From its own folder, and so of the same version.
+                // The library from the same folder has the same version.
                 _builtins: beside().and_then(|path| Library::new(path).ok()),
             })
         }
@@ -104,12 +104,12 @@ impl Nvrtc {
                 Err(format!("{error}: {}", log.trim_end_matches('\0').trim()))
             }
         };
-        // SAFETY: made above, and not used after this.
+        // SAFETY: the program was made above, and is not used after this.
         unsafe { (self.destroy)(&raw mut program) };
         made
     }
 
-    /// What a program has of something.
+    /// Reads one of a program's outputs.
     fn read(
         &self,
         program: Program,
@@ -117,7 +117,7 @@ impl Nvrtc {
         fill: unsafe extern "C" fn(Program, *mut c_char) -> Code,
     ) -> Result<Vec<u8>, String> {
         let mut n = 0;
-        // SAFETY: writes one number.
+        // SAFETY: the call writes one number.
         self.checked(unsafe { size(program, &raw mut n) })?;
         let mut bytes = vec![0_u8; n];
         // SAFETY: writes as many bytes as it said it would.

@@ -17,7 +17,7 @@ use crate::torch::{FeedOptions, Pin};
 /// Measured rates, in bytes per second, of copies from page-locked memory to a GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyRates {
-    /// One buffer of the driver's own, copied again and again on one stream.
+    /// The rate for one buffer of the driver, copied again and again on one stream.
     pub plain: f64,
     /// The ring of device slots, its events and waits included, with labels, and nothing
     /// computed on the batches; slots and page locks as the options say.
@@ -62,7 +62,7 @@ fn plain(gpu: &Gpu, bytes: usize, time: Duration) -> Result<f64, DriverError> {
     Ok((n * bytes as u64) as f64 / since.elapsed().as_secs_f64())
 }
 
-/// Memory that is uploaded and never changes.
+/// A batch whose memory never changes.
 struct Same {
     /// First, so that it is let go of before the memory is freed.
     _lock: Option<Pinned>,
@@ -105,7 +105,7 @@ fn ring(
             if let Some((lent, ())) = ring.take()? {
                 ring.consumed(lent)?;
             }
-            // As many as a loader would lend.
+            // The number is that of the batches that a loader would lend.
             while ring.give_back_copied()? > ahead {
                 ring.give_back_oldest()?;
             }

@@ -34,8 +34,9 @@ use super::walk::{Place, Walk};
 use super::worker::caught;
 use crate::Error;
 
-// Enough for 16,000 reads per second of 1 ms each; on the virtual disk of the machine that the
-// peers were measured on, 16 threads had twice the bytes per second of one.
+// Number of threads that read. They are enough for 16,000 reads per second of 1 ms each. On the
+// virtual disk of the machine that the peers were measured on, 16 threads read twice as many bytes
+// per second as one.
 const READERS: usize = 16;
 
 /// How many shards are fetched at the same time; `gular fetch` uses the same number.
@@ -59,11 +60,11 @@ struct Shared {
     /// The most bytes that may be read and not yet taken.
     most_bytes: u64,
     state: Mutex<State>,
-    /// There is something to read, or room for it.
+    /// Signals that there is something to read, or space for it.
     work: Condvar,
-    /// A sample has been read, or a shard has come.
+    /// Signals that a sample has been read, or a shard has been fetched.
     read: Condvar,
-    /// Only one looks for the next sample: those before it get room first.
+    /// Only one thread looks for the next sample, so that earlier samples get space first.
     scout: Mutex<()>,
     slow: Slow,
 }
@@ -73,7 +74,7 @@ struct State {
     walk: Walk,
     shards: HeldShards,
     held: HashMap<Place, Held>,
-    /// Bytes of all samples in `held`.
+    /// Number of bytes of all samples in `held`.
     bytes: u64,
     closed: bool,
 }
@@ -91,7 +92,7 @@ enum Held {
 }
 
 impl Held {
-    /// The number of bytes reserved for it.
+    /// Number of bytes that are reserved for the sample.
     fn room(&self) -> u64 {
         match self {
             Self::Reading(room) | Self::Failed(room) | Self::Read { room, .. } => *room,
@@ -104,7 +105,7 @@ struct Job<'a> {
     of: &'a Shared,
     place: Place,
     stored: Stored,
-    /// What was read; `None` if the reader failed or panicked.
+    /// The values that were read; `None` if the reader failed or panicked.
     read: Option<Values>,
     _in_use: InUse<'a>,
 }
@@ -112,7 +113,7 @@ struct Job<'a> {
 /// A shard that is being read, and so is not removed.
 pub(super) struct InUse<'a> {
     of: &'a Shared,
-    /// `None` if shards are never removed.
+    /// The sample's shard; `None` if shards are never removed.
     shard: Option<ShardIdx>,
 }
 
@@ -152,8 +153,8 @@ impl Ahead {
         Ok(ahead)
     }
 
-    /// From now on the samples of `runs` come next, one run after the other, each with its number;
-    /// other runs are not needed any more.
+    /// Sets the order: from now on the samples of `runs` are needed, one run after the other, each
+    /// with its number. Other runs are not needed any more.
     pub(super) fn follow(&self, runs: Vec<(u64, Arc<Run>)>) {
         let mut state = self.shared.lock();
         state.follow(runs);
@@ -166,7 +167,7 @@ impl Ahead {
         self.shared.wake();
     }
 
-    /// Ends the reading threads.
+    /// Ends the threads that read.
     pub(super) fn close(&self) {
         // First: the thread that has the lock may be waiting for a file's.
         if let Some(brought) = self.shared.shards.brought() {
@@ -253,7 +254,7 @@ impl Ahead {
                     job.run();
                 }
             };
-            // If no thread starts, the decoding threads read their samples themselves, as before.
+            // If no thread starts, the decoding threads continue to read their samples themselves.
             let _ = self.start(&self.readers, "gular-read", READERS, read);
         }
     }
@@ -287,7 +288,7 @@ impl Drop for Ahead {
         self.close();
         for threads in [&mut self.fetchers, &mut self.readers] {
             for thread in threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-                // One that panicked has said so in its job.
+                // A thread that panicked has reported this in its job.
                 drop(thread.join());
             }
         }
@@ -320,7 +321,7 @@ impl Shared {
                 _ => InUse { of: self, shard: None },
             };
             drop(state);
-            // Opens the shard if it is not open.
+            // This opens the shard if it is not open.
             let stored = self.source.stored(sample).ok();
             let mut stored = stored.map(|stored| (stored, in_use));
             state = self.lock();
@@ -344,7 +345,8 @@ impl Shared {
                 }
                 state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            // Without holding the lock: an unfinished job releases its shard.
+            // The lock is not held here, since an unfinished job releases its shard when it is
+            // dropped.
             drop(state);
             drop(stored);
             state = self.lock();
@@ -385,7 +387,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that holds the lock can panic half-way.
+        // Code that holds the lock never panics with the state half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -561,7 +563,7 @@ mod tests {
         let lens: Vec<u64> = samples.iter().map(|s| machine.stored(*s).len() as u64).collect();
         let meters = Meters::default();
         for (i, sample) in samples.iter().enumerate() {
-            // As many as there is room for, from the next one on.
+            // As many samples are read as there is space for, from the next one on.
             let (mut n, mut bytes) = (0, 0);
             while lens.get(i + n).is_some_and(|len| bytes + len <= most_bytes) {
                 bytes += lens[i + n];

@@ -109,7 +109,7 @@ impl Batch {
         Some(Array { dtype: *dtype, shape, bytes })
     }
 
-    /// How the numbers of `image` are laid out in memory.
+    /// The order in memory of the numbers of `image`.
     #[must_use]
     pub fn layout(&self) -> AxisOrder {
         self.about.layout
@@ -140,7 +140,7 @@ impl Batch {
         &self.slot.keys
     }
 
-    /// What each sample was blended with, shape `[len]`; empty unless
+    /// Returns what each sample was blended with, shape `[len]`; empty unless
     /// [`LoaderOptions::blend`](super::LoaderOptions::blend) is set.
     #[must_use]
     pub fn blended(&self) -> &[Blended] {
@@ -199,7 +199,7 @@ impl Batch {
         }
     }
 
-    /// Like [`Batch::image_memory`], to be written to.
+    /// Does the same as [`Batch::image_memory`], but the memory can be written to.
     #[cfg(feature = "cuda")]
     pub(crate) fn image_memory_mut(&mut self) -> &mut [u8] {
         match self.slot.columns.first_mut() {

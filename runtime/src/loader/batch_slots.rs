@@ -33,15 +33,16 @@ pub(super) struct Ticket {
     run: u64,
     step: u64,
     row: usize,
-    /// The epoch that it belongs to.
+    /// The epoch that the sample belongs to.
     pub(super) of: Arc<Run>,
     /// The sample's number in the split.
     pub(super) sample: u64,
-    /// What its random numbers are drawn for: the sample, or its position if samples can repeat.
+    /// The number that its random numbers depend on: the sample, or its position if samples can
+    /// repeat.
     pub(super) draws: u64,
-    /// Its position in the epoch.
+    /// The sample's position in the epoch.
     pub(super) position: u64,
-    /// Its term in the epoch's tally, once its digest is known.
+    /// The sample's term in the epoch's tally, once its digest is known.
     pub(super) term: Option<u64>,
     /// Why the sample that belongs there is replaced or left out.
     pub(super) broken: Option<Error>,
@@ -78,7 +79,7 @@ struct Filling {
 }
 
 impl Filling {
-    /// Whether all its rows have been put back, and no thread owns its slot.
+    /// Whether all rows have been put back, and no thread owns the slot.
     fn is_idle(&self) -> bool {
         matches!(self.progress, Progress::Rows | Progress::Made) && self.done == self.issued
     }
@@ -107,7 +108,7 @@ impl Filling {
     }
 }
 
-/// Two rows that a thread blends.
+/// Two rows that one thread blends.
 #[derive(Debug)]
 struct Pair {
     at: (usize, usize),
@@ -121,7 +122,7 @@ struct UnderWay {
     /// Counts epochs, so that tickets of an abandoned epoch are recognised.
     number: u64,
     run: Arc<Run>,
-    /// The next step to be begun.
+    /// The next step to begin.
     next_step: u64,
 }
 
@@ -141,12 +142,12 @@ struct State {
     current: Option<UnderWay>,
     /// The epoch after it, made when nothing is left to make of the first.
     ahead: Option<UnderWay>,
-    /// Epochs begun, made ahead or not.
+    /// Number of epochs that were begun, including those that are made ahead.
     n_begun: u64,
     closed: bool,
-    /// Whether a thread ended that should not have.
+    /// Whether a thread ended by a panic.
     broken: bool,
-    /// Whether there was no memory for a slot.
+    /// Whether there was too little memory for a slot.
     is_short: bool,
     /// The thread that takes batches.
     taker: Option<ThreadId>,
@@ -154,7 +155,7 @@ struct State {
     passed_on: bool,
 }
 
-/// What ends the wait for a batch, besides a batch.
+/// Reasons besides a batch for which waiting ends.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     pub(super) stop: Option<StopFlag>,
@@ -169,15 +170,15 @@ pub(super) struct BatchSlots {
     #[cfg(feature = "cuda")]
     holds: OnceLock<Vec<Hold>>,
     state: Mutex<State>,
-    /// There may be a ticket.
+    /// Signals that there may be a ticket.
     work: Condvar,
-    /// There may be a batch.
+    /// Signals that there may be a batch.
     ready: Condvar,
     /// Bytes of a row of each field; `None` for those of any length.
     row_bytes: Vec<Option<usize>>,
-    /// Rows of a slot.
+    /// Number of rows in a slot.
     rows: usize,
-    /// Bytes of all slots.
+    /// Number of bytes in all slots.
     bytes: u64,
     n_slots: usize,
     waiting: Waiting,
@@ -248,7 +249,7 @@ impl BatchSlots {
             Memory::Bytes(_) => None,
         });
         let holds = first.map(hold).collect::<Result<_, Error>>()?;
-        // No other thread can have set it: the lock is held.
+        // No other thread can have set the value, since the lock is held.
         let _ = self.holds.set(holds);
         Ok(())
     }
@@ -329,7 +330,7 @@ impl BatchSlots {
                     Some(filling) => state.replace(filling),
                     None => state.is_short = true,
                 }
-                // A rank may have no sample in the last step.
+                // A rank may have no sample in the last step, so its batch is ready at once.
                 if is_news {
                     self.ready.notify_all();
                 }
@@ -446,7 +447,7 @@ impl BatchSlots {
             }
             let since = Instant::now();
             if state.free.is_empty() && state.filling.is_empty() {
-                // This thread itself may hold them: then none would ever be returned.
+                // This thread itself may hold the batches, so that none would ever be returned.
                 let Waiting { lent, .. } = self.waiting;
                 let patience = if state.passed_on { lent.max(PASSED_ON) } else { lent };
                 if since - *all_lent_since.get_or_insert(since) >= patience {
@@ -495,7 +496,7 @@ impl BatchSlots {
         state.free.len() + state.filling.len() >= if self.n_slots > 2 { 2 } else { 1 }
     }
 
-    /// Takes a batch's slot back.
+    /// Takes back the slot of a batch.
     pub(super) fn give_back(&self, slot: Slot) {
         let mut state = self.lock();
         state.free.push(slot);
@@ -521,11 +522,11 @@ impl BatchSlots {
 
     /// Tells `ahead`, from now on, what comes next. Called once, before the first epoch.
     pub(super) fn read_ahead(&self, ahead: Ahead) {
-        // Nothing would use a second one.
+        // The value is set only once, since nothing would use a second one.
         let _ = self.ahead.set(Arc::new(ahead));
     }
 
-    /// The reader that reads ahead.
+    /// Returns the reader that reads ahead.
     pub(super) fn ahead(&self) -> Option<&Arc<Ahead>> {
         self.ahead.get()
     }
@@ -573,7 +574,7 @@ impl State {
         None
     }
 
-    /// The next step, and a free slot for it.
+    /// Returns the next step, and a free slot for it.
     fn begin_step(&mut self) -> Option<(UnderWay, u64, Slot)> {
         let both = [&mut self.current, &mut self.ahead].into_iter().flatten();
         let under_way = both.into_iter().find(|under_way| under_way.has_steps_left())?;
@@ -608,7 +609,7 @@ impl State {
         current.filter(|current| step < current.run.span.n_steps()).map(|current| current.number)
     }
 
-    /// Whether the batch of `step` is finished, or will never be.
+    /// Whether the batch of `step` is finished, or can never be.
     fn has_answer(&self, step: u64) -> bool {
         let Some(number) = self.number_of(step) else { return true };
         let made = |f: &Filling| f.run == number && f.step == step && f.progress == Progress::Made;

@@ -14,7 +14,7 @@ pub(super) struct Blender {
     blend: Blend,
     seed: u64,
     numbers: Numbers,
-    /// Whether a broken sample is replaced by another one.
+    /// Whether a broken sample is replaced by another.
     replaces: bool,
 }
 
@@ -47,15 +47,15 @@ impl Blender {
         }))
     }
 
-    /// How the step of `epoch` is blended whose first position, over all ranks, is `first`.
+    /// Returns how the step of `epoch` is blended whose first position, over all ranks, is `first`.
     pub(super) fn mixture(&self, epoch: u64, first: u64) -> Mixture {
         let mut rng = KeyedRng::of_sample(self.seed, epoch, KeyedRng::of_step(first));
         let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         self.blend.draw((side(self.numbers.width), side(self.numbers.height)), &mut rng)
     }
 
-    /// Whether a row has a sample that may be blended: `made` is its class, or why there is
-    /// none, and `broken` says why it is not the sample that belongs there. A sample of unknown
+    /// Whether a row contains a sample that may be blended. `made` is its class, or why there is no
+    /// sample, and `broken` says why it is not the sample that belongs there. A sample of unknown
     /// class is not blended: a part of its partner's label would belong to no class.
     pub(super) fn takes(&self, made: &Result<Option<i64>, Error>, broken: Option<&Error>) -> bool {
         let is_known = matches!(made, Ok(label) if *label != Some(IGNORED_LABEL));
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// The pairs of a step are those of its ranks.
+    /// The pairs of a step are formed within each of its ranks.
     #[test]
     fn pairs_are_the_same_for_every_number_of_ranks_that_have_an_even_number_each() {
         for (ranks, each) in [(2, 4), (3, 2), (4, 6), (1, 24)] {

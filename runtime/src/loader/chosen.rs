@@ -1,4 +1,4 @@
-//! Which samples of a split an epoch contains.
+//! The samples of a split that an epoch contains.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::order::{KeyedPermutation, key};
 /// The stream of random numbers that deals samples to folds.
 const FOLDS: u64 = 1 << 60;
 
-/// Which samples of a split are used: those that meet all conditions that are set. The others
-/// are treated as if the split did not have them; all ranks take the same number of steps.
+/// Conditions that samples must meet to be used. All others are treated as if the split did not
+/// have them; all ranks take the same number of steps.
 ///
-/// It is decided once, when the loader is made, from the indexes alone. A state keeps a checksum
-/// of what was chosen.
+/// Samples are chosen once, when the loader is made, from the indexes alone. A state contains a
+/// checksum of the chosen samples.
 #[derive(Debug, Clone, Default)]
 pub struct Select {
-    /// Only samples for which this is true.
+    /// Uses only samples for which this is true.
     pub only: Option<Predicate>,
     /// Leaves out samples whose image has one of these digests.
     pub never: Option<Arc<HashSet<Digest>>>,
-    /// Only the samples of one of several parts, or of all other parts.
+    /// Uses only the samples of one of several parts, or of all other parts.
     pub fold: Option<Fold>,
 }
 
@@ -34,26 +34,26 @@ pub struct Select {
 /// differ by one at most. `FORMAT.md`, "Orders".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fold {
-    /// How many folds there are.
+    /// Number of folds.
     pub of: u64,
-    /// Which one, from 0.
+    /// The fold, from 0.
     pub number: u64,
-    /// Whether this fold is used, as for validation, or all others are, as for training.
+    /// Whether this fold is used, for validation, or all others are, for training.
     pub held_out: bool,
     /// The seed of the division: a different seed gives different folds.
     pub seed: u64,
 }
 
-/// What a [`Predicate`] learns about a sample.
+/// The facts that a [`Predicate`] gets about a sample.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleFacts<'a> {
-    /// Its number in the split.
+    /// The sample's number in the split.
     pub number: u64,
-    /// Its key: its path when it was packed.
+    /// The sample's key: its path when it was packed.
     pub key: &'a str,
-    /// Its class; -1 where it is unknown, `None` in a bundle without labels.
+    /// The sample's class; -1 if it is unknown, `None` in a bundle without labels.
     pub label: Option<i32>,
-    /// The digest of its image.
+    /// The digest of the sample's image.
     pub digest: Option<Digest>,
 }
 
@@ -112,8 +112,8 @@ impl Select {
 /// The samples that an epoch has, numbered among themselves.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// One bit per sample of the split, and how many were chosen before each word; `None` if
-    /// all are chosen.
+    /// One bit for each sample of the split, and the number of chosen samples before each word;
+    /// `None` if all are chosen.
     bits: Option<(Vec<u64>, Vec<u64>)>,
     n_left_out: u64,
     /// The checksum of the samples that [`Select`] left; `None` if it selects nothing.
@@ -155,7 +155,7 @@ impl Chosen {
     }
 }
 
-/// One bit for each of `n` samples, all set.
+/// Returns one bit for each of `n` samples, all set.
 fn all_bits(n: u64) -> Vec<AtomicU64> {
     let n_words = usize::try_from(n.div_ceil(64)).unwrap_or(usize::MAX);
     let words: Vec<AtomicU64> = (0..n_words).map(|_| AtomicU64::new(u64::MAX)).collect();
@@ -165,7 +165,7 @@ fn all_bits(n: u64) -> Vec<AtomicU64> {
     words
 }
 
-/// What to find out about the samples of a split.
+/// The facts to find out about the samples of a split.
 pub(super) struct Asked<'a> {
     pub(super) split: Split,
     pub(super) unknown: UnknownLabels,

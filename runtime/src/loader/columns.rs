@@ -24,7 +24,7 @@ impl Column {
 /// The values of one field for all samples of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values<'a> {
-    /// Numbers of one type and shape.
+    /// Numbers of one type and shape for each sample.
     Array(Array<'a>),
     /// Bytes of each sample, such as a text.
     Bytes(&'a [Vec<u8>]),
@@ -53,7 +53,7 @@ impl<'a> Values<'a> {
 /// Numbers as they are in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array<'a> {
-    /// Their type.
+    /// The numbers' type.
     pub dtype: Dtype,
     /// The number of samples, then the shape of one: row-major.
     pub shape: Vec<usize>,
@@ -71,7 +71,7 @@ impl<'a> Array<'a> {
 
 /// A type of numbers that bundles can contain.
 pub trait Element: FromBytes + Immutable + KnownLayout {
-    /// The bundle's name of this type.
+    /// The type's name in bundles.
     const DTYPE: Dtype;
 }
 

@@ -8,14 +8,15 @@ use crate::order::{DrawnBy, Draws, Weights};
 /// are samples, whatever is drawn for them.
 #[derive(Debug, Clone, Default)]
 pub enum Draw {
-    /// Once an epoch.
+    /// Draws each sample once per epoch.
     #[default]
     EachOnce,
-    /// In proportion to its weight, with replacement. There is one weight per sample of the
-    /// split, including those not selected; drawing takes 8 more bytes of memory per sample.
+    /// Draws samples in proportion to their weights, with replacement. There is one weight for each
+    /// sample of the split, including those not selected; drawing takes 8 more bytes of memory per
+    /// sample.
     ByWeight(Weights),
-    /// All classes equally often, and within a class all samples equally often, to within one.
-    /// Samples of unknown class are never drawn. Takes 8 bytes of memory per sample.
+    /// Draws all classes equally often, and within a class all samples equally often, to within
+    /// one. Samples of unknown class are never drawn. This takes 8 bytes of memory per sample.
     ByClass,
 }
 
@@ -45,7 +46,7 @@ impl Draw {
                     let n = weights.len();
                     return fail(format!("{n} weights were given for {n_all} samples"));
                 }
-                // At most as many as there are weights, and these are in memory.
+                // There are at most as many values as weights, and these are in memory.
                 let of_chosen =
                     (0..n_chosen as usize).map(|nth| weights[chosen.sample(nth as u64) as usize]);
                 match Draws::weighted(of_chosen) {

@@ -58,7 +58,7 @@ pub struct Loader {
     consumed: u64,
     /// The tally of what was delivered; `None` if a state without one was restored.
     tally: Option<Tally>,
-    /// Whether `consumed` was restored and the epoch not begun since.
+    /// Whether `consumed` was restored, and the epoch has not begun since.
     restored: bool,
     /// The epoch that was begun last.
     begun: Option<u64>,
@@ -120,10 +120,10 @@ impl Loader {
         })
     }
 
-    /// The same loader with another type and layout of images; no batch may have been taken yet.
+    /// Returns the loader with another type and layout of images; no batch may have been taken yet.
     ///
     /// # Errors
-    /// As [`Loader::new`].
+    /// Those of [`Loader::new`].
     #[cfg(feature = "torch")]
     pub(crate) fn with_numbers(self, numbers: Numbers, layout: AxisOrder) -> Result<Self, Error> {
         if (self.options.numbers, self.options.layout) == (numbers, layout) {
@@ -220,8 +220,8 @@ impl Loader {
     }
 
     /// Waits up to `at_most` until [`Loader::next_batch`] would return at once; returns whether it
-    /// would. For owners that look at something else meanwhile, such as the signals of another
-    /// language.
+    /// would. This is for callers that check something else meanwhile, such as the signals of
+    /// another language.
     #[must_use]
     pub fn wait(&self, at_most: Duration) -> bool {
         self.under_way.is_none_or(|now| self.ring.wait(now.step, at_most, &self.meters))
@@ -274,7 +274,7 @@ impl Loader {
     /// so when all of them restore it, their tallies still add up to the epoch's.
     ///
     /// # Errors
-    /// [`Error::State`] when the state is of another bundle, split, order or seed, or of another
+    /// [`Error::State`] if the state is of another bundle, split, order or seed, or of another
     /// number of samples.
     pub fn restore(&mut self, state: &LoaderState) -> Result<(), Error> {
         state.check(&self.state())?;

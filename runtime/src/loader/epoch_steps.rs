@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::chosen::Chosen;
 use crate::order::EpochOrder;
 
-// From FORMAT.md. A bundle with this many broken samples in a row has other problems.
+// Longest row of broken samples, from FORMAT.md. A bundle with more has other problems.
 const MAX_REPLACEMENTS: usize = 1000;
 
 /// An epoch in progress.
@@ -31,12 +31,12 @@ impl Run {
         at.map(|nth| self.chosen.sample(nth))
     }
 
-    /// Steps of this rank.
+    /// Number of steps of this rank.
     pub(super) fn n_steps(&self) -> u64 {
         self.span.n_steps()
     }
 
-    /// How many samples this rank has in a window of the order.
+    /// Returns how many samples this rank has in a window of the order.
     pub(super) fn n_of_window(&self, window: usize) -> u64 {
         let Range { start, end } = self.order.positions_of(window);
         let first = self.span.from.saturating_add(self.rank);
@@ -50,7 +50,7 @@ impl Run {
         self.span.positions(step).0.saturating_add(self.rank)
     }
 
-    /// This rank's samples of `step`, as numbers of the split.
+    /// Returns this rank's samples of `step`, as numbers of the split.
     pub(super) fn samples(&self, step: u64) -> impl Iterator<Item = u64> {
         let (from, to) = self.span.positions(step);
         let samples = self.order.rank_samples(from..to, self.rank, self.world_size);
@@ -65,7 +65,7 @@ pub(super) struct Span {
     end: u64,
     /// The end of the epoch, which is past `end` where a partial step is left out.
     total: u64,
-    /// Positions per step, of all ranks.
+    /// Number of positions per step, of all ranks.
     stride: u64,
 }
 
@@ -79,7 +79,7 @@ impl Span {
         Self { from, end, total, stride }
     }
 
-    /// Positions of the whole epoch.
+    /// Returns the number of positions in the whole epoch.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
@@ -88,7 +88,7 @@ impl Span {
         (self.end - self.from).div_ceil(self.stride)
     }
 
-    /// Positions of `step`; empty past the end.
+    /// Returns the positions of `step`; empty past the end.
     pub(super) fn positions(&self, step: u64) -> (u64, u64) {
         let at = |step: u64| self.from.saturating_add(step.saturating_mul(self.stride));
         (at(step).min(self.end), at(step.saturating_add(1)).min(self.end))

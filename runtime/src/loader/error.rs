@@ -27,7 +27,7 @@ pub enum LoaderError {
         shape [height, width, channels] and type u8, u16, i8, i16, f16, bf16 or f32"
     )]
     NoImages {
-        /// What it has.
+        /// What the sample has instead.
         found: String,
     },
     /// A mask has another size than its image.
@@ -68,11 +68,12 @@ pub enum LoaderError {
         split: Split,
         /// The number of shards that are needed at the same time.
         shards: usize,
-        /// The number of its shards.
+        /// The number of the split's shards.
         of: usize,
         /// Bytes that the cache needs for them and everything else that it keeps.
         needed: u64,
-        /// How many of these bytes are reserved for other loaders and open files of this process.
+        /// Number of these bytes that are reserved for other loaders and open files of this
+        /// process.
         others: u64,
         /// The cache's limit, in bytes.
         limit: u64,
@@ -85,7 +86,7 @@ pub enum LoaderError {
         /// The first difference.
         what: String,
     },
-    /// What an epoch delivered was not counted from its start.
+    /// The samples that an epoch delivered were not counted from its start.
     #[error(
         "it cannot be checked that epoch {epoch} delivered each sample once: the saved state has no tally of samples"
     )]
@@ -105,9 +106,9 @@ pub enum LoaderError {
     /// A thread cannot be started.
     #[error("cannot start thread {number} of {wanted}: {source}")]
     Thread {
-        /// Which one, from 1.
+        /// The thread's number, from 1.
         number: usize,
-        /// How many were wanted.
+        /// Number of threads that were wanted.
         wanted: usize,
         /// The operating system's answer.
         source: io::Error,
@@ -119,7 +120,7 @@ pub enum LoaderError {
     Panicked {
         /// The sample.
         key: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// A thread of the loader ended by a panic of its own.

@@ -25,7 +25,7 @@ pub(super) struct Fields {
 #[derive(Debug)]
 pub(super) struct ImageField {
     pub(super) field: FieldIdx,
-    /// How it stores pixels, if it is not encoded.
+    /// The form in which it stores pixels, if it is not encoded.
     pub(super) pixels: Option<Pixels>,
     pub(super) writer: Writer,
 }
@@ -38,7 +38,8 @@ pub(super) struct OtherField {
 
 #[derive(Debug)]
 pub(super) enum OtherKind {
-    /// A mask, cropped and resized like the image. It is stored as these pixels; `None`: encoded.
+    /// A mask, cropped and resized like the image. It is stored as these pixels, or encoded if this
+    /// is `None`.
     Mask(Option<Pixels>),
     /// Delivered as it is stored; a number has this many bytes.
     Plain(usize),
@@ -109,7 +110,7 @@ impl Fields {
         let (width, height) = options.transform.size();
         let rows = self.columns.iter().map(|column| {
             let bytes = column.row_bytes();
-            // A slice holds at most isize::MAX bytes.
+            // A slice has at most isize::MAX bytes.
             let all = bytes.and_then(|bytes| bytes.checked_mul(options.batch_size));
             if column.fixed.is_some() && all.is_none_or(|all| isize::try_from(all).is_err()) {
                 let n = options.batch_size;
@@ -135,7 +136,7 @@ fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<I
                 let found = format!("a field `image` of {dtype:?} {shape:?}");
                 return Err(LoaderError::NoImages { found }.into());
             };
-            // Floats are only an intermediate step.
+            // Floats are used only as an intermediate step.
             (Some(pixels), if made == Dtype::F32 { dtype } else { made })
         }
     };
@@ -171,7 +172,7 @@ fn image_shape(image: &ImageField, options: &LoaderOptions) -> Vec<usize> {
     }
 }
 
-/// How a mask is loaded, and the type and shape of the result.
+/// The way in which a mask is loaded, and the type and shape of the result.
 type MaskField = (OtherKind, Option<(Dtype, Vec<usize>)>);
 
 fn mask_field(field: &Field, options: &LoaderOptions) -> Result<MaskField, String> {

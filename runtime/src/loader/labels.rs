@@ -19,19 +19,20 @@ pub(super) const LOOKED_THROUGH: usize = 256;
 /// makes every later call fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownLabels {
-    /// They are an error. If the split has at most 256 shards, the loader gives it at once, with
-    /// their number; otherwise the first batch that would contain one is the error.
+    /// Unknown classes are an error. If the split has at most 256 shards, the loader returns it at
+    /// once, with their number; otherwise the first batch that would contain one is the error.
     #[default]
     Refuse,
-    /// They are left out, as if the split did not have them: epochs become shorter, by the same on
-    /// every rank, and a state says by how many samples. The indexes of the split are read at once.
+    /// Samples of unknown class are left out, as if the split did not have them. Epochs become
+    /// shorter, by the same number on every rank, and a state contains the number of these samples.
+    /// The indexes of the split are read at once.
     Drop,
-    /// They stay, with [`IGNORED_LABEL`]. A mean loss over a batch is then a mean over
-    /// [`Batch::n_labelled`](super::Batch::n_labelled) samples.
+    /// Samples of unknown class stay, with [`IGNORED_LABEL`]. A mean loss over a batch is then a
+    /// mean over [`Batch::n_labelled`](super::Batch::n_labelled) samples.
     Ignore,
 }
 
-/// The error for unknown classes.
+/// Returns the error for unknown classes.
 pub(super) fn refused(what: &str) -> Error {
     let reason = format!(
         "{what}: choose `Drop` to leave them out, or `Ignore` to leave them out of loss and accuracy"

@@ -30,9 +30,9 @@ pub struct Mix {
 pub struct MixState {
     /// The seed with which loaders are drawn.
     pub seed: u64,
-    /// Their weights.
+    /// The loaders' weights.
     pub weights: Vec<u32>,
-    /// The number of steps taken.
+    /// Number of steps taken so far.
     pub step: u64,
     /// The state of each loader.
     pub loaders: Vec<LoaderState>,
@@ -123,7 +123,7 @@ impl Mix {
             return None;
         }
         if !self.begun {
-            // All of them, so that each has batches when it is drawn.
+            // All loaders begin their epochs, so that each has batches when it is drawn.
             (0..self.loaders.len()).for_each(|i| self.begin(i));
             self.begun = true;
         }

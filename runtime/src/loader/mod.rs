@@ -10,13 +10,13 @@
 //!            Batch ── dropped: its slot goes back to the ring
 //! ```
 //!
-//! A row holds what a network takes: the threads write the final numbers, normalised and
-//! mirrored, in the layout asked for; rows that are to be blended by the thread that makes the
-//! second of two. Samples stored as pixels (payload `raw`) are not
-//! decoded: what is not resized is copied. All threads work on the same batch until its samples are handed out, so the
-//! first batch takes one batch's work divided by the threads. Memory is
-//! [`LoaderOptions::slots`] batches, what each thread's decoder holds, and at most
-//! [`LoaderOptions::read_ahead_bytes`] bytes of samples that come next.
+//! A row contains the network's input: the threads write the final numbers, normalised and
+//! mirrored, in the layout that was asked for. Two rows are blended by the thread that makes the
+//! second. Samples stored as pixels (payload `raw`) are not decoded, and copied if they are not
+//! resized. All threads work on the same batch until its samples are handed out, so the first batch
+//! takes one batch's work divided by the number of threads. The memory is that of
+//! [`LoaderOptions::slots`] batches, each thread's decoder, and at most
+//! [`LoaderOptions::read_ahead_bytes`] bytes of samples that are read ahead.
 
 mod ahead;
 mod batch;

@@ -9,8 +9,8 @@ use super::{AxisOrder, Numbers};
 /// How pixels are normalised, per channel: (value / `scale` - `mean`) / `std`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Normalise {
-    /// What values are divided by first; by default the largest of their type for `u8` and
-    /// `u16`, 1 for other types.
+    /// The number that values are divided by first; by default the largest value of their type for
+    /// `u8` and `u16`, and 1 for other types.
     pub scale: Option<f32>,
     /// Mean of each channel after that, or one for all.
     pub mean: Vec<f32>,
@@ -119,9 +119,9 @@ impl Value for f32 {
 pub(super) struct Writer {
     pub(super) numbers: Numbers,
     pub(super) layout: AxisOrder,
-    /// Which stored channels a batch has, in the batch's order.
+    /// The stored channels that a batch has, in the batch's order.
     pub(super) bands: Vec<usize>,
-    /// The type of the pixels that are given.
+    /// The type of the pixels that are written.
     pub(super) stored: Dtype,
     /// Scale, mean and standard deviation of each of `bands`.
     channels: Vec<[f32; 3]>,
@@ -156,7 +156,7 @@ impl Writer {
         Self { numbers, layout, bands, stored, channels, table }
     }
 
-    /// The type of what it writes.
+    /// Returns the type of the numbers in a batch.
     pub(super) fn dtype(&self) -> Dtype {
         self.numbers.dtype(self.stored)
     }
@@ -187,7 +187,7 @@ impl Writer {
         }
     }
 
-    /// Like [`Writer::u8s`], for `u16`.
+    /// Does the same as [`Writer::u8s`] for `u16`.
     pub(super) fn u16s(&self, from: PixelRows<'_, u16>, flip: bool, out: &mut [u8]) {
         match self.numbers {
             Numbers::Stored => self.lay(from, flip, out, |_| u16::to_ne_bytes),
@@ -195,7 +195,8 @@ impl Writer {
         }
     }
 
-    /// Like [`Writer::u8s`], for `f32`; batches of stored numbers get their original type back.
+    /// Does the same as [`Writer::u8s`] for `f32`; batches of stored numbers get their original
+    /// type back.
     pub(super) fn f32s(&self, from: PixelRows<'_, f32>, flip: bool, out: &mut [u8]) {
         // Interpolated values are between whole numbers; the others are exact.
         let whole = f32::round_ties_even;
@@ -353,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Where value `i` of `[height, width, channels]` goes in a batch.
+    /// Returns the place in a batch of value `i` of `[height, width, channels]`.
     fn place(i: usize, n: usize, channels: usize, flip: bool, layout: AxisOrder) -> usize {
         let (pixel, c) = (i / channels, i % channels);
         let (y, x) = (pixel / WIDTH, pixel % WIDTH);

@@ -5,14 +5,14 @@ use gular_bundle::Dtype;
 /// The type that the pixels of a batch are converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Numbers {
-    /// `f32`, normalised.
+    /// Normalised `f32`.
     #[default]
     F32,
     /// `bf16`: the values of [`Numbers::F32`], rounded to the nearest.
     Bf16,
     /// `f16`: the values of [`Numbers::F32`], rounded to the nearest.
     F16,
-    /// As they are stored or decoded, not normalised: `u8`, `u16`, or the field's own type.
+    /// Numbers as they are stored or decoded, not normalised: `u8`, `u16`, or the field's own type.
     Stored,
 }
 
@@ -40,16 +40,16 @@ pub enum AxisOrder {
     ChannelsLast,
 }
 
-/// How many bits the pixels of a batch have, if they are unsigned integers.
+/// The number of bits of the pixels in a batch, if they are unsigned integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Depth {
-    /// As in the bundle: pixels of payload `raw` have the bits of their field, encoded images
-    /// have 8. An encoded image with 16 is an error.
+    /// As in the bundle: pixels of payload `raw` have the bits of their field, and encoded images
+    /// have 8. An encoded image with 16 bits is an error.
     #[default]
     Stored,
-    /// Eight. Of 16 bits, the high byte is kept (the value divided by 256, rounded down), as in
-    /// libpng, Pillow and OpenCV: right for pictures that use the whole range, wrong for
-    /// reflectances from 0 to 10000.
+    /// Eight bits. Of 16 bits, the high byte is kept (the value divided by 256, rounded down), as
+    /// in libpng, Pillow and OpenCV. This is right for pictures that use the whole range, and wrong
+    /// for reflectances from 0 to 10000.
     U8,
     /// Sixteen. Values of 8 bits are multiplied by 257, so that white stays white.
     U16,

@@ -21,7 +21,7 @@ pub struct LoaderOptions {
     pub order: OrderSpec,
     /// The rank of this process, from 0.
     pub rank: u64,
-    /// How many ranks share each epoch.
+    /// Number of ranks that share each epoch.
     pub world_size: u64,
     /// Threads that decode; 0 takes as many as this process may use cores
     /// (its affinity and its cgroup's quota are respected).
@@ -46,9 +46,9 @@ pub struct LoaderOptions {
     pub numbers: Numbers,
     /// How these numbers are laid out in memory.
     pub layout: AxisOrder,
-    /// How pixels become numbers, unless they stay as they are stored.
+    /// The way in which pixels become numbers, unless they stay as they are stored.
     pub normalise: Normalise,
-    /// Which samples of the split are used.
+    /// The samples of the split that are used.
     pub select: Select,
     /// Whether each selected sample is delivered once per epoch, or some more often. With anything
     /// but [`Draw::EachOnce`], the order must be `elastic`.
@@ -60,7 +60,7 @@ pub struct LoaderOptions {
     pub across_epochs: bool,
     /// The total number of epochs, so that no epoch after the last is made ahead.
     pub n_epochs: Option<u64>,
-    /// How many bits pixels have.
+    /// The number of bits of pixels.
     pub depth: Depth,
     /// The channels of the images in a batch, by their numbers from 0 in the bundle, in any
     /// order; [`Field::bands`](gular_bundle::Field) names them. `None` takes all channels; a single
@@ -80,12 +80,12 @@ pub struct LoaderOptions {
     /// [`LoaderError::Stopped`](super::LoaderError::Stopped).
     pub stop: Option<StopFlag>,
     /// How long to wait for a batch to be dropped while all of them are held, before
-    /// [`LoaderError::AllLent`](super::LoaderError::AllLent). Ten minutes at least once a batch was dropped by another thread than
-    /// the one that takes them.
+    /// [`LoaderError::AllLent`](super::LoaderError::AllLent). It is at least ten minutes once a
+    /// batch was dropped by another thread than the one that takes them.
     pub lent_patience: Duration,
-    /// Limits on what decoding an image may cost.
+    /// Limits on the cost of decoding an image.
     pub limits: Limits,
-    /// Which library decodes JPEG. The pixel values of libraries differ slightly.
+    /// The library that decodes JPEG. The pixel values of libraries differ slightly.
     pub jpeg: JpegBackend,
     /// Whether a JPEG that is shrunk to a sixth or less is decoded at reduced size; by default
     /// within a stated distance of the full decode.
@@ -103,12 +103,12 @@ pub enum OnBadSample {
     /// The batch that would contain it is an error, which names the sample.
     #[default]
     Fail,
-    /// The sample is left out: its batch is one sample smaller, and counts it as skipped. For
-    /// evaluations, which must count each sample once.
+    /// The sample is left out: its batch is one sample smaller, and counts it as skipped. This is
+    /// for evaluations, which must count each sample once.
     Skip,
     /// The next sample in the order that can be decoded replaces it, cropped and mirrored
     /// differently than at its own position, and the batch counts it as skipped. So all batches
-    /// have the same size. For training runs. `FORMAT.md`, "Orders".
+    /// have the same size. This is for training runs. `FORMAT.md`, "Orders".
     Replace,
 }
 
@@ -120,8 +120,9 @@ impl LoaderOptions {
         Self { rank: ranks.rank, world_size: ranks.world_size, ..Self::new(split) }
     }
 
-    /// Loads `split` in a process that trains alone: order `elastic` with seed 0, batches of 64,
-    /// random crops of 224 pixels for `train`, and the central 224 pixels for the other splits.
+    /// Returns options to load `split` in a process that trains alone: order `elastic` with seed 0,
+    /// batches of 64, random crops of 224 pixels for `train`, and the central 224 pixels for the
+    /// other splits.
     ///
     /// If several ranks train together, use [`LoaderOptions::for_ranks`]: with this function, each
     /// of them would take all samples.
@@ -135,7 +136,7 @@ impl LoaderOptions {
             world_size: 1,
             threads: 0,
             slots: 4,
-            // More than a hundred photographs, or two batches of them.
+            // This is more than a hundred photographs, or two batches of them.
             read_ahead_bytes: 16 << 20,
             transform: match split {
                 Split::Train => Transform::train(224),

@@ -18,7 +18,7 @@ use super::Depth;
 use super::normalise::{PixelRows, Writer};
 use crate::augment::{self, Placement};
 
-/// How a field holds pixels: `[height, width, channels]`, or `[height, width]`.
+/// The shape in which a field stores pixels: `[height, width, channels]`, or `[height, width]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pixels {
     pub(super) width: u32,
@@ -27,7 +27,7 @@ pub(super) struct Pixels {
     pub(super) dtype: Dtype,
 }
 
-/// What a thread keeps between samples.
+/// Buffers that a thread keeps between samples.
 #[derive(Default)]
 pub(super) struct PixelTools {
     pub(super) resizer: Resizer,
@@ -36,14 +36,15 @@ pub(super) struct PixelTools {
     f32s: Kept<f32>,
 }
 
-/// Pixels between two steps.
+/// Buffers for pixels between two steps.
 #[derive(Default)]
 pub(super) struct Kept<T> {
     /// The part of a stored picture that is resized.
     cut: Vec<T>,
-    /// What is resized before a part of it is kept, and what is kept before zeros surround it.
+    /// The pixels that were resized before a part of them is kept, or that were kept before zeros
+    /// are added around them.
     pub(super) whole: Vec<T>,
-    /// The result.
+    /// The finished pixels.
     pub(super) made: Vec<T>,
 }
 
@@ -107,7 +108,7 @@ impl<T: Copy + Default> Kept<T> {
         let (start, len) = (pad.left as usize * channels, kept.width as usize * channels);
         let lines = made.chunks_exact_mut(pitch).skip(pad.top as usize);
         for (line, row) in lines.zip(whole.chunks_exact(len).take(kept.height as usize)) {
-            // Nothing is seen of what begins at the end.
+            // A row that begins at the right edge is not visible at all.
             let seen = line.get_mut(start..start + len);
             seen.into_iter().for_each(|line| line.copy_from_slice(row));
         }
@@ -138,8 +139,8 @@ impl Pixels {
         }
     }
 
-    /// What `place` needs of a stored sample: which of its bytes, the pixels that they are, and
-    /// what is done to these.
+    /// Returns what `place` needs of a stored sample: a range of its bytes, the shape of these
+    /// pixels, and what is done to them.
     pub(super) fn part(self, place: &Placement) -> (Range<usize>, Self, Placement) {
         let (rows, place) = place.rows();
         let element = usize::try_from(self.dtype.size_bytes()).unwrap_or(1);
@@ -148,7 +149,7 @@ impl Pixels {
         (bytes, Self { height: rows.end - rows.start, ..self }, place)
     }
 
-    /// Whether what `place` makes of these is a row of a batch, byte by byte.
+    /// Whether the result of `place` is a row of a batch, byte by byte.
     pub(super) fn is_row(&self, place: &Placement, writer: &Writer) -> bool {
         let whole = Some(Rect::whole(self.width, self.height));
         let as_is = place.straight() == whole && place.pad.is_none() && !place.resize.flip;
@@ -233,7 +234,7 @@ impl Pixels {
             writer.u8s(PixelRows { values, width, channels, pitch }, flip, out);
             return Ok(true);
         }
-        // Mirrored while it is resized.
+        // The picture is mirrored while it is resized.
         let made = copies && (!flip || place.keep.is_none());
         if made {
             self.bytes(stored, place, flip, &mut tools.resizer, &mut tools.u8s.whole, out)?;
@@ -269,7 +270,8 @@ impl Pixels {
         Ok(())
     }
 
-    /// As [`Pixels::bytes`], of values that `read` makes of `N` bytes each, to `kept.made`.
+    /// Does the same as [`Pixels::bytes`], with values that `read` makes of `N` bytes each, and
+    /// writes to `kept.made`.
     fn bring<T: Sample, const N: usize>(
         &self,
         stored: &[u8],

@@ -19,7 +19,7 @@ const CHUNK: u64 = 1 << 20;
 enum Digests {
     /// The shard, if it is on this machine.
     Shard(Arc<Shard>),
-    /// Its index, if the shard may not be on this machine.
+    /// The shard's index, if the shard may not be on this machine.
     Index(Arc<Index>),
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Delivered {
     }
 }
 
-/// A number with commas.
+/// Formats a number with commas.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -67,14 +67,14 @@ fn grouped(n: u64) -> String {
 }
 
 impl Loader {
-    /// Compares the tally in `state`, that of all ranks, with what the index and the order say.
+    /// Compares the tally of all ranks in `state` with the one that the index and the order give.
     ///
     /// It can be called at the end of an epoch or anywhere in it. It needs the indexes of the
     /// shards, and about 300 ns per sample; several ranks can share this work with
     /// [`Loader::expected_tally`].
     ///
     /// # Errors
-    /// [`Error::State`] for a state of another loader; [`LoaderError::Uncounted`] when it has no
+    /// [`Error::State`] for a state of another loader; [`LoaderError::Uncounted`] if it has no
     /// tally of the whole epoch; [`LoaderError::Delivered`] with the first difference; those of
     /// [`Loader::expected_tally`].
     pub fn check_delivered(&self, state: &LoaderState) -> Result<Delivered, Error> {
@@ -114,7 +114,7 @@ impl Loader {
         while from < positions.end {
             let to = from.saturating_add(CHUNK).min(positions.end);
             let at = |position| order.sample_at(position).map(|nth| (nth, position));
-            // By sample, so by shard.
+            // The list is sorted by sample, and so by shard.
             let mut due: Vec<(u64, u64)> = (from..to).filter_map(at).collect();
             due.sort_unstable();
             let mut opened = None;

@@ -7,10 +7,10 @@
 //!  a thread that decodes ◀── waits for its shard ────────────────────── there, till its window is made
 //! ```
 //!
-//! What is held is never removed by anybody. The room of the window that is being made was
-//! promised to this loader, so it always comes where loaders of this process share the room: one
-//! that holds more than its own lets go of it when another one needs it (`Room::changed`). Other
-//! processes may hold shards; for those it waits ten minutes.
+//! Shards that are held are never removed. The space for the window that is being made was promised
+//! to this loader, so it always gets it if only loaders of this process share the space: a loader
+//! that holds more than its own share releases the rest when another one needs it
+//! (`Room::changed`). Other processes may hold shards, too; the loader waits ten minutes for those.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ const MOST_AHEAD: usize = 64;
 const URGENT: usize = 0;
 const PINNED: usize = 1;
 
-/// Where the bytes of shards come from.
+/// The source of the bytes of shards.
 #[derive(Debug)]
 pub(super) enum Shards {
     /// All shards are in the bundle's folder.
@@ -54,7 +54,7 @@ pub(super) struct Brought {
     pub(super) cancel: AtomicBool,
 }
 
-/// Which shards are held, and the state of each.
+/// The shards that are held, and the state of each.
 #[derive(Default)]
 pub(super) struct HeldShards {
     shards: HashMap<ShardIdx, Held>,
@@ -65,7 +65,7 @@ pub(super) struct HeldShards {
     pinned: Vec<ShardIdx>,
     /// The hold that keeps all pinned shards.
     split: Option<Hold>,
-    /// How many threads wait for each shard, held or not.
+    /// For each shard, held or not, the number of threads that wait for it.
     waiting: HashMap<ShardIdx, usize>,
 }
 
@@ -76,9 +76,9 @@ struct Held {
     state: State,
     /// The place in the plan: the window, and the shard in it. `None`: not needed any more.
     planned: Option<(usize, usize)>,
-    /// The number of threads that read it.
+    /// Number of threads that read the shard.
     n_readers: usize,
-    /// Whether a thread was already waiting when fetching it began.
+    /// Whether a thread was already waiting when the fetch began.
     is_late: bool,
 }
 
@@ -94,7 +94,7 @@ enum State {
     Wanted,
     Coming,
     There,
-    /// It could not be fetched; it is tried again when a thread needs it.
+    /// The shard could not be fetched; this is tried again when a thread needs it.
     Failed(NotBrought),
 }
 
@@ -107,8 +107,8 @@ pub(super) enum Answer {
 }
 
 impl Shards {
-    /// Finds out where the shards of `bundle` come from. If they come from a federation, reserves
-    /// space for those that order `kind` of `split` needs at the same time.
+    /// Finds out whether the shards of `bundle` are here or have to be fetched. If they come from a
+    /// federation, reserves space for those that order `kind` of `split` needs at the same time.
     ///
     /// # Errors
     /// [`LoaderError::NoRoom`].
@@ -117,7 +117,7 @@ impl Shards {
         let mut bytes: Vec<u64> = of_split(bundle, split).map(|(_, bytes)| bytes).collect();
         let n_shards = bytes.len();
         if let OrderKind::Window { shards } = kind {
-            // Any of them can be in the same window.
+            // Any of the shards can be in the same window, so the largest are counted.
             bytes.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
             bytes.truncate(usize::try_from(shards.max(1)).unwrap_or(usize::MAX));
         }
@@ -195,7 +195,7 @@ impl Brought {
         });
     }
 
-    /// The error of a shard whose source panicked.
+    /// Returns the error of a shard whose source panicked.
     pub(super) fn panicked(&self, shard: ShardIdx, message: &str) -> NotBrought {
         let entry = shard.of(&self.bundle.manifest().shards);
         NotBrought {
@@ -247,7 +247,8 @@ impl Brought {
         Some(shard)
     }
 
-    /// When each shard is needed next, in windows; `u64::MAX`: not in the known epochs.
+    /// Returns for each shard the number of windows until it is needed next; `u64::MAX` if it is
+    /// not needed in the known epochs.
     pub(super) fn next_uses(&self, walk: &Walk) -> HashMap<ShardIdx, u64> {
         let mut uses = HashMap::new();
         for (window, number) in walk.windows(&self.bundle, self.split).zip(0..) {
@@ -269,8 +270,8 @@ impl Brought {
         }
     }
 
-    /// Like [`Brought::read`], for a shard that is needed now for the sample at a position of a
-    /// run; `is_first`: this is the first call for it.
+    /// Does the same as [`Brought::read`] for a shard that is needed now, for the sample at a
+    /// position of a run; `is_first` says that this is the first call for it.
     pub(super) fn need(
         &self,
         held: &mut HeldShards,
@@ -297,7 +298,7 @@ impl Brought {
         let is_waited_for = held.waiting.contains_key(&shard);
         match held.shards.get_mut(&shard) {
             Some(Held { state, hold, .. }) => match state {
-                // It failed before any thread needed it: try once more.
+                // The fetch failed before any thread needed the shard, so it is tried once more.
                 State::Failed(_) if is_first && !is_waited_for && hold.is_some() => {
                     *state = State::Wanted;
                     Answer::Wait
@@ -334,7 +335,7 @@ impl Brought {
         changes
     }
 
-    /// Notes the result of fetching a shard.
+    /// Records the result of fetching a shard.
     pub(super) fn came(
         &self,
         held: &mut HeldShards,
@@ -346,7 +347,7 @@ impl Brought {
         if let Some(held) = held.shards.get_mut(&shard) {
             held.state = match brought {
                 Ok(()) => State::There,
-                // It failed before any thread needed it: try once more.
+                // The fetch failed before any thread needed the shard, so it is tried once more.
                 Err(_) if is_waited_for && !held.is_late => State::Wanted,
                 Err(error) => State::Failed(error),
             };
@@ -376,7 +377,7 @@ impl HeldShards {
 }
 
 impl Held {
-    /// Whether it is neither read nor being fetched.
+    /// Whether the shard is neither read nor being fetched.
     fn is_idle(&self) -> bool {
         self.n_readers == 0 && !matches!(self.state, State::Coming)
     }
@@ -549,7 +550,7 @@ mod tests {
         }
     }
 
-    /// What [`where_no_thread_can_bring_shards_there_is_no_loader`] runs.
+    /// Runs in the process that [`where_no_thread_can_bring_shards_there_is_no_loader`] starts.
     #[test]
     fn child_without_threads() {
         let Some(dir) = std::env::var_os("GULAR_TEST_NO_THREADS") else { return };
@@ -567,7 +568,7 @@ mod tests {
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--test-threads", "1"])
             .env("GULAR_TEST_NO_THREADS", made.dir.path())
-            // More than the address space: no thread can get a stack.
+            // This is more than the address space, so no thread can get a stack.
             .env("RUST_MIN_STACK", (1_u64 << 47).to_string())
             .output()
             .unwrap();

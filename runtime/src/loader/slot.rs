@@ -1,7 +1,7 @@
 //! The memory of a batch: divided into rows while it is filled, and put together afterwards.
 //!
-//! It is one allocation for the loader's life. Each row is *owned* by the thread that writes it,
-//! so no two threads ever see the same bytes.
+//! It is allocated once for each loader. Each row is *owned* by the thread that writes it, so no
+//! two threads ever see the same bytes.
 
 use bytes::BytesMut;
 
@@ -9,34 +9,34 @@ use crate::Error;
 use crate::augment::Blended;
 use crate::order::Tally;
 
-/// The memory of one batch, reused for ever.
+/// The memory of one batch, which is used again for later batches.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// Of each field.
+    /// The memory of each field.
     pub(super) columns: Vec<Memory>,
-    /// Samples of the rows.
+    /// The samples in the rows, as numbers of the split.
     pub(super) ids: Vec<u64>,
-    /// Positions of the epoch that the rows are at.
+    /// The rows' positions in the epoch.
     pub(super) positions: Vec<u64>,
-    /// What each row adds to the epoch's tally.
+    /// The terms that the rows add to the epoch's tally.
     pub(super) terms: Vec<Option<u64>>,
-    /// What all of them add.
+    /// The tally of all rows.
     pub(super) tally: Tally,
-    /// Keys of the rows.
+    /// Keys of the samples in the rows.
     pub(super) keys: Vec<String>,
     /// Classes of the rows; empty when the bundle has none.
     pub(super) labels: Vec<i64>,
-    /// What each row was blended with; empty where none are.
+    /// For each row, what it was blended with; empty if no rows are.
     pub(super) blended: Vec<Blended>,
-    /// Rows that failed, in order.
+    /// Rows that failed, in order, with their errors.
     pub(super) faults: Vec<(usize, Error)>,
     /// Rows whose own sample cannot be decoded, in order: left out, or with another one.
     pub(super) broken: Vec<(usize, Error)>,
-    /// Where rows are while the slot is filled.
+    /// The rows while the slot is filled.
     pub(super) rows: Vec<Option<Row>>,
-    /// Which of them hold a sample that may be blended.
+    /// For each row, whether it contains a sample that may be blended.
     pub(super) whole: Vec<bool>,
-    /// Rows without memory, for the next time.
+    /// Rows without memory, to be used again.
     pub(super) spare: Vec<Row>,
 }
 
@@ -45,19 +45,19 @@ pub(super) struct Slot {
 pub(super) enum Memory {
     /// Rows of one length; always whole pages, enough for the full batch.
     Rows(BytesMut),
-    /// Values of any length.
+    /// Values of any length, one for each sample.
     Bytes(Vec<Vec<u8>>),
 }
 
 /// The memory of one sample, owned by the thread that makes it.
 #[derive(Debug, Default)]
 pub(super) struct Row {
-    /// Of each field.
+    /// The cells of a row, one for each field.
     pub(super) cells: Vec<Cell>,
     pub(super) key: String,
 }
 
-/// A field of one sample.
+/// The memory of a field of one sample.
 #[derive(Debug)]
 pub(super) enum Cell {
     Row(BytesMut),
@@ -67,8 +67,8 @@ pub(super) enum Cell {
 /// A huge page, as x86-64 has them and Linux elsewhere with pages of 4 KiB.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// At least `len` bytes of zeros: whole pages, which nothing else shares; as many as fill a huge
-/// page begin and end with one, so that the kernel can take those where it is told to.
+/// Returns at least `len` bytes of zeros, in whole pages that nothing else shares. If they fill a
+/// huge page, they begin and end with one, so that the kernel can use huge pages if it is asked to.
 pub(crate) fn pages(len: usize) -> Option<BytesMut> {
     let whole = whole_pages(len)?;
     // `zeroed` aborts when memory is short; so ask first.
@@ -80,7 +80,7 @@ pub(crate) fn pages(len: usize) -> Option<BytesMut> {
     Some(aligned)
 }
 
-/// Bytes of the pages for `len` bytes.
+/// Returns the size of a page for `len` bytes.
 fn page_for(len: usize) -> usize {
     let page = rustix::param::page_size();
     if len < HUGE_PAGE { page } else { page.max(HUGE_PAGE) }
@@ -90,7 +90,8 @@ fn whole_pages(len: usize) -> Option<usize> {
     len.max(1).checked_next_multiple_of(page_for(len))
 }
 
-/// What [`pages`] needs for `len` bytes, of which none is written to: it takes nothing from others.
+/// Reserves the address space that [`pages`] needs for `len` bytes. None of it is written to, so
+/// that it takes no memory yet.
 pub(super) fn reserve(len: usize) -> Option<Vec<u8>> {
     let mut room = Vec::new();
     let with_room = whole_pages(len)?.checked_add(page_for(len))?;
@@ -111,7 +112,7 @@ pub(super) fn lens(
     row_bytes: &[Option<usize>],
 ) -> impl Iterator<Item = Option<usize>> + Clone {
     row_bytes.iter().enumerate().map(move |(column, bytes)| {
-        // One copy brings images and labels to a GPU, where these follow those.
+        // The labels are stored behind the images, so that one copy brings both to a GPU.
         let labels = if column == 0 { rows.saturating_add(1) } else { 0 };
         Some(rows.saturating_mul((*bytes)?).saturating_add(labels.saturating_mul(8)))
     })
@@ -130,7 +131,7 @@ impl Slot {
         Some(())
     }
 
-    /// Splits the memory into one row a sample.
+    /// Splits the memory into one row per sample.
     pub(super) fn split(
         &mut self,
         samples: impl Iterator<Item = u64>,
@@ -211,7 +212,7 @@ impl Slot {
 }
 
 impl Memory {
-    /// What was not split off, where it is of rows.
+    /// Takes the memory that was not split off, if it is that of rows.
     fn take(&mut self) -> Option<BytesMut> {
         match self {
             Self::Rows(memory) => Some(std::mem::take(memory)),

@@ -7,20 +7,20 @@ use std::time::Duration;
 /// for 110 KB.
 const FROM_MEMORY: Duration = Duration::from_micros(100);
 
-/// Bytes per second.
+/// Speed of reads from memory, in bytes per second.
 const MEMORY_SPEED: f64 = 2e9;
 
-/// Whether reads wait, by the last 32 of them.
+/// Decides from the last 32 reads whether reads wait.
 #[derive(Debug, Default)]
 pub(super) struct Slow {
-    /// One bit per read, the latest lowest.
+    /// One bit for each read, the latest in the lowest bit.
     recent: AtomicU32,
     is_on: AtomicBool,
 }
 
 impl Slow {
-    /// Returns whether this read was what turns reading ahead on: a quarter waited. It is
-    /// turned off when none does.
+    /// Returns whether this read was what turns reading ahead on: a quarter of the last reads
+    /// waited. It is turned off if none did.
     pub(super) fn note(&self, took: Duration, bytes: usize) -> bool {
         let from_memory = FROM_MEMORY + Duration::from_secs_f64(bytes as f64 / MEMORY_SPEED);
         let bit = u32::from(took > from_memory);
@@ -53,7 +53,7 @@ mod tests {
         for _ in 0..100 {
             assert!(!slow.note(memory, 110_000));
         }
-        // A megabyte from memory takes its time, too.
+        // Reading a megabyte from memory also takes some time.
         assert!(!slow.note(Duration::from_micros(550), 1_000_000));
         assert!(!slow.is_on());
         let turned: Vec<bool> = (0..10).map(|_| slow.note(disk, 110_000)).collect();

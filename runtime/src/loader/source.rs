@@ -27,7 +27,7 @@ use crate::order::{KeyedRng, Visit, term};
 // A thread keeps what it read into; one huge sample must not hold memory for good.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// Where samples come from and what is done to them.
+/// The source of samples, and what is done to them.
 #[derive(Debug)]
 pub(super) struct Source {
     bundle: Arc<Bundle>,
@@ -45,12 +45,12 @@ pub(super) struct Source {
     scaling: Scaling,
 }
 
-/// Why there is no picture.
+/// Why no picture could be made.
 enum Unmade {
     Undecodable(gular_codec::Error),
-    /// It has 16 bits, and nobody said what to do about them.
+    /// The image has 16 bits, and no option says what to do with them.
     U16,
-    /// A mask of another size than its image.
+    /// The mask has another size than its image.
     Mask {
         mask: (u32, u32),
         image: (u32, u32),
@@ -63,13 +63,13 @@ impl From<gular_codec::Error> for Unmade {
     }
 }
 
-/// What a thread keeps between samples.
+/// Buffers that a thread keeps between samples.
 pub(super) struct Tools {
     decoder: Decoder,
     pixels: PixelTools,
     /// The sample as stored; unused where files are mapped.
     stored: Vec<u8>,
-    /// Who may have read the sample already.
+    /// The reader that may have read the sample already.
     ahead: Option<Arc<Ahead>>,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Stored {
     pub(super) bytes: u64,
 }
 
-/// What was read of a sample, by field.
+/// The values that were read of a sample, by field.
 pub(super) type Values = Vec<(FieldIdx, Vec<u8>)>;
 
 /// A value of a sample.
@@ -89,14 +89,14 @@ struct Value<'a> {
     shard: &'a Shard,
     id: SampleId,
     field: FieldIdx,
-    /// What the index has of the sample, and of one of its fields.
+    /// The entry of the sample in the index.
     entry: &'a SampleEntry,
-    /// Its bytes, where they were read already.
+    /// The value's bytes, if they were read already.
     read: Option<Vec<u8>>,
 }
 
 impl Value<'_> {
-    /// Its bytes, or `part` of them, not checked.
+    /// Returns the value's bytes, or `part` of them, not checked.
     fn view<'a>(
         &'a self,
         part: Option<Range<usize>>,
@@ -110,7 +110,7 @@ impl Value<'_> {
         }
     }
 
-    /// As many of its bytes from `start` on as `out` has, not checked.
+    /// Reads bytes of the value from `start` on into `out`, not checked.
     fn read_part(&self, start: usize, out: &mut [u8]) -> Result<(), gular_bundle::Error> {
         match self.entry.field() == self.field {
             true => self.shard.read_entry(self.entry, start, out),
@@ -118,14 +118,14 @@ impl Value<'_> {
         }
     }
 
-    /// Whether a part of it may be read alone.
+    /// Whether a part of the value may be read alone.
     fn needs_no_check(&self) -> bool {
         self.read.is_none() && self.shard.is_checked(self.id.row, self.field)
     }
 }
 
 impl Tools {
-    /// Tells who reads ahead how long a read took.
+    /// Tells the reader that reads ahead how long a read took.
     fn note(&self, since: Instant, bytes: usize) {
         if let Some(ahead) = &self.ahead {
             ahead.note(since.elapsed(), bytes);
@@ -138,7 +138,7 @@ type Placed = ((u32, u32), Placement);
 
 /// Waits here, and not in a decoder, for pages of a map that are not in memory.
 fn touch(bytes: &[u8]) {
-    /// The smallest there is.
+    /// Smallest size of a page.
     const PAGE: usize = 4096;
     let sum = bytes.iter().step_by(PAGE).fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
     black_box(sum);
@@ -163,12 +163,12 @@ impl Source {
         })
     }
 
-    /// What a row of a batch holds.
+    /// Returns the fields in a row of a batch.
     pub(super) fn columns(&self) -> &[Column] {
         &self.fields.columns
     }
 
-    /// Bytes of a row of each field.
+    /// Returns the number of bytes in a row of each field.
     pub(super) fn row_bytes(&self, options: &LoaderOptions) -> Result<Vec<Option<usize>>, Error> {
         self.fields.row_bytes(options)
     }
@@ -178,7 +178,7 @@ impl Source {
         self.fields.proof
     }
 
-    /// The bundle that it reads.
+    /// Returns the bundle that is read.
     pub(super) fn bundle(&self) -> &Arc<Bundle> {
         &self.bundle
     }
@@ -194,12 +194,12 @@ impl Source {
         Tools { decoder, pixels, stored: Vec::new(), ahead }
     }
 
-    /// The shard of a sample.
+    /// Returns the shard of a sample.
     pub(super) fn shard_of(&self, sample: u64) -> Result<ShardIdx, Error> {
         Ok(self.bundle.locate(self.split, sample)?.shard)
     }
 
-    /// Where a sample's bytes are, and how many; opens its shard.
+    /// Returns where a sample's bytes are, and their number; opens its shard.
     pub(super) fn stored(&self, sample: u64) -> Result<Stored, Error> {
         let id = self.bundle.locate(self.split, sample)?;
         let shard = self.bundle.shard(id.shard)?;
@@ -242,7 +242,7 @@ impl Source {
             ticket.broken = Some(error);
             return Ok(None);
         }
-        // The tally counts what belongs there.
+        // The tally counts the sample that belongs to this position.
         let (of, term) = (Arc::clone(&ticket.of), ticket.term);
         for sample in of.replacements(ticket.position) {
             (ticket.sample, ticket.draws) = (sample, KeyedRng::of_position(ticket.position));
@@ -318,7 +318,7 @@ impl Source {
                     (Cell::Row(cell), OtherKind::Plain(element), _) => {
                         native(stored, cell, *element);
                     }
-                    // Without an image there is no mask.
+                    // Without an image, no mask is made.
                     (Cell::Row(_), OtherKind::Mask(_), None) => {}
                     (Cell::Bytes(cell), ..) => {
                         cell.clear();
@@ -351,7 +351,7 @@ impl Source {
                         refused: None,
                     };
                     if std::mem::take(&mut flip) {
-                        // The mask is mirrored already.
+                        // The mask has been mirrored already.
                         picture.flip_horizontal();
                     }
                     picture.mask = mask;
@@ -366,7 +366,7 @@ impl Source {
         meters.count(bytes);
         match (entry.label(), self.unknown_labels) {
             (Some(UNKNOWN), UnknownLabels::Ignore) => Ok(Some(IGNORED_LABEL)),
-            // Of a split with too many shards to be looked through at the start.
+            // This happens only if the split has too many shards to be searched at the start.
             (Some(UNKNOWN), _) => Err(labels::refused(&format!(
                 "sample `{}` has no known class",
                 self.name(ticket.sample)
@@ -375,8 +375,8 @@ impl Source {
         }
     }
 
-    /// Makes the picture; how many bytes were read for it, and what was done to it. It is in its
-    /// row where nothing is left to be done, else in `tools`.
+    /// Makes the picture, in its row if nothing is left to be done, else in `tools`. Returns the
+    /// number of bytes that were read for it, and what was done to it.
     fn image(
         &self,
         image: &ImageField,
@@ -393,7 +393,7 @@ impl Source {
                 self.with_stored(value, None, tools, meters, decode)?;
             return Ok((bytes, placed, pixel_type));
         };
-        // Of pixels it is known which are needed before they are read.
+        // For stored pixels it is known which are needed before they are read.
         let size = (whole.width, whole.height);
         let placed = (size, self.transform.place(size.0, size.1, rng));
         let (part, pixels, place) = whole.part(&placed.1);
@@ -416,8 +416,9 @@ impl Source {
         Ok((bytes, placed, pixel_type))
     }
 
-    /// Reads a value, unless it was read already, checks it, and does `job` with it, or with
-    /// `part` of it, which alone is read where it needs no check. How many bytes were read.
+    /// Reads a value, unless it was read already, checks it, and calls `job` with it, or with
+    /// `part` of it, which is read alone if it needs no check. Returns the number of bytes that
+    /// were read.
     fn with_stored<T>(
         &self,
         mut value: Value<'_>,
@@ -478,7 +479,7 @@ impl Source {
             decoder.crop_resize(stored, region, &place.resize, cell)?;
             return Ok(((size, place), None));
         }
-        // Mirrored while it is written.
+        // The picture is mirrored while it is written.
         let resize = Resize { flip: false, ..place.resize };
         let pixel_type = if self.depth == Depth::U16 {
             decode(u16s, &place, |out| decoder.crop_resize_u16(stored, region, &resize, out))?;
@@ -491,7 +492,7 @@ impl Source {
         Ok(((size, place), Some(pixel_type)))
     }
 
-    /// Moves a mask as its image was.
+    /// Crops, resizes and mirrors a mask in the way of its image.
     fn mask(
         &self,
         pixels: Option<Pixels>,
@@ -572,7 +573,7 @@ fn decode<T: Sample>(
 
 /// Copies numbers as they are stored, little-endian, to this machine's order.
 fn native(stored: &[u8], out: &mut [u8], size: usize) {
-    // Both are as long as the field's shape says.
+    // Both have the length that follows from the field's shape.
     let len = stored.len().min(out.len());
     out[..len].copy_from_slice(&stored[..len]);
     to_native(out, size);
@@ -598,7 +599,7 @@ mod tests {
 
     const SIDE: u32 = 6;
 
-    /// A bundle of one picture in `dir`.
+    /// Writes a bundle of one picture to `dir`.
     fn write(dir: &std::path::Path) {
         let data = dir.join(DATA_DIR);
         std::fs::create_dir(&data).unwrap();

@@ -1,4 +1,4 @@
-//! How much each phase did and how long it waited, so that a user sees the bottleneck.
+//! The work and the waiting time of each phase, which show a user the bottleneck.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ pub enum Phase {
     Read,
     /// Checking the BLAKE3 digest of a sample that is read for the first time.
     Check,
-    /// Decoding, cropping, resizing, mirroring.
+    /// The threads decode, crop, resize and mirror.
     Decode,
     /// Threads are idle: all slots are full, so the training program is the slower side.
     WaitForSlot,
@@ -43,14 +43,14 @@ pub enum Bottleneck {
     Reading,
     /// The digests of samples that are read for the first time.
     Checking,
-    /// Decoding, cropping, resizing.
+    /// Decoding, cropping and resizing.
     Decoding,
     /// The training itself: batches are ready when it asks.
     Training,
 }
 
 impl Bottleneck {
-    /// Its name, in a word or two.
+    /// A name in a word or two.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,13 +70,13 @@ pub struct Stats {
     pub time: [Duration; 5],
     /// Samples made, including those that were made ahead and thrown away.
     pub samples: u64,
-    /// Of these, samples that were read before a thread that decodes needed them.
+    /// Number of these samples that were read before a decoding thread needed them.
     pub n_read_ahead: u64,
-    /// Bytes read from shards.
+    /// Number of bytes read from shards.
     pub bytes: u64,
-    /// Batches handed out.
+    /// Number of batches that were returned.
     pub batches: u64,
-    /// Samples in them.
+    /// Number of samples in these batches.
     pub images: u64,
     /// Samples that could not be decoded: they were left out or replaced.
     pub skipped: u64,
@@ -85,14 +85,14 @@ pub struct Stats {
     pub unlabelled: u64,
     /// Time in which an epoch was in progress.
     pub elapsed: Duration,
-    /// Threads that decode.
+    /// Number of threads that decode.
     pub threads: usize,
-    /// Cores this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
 }
 
 impl Stats {
-    /// Time in `phase`.
+    /// Returns the time spent in `phase`.
     #[must_use]
     pub fn of(&self, phase: Phase) -> Duration {
         self.time[phase as usize]
@@ -126,8 +126,8 @@ impl Stats {
         if seconds > 0.0 { self.images as f64 / seconds } else { 0.0 }
     }
 
-    /// Returns what the training waits for most; `None` before enough was measured. For a part of
-    /// the training, use it on [`Stats::since`].
+    /// Returns what the training run waits for most; `None` before enough was measured. For a part
+    /// of the run, use it on [`Stats::since`].
     #[must_use]
     pub fn waited_for(&self) -> Option<Bottleneck> {
         let [read, check, decode, ..] = self.time;
@@ -198,7 +198,7 @@ impl fmt::Display for Stats {
     }
 }
 
-/// The sums, counted by all threads.
+/// The sums that all threads add to.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     time: [AtomicU64; 5],
@@ -230,7 +230,7 @@ impl Meters {
         self.n_read_ahead.fetch_add(u64::from(was_read_ahead), Ordering::Relaxed);
     }
 
-    /// Adds what the threads counted to `stats`.
+    /// Adds the threads' counts to `stats`.
     pub(super) fn fill(&self, stats: &mut Stats) {
         for (time, nanos) in stats.time.iter_mut().zip(&self.time) {
             *time = Duration::from_nanos(nanos.load(Ordering::Relaxed));

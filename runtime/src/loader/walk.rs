@@ -1,7 +1,7 @@
-//! Walks along the known order: which sample is needed next, and which shard.
+//! Walks along the known order, to find which sample and which shard are needed next.
 //!
-//! A disk and a federation are both read ahead by it. The one takes sample after sample; the
-//! other the shards of one window after the other, of windows that are not made yet.
+//! Reading ahead uses it for disks, sample after sample, and for federations, with the shards of
+//! one window after the other that is not made yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use super::epoch_steps::Run;
 /// The place of a sample in the order of delivery; places grow along the walk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place {
-    /// The number of its run.
+    /// The number of the sample's run.
     pub(super) run: u64,
-    /// Its step there.
+    /// The sample's step in the run.
     pub(super) step: u64,
-    /// Its row in the step.
+    /// The sample's row in the step.
     pub(super) row: usize,
 }
 
-/// What comes next of the epochs under way.
+/// The position in the epochs that are in progress.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     /// Epochs under way with their numbers, which grow.
     runs: Vec<(u64, Arc<Run>)>,
     /// The next sample to be read.
     next: Place,
-    /// Samples of the step of `next`.
+    /// The samples of the step of `next`.
     ids: Vec<u64>,
-    /// The run and step that `ids` is of.
+    /// The run and the step that `ids` belongs to.
     ids_of: Option<(u64, u64)>,
-    /// How many samples of a run's window this rank has made.
+    /// Number of samples that this rank has made in each window of a run.
     made: HashMap<(u64, usize), u64>,
     /// The first window of a run that is not all made.
     first: HashMap<u64, usize>,
@@ -42,7 +42,8 @@ pub(super) struct Walk {
 pub(super) type ComingWindow = Vec<ShardIdx>;
 
 impl Walk {
-    /// From here on samples of `runs` come next, one run after the other, each with its number.
+    /// Sets the order: from now on the samples of `runs` are needed, one run after the other, each
+    /// with its number.
     pub(super) fn follow(&mut self, runs: Vec<(u64, Arc<Run>)>) {
         self.runs = runs;
         let runs = &self.runs;
@@ -56,7 +57,7 @@ impl Walk {
         self.runs.iter().any(|(run, _)| *run == number)
     }
 
-    /// The sample to be read next, and its place.
+    /// Returns the sample to read next, and its place.
     pub(super) fn sample(&mut self) -> Option<(Place, u64)> {
         loop {
             let Place { run: at, step, row } = self.next;
@@ -84,12 +85,13 @@ impl Walk {
         self.next == place && self.has(place.run)
     }
 
-    /// The next sample is in hand.
+    /// Goes to the next sample.
     pub(super) fn step(&mut self) {
         self.next.row += 1;
     }
 
-    /// Goes to behind `place`, if it is not there yet: whoever is overtaken has nothing to read.
+    /// Goes past `place`, unless it is there already: samples that others have made need not be
+    /// read.
     pub(super) fn pass(&mut self, place: Place) {
         self.next = self.next.max(Place { row: place.row + 1, ..place });
     }
@@ -115,7 +117,7 @@ impl Walk {
         true
     }
 
-    /// Whether the window of a run's position needs this shard.
+    /// Whether the window that contains a run's position needs this shard.
     pub(super) fn needs(
         &self,
         (number, position): (u64, u64),
@@ -155,7 +157,7 @@ fn shards_of(run: &Run, window: usize, bundle: &Bundle, split: Split) -> Vec<Sha
     samples.filter_map(locate).map(|id| id.shard).collect()
 }
 
-/// The shards of a split, with their bytes.
+/// Returns the shards of a split, with their bytes.
 pub(super) fn of_split(
     bundle: &Bundle,
     split: Split,

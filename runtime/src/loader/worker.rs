@@ -60,7 +60,7 @@ fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
     while let Some(mut ticket) = ring.take(meters) {
         let made = caught(|| source.deliver(&mut ticket, &mut tools, meters));
         let made = made.unwrap_or_else(|message| {
-            // What the panic left behind is thrown away.
+            // The tools may be damaged after a panic, so they are made again.
             tools = new_tools();
             Err(LoaderError::Panicked { key: source.name(ticket.sample), message }.into())
         });
@@ -69,8 +69,8 @@ fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
     drop(alarm);
 }
 
-/// What `job` returns, or what its panic said: a codec's panic is one sample's
-/// error and not the end of a thread that others wait for.
+/// Returns the result of `job`, or the message of its panic: a codec's panic is the error of one
+/// sample, and must not end a thread that others wait for.
 pub(super) fn caught<T>(job: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(job)).map_err(|payload| {
         let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());

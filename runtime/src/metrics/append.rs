@@ -14,7 +14,7 @@ pub(crate) struct AppendFile {
 }
 
 impl AppendFile {
-    /// Opens `path`, cut to its first `len_bytes`.
+    /// Opens `path`, and shortens it to its first `len_bytes`.
     pub(crate) fn open(path: PathBuf, len_bytes: u64) -> Result<Self, Error> {
         let open = || {
             let file = OpenOptions::new().create(true).append(true).open(&path)?;

@@ -77,11 +77,10 @@ fn encode(step: u64, epoch: u64, wall: f64, values: &[(&str, f64)]) -> serde_jso
     Ok(line)
 }
 
-/// The length of the lines up to `step`: before the first later one, and
-/// without a last line that a kill tore. Also what the lines of `step` itself name.
+/// Returns the length of the lines up to `step`, without a last line that is incomplete after a
+/// kill, and the names in the lines of `step` itself.
 ///
-/// Steps only grow within a file, since each resume cuts it. A whole line that
-/// is not ours is passed over.
+/// Steps only grow within a file, since each resume shortens it. Other whole lines are ignored.
 fn up_to(path: &Path, step: u64) -> io::Result<(u64, Vec<(u64, Names)>)> {
     #[derive(Deserialize)]
     struct Line {

@@ -51,14 +51,14 @@ impl Metrics {
 
     /// Writes `values` (name, value) for `step`, the number of steps done.
     ///
-    /// Both files have them when this returns. Of the step it was resumed at, what the run before
-    /// has logged of the same names is not logged again. A value that is not a number is
-    /// written as `"NaN"`, `"Infinity"` or `"-Infinity"` in the JSON; TensorBoard's
-    /// points are `f32`, rounded from `f64`.
+    /// Both files contain them when this returns. For the step at which the run resumed, names that
+    /// the run before has logged are not logged again. A value that is not a number is written as
+    /// `"NaN"`, `"Infinity"` or `"-Infinity"` in the JSON; TensorBoard's points are `f32`, rounded
+    /// from `f64`.
     ///
     /// # Errors
-    /// [`Error::MetricName`] for a name that is empty, given twice, `step`,
-    /// `epoch` or `wall`; [`Error::Io`], and then no half line or record is left.
+    /// [`Error::MetricName`] for a name that is empty, given twice, `step`, `epoch` or `wall`;
+    /// [`Error::Io`], after which no incomplete line or record is left.
     pub fn log(&mut self, step: u64, epoch: u64, values: &[(&str, f64)]) -> Result<(), Error> {
         check_names(values)?;
         let wall = wall();
@@ -83,7 +83,7 @@ fn check_names(values: &[(&str, f64)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Seconds since 1970.
+/// Returns the time in seconds since 1970.
 fn wall() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }

@@ -28,7 +28,7 @@ const SESSION_LOG: u8 = tag(7, LEN_DELIMITED);
 const SUMMARY_VALUE: u8 = tag(1, LEN_DELIMITED);
 const VALUE_TAG: u8 = tag(1, LEN_DELIMITED);
 const VALUE_SIMPLE: u8 = tag(2, 5);
-/// `SessionLog { status: START }`.
+/// The message `SessionLog { status: START }`.
 const SESSION_START: [u8; 2] = [tag(1, 0), 1];
 
 const fn tag(field: u8, wire_type: u8) -> u8 {
@@ -39,8 +39,8 @@ const fn tag(field: u8, wire_type: u8) -> u8 {
 pub(crate) struct EventFile(AppendFile);
 
 impl EventFile {
-    /// A new file in `dir`, after which TensorBoard shows no point of earlier
-    /// files from `first_step` on.
+    /// Makes a new file in `dir`, after which TensorBoard shows no points of earlier files from
+    /// `first_step` on.
     pub(crate) fn create(dir: &Path, wall: f64, first_step: u64) -> Result<Self, Error> {
         let path = dir.join(file_name(wall, last_seconds(dir)?));
         let mut start = record(&event(wall, 0, FILE_VERSION, b"brain.Event:2"));
@@ -145,7 +145,8 @@ mod tests {
         assert_eq!(hex, expected);
     }
 
-    /// The same events by `tensorboard.summary.writer.record_writer` of TensorBoard 2.21.0.
+    /// The expected bytes are those of `tensorboard.summary.writer.record_writer` in TensorBoard
+    /// 2.21.0.
     #[test]
     fn records_are_the_bytes_of_tensorboards_own_writer() {
         check(

@@ -10,7 +10,7 @@ use super::keyed::{KeyedPermutation, key};
 
 /// Streams of random numbers of drawn orders: one per position or round.
 const DRAWS: u64 = 1 << 62;
-/// One per class and pass over it.
+/// The first of the streams of random numbers, one for each class and pass over it.
 const PASSES: u64 = 1 << 61;
 
 /// How much more often one sample of a split is drawn than another: one number per sample, in
@@ -65,7 +65,7 @@ pub(crate) enum Draws {
 }
 
 impl Draws {
-    /// `None` where all weights are 0.
+    /// Returns draws by weight; `None` if all weights are 0.
     pub(crate) fn weighted(weights: impl ExactSizeIterator<Item = u32>) -> Option<Self> {
         // A scan does not know its length, and a list that grows takes up to twice its size.
         let mut sums: Vec<u64> = Vec::with_capacity(weights.len());
@@ -76,7 +76,7 @@ impl Draws {
         (*sums.last()? > 0).then_some(Self::Weighted(sums))
     }
 
-    /// `None` where no sample has a class.
+    /// Returns draws by class; `None` if no sample has a class.
     pub(crate) fn balanced(labels: impl Iterator<Item = Option<i32>>) -> Option<Self> {
         let mut classes: Vec<Vec<u64>> = Vec::new();
         for (sample, label) in (0..).zip(labels) {
@@ -117,7 +117,7 @@ impl Draws {
 mod tests {
     use super::*;
 
-    /// Values the Python reader gives too.
+    /// The Python reader has the same values.
     #[test]
     fn golden_values_stay() {
         let weights = Weights::new((0..10).map(|i| i * i).collect());

@@ -1,9 +1,9 @@
 //! The orders of an epoch.
 //!
-//! Each defines one *global sequence*: position → sample. Rank r of w ranks
-//! takes positions r, r + w, r + 2w, …, as `DistributedSampler` deals them, so
-//! step s of batches of b samples a rank covers positions s·b·w to (s+1)·b·w.
-//! How far an epoch has come is therefore one number, whatever the ranks.
+//! Each defines one *global sequence*: position → sample. Rank r of w ranks takes positions r, r +
+//! w, r + 2w, …, as `DistributedSampler` deals them, so step s of batches of b samples a rank
+//! covers positions s·b·w to (s+1)·b·w. The progress of an epoch is therefore one number, whatever
+//! the number of ranks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum OrderKind {
     /// Bit-identical to PyTorch's `DistributedSampler`: pads with repeated
     /// samples, or cuts, to a multiple of the world size. Holds 4 bytes a sample.
     Torch {
-        /// Permute, or go from 0 to the end.
+        /// Whether to permute the samples, or to go from 0 to the end.
         shuffle: bool,
     },
     /// A keyed permutation of all samples: each once, for any world size, in no memory.
@@ -27,7 +27,7 @@ pub enum OrderKind {
     /// A keyed permutation of shards; samples permuted within each group of
     /// `shards` consecutive ones. Each shard is needed for one window only.
     Window {
-        /// Shards a window.
+        /// Number of shards in a window.
         shards: u64,
     },
 }
@@ -35,9 +35,9 @@ pub enum OrderKind {
 /// The settings that determine the order of every epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderSpec {
-    /// Which order.
+    /// The kind of the order.
     pub kind: OrderKind,
-    /// Another seed, another sequence of orders.
+    /// The seed; each gives another sequence of orders.
     pub seed: u64,
     /// Leave out what does not fill the last batch of all ranks; `torch` first
     /// cuts to a multiple of the world size instead of padding.
@@ -75,12 +75,13 @@ enum How {
 /// Samples of some consecutive shards, in permuted order.
 #[derive(Debug, Clone)]
 struct Window {
-    /// Position of its first sample.
+    /// Position of the window's first sample.
     start: u64,
-    /// Its samples.
+    /// Number of samples in the window.
     len: u64,
     within: KeyedPermutation,
-    /// For each shard: samples before it in the window, and its first sample in the split.
+    /// For each shard, the number of samples before it in the window, and its first sample in the
+    /// split.
     shards: Vec<(u64, u64)>,
 }
 
@@ -115,7 +116,7 @@ impl EpochOrder {
         Self { n_samples: n, n_positions: n, how }
     }
 
-    /// Whether a sample may come several times without being padding.
+    /// Whether a sample may occur several times without being padding.
     pub(crate) fn repeats(&self) -> bool {
         matches!(self.how, How::Drawn { .. })
     }
@@ -143,8 +144,8 @@ impl EpochOrder {
         })
     }
 
-    /// How many windows the epoch has: parts that need some shards, and no others. Of orders that
-    /// go through all samples alike it is one.
+    /// Returns the number of windows, which are parts that need only some shards. It is one for
+    /// orders that mix all samples.
     pub(crate) fn n_windows(&self) -> usize {
         match &self.how {
             How::Windows(windows) => windows.len(),
@@ -152,7 +153,7 @@ impl EpochOrder {
         }
     }
 
-    /// The window of a position.
+    /// Returns the window of a position.
     pub(crate) fn window_at(&self, position: u64) -> usize {
         match &self.how {
             How::Windows(windows) => {
@@ -162,7 +163,7 @@ impl EpochOrder {
         }
     }
 
-    /// The positions of a window.
+    /// Returns the positions of a window.
     pub(crate) fn positions_of(&self, window: usize) -> Range<u64> {
         match &self.how {
             How::Windows(windows) => {

@@ -17,7 +17,7 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The key of a stream of an epoch of a seed.
+/// Returns the key of a stream of random numbers, for a seed and an epoch.
 #[must_use]
 pub fn key(seed: u64, epoch: u64, stream: u64) -> u64 {
     [seed, epoch, stream]
@@ -29,9 +29,9 @@ pub fn key(seed: u64, epoch: u64, stream: u64) -> u64 {
 /// next even number of bits, walked until it lands below `n` (fewer than 4
 /// steps on average).
 ///
-/// Such a network over 4 bits or more has only even permutations, so not all orders
-/// of 5 or more values are equally likely as a whole (of 16 values half of them
-/// never come); the places of any two values are.
+/// Such a network over 4 bits or more has only even permutations, so not all orders of 5 or more
+/// values are equally likely as a whole (for 16 values half of them never occur); but all places of
+/// any two values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyedPermutation {
     n: u64,
@@ -40,7 +40,7 @@ pub struct KeyedPermutation {
 }
 
 impl KeyedPermutation {
-    /// The permutation of `0..n` under `key`.
+    /// Returns the permutation of `0..n` with `key`.
     #[must_use]
     pub fn new(n: u64, key: u64) -> Self {
         let bits = 64 - n.saturating_sub(1).leading_zeros();
@@ -103,18 +103,18 @@ impl KeyedRng {
         position | 1 << 61
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
-    /// The next number in `0.0..1.0`, of 53 bits.
+    /// Returns the next number in `0.0..1.0`, with 53 bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The next number in `low..high`.
+    /// Returns the next number in `low..high`.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
@@ -184,8 +184,8 @@ mod tests {
         }
     }
 
-    /// As above for each two places: chi² over n (n-1) cells. With 8 rounds n of 7
-    /// to 16 fail, by up to 14 deviations. A window order permutes as few shards.
+    /// The same for each two places: chi² over n (n-1) cells. With 8 rounds n of 7 to 16 fail, by
+    /// up to 14 deviations. A window order permutes as few shards.
     #[test]
     fn pairs_of_places_are_uniform() {
         for n in [3_usize, 4, 7, 8, 9, 13, 16] {

@@ -31,7 +31,7 @@ impl Generator {
         Self { seed, state, left: 1, next: 0 }
     }
 
-    /// The next 32 bits.
+    /// Returns the next 32 bits.
     pub fn next_u32(&mut self) -> u32 {
         self.left -= 1;
         if self.left == 0 {

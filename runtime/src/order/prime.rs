@@ -25,7 +25,7 @@ pub(super) const fn mul(a: u64, b: u64) -> u64 {
     add(product as u64 & MODULUS, (product >> 61) as u64)
 }
 
-/// 1 / `a`, by Fermat.
+/// Returns 1 / `a`, by Fermat.
 fn inverse(a: u64) -> u64 {
     let (mut result, mut square, mut exponent) = (1, a, MODULUS - 2);
     while exponent > 0 {
@@ -67,7 +67,7 @@ pub(super) fn locator(sums: &[u64]) -> Option<Vec<u64>> {
     (2 * length <= sums.len()).then_some(found)
 }
 
-/// All xᵢ of `locator`, in order; `None` unless all of them are in `range`.
+/// Returns all xᵢ of `locator`, in order; `None` unless all of them are in `range`.
 pub(super) fn roots(locator: &[u64], range: Range<u64>) -> Option<Vec<Root>> {
     let n = locator.len() - 1;
     // Π (1 − xᵢ·z) is 0 at 1/x if Π (x − xᵢ) is 0 at x: the same coefficients in reverse order.
@@ -76,7 +76,7 @@ pub(super) fn roots(locator: &[u64], range: Range<u64>) -> Option<Vec<Root>> {
     (found.len() == n).then_some(found)
 }
 
-/// The eᵢ of the xᵢ `roots`.
+/// Returns the eᵢ of the xᵢ in `roots`.
 pub(super) fn error_values(roots: &[Root], sums: &[u64]) -> Vec<u64> {
     let value = |x: &u64| {
         // Q(z) = Π (z − xⱼ) over the others is 0 at each of them, so that only eᵢ is left.

@@ -6,11 +6,11 @@
 
 use super::mt19937::Generator;
 
-/// From this length on, PyTorch draws 64 bits per step and fills inside out.
+/// Length from which on PyTorch draws 64 bits per step and fills inside out.
 const LARGE: u64 = (u32::MAX / 20) as u64;
 
-/// From this range on, `torch.randint` draws 64 bits per number, so that taking the
-/// remainder skews it by at most 5 %. PyTorch 2.6 still drew 32 bits below 2³².
+/// Range from which on `torch.randint` draws 64 bits per number, so that taking the remainder skews
+/// it by at most 5 %. PyTorch 2.6 still drew 32 bits below 2³².
 const WIDE_RANGE: u64 = 1 << 28;
 
 /// Indices below 2³² take 4 bytes each, longer ranges 8.
@@ -23,7 +23,7 @@ pub enum Permutation {
 }
 
 impl Permutation {
-    /// `0, 1, … n - 1`.
+    /// Returns `0, 1, … n - 1`.
     #[must_use]
     pub fn identity(n: u64) -> Self {
         match u32::try_from(n) {
@@ -41,7 +41,7 @@ impl Permutation {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no indices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -56,7 +56,7 @@ impl Permutation {
         }
     }
 
-    /// All indices in order.
+    /// Returns all indices in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).map(|i| self.at(i))
     }
@@ -119,7 +119,7 @@ pub fn distributed_sampler(
     (0..per_rank).map(|i| order.at((rank + i * world_size) % n)).collect()
 }
 
-/// `BatchSampler(indices, batch, drop_last)`.
+/// Does the same as `BatchSampler(indices, batch, drop_last)`.
 #[must_use]
 pub fn batch_sampler(indices: &[u64], batch: usize, drop_last: bool) -> Vec<Vec<u64>> {
     let batches = indices.chunks(batch);
@@ -135,21 +135,21 @@ pub struct ShuffledLoader {
 }
 
 impl ShuffledLoader {
-    /// With `generator=torch.Generator().manual_seed(seed)`.
+    /// Uses `generator=torch.Generator().manual_seed(seed)`.
     #[must_use]
     pub fn with_generator(n: u64, seed: u64) -> Self {
         Self { n, generator: Generator::new(seed), own: true }
     }
 
-    /// Without a generator, after `torch.manual_seed(seed)`.
+    /// Uses no generator, after `torch.manual_seed(seed)`.
     #[must_use]
     pub fn with_global_seed(n: u64, seed: u64) -> Self {
         Self { n, generator: Generator::new(seed), own: false }
     }
 
-    /// The order of the next epoch.
+    /// Returns the order of the next epoch.
     pub fn next_epoch(&mut self) -> Permutation {
-        // The base seed of the workers comes first.
+        // The base seed of the workers is drawn first.
         let _ = self.generator.next_u64();
         if self.own {
             let order = randperm(self.n, &mut self.generator);

@@ -8,15 +8,15 @@ use super::Tally;
 use super::epoch::OrderKind;
 use super::written::Written;
 
-/// How an order draws samples, as a state records it.
+/// The way in which an order draws samples, as a state records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DrawnBy {
-    /// It does not draw: each sample comes once.
+    /// It does not draw: each sample occurs once.
     #[default]
     EachOnce,
     /// Weights with this [`Weights::checksum`](super::Weights::checksum).
     Weight(u64),
-    /// Each class comes as often as any other.
+    /// Each class is drawn as often as any other.
     Class,
 }
 
@@ -34,16 +34,17 @@ pub struct LoaderState {
     pub epoch: u64,
     /// Positions of the epoch's global sequence that all ranks together have consumed.
     pub consumed: u64,
-    /// The world size that consumed them.
+    /// The world size of the ranks that consumed them.
     pub world_size: u64,
     /// Samples of the split that the order does not have.
     pub left_out: u64,
     /// A checksum of the samples that the order has, where [`Select`](crate::Select) chose some.
     pub selection: Option<u64>,
-    /// Whether samples are drawn; the kind of the order is `elastic` then.
+    /// The way in which samples are drawn; if they are, the kind of the order is `elastic`.
     pub drawn_by: DrawnBy,
-    /// What was delivered of the epoch: by this rank, and before the state from which it resumed;
-    /// by all ranks, once their tallies are added. `None` if that state had none.
+    /// The tally of the samples that were delivered in this epoch: by this rank, including those
+    /// before the state from which it resumed, or by all ranks once their tallies are added. `None`
+    /// if that state had none.
     pub tally: Option<Tally>,
 }
 
@@ -56,7 +57,7 @@ pub enum StateError {
     OtherBundle {
         /// The loader's bundle.
         expected: Digest,
-        /// The state's.
+        /// The state's bundle.
         found: Digest,
     },
     /// The state is of another split, order or seed.
@@ -64,9 +65,9 @@ pub enum StateError {
     OtherOrder {
         /// What differs.
         what: &'static str,
-        /// The loader's.
+        /// The loader's value.
         expected: String,
-        /// The state's.
+        /// The state's value.
         found: String,
     },
 }
@@ -87,7 +88,7 @@ impl StateError {
 }
 
 impl LoaderState {
-    /// Goes to the start of `epoch`.
+    /// Sets the state to the start of `epoch`.
     pub fn begin(&mut self, epoch: u64) {
         (self.epoch, self.consumed, self.tally) = (epoch, 0, Some(Tally::default()));
     }
@@ -204,7 +205,7 @@ mod tests {
             ..counted
         };
         let text = serde_json::to_string(&counted).unwrap();
-        // The longest there is.
+        // The text is the longest possible.
         let longest: String =
             text.replace(":0", &format!(":{}", u64::MAX)).replace(",0", &format!(",{}", u64::MAX));
         assert!(longest.len() < 1000, "{}", longest.len());

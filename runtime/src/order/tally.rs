@@ -16,8 +16,8 @@ use super::prime::{MODULUS, Root, add, error_values, locator, mul, roots, sub};
 
 /// Ranges of positions that have a sum of their own.
 const N_RANGES: usize = 8;
-/// Sums with powers of the position, from the first power on. With the plain sum they are
-/// twice as many as the wrong positions that can be found.
+/// Number of sums with powers of the position, from the first power on. Together with the plain sum
+/// they are twice as many as the wrong positions that can be found.
 const N_POWERS: usize = 7;
 /// Numbers that [`Tally::to_sums`] makes: a flag, and two for each of its own.
 const N_SUMS: usize = 1 + 2 * (2 + N_RANGES + N_POWERS);
@@ -28,7 +28,7 @@ const N_SUMS: usize = 1 + 2 * (2 + N_RANGES + N_POWERS);
 /// [`Tally::join`], in any order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Positions delivered.
+    /// Number of positions that were delivered.
     pub count: u64,
     /// The number of these positions whose sample could not be decoded.
     pub broken: u64,
@@ -36,12 +36,12 @@ pub struct Tally {
     powers: [u64; N_POWERS],
 }
 
-/// How a tally differs from the expected one.
+/// The differences between a tally and the expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Differs {
-    /// At these positions, in order, each with what its sum has too much.
+    /// The sums of these positions are wrong, in order, each with the excess of its sum.
     At(Vec<(u64, u64)>),
-    /// At more than can be told apart, the first of them in this range.
+    /// More sums are wrong than can be told apart, the first of them in this range.
     Within(Range<u64>),
 }
 
@@ -72,14 +72,14 @@ pub fn term(visit: Visit, digest: &Digest) -> u64 {
     u64::from_le_bytes(first) % MODULUS
 }
 
-/// What happened at a position whose sum is wrong.
+/// What happened at a position with a wrong sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// No sample was delivered.
     LeftOut,
     /// The right sample was delivered twice.
     Twice,
-    /// Another sample was delivered; it has this term.
+    /// Another sample was delivered, with this term.
     Instead(u64),
 }
 
@@ -152,7 +152,8 @@ impl Tally {
         Some(Self { count, broken, ranges, powers })
     }
 
-    /// How it differs from `expected` in an epoch of `n_positions`; `None` if it does not.
+    /// Returns how the tally differs from `expected` in an epoch of `n_positions`; `None` if it
+    /// does not.
     pub(crate) fn differs(&self, expected: &Self, n_positions: u64) -> Option<Differs> {
         let ranges: Vec<u64> =
             self.ranges.iter().zip(expected.ranges).map(|(a, b)| sub(*a, b)).collect();
@@ -180,7 +181,7 @@ fn range_of(position: u64, n_positions: u64) -> usize {
     (range as usize).min(N_RANGES - 1)
 }
 
-/// The first position of a range.
+/// Returns the first position of a range.
 fn start_of(range: u64, n_positions: u64) -> u64 {
     (u128::from(range) * u128::from(n_positions)).div_ceil(N_RANGES as u128) as u64
 }
@@ -257,15 +258,15 @@ mod tests {
             term(Visit { epoch: 3, position, sample }, &digest(sample))
         };
         for wrong in [&[0][..], &[999], &[17, 18], &[0, 999], &[5, 300, 301, 800]] {
-            // Left out.
+            // Positions are left out.
             let out = tally(whole().filter(|(position, _)| !wrong.contains(position)));
             let at: Vec<_> = wrong.iter().map(|p| (*p, sub(0, good(*p)))).collect();
             assert_eq!(out.differs(&expected, N), Some(Differs::At(at)));
-            // Twice.
+            // Positions are delivered twice.
             let twice = whole().chain(whole().filter(|(position, _)| wrong.contains(position)));
             let at: Vec<_> = wrong.iter().map(|p| (*p, good(*p))).collect();
             assert_eq!(tally(twice).differs(&expected, N), Some(Differs::At(at)));
-            // Another sample.
+            // Other samples are delivered.
             let other = whole().map(|(p, s)| (p, if wrong.contains(&p) { (s + 1) % N } else { s }));
             let Some(Differs::At(at)) = tally(other).differs(&expected, N) else { panic!() };
             assert_eq!(at.iter().map(|(p, _)| *p).collect::<Vec<_>>(), wrong);

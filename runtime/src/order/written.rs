@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{DrawnBy, LoaderState, OrderKind, OrderSpec, Tally};
 
-/// [`LoaderState`] as it is written.
+/// [`LoaderState`] in its stored form.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Written {
     bundle: Digest,
     split: Split,
     order: Name,
-    /// Only for order `torch`.
+    /// Whether samples are shuffled; only for order `torch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     shuffle: Option<bool>,
-    /// Only for order `window`.
+    /// Number of shards in a window; only for order `window`.
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<u64>,
-    /// Only for order `weighted`.
+    /// Checksum of the weights; only for order `weighted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<u64>,
     seed: u64,
@@ -26,13 +26,13 @@ pub(super) struct Written {
     epoch: u64,
     consumed: u64,
     world_size: u64,
-    /// Only if samples are left out.
+    /// Number of samples that are left out, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
-    /// Only if samples were selected.
+    /// Checksum of the selection, if samples were selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     selection: Option<u64>,
-    /// Missing in states of earlier builds.
+    /// The tally, which states of earlier builds lack.
     #[serde(skip_serializing_if = "Option::is_none")]
     tally: Option<Tally>,
 }

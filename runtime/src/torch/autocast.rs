@@ -5,15 +5,15 @@ use tch::Device;
 use super::foreign::Casting;
 use crate::Error;
 
-/// Does `work` as `torch.autocast(device, dtype=torch.bfloat16)` does: products and convolutions
-/// on `device` compute in bf16, with copies of the weights, and what needs more stays in `f32`.
-/// Weights, their gradients and the optimiser are `f32`.
+/// Runs `work` in the way of `torch.autocast(device, dtype=torch.bfloat16)`: products and
+/// convolutions on `device` compute in bf16, with copies of the weights, and operations that need
+/// more precision stay in `f32`. Weights, their gradients and the optimiser are `f32`.
 ///
-/// For the forward pass and the loss; call `backward` after it. On a CPU without instructions
-/// for bf16 it is slower than `f32`.
+/// Use it for the forward pass and the loss, and call `backward` after it. On a CPU without
+/// instructions for bf16 it is slower than `f32`.
 ///
 /// # Errors
-/// [`Error::Tensors`] where libtorch has no mixed precision for this device.
+/// [`Error::Tensors`] if libtorch has no mixed precision for this device.
 pub fn in_bf16<T>(device: Device, work: impl FnOnce() -> T) -> Result<T, Error> {
     let Some(casting) = Casting::begin(device.is_cuda()) else {
         let reason = format!("libtorch refuses mixed precision on {device:?}");

@@ -12,8 +12,8 @@ use crate::Error;
 /// Elements of a bucket: 64 MiB of `f32`. A step needs a few times as much besides the model.
 const BUCKET: i64 = 16 << 20;
 
-/// Variables begin at multiples of this many elements: 64 bytes or more, as libtorch aligns its
-/// own tensors. What fills the gaps is never read.
+/// Variables begin at multiples of this many elements: 64 bytes or more, as libtorch aligns its own
+/// tensors. The gaps are never read.
 const ALIGN: i64 = 64;
 
 /// All trainable variables of a store, in buckets.
@@ -22,7 +22,7 @@ pub(super) struct Buckets {
     /// Names of the tensors that an optimiser keeps per variable.
     states: &'static [&'static str],
     buckets: Vec<Bucket>,
-    /// Steps done: i64, no dimensions.
+    /// Number of steps done: i64, no dimensions.
     step: Tensor,
 }
 
@@ -30,14 +30,14 @@ pub(super) struct Buckets {
 #[derive(Debug)]
 struct Bucket {
     parts: Vec<Part>,
-    /// The variables are views of it.
+    /// The weights; the variables are views of this tensor.
     weights: Tensor,
-    /// The weights in `f32`, where they are halves.
+    /// The weights in `f32`, if they have 16 bits.
     wide: Option<Tensor>,
-    /// Of the type of `wide`, or else of the weights: 0.999 times a `bf16` rounds to the same
-    /// `bf16`, so that a mean of squares would never decrease.
+    /// The optimiser's state, of the type of `wide` or else of the weights: 0.999 times a `bf16`
+    /// rounds to the same `bf16`, so that a mean of squares would never decrease.
     state: Vec<Tensor>,
-    /// Zeros, for the gaps between gradients.
+    /// Zeros that fill the gaps between gradients.
     gap: Tensor,
 }
 
@@ -45,7 +45,7 @@ struct Bucket {
 struct Group {
     kind: Kind,
     device: Device,
-    /// Elements, gaps included.
+    /// Number of elements, gaps included.
     len: i64,
     parts: Vec<Part>,
 }
@@ -87,12 +87,12 @@ impl Buckets {
         Self { states, buckets: buckets.collect(), step }
     }
 
-    /// Counts a step; returns its number, from 1.
+    /// Counts a step, and returns its number, from 1.
     pub(super) fn count(&mut self) -> Result<i64, Error> {
         let _ = self.step.f_add_scalar_(1)?;
         let step = self.step.f_int64_value(&[])?;
         if step == 1 {
-            // They may have been loaded since.
+            // The weights may have been loaded since.
             tch::no_grad(|| self.buckets.iter_mut().try_for_each(Bucket::widen))?;
         }
         Ok(step)
@@ -106,14 +106,14 @@ impl Buckets {
         tch::no_grad(|| self.buckets.iter_mut().try_for_each(|bucket| bucket.change(&mut change)))
     }
 
-    /// Leaves no variable with a gradient.
+    /// Removes the gradients of all variables.
     pub(super) fn zero_grad(&mut self) {
         for part in self.buckets.iter_mut().flat_map(|bucket| &mut bucket.parts) {
             forget_grad(&mut part.variable);
         }
     }
 
-    /// Handles of all that is saved.
+    /// Returns handles of all tensors that are saved.
     pub(super) fn named(&self) -> BTreeMap<String, Tensor> {
         let mut named = BTreeMap::from([("step".to_owned(), self.step.shallow_clone())]);
         for bucket in &self.buckets {
@@ -195,7 +195,7 @@ impl Bucket {
 }
 
 impl Part {
-    /// This variable's part of a bucket's tensor, in its shape.
+    /// Returns this variable's part of a bucket's tensor, in its shape.
     fn of(&self, flat: &Tensor) -> Tensor {
         flat.narrow(0, self.start, self.len).view_as(&self.variable)
     }

@@ -1,4 +1,4 @@
-//! Where a training run computes: on the CPU or a GPU.
+//! The device of a training run: the CPU or a GPU.
 
 use std::str::FromStr;
 
@@ -8,15 +8,15 @@ use tch::Device;
 use crate::cuda::{CudaError, Gpu};
 use crate::{Error, Ranks};
 
-/// Where to compute, as an option says it: `auto`, `cpu`, `cuda` or `cuda:N`.
+/// The device, as an option names it: `auto`, `cpu`, `cuda` or `cuda:N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compute {
-    /// On a GPU if one can be used, else on the CPU.
+    /// A GPU if one can be used, else the CPU.
     #[default]
     Auto,
-    /// On the CPU.
+    /// The CPU.
     Cpu,
-    /// On a GPU: this one, else the one of this process.
+    /// The GPU with this number, or the one of this process.
     Cuda(Option<usize>),
 }
 
@@ -27,7 +27,7 @@ pub enum Place {
     Cpu {
         /// Why it is not a GPU; `None` if nobody asked for one.
         why: Option<String>,
-        /// What to do about it, if there is a driver, so that a GPU was expected.
+        /// What the user can do, if there is a driver, so that a GPU was expected.
         hint: Option<String>,
     },
     /// A GPU.
@@ -110,7 +110,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Whether there should have been a GPU.
+/// Whether the error is about a GPU that was expected.
 #[cfg(feature = "cuda")]
 fn expected(error: &Error) -> bool {
     matches!(error, Error::Cuda(CudaError::NoGpu { driver: true, .. }))

@@ -17,9 +17,9 @@ use crate::{Batch, Epoch, Error, Loader};
 pub(super) struct DeviceFeed<V: Views> {
     ring: DeviceSlots<V, Packed, Ahead>,
     device: Device,
-    /// Bytes of a pixel.
+    /// Number of bytes of a pixel.
     pixel_bytes: i64,
-    /// How many of the loader's batches may be held at a time.
+    /// Number of the loader's batches that may be held at a time.
     may_hold: usize,
     /// An error of the loader, told after the batches before it.
     failed: Option<Error>,
@@ -27,7 +27,7 @@ pub(super) struct DeviceFeed<V: Views> {
     unpinned: Option<Error>,
 }
 
-/// What accompanies a batch on its way to the GPU.
+/// The information that accompanies a batch on its way to the GPU.
 pub(super) struct Ahead {
     about: About,
     /// Fields that are not images: on the CPU until their batch is taken.
@@ -42,7 +42,7 @@ fn others(batch: &Batch) -> Result<BTreeMap<String, Tensor>, Error> {
     Ok(fields)
 }
 
-/// Bytes of a pixel in the loader's batches.
+/// Returns the number of bytes of a pixel in the loader's batches.
 fn pixel_bytes(loader: &Loader) -> usize {
     loader.image().map_or(0, |(dtype, channels)| channels * dtype.size_bytes() as usize)
 }
@@ -50,7 +50,7 @@ fn pixel_bytes(loader: &Loader) -> usize {
 /// A batch whose labels follow its images in memory, so that one copy brings both.
 struct Packed {
     batch: Batch,
-    /// Bytes of both together.
+    /// Number of bytes of images and labels together.
     bytes: usize,
 }
 
@@ -126,7 +126,8 @@ impl<V: Views> DeviceFeed<V> {
         lanes: impl FnOnce(usize) -> Result<V, Error>,
     ) -> Result<Self, Error> {
         let FeedOptions { ahead, .. } = *options;
-        // One is filled while the others are held, or the loader could make none.
+        // One batch is filled while the others are held, since otherwise the loader could make
+        // none.
         let may_hold = loader.options().slots - 1;
         if may_hold <= ahead {
             let slots = may_hold + 1;
@@ -140,7 +141,7 @@ impl<V: Views> DeviceFeed<V> {
         Ok(Self { ring, device, pixel_bytes, may_hold, failed: None, unpinned: None })
     }
 
-    /// Why copies are slower than they could be.
+    /// Returns why copies are slower than they could be.
     pub(super) fn unpinned(&self) -> Option<&Error> {
         self.unpinned.as_ref()
     }
@@ -159,7 +160,7 @@ impl<V: Views> DeviceFeed<V> {
         let Some(batch) = self.take(converter)? else {
             return self.failed.take().map_or(Ok(None), Err);
         };
-        // These are copied while the training computes on this one.
+        // The next batches are copied while the training run computes on this one.
         self.top_up(batches)?;
         Ok(Some(batch))
     }
@@ -195,11 +196,11 @@ impl<V: Views> DeviceFeed<V> {
         }
     }
 
-    /// The oldest batch, as tensors.
+    /// Returns the oldest batch as tensors.
     fn take(&mut self, converter: &Converter) -> Result<Option<TensorBatch>, Error> {
         let Some((lent, Ahead { about, fields })) = self.ring.take()? else { return Ok(None) };
         let made = self.tensors(&lent, &about, converter);
-        // Also after an error: some of it may have been given to the stream.
+        // The slot is released even after an error, since the stream may have got some of the work.
         self.ring.consumed(lent)?;
         let (images, labels) = made?;
         let device = self.device;
@@ -217,7 +218,7 @@ impl<V: Views> DeviceFeed<V> {
         let shape =
             [about.sample_ids.len() as i64, i64::from(height), i64::from(width), self.pixel_bytes];
         if shape[0] == 0 {
-            // There is nothing in the slot.
+            // The slot is empty.
             let none = |shape: &[i64], kind| Tensor::f_zeros(shape, (kind, self.device));
             return Ok((converter.convert(&none(&shape, Kind::Uint8)?)?, none(&[0], Kind::Int64)?));
         }
@@ -226,7 +227,7 @@ impl<V: Views> DeviceFeed<V> {
         Ok((converter.convert(&bytes)?, own(&labels)?))
     }
 
-    /// Throws away what is on its way.
+    /// Drops the batches on their way.
     pub(super) fn abandon(&mut self) {
         self.ring.abandon();
         self.failed = None;
@@ -250,7 +251,7 @@ mod tests {
     /// Slots on the CPU, copied to at once and overwritten as soon as they may be.
     struct HostLanes {
         slots: Vec<Tensor>,
-        /// Whether copies are seen to be done without waiting for them.
+        /// Whether finished copies are recognised without waiting.
         quick: bool,
     }
 
@@ -384,7 +385,7 @@ mod tests {
             }
             feed.abandon();
             drop(batches);
-            // Resumed where the last batch was handed out.
+            // The loader resumes at the batch that was returned last.
             if let Some((_, state)) = stop.checked_sub(1).map(|last| &whole[last]) {
                 loader.restore(state).unwrap();
                 let mut batches = loader.epoch(1);
@@ -431,8 +432,8 @@ mod tests {
         let mut loader = loader(&made.bundle, OnBadSample::Fail);
         let mut feed = feed_of(&loader, 2, false).unwrap();
         let mut batches = loader.epoch(0);
-        // All slots but one are lent, so that the loader can make one batch and no other;
-        // to ask for the next would be an error, told at its turn.
+        // All slots but one are lent, so that the loader can make only one batch; asking for the
+        // next would be an error, which is returned in its turn.
         let lent: Vec<_> = batches.by_ref().take(3).map(Result::unwrap).collect();
         assert!(feed.next(&mut batches, &converter()).unwrap().is_some());
         drop(lent);
@@ -444,7 +445,7 @@ mod tests {
         let made = make(&Recipe::default());
         for _ in 0..20 {
             let mut loader = loader(&made.bundle, OnBadSample::Fail);
-            // Its threads are in the midst of samples.
+            // The loader's threads are in the middle of samples.
             drop(loader.epoch(0));
             loader.hold(&mut |_| Ok(Box::new(()))).unwrap();
             assert!(loader.hold(&mut |_| Ok(Box::new(()))).is_err(), "once");

@@ -1,4 +1,4 @@
-//! A number on the device. It is read when it is needed, which may be later than it is computed.
+//! A number on the device. It can be read later than it is computed.
 
 #[cfg(feature = "cuda")]
 use cudarc::driver::CudaEvent;
@@ -9,13 +9,13 @@ use tch::Tensor;
 use super::Place;
 use crate::Error;
 
-/// A number on its way from the device. On a GPU it is computed later than it is asked for: to read
-/// it at once would wait for all that was given to the GPU before.
+/// A number on its way from the device. On a GPU it is computed later than it is asked for: reading
+/// it at once would wait for all work that the GPU got before.
 #[derive(Debug)]
 pub struct Fetched {
-    /// Without dimensions, on the CPU.
+    /// The number, without dimensions, on the CPU.
     number: Tensor,
-    /// After the copy of it.
+    /// The event after its copy.
     #[cfg(feature = "cuda")]
     copied: Option<CudaEvent>,
 }

@@ -24,9 +24,9 @@ use crate::{Batch, Epoch, Error, Loader, Stats, Values};
 
 /// A batch on the device.
 ///
-/// The tensors may be kept. On the CPU they are the loader's own memory, written by its
-/// threads and lent until the last tensor that shares it is dropped; where too many are kept for
-/// the loader to go on, the next ones are copies.
+/// The tensors may be kept. On the CPU they are the loader's own memory, written by its threads and
+/// lent until the last tensor that shares it is dropped; if so many are kept that the loader could
+/// not continue, the next ones are copies.
 #[derive(Debug)]
 pub struct TensorBatch {
     /// Shape `[n, channels, height, width]`, in the numbers and layout asked for. Stored `u16`,
@@ -35,12 +35,12 @@ pub struct TensorBatch {
     /// Class indices, `i64` of shape `[n]`; `[0]` for a bundle without labels.
     /// [`IGNORED_LABEL`](crate::IGNORED_LABEL) where the class is unknown.
     pub labels: Tensor,
-    /// What each sample was blended with; empty unless
+    /// For each sample, what it was blended with; empty unless
     /// [`LoaderOptions::blend`](crate::LoaderOptions::blend) is set.
     pub blended: Vec<Blended>,
     /// Samples whose class is known, over which a mean loss is one; 0 for a bundle without labels.
     pub n_labelled: usize,
-    /// Numbers of the samples within the split.
+    /// The samples, as numbers of the split.
     pub sample_ids: Vec<u64>,
     /// Keys of the samples.
     pub keys: Vec<String>,
@@ -94,9 +94,9 @@ impl TensorBatch {
 
 /// A loader whose batches come as tensors on a device.
 ///
-/// On a GPU a batch is copied there while the one before is computed on: the loader's
-/// slots are page-locked and copied from as they are, and the images become numbers on
-/// the device. On the CPU the loader's threads make the numbers.
+/// On a GPU a batch is copied there while the one before is computed on: the loader's slots are
+/// page-locked and copied directly, and the images are converted on the device. On the CPU the
+/// loader's threads convert them.
 pub struct Feed {
     device: Device,
     #[cfg(feature = "cuda")]
@@ -124,7 +124,7 @@ impl Feed {
         }
         let loader = match place {
             Place::Cpu { .. } => loader.with_numbers(numbers, layout)?,
-            // Bytes travel, numbers are made there.
+            // Stored bytes are copied, and converted on the GPU.
             #[cfg(feature = "cuda")]
             Place::Gpu(_) => loader.with_numbers(Numbers::Stored, AxisOrder::ChannelsLast)?,
         };
@@ -151,7 +151,7 @@ impl Feed {
         let Self { loader, state, .. } = self;
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
-            // In case the last epoch was leaked and not dropped.
+            // The last epoch may have been leaked instead of dropped.
             gpu.abandon();
         }
         let batches = loader.epoch(epoch);
@@ -208,7 +208,7 @@ impl Feed {
         None
     }
 
-    /// Channels of the images.
+    /// Number of channels of the images.
     #[must_use]
     pub fn n_channels(&self) -> usize {
         self.loader.image().map_or(0, |(_, channels)| channels)
@@ -325,16 +325,16 @@ fn converter(loader: &Loader, place: &Place, options: &FeedOptions) -> Result<Co
     })
 }
 
-/// What is known about a batch besides its tensors.
+/// The facts about a batch besides its tensors.
 #[derive(Debug)]
 pub(super) struct About {
     pub(super) sample_ids: Vec<u64>,
     keys: Vec<String>,
     bytes: BTreeMap<String, Vec<Vec<u8>>>,
-    /// 0 for a bundle without labels.
+    /// Number of labels; 0 for a bundle without labels.
     #[cfg(feature = "cuda")]
     pub(super) n_labels: i64,
-    /// (width, height)
+    /// Size of the images: (width, height).
     #[cfg(feature = "cuda")]
     pub(super) size: (u32, u32),
     blended: Vec<Blended>,

@@ -4,25 +4,25 @@ use std::str::FromStr;
 
 use crate::{AxisOrder, Numbers};
 
-/// How batches become tensors.
+/// The way in which batches become tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct FeedOptions {
     /// The type of the images' numbers.
     pub numbers: Numbers,
-    /// The order of their values in memory.
+    /// The order of the numbers in memory.
     pub layout: AxisOrder,
-    /// Batches on their way to a GPU, or there, while it computes on another; at least 1,
-    /// and the loader needs 2 slots more. Each takes `batch * channels * height * width` times the
-    /// bytes of a value as it is stored, and 8 for each label.
+    /// Number of batches that are on their way to a GPU, or there, while it computes on another; at
+    /// least 1, and the loader needs 2 more slots. Each takes `batch * channels * height * width`
+    /// times the bytes of a value as it is stored, and 8 for each label.
     pub ahead: usize,
-    /// How the memory of batches is prepared for copies to a GPU.
+    /// The way in which the memory of batches is prepared for copies to a GPU.
     pub pin: Pin,
-    /// Whose memory the batches come to on a GPU.
+    /// Who allocates the memory of batches on a GPU.
     pub slots: Slots,
-    /// How pixels are converted to numbers on a GPU.
+    /// The way in which pixels are converted to numbers on a GPU.
     pub convert: Convert,
-    /// Overwrite the memory of a batch before it is used again, so that a reader that
-    /// comes too late sees it. For checks; costs time.
+    /// Whether to overwrite the memory of a batch before it is used again, so that a read that is
+    /// too late is noticed. This is for checks, and costs time.
     pub poison: bool,
 }
 
@@ -40,45 +40,46 @@ impl Default for FeedOptions {
     }
 }
 
-/// How the memory of batches is prepared for copies to a GPU.
+/// The way in which the memory of batches is prepared for copies to a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pin {
-    /// Page-locked in place, in huge pages where the kernel has them, so that the GPU reads it by
-    /// itself. Some containers and limits of locked memory refuse that: then as `Alloc`, or as
-    /// `None` where that is refused too, and [`Feed::unpinned`](super::Feed::unpinned) says why.
+    /// Page-locked in place, in huge pages if the kernel has them, so that the GPU reads it
+    /// directly. Some containers and limits of locked memory refuse that; then it is as for
+    /// `Alloc`, or as for `None` if that is refused too, and
+    /// [`Feed::unpinned`](super::Feed::unpinned) says why.
     #[default]
     Register,
-    /// Each batch is copied, on the thread of the training, to page-locked memory that the driver
-    /// allocated.
+    /// Copied, on the thread of the training run, to page-locked memory that the driver allocated.
     Alloc,
     /// Left as it is; the driver copies it to memory of its own first, on the thread of the
     /// training.
     None,
 }
 
-/// How the memory for batches on a GPU is allocated.
+/// Who allocates the memory of batches on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Slots {
-    /// libtorch's, so that its allocator counts it.
+    /// libtorch allocates it, so that its allocator counts it.
     #[default]
     Torch,
-    /// The driver's.
+    /// The driver allocates it.
     Driver,
 }
 
-/// How pixels are converted to numbers on a GPU. The resulting bits are the same.
+/// The way in which pixels are converted to numbers on a GPU. The resulting bits are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Convert {
-    /// One kernel for `u8` and `u16`, which NVRTC compiles when a [`Feed`](super::Feed) is made.
-    /// Where that library is missing, as `Torch`, and
-    /// [`Feed::unfused`](super::Feed::unfused) says why; so are batches of over 65,535 images.
+    /// One kernel for `u8` and `u16`, which NVRTC compiles when a [`Feed`](super::Feed) is made. If
+    /// that library is missing, conversion is as for `Torch`, and
+    /// [`Feed::unfused`](super::Feed::unfused) says why. Batches of over 65,535 images are
+    /// converted as for `Torch`, too.
     #[default]
     Kernel,
-    /// libtorch's own operations, five of them.
+    /// Five operations of libtorch.
     Torch,
 }
 
-/// The value that is called `text`.
+/// Returns the value with the name `text`.
 fn named<T: Copy>(text: &str, names: &[(&str, T)]) -> Result<T, String> {
     let found = names.iter().find(|(name, _)| *name == text);
     let all = || names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");

@@ -1,8 +1,8 @@
-//! What tch does not offer of libtorch: four C++ functions of our own, and access to a tensor's
-//! memory.
+//! Access to parts of libtorch that tch does not offer: four C++ functions of our own, and access
+//! to a tensor's memory.
 //!
-//! All unsafe code that has to do with tensors is here, behind functions that check what they
-//! are given, so that no caller can break a promise.
+//! All unsafe code for tensors is here, behind functions that check their arguments, so that no
+//! caller can break a promise.
 
 #![expect(unsafe_code, reason = "libtorch's C++, which tch does not offer")]
 
@@ -37,7 +37,7 @@ unsafe extern "C" {
 pub(super) struct Casting {
     gpu: bool,
     before: c_int,
-    /// The flags are this thread's.
+    /// The flags belong to this thread.
     _here: PhantomData<*const ()>,
 }
 
@@ -57,14 +57,14 @@ impl Drop for Casting {
     }
 }
 
-/// Leaves `variable` without a gradient.
+/// Removes the gradient of `variable`.
 pub(super) fn forget_grad(variable: &mut Tensor) {
     // SAFETY: the tensor lives as long as the call; a variable's gradient may be replaced by
     // nothing at any time outside a backward pass, and that borrows no gradient of ours.
     unsafe { gular_forget_grad(variable.as_mut_ptr()) }
 }
 
-/// Which numbers of a batch are lent.
+/// The numbers of a batch that are lent.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lent<'a> {
     Field(&'a str),
@@ -102,9 +102,9 @@ pub(super) fn tensor_over(
     }
     let owner = Box::into_raw(Box::new(Arc::clone(batch)));
     // SAFETY: `fits` saw that all numbers are in `bytes`, the batch's memory, which `owner` keeps
-    // until `give_back` is called. It is written again only then, by a thread that was given it
-    // since; a training run that writes to the tensor writes to what nobody else reads, as the
-    // batch is lent to nobody else.
+    // until `give_back` is called. It is written again only then, by a thread that got it since. If
+    // a training run writes to the tensor, nobody else reads that memory, since the batch is lent
+    // only once.
     let tensor = unsafe {
         gular_lend(
             bytes.as_ptr().cast_mut().cast(),
@@ -123,7 +123,7 @@ pub(super) fn tensor_over(
     Ok(unsafe { Tensor::from_ptr(tensor) })
 }
 
-/// Whether a tensor of numbers of `kind` lies within so many bytes.
+/// Whether a tensor of numbers of `kind` fits into so many bytes.
 fn fits(len_bytes: usize, sizes: &[i64], strides: &[i64], kind: Kind) -> bool {
     let last = sizes.iter().zip(strides).try_fold(0_i64, |last, (n, step)| {
         let steps = n.checked_sub(1).filter(|steps| *steps >= 0 && *step >= 0)?;
@@ -134,7 +134,7 @@ fn fits(len_bytes: usize, sizes: &[i64], strides: &[i64], kind: Kind) -> bool {
     sizes.len() == strides.len() && end.is_some_and(|end| end <= len_bytes)
 }
 
-/// The last tensor over a batch is gone.
+/// Is called when the last tensor over a batch is gone.
 extern "C" fn give_back(owner: *mut c_void) {
     // SAFETY: made by `tensor_over`, and handed over to this one call.
     drop(unsafe { Box::from_raw(owner.cast::<Arc<Batch>>()) });
@@ -151,7 +151,7 @@ fn code(kind: Kind) -> c_int {
         Kind::Float => 6,
         Kind::Double => 7,
         Kind::BFloat16 => 15,
-        // What is lent besides.
+        // Anything else that is lent.
         _ => 0,
     }
 }
@@ -190,7 +190,7 @@ pub(super) fn convert_on_host(
     use crate::{AxisOrder, Numbers};
     use gular_bundle::Dtype;
 
-    // SAFETY: what `convert_on_host.cpp` defines.
+    // SAFETY: the function is defined in `convert_on_host.cpp`.
     unsafe extern "C" {
         fn gular_convert_on_host(
             wide: bool,

@@ -24,8 +24,8 @@ pub(super) fn kind(dtype: Dtype) -> Kind {
     }
 }
 
-/// Field `name` of `batch` as a tensor; images of shape `[n, channels, height, width]` in any
-/// layout. Where libtorch lacks the type they are copied, else lent.
+/// Returns field `name` of `batch` as a tensor; images have shape `[n, channels, height, width]` in
+/// any layout. The memory is lent, or copied if libtorch lacks the type.
 pub(super) fn lend(batch: &Arc<Batch>, name: &str) -> Result<Option<Tensor>, Error> {
     let Some(Values::Array(array)) = batch.field(name) else { return Ok(None) };
     if array.shape.contains(&0) || matches!(array.dtype, Dtype::U16 | Dtype::U32) {
@@ -35,7 +35,7 @@ pub(super) fn lend(batch: &Arc<Batch>, name: &str) -> Result<Option<Tensor>, Err
     tensor_over(batch, Lent::Field(name), (&sizes, &strides), kind(array.dtype)).map(Some)
 }
 
-/// The labels of `batch`, lent.
+/// Returns the labels of `batch`, lent.
 pub(super) fn lend_labels(batch: &Arc<Batch>) -> Result<Tensor, Error> {
     let labels = batch.labels();
     if labels.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn lend_labels(batch: &Arc<Batch>) -> Result<Tensor, Error> {
     tensor_over(batch, Lent::Labels, (&[labels.len() as i64], &[1]), Kind::Int64)
 }
 
-/// Like [`lend`], but copies the memory.
+/// Does the same as [`lend`], but copies the memory.
 pub(super) fn copy(batch: &Batch, name: &str) -> Result<Option<Tensor>, Error> {
     let Some(Values::Array(array)) = batch.field(name) else { return Ok(None) };
     let shape: Vec<i64> = array.shape.iter().map(|n| *n as i64).collect();

@@ -6,8 +6,8 @@ use gular_files::Env;
 use serde::{Deserialize, Serialize};
 
 /// The hardware and libraries that compute. On the CPU libtorch, oneDNN and MKL choose their
-/// kernels by it, and another kernel adds up floats in another order: only on an equal machine does
-/// a resumed training end with the same bits.
+/// kernels by it, and another kernel adds up floats in another order. A resumed run ends with the
+/// same bits only on an equal machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The kind of processor: architecture, maker, instruction sets that kernels are chosen by,
@@ -17,11 +17,11 @@ pub struct Machine {
     pub gpu: String,
     /// libtorch's version, as far as it is known.
     pub libtorch: String,
-    /// Threads inside one operation.
+    /// Number of threads inside one operation.
     pub threads: i32,
 }
 
-/// Variables that choose kernels.
+/// Environment variables that affect which kernels are chosen.
 const VARIABLES: [&str; 4] =
     ["ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS"];
 
@@ -53,7 +53,7 @@ impl Machine {
 
 fn processor(env: &Env) -> String {
     let mut words = vec![std::env::consts::ARCH.to_owned()];
-    // From the first CPU; all CPUs of a machine are alike.
+    // The first CPU is described; all CPUs of a machine are alike.
     let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     for name in ["vendor_id", "CPU implementer", "CPU part"] {
         let line =

@@ -1,7 +1,7 @@
 //! The parts that need libtorch: tensors, optimisers whose state can be saved, whole training runs.
 //!
-//! All that is specific to a release of `tch` is here; it compiles with tch 0.20
-//! (libtorch 2.7.0) and 0.24 (libtorch 2.11.0).
+//! All code that depends on a release of `tch` is here; it compiles with tch 0.20 (libtorch 2.7.0)
+//! and 0.24 (libtorch 2.11.0).
 
 mod autocast;
 mod buckets;

@@ -46,7 +46,8 @@ impl Converter {
         Ok(Self { numbers, layout, stored, scale, mean, std, kernel: None, unfused: None })
     }
 
-    /// With a kernel for images of `width` by `height` pixels, if there is one and it can be had.
+    /// Adds a kernel for images of `width` by `height` pixels, if there is one and it can be
+    /// loaded.
     pub(crate) fn with_kernel(mut self, gpu: &Gpu, (width, height): (u32, u32)) -> Self {
         let of = Conversion {
             stored: self.stored,
@@ -124,7 +125,7 @@ impl Converter {
         }
     }
 
-    /// Bytes as what they are.
+    /// Returns bytes as a tensor of their stored type.
     fn stored(&self, bytes: &Tensor) -> Result<Tensor, Error> {
         Ok(match self.stored {
             Dtype::U8 => bytes.shallow_clone(),
@@ -138,7 +139,7 @@ impl Converter {
     }
 }
 
-/// A copy with memory of its own.
+/// Returns a copy with memory of its own.
 pub(super) fn own(tensor: &Tensor) -> Result<Tensor, Error> {
     let mut copy = tensor.f_empty_like()?;
     copy.f_copy_(tensor)?;
@@ -197,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Also for numbers that no pixel gives: tiny, huge, infinite, and NaN.
+    /// The numbers include ones that no pixel gives: tiny, huge, infinite, and NaN.
     #[test]
     fn the_kernel_rounds_as_the_loader_does() {
         let halves = |scale: f32| {
@@ -212,7 +213,7 @@ mod tests {
                 let bits = |all: &[u8]| u16::from_ne_bytes([all[2 * v], all[2 * v + 1]]);
                 let (brain, half) = (bits(&brains), bits(&halves));
                 if number.is_nan() {
-                    // Of either sign.
+                    // The sign may be either.
                     assert!(
                         half::bf16::from_bits(brain).is_nan()
                             && half::f16::from_bits(half).is_nan()

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::group::{GroupOptions, Rendezvous, Seat};
 
-    /// What ranks with these devices are told.
+    /// Checks the message for ranks with these devices.
     fn check(devices: [&'static str; 3], expected: Option<&str>) {
         let port = port::port();
         let ranks = (0_u64..).zip(devices).map(|(rank, device)| {

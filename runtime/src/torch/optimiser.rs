@@ -1,8 +1,8 @@
 //! Optimisers whose state can be saved; tch keeps the state of its own optimisers in C++.
 //!
-//! They compute what libtorch's of the same names compute; tests compare them. Variables lie side
-//! by side in a few [`Buckets`], so that a step is a dozen operations per bucket and not per
-//! variable: on a GPU each of them is a launch.
+//! They compute the same as libtorch's of the same names; tests compare them. Variables are stored
+//! side by side in a few [`Buckets`], so that a step is a dozen operations per bucket and not per
+//! variable: on a GPU each operation is a launch.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::Error;
 ///
 /// For variables of 16 bits (`f16`, `bf16`) it computes in `f32`, with a copy of them in `f32`
 /// (`weights.<variable>` of the state): a small step changes nothing in 8 bits of mantissa. The
-/// copy is made at the first step, or comes with [`Optimiser::restore`]. Weights that you assign
+/// copy is made at the first step, or restored by [`Optimiser::restore`]. Weights that you assign
 /// after that are lost at the next step.
 pub trait Optimiser {
-    /// One step at learning rate `rate`. Variables without a gradient stay as they are, without
-    /// decay.
+    /// Takes one step at learning rate `rate`. Variables without a gradient stay as they are,
+    /// without decay.
     ///
     /// # Errors
     /// [`Error::Torch`]; [`Error::Tensors`] when a variable was moved to other memory since the
@@ -110,9 +110,9 @@ impl Optimiser for AdamW {
 /// Stochastic gradient descent with momentum, as `torch.optim.SGD` without dampening.
 #[derive(Debug)]
 pub struct Sgd {
-    /// How much of the last step is kept; 0 for none.
+    /// The share of the last step that is kept; 0 for no momentum.
     pub momentum: f64,
-    /// Look ahead along the momentum (Nesterov).
+    /// Whether to look ahead along the momentum (Nesterov).
     pub nesterov: bool,
     /// Added to each gradient, times its weight (L2).
     pub weight_decay: f64,

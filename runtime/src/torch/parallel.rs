@@ -26,11 +26,11 @@ pub(crate) const BUCKET_BYTES: usize = 25 << 20;
 
 /// Adds tensors up over all ranks.
 pub trait AllReduce {
-    /// `tensor`, contiguous `f32` or `f64`, becomes the sum of those of all ranks: the same
-    /// bits on each. All ranks call it in the same order with the same sizes.
+    /// Replaces `tensor`, contiguous `f32` or `f64`, by the sum of those of all ranks, with the
+    /// same bits on each. All ranks call it in the same order with the same sizes.
     ///
     /// # Errors
-    /// When a rank is lost or has another size.
+    /// If a rank is lost or has another size.
     fn sum(&self, tensor: &mut Tensor) -> Result<(), Error>;
 
     /// Waits until all sums are done.
@@ -40,7 +40,7 @@ pub trait AllReduce {
     fn wait(&self) -> Result<(), Error>;
 }
 
-/// Over TCP; tensors on the CPU.
+/// Sums over TCP, for tensors on the CPU.
 impl AllReduce for Group {
     fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
         let kind = tensor.f_kind()?;
@@ -51,13 +51,13 @@ impl AllReduce for Group {
         }
     }
 
-    /// A sum is done when it returns.
+    /// A sum is complete when it returns.
     fn wait(&self) -> Result<(), Error> {
         Ok(Group::check(self)?)
     }
 }
 
-/// Over NCCL; tensors on a GPU.
+/// Sums over NCCL, for tensors on a GPU.
 #[cfg(feature = "cuda")]
 impl AllReduce for Nccl {
     fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
@@ -99,7 +99,7 @@ pub struct DataParallel {
     /// Dropped before the group, which tells it of lost ranks.
     tensors: Option<Box<dyn AllReduce>>,
     group: Group,
-    /// Trainable, in the order of their names.
+    /// The trainable variables, in the order of their names.
     variables: Vec<Tensor>,
     buckets: Vec<Bucket>,
     /// The result of [`DataParallel::synchronised`].
@@ -108,12 +108,12 @@ pub struct DataParallel {
 
 /// Gradients side by side.
 struct Bucket {
-    /// One dimension, on the variables' device.
+    /// The gradients, in one dimension, on the variables' device.
     flat: Tensor,
     parts: Vec<Part>,
 }
 
-/// Where the gradient of a variable is in a bucket.
+/// The place of a variable's gradient in a bucket.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
     variable: usize,
@@ -142,7 +142,7 @@ impl DataParallel {
                 let joined = gpu.identity().map_err(Error::from);
                 let joined = joined.and_then(|identity| one_each(&group, &identity));
                 let joined = joined.and_then(|()| Nccl::join(gpu, &group));
-                // The others are told why.
+                // The other ranks are told why.
                 Some(Box::new(joined.inspect_err(|error| group.fail(&error.to_string()))?))
             }
         };
@@ -150,14 +150,14 @@ impl DataParallel {
         Ok(Self { tensors, group, variables, buckets, synchronised: Cell::default() })
     }
 
-    /// The batches of `epoch` of this rank's feed, after all ranks have compared what theirs are:
-    /// one that loads another rank's samples, or stands at another place, would train without an
-    /// error on the wrong ones. Once an epoch, on every rank.
+    /// Returns the batches of `epoch` of this rank's feed, after all ranks have compared their
+    /// feeds: a rank that loads another rank's samples, or is at another position, would train on
+    /// the wrong ones without an error. Every rank calls this once per epoch.
     ///
     /// # Errors
     /// [`Error::Option`] for `rank` and `world_size` of a loader that are not this group's;
-    /// [`Error::Tensors`] where rank 0 stands elsewhere; all other ranks are told. When a rank is
-    /// lost.
+    /// [`Error::Tensors`] if rank 0 is at another position; all other ranks are told. The call also
+    /// fails if a rank is lost.
     pub fn epoch<'a>(&self, feed: &'a mut Feed, epoch: u64) -> Result<FeedEpoch<'a>, Error> {
         let options = feed.loader().options();
         let (rank, world_size) = (options.rank, options.world_size);
@@ -207,12 +207,13 @@ impl DataParallel {
         }
     }
 
-    /// Adds up what the ranks delivered and compares it with what the index and the order say;
-    /// each rank computes a part of that. `state` is of this rank, after the same step on all.
-    /// On every rank.
+    /// Adds up the samples that the ranks delivered, and compares them with the index and the
+    /// order; each rank computes a part of that. `state` is that of this rank, after the same step
+    /// on all. Every rank must call this.
     ///
     /// # Errors
-    /// Those of [`Loader::check_delivered`](crate::Loader::check_delivered); when a rank is lost.
+    /// Those of [`Loader::check_delivered`](crate::Loader::check_delivered); and an error if a rank
+    /// is lost.
     pub fn check_delivered(&self, feed: &Feed, state: &LoaderState) -> Result<Delivered, Error> {
         let loader = feed.loader();
         let mut sums = Tally::to_sums(state.tally.as_ref());
@@ -232,14 +233,14 @@ impl DataParallel {
         loader.compare_delivered(&state, &expected)
     }
 
-    /// This rank's gradients, means over its `n` samples, become the means over the samples
-    /// of all ranks; returns how many those are. Equal to one process's on the whole batch
-    /// but for rounding, also where ranks have unlike numbers of samples or none.
+    /// Replaces this rank's gradients, means over its `n` samples, by the means over the samples of
+    /// all ranks, and returns the number of these. Except for rounding they equal those of one
+    /// process on the whole batch, even if ranks have different numbers of samples, or none.
     ///
     /// A gradient that no rank has stays undefined.
     ///
     /// # Errors
-    /// When a rank is lost; [`Error::Torch`].
+    /// If a rank is lost; [`Error::Torch`].
     pub fn average_gradients(&mut self, n: usize) -> Result<u64, Error> {
         let agreed = self.agree(n, &mut [])?;
         self.average(&agreed)
@@ -306,7 +307,7 @@ impl DataParallel {
     }
 
     /// How long [`DataParallel::agree`] and [`DataParallel::average`] have taken so far: waiting
-    /// for slower ranks, and adding up. Sums on a GPU run beside this thread and are not in it.
+    /// for slower ranks, and adding up. Sums on a GPU run beside this thread and are not included.
     #[must_use]
     pub fn synchronised(&self) -> Duration {
         self.synchronised.get()
@@ -328,10 +329,10 @@ impl DataParallel {
         Ok(self.group.check()?)
     }
 
-    /// Each of `values` becomes the sum over all ranks.
+    /// Replaces each of `values` by the sum over all ranks.
     ///
     /// # Errors
-    /// When a rank is lost.
+    /// If a rank is lost.
     pub fn sum(&self, values: &mut [f64]) -> Result<(), Error> {
         Ok(self.group.all_reduce(values)?)
     }
@@ -379,7 +380,7 @@ impl DataParallel {
         if buffers.is_empty() { Ok(()) } else { spread(&self.group, &buffers) }
     }
 
-    /// The ranks.
+    /// Returns the group of ranks.
     #[must_use]
     pub fn group(&self) -> &Group {
         &self.group
@@ -408,19 +409,19 @@ impl std::fmt::Debug for DataParallel {
     }
 }
 
-/// What all ranks know about a step before its gradients are summed.
+/// The facts about a step that all ranks share before its gradients are summed.
 #[derive(Debug, Clone)]
 pub struct Agreed {
-    /// Samples of this rank.
+    /// Number of samples of this rank.
     n: usize,
-    /// Samples of all ranks.
+    /// Number of samples of all ranks.
     total: u64,
-    /// Whether any rank has a gradient, variable by variable.
+    /// For each variable, whether any rank has a gradient.
     used: Vec<bool>,
 }
 
 impl Agreed {
-    /// Samples of all ranks.
+    /// Returns the number of samples of all ranks.
     #[must_use]
     pub fn n_samples(&self) -> u64 {
         self.total
@@ -438,7 +439,7 @@ fn ended(group: &Group, error: Error) -> Error {
     error
 }
 
-/// Memory for the gradients of `variables`.
+/// Allocates memory for the gradients of `variables`.
 fn buckets(variables: &[Tensor], device: Device) -> Result<Vec<Bucket>, Error> {
     let mut sizes = Vec::new();
     for variable in variables {

@@ -18,11 +18,11 @@ use crate::checkpoint::{CheckpointError, Checkpoints};
 /// A checkpoint that is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// The step it was saved after.
+    /// The step after which it was saved.
     pub step: u64,
-    /// Its folder.
+    /// The checkpoint's folder.
     pub path: PathBuf,
-    /// How long that took, the copying included.
+    /// How long saving took, the copying included.
     pub took: Duration,
 }
 
@@ -39,7 +39,7 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Saves to `checkpoints`.
+    /// Makes a saver that saves to `checkpoints`.
     #[must_use]
     pub fn new(checkpoints: Checkpoints) -> Self {
         Self { checkpoints: Arc::new(checkpoints), about: Arc::default(), under_way: None }
@@ -68,7 +68,7 @@ impl Saver {
         self.begin_as(state, store, optimiser, false)
     }
 
-    /// Like [`Saver::begin`]; once the checkpoint is on the disk, it is the best one
+    /// Does the same as [`Saver::begin`]; once the checkpoint is on the disk, it is the best one
     /// ([`Checkpoints::keep_best`]).
     ///
     /// # Errors
@@ -133,9 +133,9 @@ impl Saver {
         thread.join().map_err(|_| CheckpointError::Panicked)?.map(Some)
     }
 
-    /// Saves the training as it is now, and returns when it is on disk: before the program
-    /// ends. One that is being written is waited for; what it failed with is passed over, since
-    /// this one takes its place.
+    /// Saves the current state, and returns when it is on disk; use this before the program ends.
+    /// If a checkpoint is being written, this waits for it, and ignores its error, since the new
+    /// one replaces it.
     ///
     /// # Errors
     /// Those of [`save`](super::save).

@@ -10,7 +10,8 @@ use super::weights::{PIECE_BYTES, Piece, Pieces};
 use crate::Error;
 use crate::group::Group;
 
-/// Each of `tensors` becomes that of rank 0, piece by piece: no rank holds a second copy.
+/// Replaces each of `tensors` by that of rank 0, piece by piece, so that no rank needs memory for a
+/// second copy.
 pub(super) fn spread(group: &Group, tensors: &BTreeMap<String, Tensor>) -> Result<(), Error> {
     let mut about = String::new();
     for (name, tensor) in tensors {
@@ -27,7 +28,7 @@ pub(super) fn spread(group: &Group, tensors: &BTreeMap<String, Tensor>) -> Resul
     tch::no_grad(|| {
         let mut load = Load::default();
         for tensor in tensors.values() {
-            // Whose memory is not in one piece gets the numbers from a copy that is.
+            // A tensor whose memory is not contiguous gets the numbers from a contiguous copy.
             let whole = if tensor.is_contiguous() {
                 tensor.f_detach()?
             } else {
@@ -50,7 +51,7 @@ pub(super) fn spread(group: &Group, tensors: &BTreeMap<String, Tensor>) -> Resul
     })
 }
 
-/// Parts of tensors that go in one message.
+/// Parts of tensors that are sent in one message.
 #[derive(Default)]
 struct Load {
     parts: Vec<Piece>,

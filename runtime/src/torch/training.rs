@@ -22,9 +22,9 @@ const STATE: &str = "training.json";
 /// [`set_step_rng`] it follows from `seed` and `step`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainState {
-    /// Steps done since the training began.
+    /// Number of steps since the training run began.
     pub step: u64,
-    /// The seed of the training.
+    /// The seed of the training run.
     pub seed: u64,
     /// The state of the loader; it names epoch and bundle.
     pub loader: LoaderState,
@@ -51,7 +51,7 @@ pub fn set_step_rng(seed: u64, step: u64, rank: u64) {
     tch::manual_seed(key(seed, step, u64::MAX - rank) as i64);
 }
 
-/// Sets the threads libtorch uses inside one operation on the CPU.
+/// Sets the number of threads that libtorch uses inside one operation on the CPU.
 ///
 /// Sums are split by threads, so the number is part of what makes a training run
 /// reproducible. More threads than idle cores are very slow: libgomp's wait in
@@ -113,7 +113,7 @@ pub fn load_newest(
         bytes.ok_or_else(|| unfit(name, "it has no such file".into()))
     };
     let mut json = serde_json::Deserializer::from_slice(file(STATE)?);
-    // Its error names the member.
+    // The error names the member.
     let state: TrainState =
         serde_path_to_error::deserialize(&mut json).map_err(|e| unfit(STATE, e.to_string()))?;
     json.end().map_err(|e| unfit(STATE, e.to_string()))?;

@@ -12,7 +12,7 @@ use tch::{Kind, Tensor};
 
 use crate::Error;
 
-/// All variables of `store` as a safetensors file, under their names.
+/// Returns all variables of `store` as a safetensors file, under their names.
 ///
 /// Python's `safetensors.torch.load_file` and tch's `VarStore::load` read it.
 ///
@@ -32,7 +32,7 @@ pub fn write_weights(store: &VarStore, path: &Path) -> Result<Digest, Error> {
     write_weights_about(store, &BTreeMap::new(), path)
 }
 
-/// Like [`write_weights`], with texts in the file's metadata that describe the weights.
+/// Does the same as [`write_weights`], with texts in the file's metadata that describe the weights.
 /// `safe_open(…).metadata()` of Python's safetensors returns them, and so does
 /// [`WeightsFile::about`](super::WeightsFile::about).
 ///
@@ -82,7 +82,7 @@ pub(super) fn write(
     write_about(named, &BTreeMap::new(), out)
 }
 
-/// Like [`write`], with texts in the file's metadata.
+/// Does the same as [`write`], with texts in the file's metadata.
 pub(super) fn write_about(
     named: &BTreeMap<String, Tensor>,
     about: &BTreeMap<String, String>,
@@ -93,7 +93,7 @@ pub(super) fn write_about(
     for (name, tensor) in named {
         tensors.push((dtype(tensor.f_kind()?)?, name, tensor));
     }
-    // Like the format's own library: the widest first, so that all are aligned.
+    // The widest types are first, as in the format's own library, so that all are aligned.
     tensors.sort_by(|(a, _, _), (b, _, _)| b.cmp(a));
     let mut infos = Vec::with_capacity(tensors.len());
     let mut end = 0;
@@ -134,7 +134,7 @@ pub(super) fn write_about(
 pub(super) fn assign(named: &mut BTreeMap<String, Tensor>, bytes: &[u8]) -> Result<(), Error> {
     let wrong = |reason: String| Error::Tensors { reason };
     let file = SafeTensors::deserialize(bytes).map_err(|e| wrong(e.to_string()))?;
-    // Everything is compared before anything is changed.
+    // All tensors are compared before any is changed.
     for (name, view) in file.iter() {
         let Some(target) = named.get(name) else {
             return Err(wrong(format!("it has a tensor `{name}`, which the model does not have")));
@@ -174,7 +174,7 @@ pub(super) const PIECE_BYTES: usize = 4 << 20;
 
 /// The numbers of a tensor, in pieces, in the order in which a file has them.
 pub(super) struct Pieces {
-    /// One dimension; the tensor's own memory where that is in one piece.
+    /// The numbers in one dimension; the tensor's own memory if that is contiguous.
     flat: Tensor,
     kind: Kind,
     at: usize,
@@ -182,7 +182,7 @@ pub(super) struct Pieces {
 
 /// Some consecutive numbers of a tensor.
 pub(super) struct Piece {
-    /// One dimension.
+    /// The numbers, in one dimension.
     pub(super) numbers: Tensor,
     kind: Kind,
 }
@@ -213,19 +213,19 @@ impl Piece {
         self.numbers.numel() * self.kind.elt_size_in_bytes()
     }
 
-    /// Makes `out` its bytes.
+    /// Replaces `out` by the piece's bytes.
     pub(super) fn read(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         out.resize(self.len_bytes(), 0);
         self.read_into(out)
     }
 
-    /// Writes its bytes to `out`, which is as long.
+    /// Writes the piece's bytes to `out`, which has their length.
     pub(super) fn read_into(&self, out: &mut [u8]) -> Result<(), Error> {
         let numbers = self.numbers.f_to_device(tch::Device::Cpu)?;
         Ok(numbers.f_copy_data_u8(out, numbers.numel())?)
     }
 
-    /// Takes its numbers from as many bytes.
+    /// Sets the piece's numbers from their bytes.
     pub(super) fn set(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let numbers = Tensor::f_from_data_size(bytes, &self.numbers.size(), self.kind)?;
         Ok(self.numbers.f_copy_(&numbers)?)
@@ -264,7 +264,7 @@ mod tests {
         let wide = Tensor::arange(3 << 20, cpu(Kind::Float));
         let last = Tensor::arange(24, cpu(Kind::Float)).view([2, 3, 2, 2]);
         [
-            // Three pieces of this one.
+            // This tensor has three pieces.
             ("wide", wide),
             ("turned", last.permute([0, 2, 3, 1])),
             ("half", Tensor::arange(7, cpu(Kind::Half))),

@@ -11,7 +11,8 @@ use tch::{Kind, Tensor};
 use super::weights::dtype;
 use crate::Error;
 
-/// A counter of PyTorch's batch norm. With the default momentum it is never used; tch has none.
+/// The name of a counter in PyTorch's batch norm. With the default momentum it is never used; tch
+/// has none.
 const COUNTER: &str = ".num_batches_tracked";
 
 /// Named tensors, and texts about them.

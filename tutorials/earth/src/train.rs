@@ -88,7 +88,7 @@ fn loss(scores: &Tensor, mask: &Tensor) -> Tensor {
     scores.cross_entropy_loss(&classes, none, Reduction::Mean, UNKNOWN.into(), 0.0)
 }
 
-/// How many pixels of each class (rows) were taken for each class (columns).
+/// Returns how many pixels of each class (rows) the network assigned to each class (columns).
 fn confusion(mask: &Tensor, found: &Tensor) -> Tensor {
     let n = CLASSES.len() as i64;
     let known = mask.not_equal(i64::from(UNKNOWN));

@@ -9,7 +9,7 @@
 use tch::nn::{self, ConvConfig, Module as _, Path};
 use tch::{Kind, Tensor};
 
-/// In the order of their numbers in the masks, with the colours of the picture.
+/// The classes in the order of their numbers in the masks, with their colours in the picture.
 pub(crate) const CLASSES: [(&str, [u8; 3]); 5] = [
     ("water", [50, 90, 180]),
     ("forest", [30, 110, 50]),
@@ -17,7 +17,7 @@ pub(crate) const CLASSES: [(&str, [u8; 3]); 5] = [
     ("bare", [200, 170, 120]),
     ("town", [190, 60, 60]),
 ];
-/// In a mask: nobody knows. In a map: nothing was measured.
+/// The number that stands for an unknown class in a mask, and for no measurement in a map.
 pub(crate) const UNKNOWN: u8 = 255;
 /// Rows and columns that the network takes are multiples of this.
 pub(crate) const MULTIPLE: i64 = 4;
@@ -26,7 +26,7 @@ const WIDTH: i64 = 8;
 
 #[derive(Debug)]
 pub(crate) struct UNet {
-    /// Of the training's pixels, `[1, bands, 1, 1]`. They are saved with the weights, so that a
+    /// Means of the training pixels, `[1, bands, 1, 1]`. They are saved with the weights, so that a
     /// prediction needs no bundle.
     mean: Tensor,
     std: Tensor,

@@ -44,7 +44,7 @@ fn bundle(dir: &Path, n: usize) {
 
 fn command(bundle: &Path, dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gular-minimal"));
-    // Sums are split by threads.
+    // Sums depend on the number of threads, so there is one.
     command.arg(bundle).current_dir(dir).env("OMP_NUM_THREADS", "1").stdin(Stdio::null());
     command
 }
@@ -68,7 +68,7 @@ fn it_learns_and_stopped_by_a_signal_it_ends_with_the_same_weights() {
         assert!(rest.ends_with(", 384 samples, each once"), "{line}");
     }
     let loss = |line: &str| line[14..19].parse::<f64>().unwrap();
-    // Who guesses has 0.693.
+    // A guess has a loss of 0.693.
     assert!(loss(lines[4]) < loss(lines[0]).min(0.5), "{undisturbed}");
 
     let mut child = command(of_bundle.path(), two.path()).spawn().unwrap();
@@ -91,7 +91,7 @@ fn it_learns_and_stopped_by_a_signal_it_ends_with_the_same_weights() {
 fn main_has_no_more_than_forty_lines() {
     let text = include_str!("../src/main.rs");
     let main = text.split("fn main()").nth(1).unwrap().split("\n}\n").next().unwrap();
-    // Without the first, which is `fn main`.
+    // The first line, `fn main`, is not counted.
     let lines = main.lines().skip(1).filter(|line| !line.trim().is_empty()).count();
     assert!((30..=40).contains(&lines), "{lines} lines");
 }

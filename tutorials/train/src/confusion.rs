@@ -8,10 +8,10 @@ use gular_runtime::torch::DataParallel;
 
 /// Up to this many classes the matrix is shown as a table.
 const MOST_IN_A_TABLE: usize = 12;
-/// Numbers in one message between ranks.
+/// Most numbers in one message between ranks.
 const MESSAGE: usize = 1 << 16;
 
-/// How many samples of each class were taken for each class.
+/// Counts of samples by their class and by the class that was predicted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Confusion {
     n_classes: usize,
@@ -28,7 +28,7 @@ impl Confusion {
         *self.counts.entry((class, predicted)).or_default() += 1;
     }
 
-    /// Becomes that of all ranks together.
+    /// Adds up the counts of all ranks.
     pub(crate) fn add_up(&mut self, parallel: &DataParallel) -> Result<()> {
         let rows = (MESSAGE / self.n_classes.max(1)).max(1);
         let mut sums = Self::new(self.n_classes);
@@ -57,7 +57,7 @@ impl Confusion {
         self.counts.get(&(class, predicted)).copied().unwrap_or_default()
     }
 
-    /// As CSV: a row per class, a column per class it was taken for.
+    /// Writes the counts as CSV: a row for each class, and a column for each predicted class.
     pub(crate) fn write_csv(&self, out: &mut dyn Write, names: &[String]) -> io::Result<()> {
         write!(out, "class")?;
         for name in names {
@@ -74,7 +74,8 @@ impl Confusion {
         Ok(())
     }
 
-    /// For people: the matrix where it is small, else the pairs that are confused most often.
+    /// Formats the counts for people: the matrix if it is small, else the pairs that are confused
+    /// most often.
     pub(crate) fn table(&self, names: &[String]) -> String {
         if self.n_classes > MOST_IN_A_TABLE {
             return self.worst_pairs(names);
@@ -105,7 +106,7 @@ impl Confusion {
     }
 }
 
-/// A cell of CSV: in quotes where it has to be.
+/// Returns a cell of CSV, in quotes if necessary.
 pub(crate) fn quoted(cell: &str) -> String {
     if cell.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))

@@ -1,5 +1,5 @@
-//! What decides which pixels a training run sees, as its checkpoints record it: the JPEG decoder,
-//! and its settings if they are not the default.
+//! The decoder that a training run's pixels depend on, in the text that its checkpoints record: the
+//! JPEG decoder, and its settings if they are not the default.
 
 use anyhow::{Result, ensure};
 use gular_runtime::jpeg_backend;
@@ -8,17 +8,17 @@ use crate::args::Scaled;
 
 const SCALING: &str = ", scaling ";
 
-/// Of this build and these settings.
+/// Returns the text for this build and this setting.
 pub(crate) fn text(scaling: Scaled) -> String {
     match scaling {
-        // As checkpoints have it that know of nothing else.
+        // The default has the text of checkpoints that were made before the setting existed.
         Scaled::Reduced => jpeg_backend().to_owned(),
         Scaled::Full => format!("{}{SCALING}{}", jpeg_backend(), scaling.name()),
     }
 }
 
-/// What is to be said of a checkpoint made with `was` by one who has `now`; an error where the
-/// pixels would be other ones.
+/// Returns a warning if a checkpoint was made with decoder `was`, and this run has `now`; an error
+/// if the pixels would be different.
 pub(crate) fn compare(was: &str, now: &str) -> Result<Option<String>> {
     let parts = |text: &str| match text.split_once(SCALING) {
         Some((library, scaling)) => (library.to_owned(), scaling.to_owned()),

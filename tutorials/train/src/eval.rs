@@ -93,7 +93,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Becomes the sums of all ranks.
+    /// Adds up the sums of all ranks.
     fn add_up(&mut self, scorer: &Scorer<'_>) -> Result<()> {
         let mut sums = [self.n as f64, self.loss, self.first as f64, self.among_five as f64];
         scorer.parallel.sum(&mut sums)?;
@@ -142,7 +142,7 @@ impl Sums {
     }
 }
 
-/// Of the scores of a sample and its class.
+/// Returns the cross entropy of a sample's scores, for its class.
 fn cross_entropy(scores: &[f32], class: usize) -> f64 {
     let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = scores.iter().map(|score| f64::from(score - largest).exp()).sum();

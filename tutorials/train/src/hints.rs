@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn every_flag_that_a_hint_names_exists() {
         let text = include_str!("hints.rs").split("#[cfg(test)]").next().unwrap();
-        // What follows `gular pack` is that program's.
+        // Flags after `gular pack` are that program's.
         let own = text.replace("`gular pack --", "");
         let mut n = 0;
         for rest in own.split("`--").skip(1) {

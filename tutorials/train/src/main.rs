@@ -1,7 +1,7 @@
 //! A trainer for images: it trains a network on a bundle, evaluates it, and predicts with it.
 //!
-//! To be read and copied: [`train`] is a whole training, [`eval`] and [`predict`] are what one
-//! does with its weights. README.md beside it says what to look at.
+//! It is meant to be read and copied: [`train`] is a whole training run, and [`eval`] and
+//! [`predict`] use its weights. README.md beside it says where to begin.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program; results go to stdout")]
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The library's error, if it is one.
+/// Returns the library's error, if it is one.
 fn own(error: &anyhow::Error) -> Option<&Error> {
     error.downcast_ref()
 }

@@ -45,7 +45,8 @@ pub(crate) fn run(args: &MergeArgs) -> Result<()> {
     Ok(())
 }
 
-/// Whether the tables are all parts of one prediction, each once, if they say which they are.
+/// Checks that the tables are all parts of one prediction, each once, if they say which parts they
+/// are.
 fn check_all_there(tables: &[Table]) -> Result<()> {
     let Some(Table { part: Some(first), path, .. }) = tables.iter().find(|t| t.part.is_some())
     else {
@@ -84,12 +85,12 @@ fn check_all_there(tables: &[Table]) -> Result<()> {
     Ok(())
 }
 
-/// A table of a part.
+/// The table of one part.
 struct Table {
     path: PathBuf,
-    /// Which part it is, if it says so.
+    /// The part, if the table says so.
     part: Option<Part>,
-    /// But for the one that says so.
+    /// The columns, without the one that names the part.
     columns: Columns,
     rows: Rows,
 }
@@ -160,7 +161,7 @@ impl Table {
         }
     }
 
-    /// The next row, which must come after `last`.
+    /// Returns the next row, whose key must come after `last`.
     fn after(&mut self, last: &str) -> Result<Option<Row>> {
         let row = self.next().with_context(|| format!("cannot read `{}`", self.path.display()))?;
         let key = row.as_ref().and_then(|row| row.texts.first());
@@ -174,13 +175,13 @@ impl Table {
     }
 }
 
-/// The rows of all parts in the order of keys.
+/// Iterates over the rows of all parts in the order of keys.
 struct Merged {
     parts: Vec<Table>,
     /// The next row of each part that has one: its key, and which part.
     next: BinaryHeap<Reverse<(String, usize)>>,
     rows: Vec<Option<Row>>,
-    /// The last key, and which part it came from.
+    /// The last key, and the part that it is from.
     last: Option<(String, usize)>,
 }
 

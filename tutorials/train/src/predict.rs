@@ -26,7 +26,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
         let names = scorer.classes(args.other_classes).map_err(|error| {
             anyhow!("{error}; to predict the classes of the weights anyway, give `--other-classes`")
         })?;
-        // Of classes that are not the bundle's, labels would say nothing.
+        // Labels are of no use if the classes are not the bundle's.
         let labels = bundle.manifest().has_labels()
             && names.as_ref().is_some_and(|names| *names == bundle.manifest().classes);
         let names = names.unwrap_or_else(|| (0..n_classes).map(|i| i.to_string()).collect());

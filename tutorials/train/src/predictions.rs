@@ -1,8 +1,8 @@
 //! Predictions for a bundle, or for a part of it.
 //!
-//! A rank keeps a row of numbers for each sample of a split, and fills those of its own; the rows
-//! of all ranks add up. So no rank needs another's files, and a row that came twice, or from two
-//! ranks, is seen.
+//! A rank keeps a row of numbers for each sample of a split, and fills the rows of its own samples;
+//! then the rows of all ranks are added up. So no rank needs another's files, and a sample that was
+//! scored twice, or by two ranks, is noticed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::args::Part;
 use crate::score::highest;
 use crate::table::{Columns, Row};
 
-/// Numbers in one message between ranks.
+/// Most numbers in one message between ranks.
 const MESSAGE: usize = 1 << 16;
 
-/// What is kept of a sample's scores.
+/// The part of a sample's scores that is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kept {
-    /// All of them.
+    /// All scores.
     All,
-    /// So many of the highest, each with its class.
+    /// This number of the highest scores, each with its class.
     Top(usize),
 }
 
@@ -31,10 +31,10 @@ pub(crate) enum Kept {
 #[derive(Debug)]
 pub(crate) struct Rows {
     split: Split,
-    /// The number of the first one.
+    /// The number of the first sample.
     first: u64,
     kept: Kept,
-    /// Of one row: how often it came, then what is kept.
+    /// Numbers in one row: how often the sample was scored, then the scores that are kept.
     width: usize,
     numbers: Vec<f32>,
 }
@@ -96,7 +96,8 @@ impl Rows {
             message.extend(part.iter().copied().map(f64::from));
             parallel.sum(&mut message)?;
             for (number, sum) in part.iter_mut().zip(&message) {
-                // One rank's number and zeros: the sum is that number, but that -0.0 becomes 0.0.
+                // One rank has the number and all others have zeros, so the sum is that number,
+                // except that -0.0 becomes 0.0.
                 *number = *sum as f32;
             }
         }
@@ -124,7 +125,7 @@ impl Rows {
     }
 }
 
-/// All rows in the order of keys, and what is said of them.
+/// All rows in the order of keys, with a description.
 pub(crate) struct Predictions {
     bundle: Arc<Bundle>,
     splits: Vec<Rows>,
@@ -138,8 +139,8 @@ pub(crate) struct Predictions {
 }
 
 impl Predictions {
-    /// Of the rows of `splits`, which are of `part`; those of samples that could not be decoded are
-    /// left out. `unit` is what a score is.
+    /// Collects the rows of `splits`, those of `part` only; samples that could not be decoded are
+    /// left out. `unit` is the unit of a score.
     pub(crate) fn new(
         bundle: &Arc<Bundle>,
         splits: Vec<Rows>,

@@ -74,7 +74,7 @@ pub(crate) fn never(args: &TrainArgs) -> Result<Option<Arc<HashSet<Digest>>>> {
     Ok(Some(Arc::new(digests)))
 }
 
-/// What would make another training run of it: ranks compare it with each other's.
+/// Returns the settings that must be equal for all ranks of a training run, which compare them.
 pub(crate) fn about(args: &TrainArgs, bundle: &Bundle, place: &Place, store: &VarStore) -> String {
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
     let TrainArgs { seed, epochs, size, lr, dropout, skip_broken, .. } = args;
@@ -127,8 +127,8 @@ pub(crate) fn meet(
     Ok(group)
 }
 
-/// How pixels become numbers: pictures as others' networks take them, by ImageNet's mean and
-/// standard deviation; of other bands by those of the bundle's own pixels, where it has them.
+/// Returns how pixels become numbers: for pictures by ImageNet's mean and standard deviation, as
+/// other networks do; for other bands by those of the bundle's own pixels, if it has them.
 pub(crate) fn normalise(bundle: &Bundle) -> Normalise {
     match channels(bundle) {
         None | Some(1 | 3) => Normalise::default(),

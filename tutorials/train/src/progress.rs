@@ -8,8 +8,8 @@ use gular_runtime::{Bottleneck, Phase, Stats};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-/// As `eprintln`, but a training run does not end because nobody reads its log, or because
-/// there is no room for it.
+/// Prints like `eprintln`, but a training run does not end because nobody reads its log, or because
+/// the disk is full.
 macro_rules! say {
     ($($what:tt)*) => {{
         let _ = writeln!(std::io::stderr(), $($what)*);
@@ -17,7 +17,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// How often the line on a terminal is written again.
+/// How often the line on a terminal is updated.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
 /// The line that is written, for waits that no step has told of.
@@ -31,30 +31,31 @@ pub(crate) fn waiting_for(what: Option<&str>) {
     }
 }
 
-/// One line on stderr that says how far it is, how fast, and what is waited for: written again
-/// and again on a terminal, and now and then a new one in a log.
+/// One line on stderr with the progress, the rate, and the bottleneck. On a terminal it is updated
+/// again and again; in a log there is a new one from time to time.
 pub(crate) struct Progress {
     what: String,
     n_steps: u64,
     step: u64,
-    /// The step it began at.
+    /// The step at which it began.
     first: u64,
     images: u64,
     /// Steps that come after these, for the time that is left.
     later: u64,
     begun: Instant,
-    /// Hidden where stderr is not a terminal.
+    /// The line, which is hidden if stderr is not a terminal.
     line: ProgressBar,
-    /// How often a log gets a line, if this is one.
+    /// How often a line is added to a log, if stderr is one.
     log_every: Option<Duration>,
     shown: Instant,
-    /// What the loader had done when the line was written last.
+    /// The loader's sums when the line was written last.
     before: Option<Stats>,
     waited_for: Option<Bottleneck>,
 }
 
 impl Progress {
-    /// Of `n_steps` steps of `what`, for a log every `log_every`; without that it says nothing.
+    /// Makes the line for `n_steps` steps of `what`; a log gets one every `log_every`, or none
+    /// without it.
     pub(crate) fn new(what: &str, n_steps: u64, log_every: Option<Duration>) -> Self {
         let line = log_every.map_or_else(ProgressBar::hidden, |_| ProgressBar::new_spinner());
         let style = ProgressStyle::with_template("{msg}");
@@ -125,13 +126,13 @@ impl Progress {
         text
     }
 
-    /// Takes the line away, for what is said next.
+    /// Removes the line, so that other text can be printed.
     pub(crate) fn clear(&self) {
         self.line.finish_and_clear();
     }
 }
 
-/// A time as people say it.
+/// Formats a time for people.
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -141,7 +142,7 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-/// What the loader did and waited for.
+/// Returns the loader's work and waiting times.
 pub(crate) fn loader_json(stats: &Stats) -> Value {
     let seconds = |phase| stats.of(phase).as_secs_f64();
     json!({

@@ -1,8 +1,8 @@
 //! `scaling`: runs the same training with 1, 2, 4 … processes on this machine, and shows what each
 //! adds.
 //!
-//! Each process is this program's `train`, told who it is as torchrun tells it. How long a step
-//! took is read from the `metrics.jsonl` that rank 0 writes.
+//! Each process is this program's `train`, which gets its rank in the way of torchrun. The time of
+//! each step is read from the `metrics.jsonl` that rank 0 writes.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -23,11 +23,11 @@ use crate::progress::say;
 /// Steps before those that are measured: the first ones make memory and threads for the others.
 const WARM_UP_STEPS: u64 = 5;
 
-/// What some number of processes did.
+/// The results for a number of processes.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     ranks: u64,
-    /// By the median step, and by its quartiles.
+    /// Images per second by the median step, and by its quartiles.
     images_per_second: f64,
     range: (f64, f64),
     /// The part of the time in which they waited for each other and added up gradients.
@@ -91,7 +91,7 @@ fn steps(args: &ScalingArgs, ranks: u64, stop: &StopFlag, first: bool) -> Result
             command.env(name, value.to_string()).env(format!("LOCAL_{name}"), value.to_string());
         }
         if ranks > 1 && std::env::var_os("OMP_NUM_THREADS").is_none() {
-            // As torchrun does: then they share the cores.
+            // As torchrun does, this lets the processes share the cores.
             command.env("OMP_NUM_THREADS", "1");
         }
         let said = File::create(log(rank))?;
@@ -145,11 +145,11 @@ fn row(ranks: u64, batch_size: u64, steps: &[[f64; 3]]) -> Option<Row> {
     })
 }
 
-/// Ends with whoever waits for them.
+/// Processes that are ended when this is dropped.
 struct Processes(Vec<Child>);
 
 impl Processes {
-    /// Until all have ended; the first that failed, if one did.
+    /// Waits until all have ended; returns the first that failed, if one did.
     fn wait(&mut self, stop: &StopFlag) -> Result<Option<u64>> {
         loop {
             let mut all = true;

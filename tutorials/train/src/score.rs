@@ -43,11 +43,11 @@ pub(crate) struct Scorer<'a> {
 
 /// The scores of a batch, in the CPU's memory.
 pub(crate) struct Scores<'a> {
-    /// Numbers of the samples within the split.
+    /// The samples, as numbers of the split.
     pub(crate) sample_ids: &'a [u64],
-    /// A row per sample, a score per class.
+    /// The scores, with a row for each sample and a column for each class.
     pub(crate) rows: &'a [f32],
-    /// As [`gular_runtime::torch::TensorBatch::labels`].
+    /// The labels, as in [`gular_runtime::torch::TensorBatch::labels`].
     pub(crate) labels: &'a [i64],
 }
 
@@ -78,7 +78,7 @@ impl<'a> Scorer<'a> {
             let (digest, decoder) = (bundle.digest(), jpeg_backend());
             say!("bundle {digest}, {decoder}\nnetwork `{}` on {place}", kind.name());
         }
-        // Of one or three channels the numbers are the same for all bundles.
+        // For one or three channels the numbers are the same for all bundles.
         if ranks.rank == 0 && said.normalise.is_none() && !matches!(channels, 1 | 3) {
             say!(
                 "warning: the weights do not say how pixels were normalised; pixels of {channels} \
@@ -87,7 +87,7 @@ impl<'a> Scorer<'a> {
         }
         let about = format!("scores\nbundle {}\nweights {}", bundle.digest(), weights.digest);
         let group = prepare::meet(&args.place, &ranks, &env, &stop, &about)?;
-        // No gradients go between GPUs.
+        // No gradients are exchanged between GPUs.
         let parallel = DataParallel::new(group, &store, &Place::cpu())?;
         let n_classes = usize::try_from(n_classes)?;
         drop(file);
@@ -131,7 +131,8 @@ impl<'a> Scorer<'a> {
         Ok(of_weights.filter(fits).or(Some(of_bundle).filter(fits)).cloned())
     }
 
-    /// As in the training, if the weights say so; else as a training run on this bundle would.
+    /// Returns the normalisation of the training run, if the weights say so; else the one of a
+    /// training run on this bundle.
     fn normalise(&self) -> Normalise {
         // Images with other channels than the weights are for are refused, and that is said then.
         let channels = prepare::channels(&self.bundle);
@@ -140,11 +141,11 @@ impl<'a> Scorer<'a> {
         said.unwrap_or_else(|| prepare::normalise(&self.bundle))
     }
 
-    /// Scores each sample of `split`, or of a `part` of it, that falls to this rank, in batches;
-    /// on every rank. All are proven to have come once.
+    /// Scores this rank's samples of `split`, or of a `part` of it, in batches. Every rank must
+    /// call this, and it is checked that each sample was delivered once.
     ///
-    /// What a sample scores can depend on the others of its batch, in the last bits. So one
-    /// process alone scores a part in stored order: its batches are those of the whole.
+    /// The last bits of a sample's scores can depend on the other samples of its batch. So one
+    /// process alone scores a part, in stored order, with the same batches as for the whole split.
     pub(crate) fn each(
         &self,
         split: Split,
@@ -166,7 +167,7 @@ impl<'a> Scorer<'a> {
         };
         let kind = match part {
             Some(_) if self.ranks.world_size == 1 => OrderKind::Torch { shuffle: false },
-            // Which ranks share without a sample twice.
+            // With this order ranks share the samples without repeating one.
             _ => OrderKind::Elastic,
         };
         let n_samples = self.bundle.n_samples(split);
@@ -228,13 +229,13 @@ impl<'a> Scorer<'a> {
         work().inspect_err(|error| self.parallel.group().fail(&crate::words(error)))
     }
 
-    /// Ends well on all ranks.
+    /// Ends the group in order, on all ranks.
     pub(crate) fn finish(self) -> Result<()> {
         Ok(self.parallel.finish()?)
     }
 }
 
-/// The numbers of a tensor, row by row.
+/// Returns the numbers of a tensor, row by row.
 fn numbers<T: tch::kind::Element>(tensor: &Tensor, kind: Kind) -> Result<Vec<T>>
 where
     Vec<T>: TryFrom<Tensor, Error = tch::TchError>,
@@ -266,13 +267,13 @@ pub(crate) fn highest(scores: &[f32], n: usize) -> Vec<usize> {
     classes
 }
 
-/// How long it took, and how fast that was.
+/// Says how long it took, and at what rate.
 pub(crate) fn rate(n: u64, since: Instant) -> String {
     let seconds = since.elapsed().as_secs_f64();
     format!("{n} samples in {seconds:.1} s, {:.0} per second", n as f64 / seconds.max(1e-9))
 }
 
-/// Whether a file can be made at `path`, as far as its folder says: asked before hours of work.
+/// Checks that a file can be made at `path`, as far as its folder shows, before hours of work.
 pub(crate) fn check_folder_of(path: &Path) -> Result<()> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());

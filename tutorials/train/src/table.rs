@@ -15,7 +15,7 @@ use parquet::schema::types::Type;
 
 use crate::confusion::quoted;
 
-/// Rows in one group of a Parquet file.
+/// Number of rows in one group of a Parquet file.
 const ROW_GROUP: usize = 1 << 16;
 
 /// The names of the columns.
@@ -31,7 +31,8 @@ pub(crate) struct Row {
     pub(crate) numbers: Vec<f32>,
 }
 
-/// Writes the file whole or not at all: Parquet if its name says so, else CSV. How many rows.
+/// Writes the file whole or not at all, as Parquet if its name says so, else as CSV. Returns the
+/// number of rows.
 pub(crate) fn write(
     path: &Path,
     columns: &Columns,
@@ -39,7 +40,7 @@ pub(crate) fn write(
 ) -> Result<u64> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut temp = tempfile::Builder::new();
-    // As any other file; the umask takes from it.
+    // The file gets the usual permissions, which the umask restricts.
     let temp = temp.permissions(Permissions::from_mode(0o666)).prefix(".gular-tmp-");
     let temp = temp.tempfile_in(folder.unwrap_or(Path::new(".")))?;
     let out = BufWriter::new(temp.as_file());
@@ -127,7 +128,7 @@ fn write_parquet(
     Ok(n)
 }
 
-/// Whether the reader of a pipe went away, which is its own affair.
+/// Whether the reader of a pipe has closed it, which is not an error.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

@@ -19,13 +19,13 @@ const ABOUT: &str = "gular-train";
 #[derive(Debug)]
 pub(crate) struct Weights {
     pub(crate) bytes: Vec<u8>,
-    /// Of `bytes`.
+    /// Digest of `bytes`.
     pub(crate) digest: Digest,
-    /// `--NAME` of the training: value.
+    /// The settings of the training run, by the name of the option.
     settings: BTreeMap<String, f64>,
 }
 
-/// What weights say of themselves, as far as they do.
+/// The facts that weights contain about their training run, as far as they do.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) size: Option<u32>,
@@ -58,7 +58,7 @@ impl Weights {
         Ok(Self { digest: Digest::of(&bytes), bytes, settings })
     }
 
-    /// What is in it.
+    /// Parses the contents of the file.
     pub(crate) fn parse(&self, args: &ScoreArgs) -> Result<WeightsFile<'_>> {
         let shown = args.weights.display();
         WeightsFile::parse(&self.bytes).with_context(|| {
@@ -71,7 +71,7 @@ impl Weights {
         })
     }
 
-    /// What they say of themselves: in the file's metadata, or in the checkpoint's figures.
+    /// Returns the facts about the weights, from the file's metadata or the checkpoint's figures.
     pub(crate) fn said(&self, file: &WeightsFile<'_>) -> Said {
         let about = file.about(ABOUT).and_then(|text| serde_json::from_str::<Value>(text).ok());
         let about = about.unwrap_or_default();
@@ -104,7 +104,7 @@ fn read_normalise(said: &Value) -> Option<Normalise> {
     Some(Normalise { scale, mean: list("mean")?, std: list("std")? })
 }
 
-/// What the weights of a training run say of themselves, for [`Weights::said`].
+/// Returns the texts that describe the weights of a training run, for [`Weights::said`].
 pub(crate) fn about(
     args: &TrainArgs,
     normalise: &Normalise,

@@ -18,7 +18,7 @@ use port::port;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Processes of one training. Each has a checkpoint folder of its own, as on machines that
+/// Processes of one training run. Each has a checkpoint folder of its own, as on machines that
 /// share none.
 struct Ranks {
     jobs: Vec<Job>,
@@ -121,7 +121,7 @@ fn all_stop_after_the_same_step_and_go_on_to_the_same_bits() {
     let ranks = Ranks::new(dir.path(), 3, &format!("{options} --read-loss-after 2"));
     let mut children = ranks.start(&[]);
     wait_for(ranks.first(), &mut children[0], 9);
-    // Not the one that saves.
+    // The signal goes to a rank that does not save.
     signal(&children[2], "TERM");
     let outputs = finish(children);
     assert_eq!(codes(&outputs), [85, 85, 85], "{}", said(&outputs[0]));
@@ -159,7 +159,8 @@ fn a_process_that_hangs_does_not_keep_the_others_from_saving() {
     let ranks = Ranks::new(dir.path(), 2, "--batch-size 4 --epochs 30");
     let mut children = ranks.start(&[]);
     wait_for(ranks.first(), &mut children[0], 9);
-    // As in a read from a file system that does not answer: after 30 s it would count as lost.
+    // This is like a read from a file system that does not answer; after 30 s the rank would count
+    // as lost.
     signal(&children[1], "STOP");
     sleep(Duration::from_millis(500));
     let since = Instant::now();
@@ -172,7 +173,7 @@ fn a_process_that_hangs_does_not_keep_the_others_from_saving() {
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     signal(&children[0], "KILL");
     children[0].wait().unwrap();
-    // It resumes from the last whole step.
+    // The run resumes from the last whole step.
     let steps = ranks.first().metrics().len() as u64;
     let resumed = summary(&ranks.run(&[]));
     assert!(resumed["resumed_at_step"].as_u64().unwrap() <= steps, "{resumed}");

@@ -38,7 +38,8 @@ fn a_training_stopped_at_any_step_ends_with_the_same_bits() {
     for order in ["elastic", "torch", "window --window 1"] {
         let options = format!("--order {order}");
         let (weights, metrics) = undisturbed(dir.path(), &options);
-        // In the first step, in mid-epoch, on a boundary, in the last step.
+        // The run stops in the first step, in the middle of an epoch, at its end, or in the last
+        // step.
         let stops: &[u64] = match order {
             "elastic" => &[1, 4, STEPS_PER_EPOCH, EPOCHS * STEPS_PER_EPOCH],
             _ => &[8],
@@ -65,7 +66,7 @@ fn a_training_stopped_every_five_steps_ends_with_the_same_bits() {
     let job = Job::new(dir.path(), "--stop-after-steps 5");
     let runs = (1..).find(|_| code(&job.run(&[])) != 85).unwrap();
     assert_eq!((runs, job.weights() == weights), (4, true));
-    // Once more: nothing is left to do, and the answer is the same.
+    // In another run nothing is left to do, and the result is the same.
     let again = report(&job.run(&[]));
     assert_eq!(again["weights"], Digest::of(&weights).to_string());
 }
@@ -201,7 +202,7 @@ fn other_settings_than_those_it_was_begun_with_are_told() {
         "{told}"
     );
     assert_eq!(told.matches("warning:").count(), 1, "{told}");
-    // What is saved now has the new setting.
+    // The checkpoint now has the new setting.
     let told = said(&job.run(&["--lr", "0.02"]));
     assert!(!told.contains("warning:"), "{told}");
 }
@@ -247,7 +248,7 @@ fn the_network_learns_in_mixed_precision_and_keeps_f32() {
     let exact = Job::new(dir.path(), "--epochs 8");
     exact.run(&[]);
     assert!(job.weights() != exact.weights(), "it computed in f32");
-    // The same header: names, shapes, f32.
+    // The headers are equal: names, shapes, f32.
     let header = |bytes: &[u8]| {
         let (len, rest) = bytes.split_first_chunk().unwrap();
         let header = &rest[..u64::from_le_bytes(*len) as usize];

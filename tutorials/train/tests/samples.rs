@@ -37,7 +37,7 @@ fn unknown_classes_are_dropped_and_a_resume_ends_with_the_same_bits() {
     let undisturbed = Job::new(dir.path(), "--unknown-labels drop");
     let output = undisturbed.run(&[]);
     let summary = report(&output);
-    // 40 samples in batches of 8.
+    // There are 40 samples in batches of 8.
     assert_eq!((&summary["images"], &summary["steps"]), (&120.into(), &15.into()));
     let told = said(&output);
     assert!(told.contains("left out 4 samples of split `train`"), "{told}");
@@ -58,7 +58,7 @@ fn unknown_classes_are_dropped_and_a_resume_ends_with_the_same_bits() {
 fn unknown_classes_that_stay_count_neither_in_loss_nor_in_accuracy() {
     let dir = tempfile::tempdir().unwrap();
     partly_labelled(dir.path());
-    // One sample a step, so that some steps have nothing to learn from.
+    // Each step has one sample, so that some steps have nothing to learn from.
     let job = Job::new(dir.path(), "--unknown-labels ignore --batch-size 1 --epochs 6");
     let output = job.run(&[]);
     let summary = report(&output);
@@ -67,7 +67,7 @@ fn unknown_classes_that_stay_count_neither_in_loss_nor_in_accuracy() {
     for name in ["loss_first", "loss_last", "val_loss", "val_accuracy"] {
         assert!(summary[name].as_f64().is_some_and(f64::is_finite), "{name}: {summary}");
     }
-    // 8 of the 9 samples to test have a class.
+    // 8 of the 9 samples for the test have a class.
     let right = summary["val_accuracy"].as_f64().unwrap() * 8.0;
     assert!((right - right.round()).abs() < 1e-9, "{summary}");
     assert!(said(&output).contains("4 samples of unknown class"), "{}", said(&output));
@@ -81,7 +81,7 @@ fn pixels_of_16_bits_are_trained_on_or_their_high_byte_when_asked() {
         let value = |at: usize| (at * (i + 3) % 50) as u8 + if at % 3 == i % 3 { 180 } else { 40 };
         (0..20 * 30 * 3).map(value).collect()
     };
-    // What is lost is the low byte, whatever it is.
+    // The low byte is lost, whatever it is.
     let low = |value: u8| value.wrapping_mul(7);
     let field = |dtype| Field::fixed(FieldName::image(), dtype, shape.clone());
     write_bundle(wide.path(), field(Dtype::U16), 9, &|i| {
@@ -105,7 +105,7 @@ fn pixels_of_16_bits_are_trained_on_or_their_high_byte_when_asked() {
 fn five_bands_of_16_bits_are_trained_on() {
     let dir = tempfile::tempdir().unwrap();
     let field = Field::fixed(FieldName::image(), Dtype::U16, vec![20, 30, 5]);
-    // The class is in the fourth band.
+    // The class can be seen in the fourth band only.
     write_bundle(dir.path(), field, 9, &|i| {
         let value = |at: usize| if at % 5 == 3 { i % 3 * 3000 + 500 } else { at * (i + 3) % 900 };
         (0..20 * 30 * 5).flat_map(|at| (value(at) as u16).to_le_bytes()).collect()

@@ -16,7 +16,7 @@ use job::{Job, bundle, code, image, report, said, write_bundle, write_labelled};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use serde_json::Value;
 
-/// 44 samples to train on, 9 to test.
+/// Number of samples: 44 for training, 9 for the test.
 const SAMPLES: usize = 53;
 
 fn trainer(verb: &str, bundle: &Path, weights: &Path, more: &[&str]) -> Command {
@@ -40,7 +40,7 @@ fn predictions(bundle: &Path, weights: &Path, more: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs as two ranks; what each ended with.
+/// Runs the verb on two ranks, and returns the output of each.
 fn two_ranks(verb: &str, bundle: &Path, weights: &Path, more: &[&str]) -> [Output; 2] {
     let port = port::port().to_string();
     let start = |rank: &str| {
@@ -52,7 +52,7 @@ fn two_ranks(verb: &str, bundle: &Path, weights: &Path, more: &[&str]) -> [Outpu
     ["0", "1"].map(start).map(|child| child.wait_with_output().unwrap())
 }
 
-/// key → (texts, numbers)
+/// For each key, the texts and the numbers.
 type Rows = BTreeMap<String, (Vec<String>, Vec<f32>)>;
 
 /// The header and the rows of a file; asserts that keys come in order, each once.
@@ -82,7 +82,7 @@ fn an_evaluation_says_what_the_training_did_and_its_matrix_adds_up() {
     let trained = report(&job.run(&[]));
     let weights = job.checkpoints().join("weights.safetensors");
     let matrix = job.dir.path().join("matrix.csv");
-    // The size of the pictures is in the weights.
+    // The size of the pictures is read from the weights.
     let found = eval(dir.path(), &weights, &["--confusion", matrix.to_str().unwrap()]);
     assert_eq!(found["accuracy"], trained["val_accuracy"]);
     let (loss, expected) = (found["loss"].as_f64().unwrap(), trained["val_loss"].as_f64().unwrap());
@@ -90,7 +90,7 @@ fn an_evaluation_says_what_the_training_did_and_its_matrix_adds_up() {
     assert_eq!((&found["samples"], &found["accuracy_top_5"]), (&9.into(), &1.0.into()));
     assert_eq!(found["weights"], trained["weights"]);
     let rows: Vec<Vec<u64>> = serde_json::from_value(found["confusion"].clone()).unwrap();
-    // Three of each colour are to be tested.
+    // There are three test samples of each colour.
     assert_eq!(rows.iter().map(|row| row.iter().sum()).collect::<Vec<u64>>(), [3, 3, 3]);
     let right: u64 = (0..3).map(|class| rows[class][class]).sum();
     assert!((right as f64 / 9.0 - found["accuracy"].as_f64().unwrap()).abs() < 1e-12);
@@ -98,7 +98,7 @@ fn an_evaluation_says_what_the_training_did_and_its_matrix_adds_up() {
     let lines = ["red", "green", "blue"].iter().zip(&rows);
     let lines: String = lines.map(|(name, row)| format!("{name},{}\n", text(row))).collect();
     assert_eq!(fs::read_to_string(matrix).unwrap(), format!("class,red,green,blue\n{lines}"));
-    // For people, and of another split.
+    // This prints a table for people, about another split.
     let shown = run("eval", dir.path(), &weights, &["--split", "train", "--quiet"]);
     let table = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(table.starts_with("44 samples of split `train`\nloss "), "{table}");
@@ -118,7 +118,7 @@ fn checkpoints_are_weights_too_and_the_best_one_stays() {
     let best = eval(dir.path(), &checkpoints.join("best"), &[]);
     assert_eq!(best["accuracy"], trained["best_val_accuracy"]);
     assert!(best["accuracy"].as_f64() >= newest["accuracy"].as_f64());
-    // A byte of it that is another is seen.
+    // A changed byte is noticed.
     let model = job.newest().join("model.safetensors");
     let mut bytes = fs::read(&model).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -155,12 +155,12 @@ fn predictions_come_once_in_the_order_of_keys_whatever_the_threads_and_ranks() {
         let of_prediction = colours.iter().position(|name| *name == texts[3]).unwrap();
         assert!((numbers[of_prediction] - best).abs() < f32::EPSILON, "{texts:?} {numbers:?}");
     }
-    // One split, and what the evaluation counts of it.
+    // One split is predicted, and compared with the evaluation.
     let (_, of_val) = rows(&predictions(dir.path(), &weights, &["--split", "val"]));
     let right = of_val.values().filter(|(texts, _)| texts[2] == texts[3]).count();
     let accuracy = eval(dir.path(), &weights, &[])["accuracy"].as_f64().unwrap();
     assert!(of_val.len() == 9 && (right as f64 / 9.0 - accuracy).abs() < 1e-12, "{of_val:?}");
-    // The two best, before the softmax.
+    // The two highest scores are written, before the softmax.
     let (header, top) = rows(&predictions(dir.path(), &weights, &["--top", "2", "--logits"]));
     assert_eq!(header.join(","), "key,split,label,prediction,prediction_2,score_1,score_2");
     for (key, (texts, numbers)) in &top {
@@ -211,7 +211,7 @@ fn parts_merge_into_the_bytes_of_one_process() {
     };
     for end in ["csv", "parquet"] {
         let whole = predict(&format!("whole.{end}"), &[]);
-        // More parts than the smaller split has batches.
+        // There are more parts than the smaller split has batches.
         let names: Vec<String> = (1..=3).map(|i| format!("part{i}.{end}")).collect();
         for (i, name) in names.iter().enumerate() {
             predict(name, &["--part", &format!("{}/3", i + 1)]);
@@ -221,7 +221,8 @@ fn parts_merge_into_the_bytes_of_one_process() {
         assert_eq!(code(&output), 0, "{}", said(&output));
         assert!(fs::read(at(&format!("merged.{end}"))).unwrap() == whole, "other bytes: {end}");
     }
-    // The same rows from either, a part twice, another table, and rows out of order.
+    // Both formats give the same rows; a part given twice, another table, and rows out of order are
+    // errors.
     let output = merge(&["part1.csv", "part2.parquet", "part3.csv"], "mixed.parquet");
     assert_eq!(code(&output), 0, "{}", said(&output));
     assert!(fs::read(at("mixed.parquet")).unwrap() == fs::read(at("whole.parquet")).unwrap());
@@ -328,7 +329,7 @@ fn put_statistics(dir: &Path, channels: usize, mean: u64, std: u64) {
     write_manifest(dir, &Manifest { statistics, ..manifest }).unwrap();
 }
 
-/// A safetensors file without its metadata.
+/// Returns a safetensors file without its metadata.
 fn without_texts(file: &[u8]) -> Vec<u8> {
     let (len, rest) = file.split_first_chunk().unwrap();
     let (header, data) = rest.split_at(u64::from_le_bytes(*len) as usize);
@@ -363,7 +364,7 @@ fn pixels_of_many_bands_are_normalised_as_in_the_training_whatever_bundle_is_sco
     let (found, told) = loss(&other, &job.newest());
     assert!((found - expected).abs() < 1e-5, "{found}, the training says {expected}");
     assert!(!told.contains("warning"), "{told}");
-    // Weights of others do not know.
+    // Weights from other programs have no metadata.
     let silent = dir.path().join("silent.safetensors");
     fs::write(&silent, without_texts(&fs::read(&weights).unwrap())).unwrap();
     let (found, told) = loss(&other, &silent);
@@ -391,7 +392,7 @@ fn what_does_not_fit_is_named() {
     let other = "network `resnet18` has a tensor `conv1.weight`, but the file `";
     check(&ours, &weights, &["--network", "resnet18"], other);
     check(&ours, &weights, &["--split", "test"], "no samples of split `test`");
-    // Before anything is computed.
+    // The error comes before anything is computed.
     let nowhere = ["--confusion", "no/such/folder/c.csv"];
     let output = run("eval", &ours, &weights, &nowhere);
     let told = said(&output);

@@ -16,7 +16,7 @@ fn a_fold_is_validated_on_and_not_trained_on_and_a_resume_keeps_it() {
     let undisturbed = Job::new(dir.path(), "--fold 1/4");
     let output = undisturbed.run(&[]);
     let summary = report(&output);
-    // 33 of 44 samples in batches of 8.
+    // 33 of 44 samples are used, in batches of 8.
     assert_eq!((&summary["images"], &summary["steps"]), (&99.into(), &15.into()));
     let told = said(&output);
     assert!(told.contains("epoch 3: 33 samples, each once"), "{told}");

@@ -59,7 +59,7 @@ fn the_time_it_was_given_stops_it() {
     let told = said(&output);
     assert_eq!(code(&output), 85, "{told}");
     assert!(told.contains("time to stop: the time it was given"), "{told}");
-    // Also `stopped while validating after step`.
+    // The text may also be `stopped while validating after step`.
     assert!(told.contains("stopped ") && told.contains("after step"), "{told}");
     assert!(since.elapsed() >= Duration::from_secs(2));
 }
@@ -100,7 +100,7 @@ fn checkpoints_by_the_clock_outlive_a_kill() {
     let weights = weights_of(dir.path(), LONG);
     let job = Job::new(dir.path(), LONG);
     let mut child = job.command(&["--checkpoint-minutes", "0.00002"]).spawn().unwrap();
-    // In mid-epoch, where nothing else saves.
+    // This is in the middle of an epoch, where nothing else saves.
     let latest = || fs::read_to_string(job.checkpoints().join("latest")).unwrap_or_default();
     let step = || latest().trim().trim_start_matches("step-").parse::<u64>().ok();
     wait_for(&mut child, || step().is_some_and(|n| n > 2 && n % STEPS_PER_EPOCH != 0));
@@ -125,11 +125,11 @@ fn a_log_says_how_far_it_is_and_what_is_waited_for() {
         let stages = ["reading", "checking digests", "decoding", "the model"];
         assert!(stages.iter().any(|s| line.ends_with(&format!("waiting for {s}"))), "{line}");
     }
-    // A resumed run counts from where it resumes.
+    // A resumed run counts from the step at which it resumed.
     let job = Job::new(dir.path(), "--log-every 0");
     assert_eq!(code(&job.run(&["--stop-after-steps", "8"])), 85);
     assert!(said(&job.run(&[])).contains("\nepoch 2/3, step 3/6, loss "));
-    // One training run is too short for a line; the other is told to print none.
+    // One training run is too short for a line; the other must print none.
     assert!(!run(&[]).contains(", step "));
     assert_eq!(run(&["--log-every", "0", "--quiet"]), "");
 }
@@ -182,7 +182,7 @@ fn another_kind_of_processor_is_told_at_the_resume() {
     let told = run(&[("ATEN_CPU_CAPABILITY", "default")]);
     assert!(told.contains("warning: the processor is now `"), "{told}");
     assert!(told.contains("ATEN_CPU_CAPABILITY=default"), "{told}");
-    // What is saved now is of that one.
+    // The checkpoint now has the setting of that run.
     let told = run(&[("ATEN_CPU_CAPABILITY", "default")]);
     assert!(!told.contains("warning:"), "{told}");
     assert!(run(&[]).contains("warning: the processor is now `"));

@@ -15,7 +15,7 @@ use super::{date, median};
 /// Rates are the same when no envelope is further than this below the best.
 const SAME: f64 = 0.9;
 
-/// One way of reading: reader, threads, order.
+/// One way to read: reader, threads, order.
 #[derive(Debug, Clone, PartialEq)]
 struct Way {
     reader: String,
@@ -64,7 +64,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// All ways in which rows were read, in their order.
+/// Returns all ways in which rows were read, in their order.
 fn ways(rows: &[Value]) -> Vec<Way> {
     let mut ways = Vec::new();
     for row in rows {

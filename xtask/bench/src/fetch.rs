@@ -26,7 +26,7 @@ use xtask::workspace::Workspace;
 
 use super::{bar, machine, median};
 
-/// What the server gives in a second, in bytes.
+/// The rate of the server, in bytes per second.
 const LIMIT: f64 = 500e6;
 
 /// The programs that are run.
@@ -110,7 +110,7 @@ struct Record {
     curl: Vec<f64>,
     bundle: Vec<f64>,
     zip: Vec<f64>,
-    /// The highest resident set of `gular fetch`.
+    /// Largest resident memory of `gular fetch`, in KiB.
     peak_kib: u64,
 }
 
@@ -168,7 +168,7 @@ fn files(dir: &Path, lens: impl Iterator<Item = u64>) -> Result<()> {
     Ok(())
 }
 
-/// 8 MiB that do not compress.
+/// Returns 8 MiB that do not compress.
 fn noise() -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut next = || {
@@ -205,7 +205,7 @@ fn to_list(n: usize) -> Vec<String> {
     (0..n).map(|number| format!("{number:06}.jpg")).collect()
 }
 
-/// The server has its own copies.
+/// Removes the sources of the bundles, since the server has copies of its own.
 fn drop_sources(work: &Path) -> Result<()> {
     for name in ["large", "small"] {
         fs::remove_dir_all(work.join(name))?;
@@ -236,7 +236,7 @@ fn gular_fetch(gular: &Path, from: &Published, to: &Path) -> Result<(f64, u64)> 
     Ok((seconds, peak))
 }
 
-/// The same files with curl, hashed on the way, and synced.
+/// Fetches the same files with curl; they are hashed on the way, and synced.
 fn curl_b3sum(b3sum: &Path, base: &str, from: &Published, to: &Path) -> Result<f64> {
     fs::create_dir_all(to)?;
     let start = Instant::now();
@@ -263,7 +263,7 @@ fn curl_zip(url: &str, to: &Path) -> Result<f64> {
     Ok(seconds)
 }
 
-/// What a `Dataset` that opens each image by its URL does, without decoding.
+/// Fetches the images as a `Dataset` does that opens each by its URL, without decoding.
 fn one_by_one(python: &Path, director: &Director, names: &[String], work: &Path) -> Result<f64> {
     let list = work.join("names");
     fs::write(&list, names.join("\n"))?;
@@ -293,7 +293,7 @@ fn one_by_one(python: &Path, director: &Director, names: &[String], work: &Path)
     Ok(seconds.parse()?)
 }
 
-/// The reference program of BLAKE3, built once.
+/// Builds the reference program of BLAKE3, once.
 fn b3sum(dir: &Path) -> Result<PathBuf> {
     let program = dir.join("bin/b3sum");
     if !program.exists() {

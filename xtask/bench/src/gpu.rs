@@ -50,7 +50,7 @@ pub(crate) fn run(
     let kit = work.join("kit");
     let _ = fs::remove_dir_all(&kit);
     fs::create_dir_all(&kit)?;
-    // First, since building takes minutes.
+    // This is done before building, which takes minutes.
     let (n, bytes) = copy_images(images, &kit.join("images"), settings.limit * 1_000_000)?;
     let release = |artifact| cargo::build_release(workspace, ready, artifact);
     let (gular, train) = (release(&cargo::GULAR)?, release(&cargo::TRAIN)?);

@@ -1,8 +1,8 @@
-//! Measures writing container images of one tree: ours, ours again after only the program changed,
-//! and `mksquashfs`, which Apptainer calls.
+//! Measures writing container images of one tree: with our code, with our code again after a change
+//! of the program alone, and with `mksquashfs`, which Apptainer calls.
 //!
-//! All read warm files. Ours also hashes what it writes, and waits until it is on
-//! the disk; `mksquashfs` does neither.
+//! All read warm files. Our code also hashes the image, and waits until it is on the disk;
+//! `mksquashfs` does neither.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,10 +43,10 @@ const UNPACK: &str = include_str!("torch_libraries.py");
 const PEERS: [(&str, &[&str]); 2] =
     [("gzip", &["-comp", "gzip"]), ("zstd", &["-comp", "zstd", "-Xcompression-level", "3"])];
 
-/// What a first image may take, seconds, gzip: where the plot has its line.
+/// Most seconds that a first image may take with gzip, where the plot has its line.
 const LIMIT: f64 = 20.0;
 
-/// Runs it all.
+/// Runs the benchmark.
 pub(crate) fn run(
     workspace: &Workspace,
     example: &Path,
@@ -106,7 +106,7 @@ struct Bench<'a> {
     threads: String,
 }
 
-/// Ours: setting, what is in the cache, runs.
+/// Measurements of our code: the setting, what is in the cache, and the runs.
 type Ours = (&'static str, &'static str, Vec<Timed>);
 
 impl Bench<'_> {
@@ -126,7 +126,7 @@ impl Bench<'_> {
             for (number, (squash, _, runs)) in ours.iter_mut().enumerate() {
                 let again = number % 2;
                 let measured = self.ours(squash, &known, &programs[again], again == 1)?;
-                // Round 0 gives the page cache its memory.
+                // Round 0 fills the page cache, so it is not counted.
                 if round > 0 {
                     runs.push(measured);
                 }

@@ -214,9 +214,9 @@ fn run(args: &Args) -> Result<()> {
         }
         What::Loader(settings) => {
             let loader_rates = release(&cargo::LOADER_RATES)?;
-            // Packing is not timed here.
+            // The time of packing is not measured here.
             let [gular] = cargo::build(&workspace, &ready, Set::Plain, [&cargo::GULAR])?;
-            // Without one our own rows are measured all the same.
+            // Without Python, our own rows are still measured.
             let python = match &settings.python {
                 Some(python) => Ok(std::path::absolute(python)?),
                 None if settings.needs_python() => {
@@ -254,7 +254,7 @@ pub(crate) fn bar(name: &str, value: f64, digits: usize) -> Bar {
     }
 }
 
-/// The machine, for a record.
+/// Describes the machine, for a record.
 pub(crate) fn machine() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -275,7 +275,7 @@ fn date() -> String {
     output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// Median of `values`, which must not be empty.
+/// Returns the median of `values`, which must not be empty.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

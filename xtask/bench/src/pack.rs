@@ -67,7 +67,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// What `pack_rates` measures.
+/// The measurements of `pack_rates`.
 pub(crate) const RATES: [&str; 4] = ["raw", "archives", "tiles", "index"];
 
 /// Tiles of 256 pixels, cut from scenes of 4096 in blocks of 256; their rates on one thread, read
@@ -109,14 +109,14 @@ else:
         print(sorted(rates)[len(rates) // 2])
 ";
 
-/// What [`rates`] starts.
+/// The programs that [`rates`] starts.
 pub(crate) struct Programs {
     pub(crate) rates: PathBuf,
-    /// With rasterio.
+    /// An interpreter with rasterio.
     pub(crate) python: PathBuf,
 }
 
-/// Each of `names`, a record per line.
+/// Measures each of `names`, and returns a record for each.
 pub(crate) fn rates(
     programs: &Programs,
     images: &Path,
@@ -130,7 +130,7 @@ pub(crate) fn rates(
     let python = |verb: &str| {
         let mut python = Command::new(&programs.python);
         python.args(["-c", SCENES, verb]).arg(&scenes).arg(rounds.to_string());
-        // GDAL otherwise decodes by all cores.
+        // By default GDAL decodes on all cores.
         python.env("GDAL_NUM_THREADS", "1");
         python
     };
@@ -180,7 +180,7 @@ pub(crate) fn rates(
     Ok(())
 }
 
-/// What a program prints.
+/// Returns the output of a program.
 fn said(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output =

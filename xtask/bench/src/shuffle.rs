@@ -11,14 +11,14 @@ use xtask::workspace::Workspace;
 
 use crate::bar;
 
-/// As many shards and classes as an ImageNet in shards of 128 MB, with a tenth of its samples.
+/// The shards and classes of an ImageNet in shards of 128 MB, with a tenth of its samples.
 const SHARDS: u64 = 1000;
 const CLASSES: u64 = 1000;
 const SAMPLES_PER_SHARD: u64 = 128;
 const BATCH: usize = 256;
 const EPOCHS: u64 = 3;
 
-/// What one order does to a batch.
+/// How well one order mixes a batch.
 struct Mixed {
     name: &'static str,
     /// Classes in a batch, on average.

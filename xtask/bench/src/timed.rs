@@ -12,13 +12,13 @@ use super::median;
 /// One run of a program that writes an image.
 pub(super) struct Timed {
     pub(super) seconds: f64,
-    /// Of all its threads, in the kernel too: what a busy machine changes little.
+    /// CPU time of all threads, in the kernel too, which other work on the machine changes little.
     cpu_seconds: f64,
-    /// Largest resident set, in bytes.
+    /// Largest resident memory, in bytes.
     memory: u64,
-    /// Length of what it wrote.
+    /// Length of the image.
     bytes: u64,
-    /// What it printed.
+    /// The program's output.
     pub(super) said: String,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn measure(program: &Command, image: &Path) -> Result<Timed> {
     let cpu_seconds = user.parse::<f64>()? + system.parse::<f64>()?;
     Ok(Timed {
         seconds: seconds.parse()?,
-        // As exact as it was printed.
+        // The time is rounded to the precision with which it was printed.
         cpu_seconds: (cpu_seconds * 100.0).round() / 100.0,
         memory: memory.parse::<u64>()? * 1024,
         bytes: fs::metadata(image)?.len(),
@@ -46,7 +46,7 @@ pub(super) fn measure(program: &Command, image: &Path) -> Result<Timed> {
     })
 }
 
-/// Heads the columns of [`row`].
+/// Prints the header for the columns of [`row`].
 pub(super) fn head() {
     eprintln!(
         "{:<10}{:<26}{:>9}{:>13}{:>12}{:>13}",

@@ -9,14 +9,14 @@ use crate::place::relative;
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) title: String,
-    /// Title and file.
+    /// Title and file of each page.
     pub(crate) pages: Vec<(String, PathBuf)>,
 }
 
 /// One file of HTML.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
-    /// Its place in the folder.
+    /// The path of the file in the folder.
     pub(crate) file: &'a Path,
     pub(crate) title: &'a str,
     /// Title and anchor of what the menu shows below this page.
@@ -25,7 +25,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The whole file.
+    /// Returns the whole file.
     pub(crate) fn html(&self, menu: &[Group]) -> String {
         let to = |target: &str| relative(self.file, Path::new(target));
         let up = to("").trim_end_matches('/').to_owned();
@@ -85,7 +85,7 @@ impl Frame<'_> {
     }
 }
 
-/// Text as HTML.
+/// Escapes a text for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

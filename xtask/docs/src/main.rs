@@ -7,8 +7,8 @@
 //! OUT/site/                    style, search, what is searched
 //! ```
 //!
-//! Relative links do all the work, so the folder reads the same from a disk, a web server, and
-//! below any path of one. Nothing is asked of another server.
+//! All links are relative, so the folder works from a disk, and from a web server below any path.
+//! No other server is needed.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]

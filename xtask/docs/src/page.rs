@@ -15,13 +15,13 @@ use crate::slug::Slugs;
 /// A Markdown file of the project.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Below the root of the project.
+    /// The path below the root of the project.
     pub(crate) path: PathBuf,
-    /// What its first heading says.
+    /// The text of the first heading.
     pub(crate) title: String,
-    /// What begins at each heading, in order; what is before the first one belongs to it.
+    /// The part below each heading, in order; text before the first heading belongs to it.
     pub(crate) sections: Vec<Section>,
-    /// Links and pictures.
+    /// All links and pictures.
     pub(crate) links: Vec<Link>,
     text: String,
 }
@@ -29,21 +29,21 @@ pub(crate) struct Page {
 /// A heading and the words below it, up to the next heading.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
-    /// 1 to 6.
+    /// The heading's level, 1 to 6.
     pub(crate) level: u8,
     pub(crate) heading: String,
-    /// The anchor.
+    /// The heading's anchor.
     pub(crate) id: String,
-    /// Words alone, blocks of code included.
+    /// The words without markup, blocks of code included.
     pub(crate) text: String,
 }
 
 /// A link or a picture.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// As written.
+    /// The target, as it is written.
     pub(crate) target: String,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub(crate) line: usize,
     /// The last heading of level 2 before it, and whether it is the first link of a table's row.
     pub(crate) under: Option<String>,
@@ -77,7 +77,7 @@ impl Page {
         Ok(Self::parse(path, text))
     }
 
-    /// Parses what `path` holds.
+    /// Parses `text`, the contents of `path`.
     pub(crate) fn parse(path: &Path, text: String) -> Self {
         let mut page = Self {
             path: path.to_owned(),
@@ -142,12 +142,12 @@ impl Page {
         page
     }
 
-    /// Whether a link may end with `#anchor`.
+    /// Whether the page has this anchor.
     pub(crate) fn has(&self, anchor: &str) -> bool {
         self.sections.iter().any(|section| section.id == anchor)
     }
 
-    /// Its HTML; `rewritten` says where each link leads there.
+    /// Returns the page's HTML; `rewritten` maps each link to its target there.
     pub(crate) fn html(&self, rewritten: impl Fn(&str) -> String) -> String {
         let mut ids = self.sections.iter().map(|section| section.id.clone());
         let mut current = String::new();
@@ -168,7 +168,7 @@ impl Page {
                     events.push(Event::InlineHtml(link.into()));
                     events.push(Event::End(TagEnd::Heading(level)));
                 }
-                // ```sh not run: WHY
+                // Such a block begins with "```sh not run: WHY".
                 Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
                     not_run = info.strip_prefix("sh not run: ").map(str::to_owned);
                     events.push(Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))));
@@ -208,7 +208,7 @@ impl Page {
     }
 }
 
-/// Whether words before and behind are not one word.
+/// Whether the event separates the words before and after it.
 fn parts_words(event: &Event<'_>) -> bool {
     match event {
         Event::End(TagEnd::Link | TagEnd::Strong | TagEnd::Emphasis) => false,

@@ -2,10 +2,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// What a browser shows by itself.
+/// Files that a browser can show.
 const PICTURES: [&str; 6] = ["svg", "png", "jpg", "jpeg", "gif", "webp"];
 
-/// What becomes of a file.
+/// The form in which a file is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShownAs {
     /// Markdown becomes HTML.
@@ -19,7 +19,7 @@ pub(crate) enum ShownAs {
 }
 
 impl ShownAs {
-    /// What `path` below `root` becomes.
+    /// The form in which `path` below `root` is shown.
     pub(crate) fn of(root: &Path, path: &Path) -> Self {
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match extension.as_str() {
@@ -30,7 +30,7 @@ impl ShownAs {
         }
     }
 
-    /// The file it becomes.
+    /// The file in the folder of HTML.
     pub(crate) fn file(self, path: &Path) -> PathBuf {
         match self {
             Self::Page if path.file_name().is_some_and(|name| name == "README.md") => {
@@ -44,7 +44,7 @@ impl ShownAs {
     }
 }
 
-/// How the file `from` names the file `to`.
+/// The relative link from the file `from` to the file `to`.
 pub(crate) fn relative(from: &Path, to: &Path) -> String {
     let folder: Vec<_> = from.parent().unwrap_or(Path::new("")).components().collect();
     let target: Vec<_> = to.components().collect();

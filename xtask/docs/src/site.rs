@@ -13,28 +13,28 @@ use crate::place::{ShownAs, relative};
 use crate::search::Index;
 use crate::tree;
 
-/// Where reading begins.
+/// The first page.
 const HOME: &str = "README.md";
 /// The pages whose tables are the menu, the second one's as one group.
 const MENU: [&str; 2] = ["docs/README.md", "tutorials/README.md"];
-/// What an earlier folder is known by.
+/// A file that every folder written here has, so that it can be recognised.
 const INDEX: &str = "site/search-index.js";
 
-/// All that is in the folder.
+/// All files of the folder.
 #[derive(Debug)]
 pub(crate) struct Site {
     root: PathBuf,
     pages: BTreeMap<PathBuf, Page>,
-    /// What pages link to besides pages.
+    /// Files that pages link to, and that are not pages.
     others: BTreeSet<PathBuf>,
     menu: Vec<Group>,
 }
 
 impl Site {
-    /// Everything that can be reached from README.md by links inside the project.
+    /// Collects everything that can be reached from README.md by links inside the project.
     ///
     /// # Errors
-    /// When a page cannot be read.
+    /// If a page cannot be read.
     pub(crate) fn collect(root: &Path) -> Result<Self> {
         let (mut pages, mut others) = (BTreeMap::new(), BTreeSet::new());
         let mut ahead: Vec<_> = [HOME].into_iter().chain(MENU).map(PathBuf::from).collect();
@@ -124,7 +124,7 @@ impl Site {
         let title = path.display().to_string();
         let mut body = format!("<h1>{}</h1>\n", escaped(&title));
         if kind == ShownAs::Text {
-            // As it is too, for who wants to run it.
+            // The file itself is copied, too, for readers who want to run it.
             put(made, path, text.as_bytes())?;
             let link = escaped(&relative(&file, path));
             let _ = writeln!(body, "<p><a href=\"{link}\" download>Download</a></p>");
@@ -134,7 +134,7 @@ impl Site {
         put(made, &file, frame.html(&self.menu).as_bytes())
     }
 
-    /// How `page` names in the folder what it links to.
+    /// Returns the link, in the folder, from `page` to `target`.
     fn link(&self, page: &Path, target: &str) -> String {
         let Some((path, anchor)) = inside(target) else { return target.to_owned() };
         let mut link = match tree::resolved(page, path) {
@@ -198,7 +198,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
     }
 
-    /// The values of `href` and `src` in a page.
+    /// Returns the values of `href` and `src` in a page.
     fn targets(html: &str) -> Vec<(&str, &str)> {
         let find = |name: &'static str| {
             html.split(&format!(" {name}=\""))
@@ -258,7 +258,7 @@ mod tests {
         let listed: usize = site.menu.iter().map(|group| group.pages.len()).sum();
         // README, the index itself and Python's own page are reached from others.
         assert!(listed + 4 >= n_pages, "{listed} of {n_pages} pages are in the menu");
-        // Again in its own place, and in no other's.
+        // The folder can be written again, but no other folder is overwritten.
         assert_eq!(site.write(&out).unwrap(), n_pages);
         fs::write(dir.path().join("mine"), "").unwrap();
         let refused = site.write(dir.path()).unwrap_err().to_string();

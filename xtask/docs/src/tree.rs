@@ -36,7 +36,8 @@ pub(crate) fn markdown(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What `target` means on the page `page`, below the root; `None` if it leaves the project.
+/// The path, below the root, of the link `target` on the page `page`; `None` if it leaves the
+/// project.
 pub(crate) fn resolved(page: &Path, target: &str) -> Option<PathBuf> {
     if target.is_empty() {
         return Some(page.to_owned());

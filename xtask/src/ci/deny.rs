@@ -26,7 +26,8 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready) -> Result<()> {
             own
         }
     };
-    // What is listed as twice in the tree must be so in the workspace; the fuzz targets need less.
+    // Packages that deny.toml lists as duplicates must be in the workspace twice; the fuzz targets
+    // need fewer.
     for (manifest, unmatched) in [("Cargo.toml", "--deny"), ("fuzz/Cargo.toml", "--allow")] {
         let mut deny = command(&program);
         deny.current_dir(&workspace.root).args(["--all-features", "--config", "deny.toml"]);

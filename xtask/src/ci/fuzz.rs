@@ -20,9 +20,9 @@ use crate::process::{self, command};
 use crate::setup::Ready;
 use crate::workspace::Workspace;
 
-// What `cargo fuzz` passes, less the address sanitizer, which would need a
-// nightly compiler: libFuzzer then sees the branches taken, and panics,
-// endless loops and large allocations are still caught.
+// The flags of `cargo fuzz`, without the address sanitizer, which would need a nightly compiler.
+// libFuzzer still sees the branches taken, and panics, endless loops and large allocations are
+// still found.
 const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions";
@@ -30,13 +30,13 @@ const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanit
 /// Builds every target of `fuzz` and says where the programs are. Other stages run meanwhile, so
 /// there is one job, and it gives way to them: the calling thread keeps a low priority.
 pub(super) fn build_targets(workspace: &Workspace, ready: &Ready) -> Result<PathBuf> {
-    // On Linux a thread has a priority of its own, which the programs that it starts take over.
-    // Should it be refused, the others only wait longer.
+    // On Linux each thread has its own priority, which the programs that it starts inherit. If the
+    // call is refused, the other stages only wait longer.
     let _ = rustix::process::nice(19);
     let host = process::stdout_of(command("rustc").args(["--print", "host-tuple"]))?;
     let build_dir = workspace.target.join("fuzz");
     let mut targets = cargo(workspace, ready, "build");
-    // With `--target`, build scripts and macros are spared the flags.
+    // With `--target`, the flags do not apply to build scripts and macros.
     targets
         .args(["--quiet", "--jobs", "1", "--release", "--bins", "--target", host.trim()])
         .arg("--manifest-path")
@@ -99,7 +99,7 @@ fn run_one(
     fuzz.arg(format!("-max_total_time={}", time.as_secs()));
     fuzz.args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"]);
     fuzz.arg(format!("-artifact_prefix={}/", artifacts.display()));
-    // What is found goes to the first folder.
+    // New inputs are written to the first folder.
     fuzz.arg(&corpus).arg(seeds);
     let output = fuzz.output().with_context(|| process::cannot_start(&fuzz))?;
     let said = String::from_utf8_lossy(&output.stderr);

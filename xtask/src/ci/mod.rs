@@ -16,7 +16,7 @@ use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
 use crate::{demo, dist, lint, peers, test};
 
-/// How long each fuzz target runs: enough to try its seeds and their neighbours, or to search.
+/// How long each fuzz target runs: long enough to try its seeds and similar inputs, or to search.
 const FUZZ_SHORT: Duration = Duration::from_secs(4);
 const FUZZ_LONG: Duration = Duration::from_secs(60);
 
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Times the stages.
+/// Measures how long the stages take.
 struct Stages<'a> {
     workspace: &'a Workspace,
     done: Vec<(&'static str, Duration)>,

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// A federation on this machine, stopped when dropped.
 pub(crate) struct Federation {
     process: Child,
-    /// `pelican://localhost:PORT/gular`.
+    /// The URL: `pelican://localhost:PORT/gular`.
     pub(crate) url: String,
     ca: PathBuf,
     token: PathBuf,
@@ -51,7 +51,7 @@ impl Federation {
         Ok(this)
     }
 
-    /// `gular VERB`, able to reach the federation.
+    /// Returns the command `gular VERB`, able to reach the federation.
     pub(crate) fn with_token(&self, gular: &Path, verb: &str) -> Result<Command> {
         let mut command = Command::new(gular);
         command.arg(verb);
@@ -69,7 +69,7 @@ impl Federation {
 
 impl Drop for Federation {
     fn drop(&mut self) {
-        // It has nothing to save: what it stored is on the disk.
+        // The process has nothing to save, since everything stored is on the disk.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

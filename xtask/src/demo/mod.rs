@@ -104,7 +104,7 @@ pub(crate) fn demo(workspace: &Workspace, ready: &Ready, args: &Args) -> Result<
     let url = text(&published.report, "url")?;
     eprintln!("{url}");
 
-    // What a job does: its own folder, nothing but the URL and a token to read.
+    // The rest is what a job does: it has its own folder, the URL, and a token for reading.
     let job = out.join("job");
     fs::create_dir_all(&job)?;
     let fetched_to = job.join("bundle");

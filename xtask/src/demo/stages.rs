@@ -34,11 +34,11 @@ pub(crate) fn run(mut command: Command, what: &str) -> Result<Done> {
 
 /// A training run; the demo's two differ only in their folder.
 pub(crate) struct Training {
-    /// The program, able to find libtorch.
+    /// The program's command, able to find libtorch.
     pub(crate) command: Command,
-    /// A folder or a URL.
+    /// The bundle: a folder or a URL.
     pub(crate) bundle: String,
-    /// For the URL.
+    /// The folder of the cache, for a URL.
     pub(crate) cache: PathBuf,
     pub(crate) digest: String,
     pub(crate) epochs: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Training {
 }
 
 impl Training {
-    /// The same command line each time: a job's submit file has only one.
+    /// Returns the command line, which is always the same, since a job's submit file has only one.
     fn command(&self) -> Command {
         let mut command = Command::new(self.command.get_program());
         command.envs(self.command.get_envs().filter_map(|(k, v)| Some((k, v?))));
@@ -97,7 +97,7 @@ impl Training {
     }
 }
 
-/// Training steps in a metrics file so far.
+/// Counts the training steps in a metrics file so far.
 fn steps_logged(metrics: &Path) -> u64 {
     let Ok(text) = fs::read_to_string(metrics) else { return 0 };
     let step = |line: &str| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64();

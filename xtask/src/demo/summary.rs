@@ -1,4 +1,4 @@
-//! What the demo did, in one table.
+//! The results of the demo, in one table.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Summary {
 struct DemoStage {
     name: &'static str,
     seconds: f64,
-    /// Images that went through.
+    /// Number of images in the demo.
     images: u64,
 }
 

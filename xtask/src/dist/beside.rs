@@ -6,15 +6,15 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// The list of files, as `sha256sum` writes it.
+/// The list of files and digests, in the format of `sha256sum`.
 pub(super) const SUMS: &str = "SHA256SUMS";
-/// What is copied as it is.
+/// Files that are copied unchanged.
 const COPIED: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Whether the changelog tells users of this version.
+/// Checks that the changelog has an entry for this version.
 ///
 /// # Errors
-/// When it does not.
+/// If it has none.
 pub(super) fn check_changelog(root: &Path) -> Result<()> {
     let path = root.join("CHANGELOG.md");
     let text = fs::read_to_string(&path).with_context(|| cannot("read", &path))?;
@@ -39,7 +39,7 @@ pub(super) fn forget_earlier(out: &Path) -> Result<()> {
         let path = out.join(name);
         if inside && path.is_file() {
             fs::remove_file(&path).with_context(|| cannot("remove", &path))?;
-            // And the folders that are empty now; others cannot be removed.
+            // Folders that are empty now are removed, too; others cannot be removed.
             let _ = path
                 .ancestors()
                 .skip(1)

@@ -28,7 +28,7 @@ use crate::process::{self, command};
 use crate::setup::{self, Missing, Ready, Tool};
 use crate::workspace::Workspace;
 
-/// Of PEP 600: the tag and the glibc that it promises to run on, that of Debian 10 and RHEL 8.
+/// The tag of PEP 600. It promises to run with a certain glibc, that of Debian 10 and RHEL 8.
 const TAG: &str = "manylinux_2_28";
 const GLIBC: [u32; 2] = [2, 28];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .arg(workspace.root.join("xtask/src/dist/add_to_wheel.py"))
             .args([&bare, &wheel])
             .arg(format!("@data/scripts/gular={}", program.display()))
-            // To the same places below the environment.
+            // The files are installed to the same places below the environment.
             .args(shared.iter().map(|name| format!("@data/data/{name}={}/{name}", out.display())))
             .arg(format!("@info/licenses/NOTICES.txt={}", notices.display()))
             .args([licence("LICENSE-APACHE"), licence("LICENSE-MIT")]),
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Compiles program and package for 64-bit ARM, C included. Nothing is linked or run.
+/// Compiles the program and the package for 64-bit ARM, C included. Nothing is linked or run.
 pub(crate) fn check_aarch64(workspace: &Workspace, ready: &Ready) -> Result<()> {
     let tools = tools(workspace, &workspace.target.join(HOME))?;
     if process::find("rustup").is_some() {
@@ -137,7 +137,7 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// The program, by cargo-zigbuild.
+    /// Builds the program with cargo-zigbuild.
     fn program(&self) -> Result<PathBuf> {
         let mut build = self.command("cargo-zigbuild");
         build.args(["zigbuild", "-p", "gular", "--bin", "gular", "--profile", self.profile]);
@@ -148,7 +148,7 @@ impl Build<'_> {
         Ok(self.workspace.target.join(TARGET).join(profile).join("gular"))
     }
 
-    /// The wheel without the program, by maturin.
+    /// Builds the wheel without the program, with maturin.
     fn wheel(&self, work: &Path) -> Result<PathBuf> {
         let mut build = self.command("maturin");
         build.args(["build", "--zig", "--compatibility", TAG, "--target", TARGET]);
@@ -174,7 +174,7 @@ impl Build<'_> {
     fn check(&self, program: &Path, wheel: &Path, work: &Path) -> Result<()> {
         let found =
             process::stdout_of(command(self.tools.join("auditwheel")).arg("show").arg(wheel))?;
-        // Wrapped at spaces, and quoted.
+        // The output is wrapped at spaces, and names are in quotes.
         let words = found.split_whitespace().collect::<Vec<_>>().join(" ");
         let judged = |text: &str| {
             let rest = text.split_once("following platform tag: \"manylinux_2_")?.1;
@@ -231,7 +231,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// A tool, able to find cargo, zig and cmake.
+    /// Returns the command of a tool, able to find cargo, zig and cmake.
     fn command(&self, tool: &str) -> Command {
         let mut made = command(self.tools.join(tool));
         made.current_dir(&self.workspace.root);
@@ -265,7 +265,7 @@ impl Build<'_> {
         let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
         let cargo = env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
         let ours = (self.workspace.root.clone(), "/gular");
-        // rustc takes the last one that fits.
+        // rustc uses the last prefix that matches.
         cargo.map(|cargo| (cargo, "/cargo")).into_iter().chain([ours]).collect()
     }
 

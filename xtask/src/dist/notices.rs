@@ -36,7 +36,7 @@ pub(super) fn notices(workspace: &Workspace, packages: &[&str], target: &str) ->
         "gular contains these libraries, under the licences that follow.\n\
          Rust's standard library: Apache-2.0 OR MIT\n",
     );
-    // The same text once, with all crates that have it.
+    // Each text is listed once, with all crates that have it.
     let mut texts = BTreeMap::<String, BTreeSet<String>>::new();
     for package in value["packages"].as_array().into_iter().flatten() {
         let word = |key: &str| package[key].as_str().unwrap_or_default();

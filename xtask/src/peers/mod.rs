@@ -108,8 +108,8 @@ pub fn peers(
         }
         surroundings = Some(prepared);
     }
-    // The servers' checks wait more than they compute, so they run beside the files. They begin
-    // after the image: beside a compiler XRootD loses its way more often.
+    // The servers' checks mostly wait, so they run beside the files. They begin after the image,
+    // since XRootD fails more often beside a compiler.
     let total = thread::scope(|scope| -> Result<Tally> {
         let beside = scope.spawn(|| match servers.is_empty() {
             true => Ok(Tally::default()),
@@ -156,15 +156,15 @@ fn peer_files(dir: &Path, filter: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What a peer test finds around it.
+/// The programs, variables and folders of peer tests.
 struct Surroundings {
     python: PathBuf,
-    /// The trainer, as it is compiled.
+    /// The compiled trainer.
     train: PathBuf,
     variables: BTreeMap<&'static str, OsString>,
-    /// Those that the long ones have besides.
+    /// Additional variables of the long tests.
     variables_of_long: BTreeMap<&'static str, OsString>,
-    /// Where each test gets an empty folder.
+    /// The folder in which each test gets an empty folder.
     work: PathBuf,
 }
 
@@ -227,7 +227,7 @@ impl Surroundings {
         Ok(())
     }
 
-    /// Runs `files`, some at a time.
+    /// Runs `files`, several at a time.
     fn run_all(&self, workspace: &Workspace, files: &[PathBuf]) -> Result<Tally> {
         let next = AtomicUsize::new(0);
         let run_some = || -> Result<Tally> {

@@ -4,7 +4,7 @@
 #[derive(Debug)]
 struct Optional {
     name: &'static str,
-    /// What its checks would show.
+    /// What the tool's checks would show.
     shows: &'static str,
 }
 
@@ -23,7 +23,7 @@ const OPTIONAL: [Optional; 2] = [
 /// A check that was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Skip {
-    /// `NAME: TOOL missing, install: …`.
+    /// The text `NAME: TOOL missing, install: …`.
     pub(super) text: String,
 }
 
@@ -38,10 +38,10 @@ impl Skip {
     }
 }
 
-/// What skipped checks come to.
+/// The result for the checks that were skipped.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Those that fail the run.
+    /// Skipped checks that fail the run.
     pub(super) failed: Vec<String>,
     /// One line for each optional tool that is missing.
     pub(super) notes: Vec<String>,
@@ -70,7 +70,7 @@ pub(super) fn judge(skipped: &[Skip], required: &[String], in_ci: bool) -> Verdi
     verdict
 }
 
-/// Whether `--require` may name it: a slip would require nothing.
+/// Checks that a tool is optional, since `--require` with a wrong name would require nothing.
 pub(super) fn parse_required(text: &str) -> Result<String, String> {
     match OPTIONAL.iter().find(|tool| tool.name == text) {
         Some(tool) => Ok(tool.name.to_owned()),

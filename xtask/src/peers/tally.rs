@@ -12,18 +12,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::optional::Skip;
 use crate::process;
 
-/// How often it is asked whether a server is still there.
+/// Pause between checks whether a server still runs.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The exit code of `timeout` for a program that it ended.
 const TIMED_OUT: i32 = 124;
 
-/// What the tests of one or more programs found out.
+/// The results of one or more test programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// The names of those that passed.
+    /// Names of the checks that passed.
     pub(super) ok: Vec<String>,
-    /// `NAME: why` of each.
+    /// The text `NAME: why` for each check that failed.
     pub(super) failed: Vec<String>,
     pub(super) skipped: Vec<Skip>,
     /// Checks of an unsteady server that failed and passed, with their counts.
@@ -52,7 +52,7 @@ impl Tally {
 
     /// Adds what the exit code says and the lines did not.
     fn finish(&mut self, name: &str, status: ExitStatus) {
-        // By a signal, or by `timeout`: then there is more that it did not do.
+        // The program was ended by a signal, or by `timeout`, so other checks did not run.
         let is_cut = !matches!(status.code(), Some(code) if code != TIMED_OUT);
         if is_cut || (!status.success() && self.failed.is_empty()) {
             self.failed.push(format!("{name}: ended with {status}"));
@@ -80,7 +80,7 @@ pub(super) fn tally_of(
     tally_while(peer, name, translate, || true)
 }
 
-/// The same, ended by SIGTERM once `lasts` says that its server is gone.
+/// Runs `peer` like [`tally_of`], and ends it by SIGTERM once `lasts` says that its server is gone.
 pub(super) fn tally_while(
     peer: &mut Command,
     name: &str,
@@ -97,7 +97,7 @@ pub(super) fn tally_while(
         scope.spawn(move || {
             while end.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if !lasts() {
-                    // Refused only when it has ended by itself.
+                    // The signal is refused only if the process has ended by itself.
                     let _ = kill_process(process, Signal::TERM);
                     break;
                 }

@@ -15,10 +15,10 @@ use crate::workspace::Workspace;
 /// and for the SDKs of five clouds; with what its writer imports it is 6 MB.
 const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
 
-/// Those of the long tests alone, in a folder beside: TensorFlow, JAX, Lightning.
+/// Packages of the long tests alone, in a folder beside: TensorFlow, JAX, Lightning.
 const LONG: &str = include_str!("../../peers/requirements-long.txt");
 
-// 0.4 GB of wheels.
+// These packages are 0.4 GB of wheels.
 const LONG_BYTES: u64 = 3_000_000_000;
 
 // PyTorch brings its CUDA libraries along: 4.6 GB installed, 2.7 GB of wheels

@@ -33,7 +33,7 @@ pub(super) fn install(workspace: &Workspace, python: &Path) -> Result<()> {
     if program(workspace).is_file() {
         return Ok(()); // another run made it while we waited for the lock
     }
-    // 29 MB to download, 82 MB unpacked.
+    // cmake is 29 MB to download, and 82 MB unpacked.
     require_free(&workspace.target, 150_000_000, "setting up cmake")?;
     eprintln!("setting up {PACKAGE} in `{}`", workspace.relative(&home).display());
     for old in [&part, &home] {

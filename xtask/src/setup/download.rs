@@ -84,7 +84,7 @@ pub(super) fn unpack(python: &Path, wheel: &Path, members: &[(String, PathBuf)])
 fn fetch_one(python: &Path, wheel: &Wheel, dir: &Path, progress: impl Fn(u64)) -> Result<PathBuf> {
     let own = dir.join(wheel.package);
     let (scratch, done, log) = (own.join("scratch"), own.join("done"), own.join("pip.log"));
-    // What a stopped run left half-done; finished wheels lie in `done`.
+    // A stopped run may have left this half-done; complete wheels are in `done`.
     let _ = fs::remove_dir_all(&scratch);
     for folder in [&scratch, &done] {
         fs::create_dir_all(folder)

@@ -28,12 +28,12 @@ pub enum Line {
     Older,
 }
 
-/// Where the files of a line come from. Digests and lengths are those of the
-/// package index's wheels for Python 3.11; no file used depends on the Python.
+/// The files that libtorch of a release consists of. Digests and lengths are those of the package
+/// index's wheels for Python 3.11; no file used depends on the Python.
 struct Recipe {
     version: &'static str,
     tch: &'static str,
-    /// The torch wheel first.
+    /// The wheels, torch's first.
     wheels: [Wheel; 3],
     /// Wheel, member, name under `lib`, length in bytes.
     libraries: [(usize, &'static str, &'static str, u64); 5],
@@ -116,12 +116,12 @@ impl Line {
         }
     }
 
-    /// The release of the crate `tch` that fits.
+    /// The release of the crate `tch` for this libtorch.
     pub fn tch(self) -> &'static str {
         self.recipe().tch
     }
 
-    /// Name and download size, for messages.
+    /// Returns name and download size, for messages.
     pub(super) fn summary(self) -> String {
         format!("libtorch {self} ({})", Size(self.recipe().download_bytes()))
     }
@@ -159,7 +159,7 @@ impl Recipe {
     }
 }
 
-/// Where set-up puts libtorch.
+/// The folder in which set-up installs libtorch.
 pub(super) fn home(workspace: &Workspace, line: Line) -> PathBuf {
     match line {
         Line::Current => workspace.target.join("libtorch"),
@@ -243,8 +243,8 @@ impl Recipe {
     }
 }
 
-/// Whether `dir` has every file of the recipe at its length. The wheels'
-/// digests and the archive's checksums were checked when it was made.
+/// Whether `dir` has every file of the recipe at its length. The wheels' digests and the archive's
+/// checksums were checked when the folder was made.
 fn is_whole(dir: &Path, recipe: &Recipe) -> bool {
     let has = |name: &str, len: u64| {
         fs::metadata(dir.join("lib").join(name)).is_ok_and(|meta| meta.len() == len)
@@ -255,7 +255,7 @@ fn is_whole(dir: &Path, recipe: &Recipe) -> bool {
         && build_version(dir).as_deref() == Some(recipe.version)
 }
 
-/// Why the libtorch in `dir` cannot be used.
+/// Returns why the libtorch in `dir` cannot be used.
 fn unsuitable(dir: &Path, line: Line) -> Option<String> {
     let shown = dir.display();
     if !dir.join("lib/libtorch_cpu.so").is_file() || !dir.join("include/torch").is_dir() {

@@ -45,16 +45,16 @@ pub struct Args {
     torch: Line,
 }
 
-/// What a build needs from its environment.
+/// The environment that a build needs.
 #[derive(Debug, Clone)]
 pub struct Ready {
-    /// A folder with `lib` and `include`.
+    /// The folder of libtorch, with `lib` and `include`.
     pub libtorch: PathBuf,
     /// Whether libjpeg-turbo can be built; zune-jpeg decodes otherwise.
     pub turbo: bool,
-    /// cmake, where it is not in `PATH`.
+    /// The path of cmake, if it is not in `PATH`.
     pub cmake: Option<PathBuf>,
-    /// Whether what is built is linted while it is compiled, warnings denied.
+    /// Whether packages are linted while they are compiled, with warnings denied.
     pub lints: bool,
 }
 
@@ -82,10 +82,10 @@ pub fn prepare(workspace: &Workspace, line: Line) -> Result<Ready> {
     Ok(survey.ready(workspace))
 }
 
-/// What can be built with what is here, libtorch apart; fetches nothing.
+/// Returns the environment for builds without libtorch; downloads nothing.
 ///
 /// # Errors
-/// When a compiler is missing.
+/// If a compiler is missing.
 pub fn without_libtorch(workspace: &Workspace) -> Result<Ready> {
     let mut missing = Missing::default();
     missing.need(Tool::CCompiler, tools::c_compiler());
@@ -113,10 +113,10 @@ fn plan(workspace: &Workspace, line: Line) -> Result<Ready> {
     Ok(survey.ready(workspace))
 }
 
-/// What is here and what has to be fetched.
+/// The parts that exist, and those that have to be downloaded.
 struct Survey {
     libtorch: Part,
-    /// `None`: libjpeg-turbo is not built.
+    /// The cmake to use; without one, libjpeg-turbo is not built.
     cmake: Option<Part>,
 }
 
@@ -127,7 +127,7 @@ struct Part {
 
 enum Need {
     Nothing,
-    /// Fetch it with this Python's pip.
+    /// The part is downloaded with the pip of this Python.
     Fetch(PathBuf),
 }
 
@@ -201,7 +201,7 @@ impl Ready {
         text
     }
 
-    /// What a shell evaluates to find libtorch.
+    /// Returns the line that a shell evaluates to find libtorch.
     pub fn export_line(&self) -> String {
         let libtorch = quote(&self.libtorch);
         let lib = quote(&self.libtorch.join("lib"));
@@ -215,7 +215,7 @@ impl Ready {
     }
 }
 
-/// One word of a POSIX shell.
+/// Quotes a path as one word of a POSIX shell.
 pub fn quote(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);

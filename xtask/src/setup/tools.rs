@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::process::{self, command, find};
 
-/// A program that building cannot do without.
+/// A program that is needed for building.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tool {
     CCompiler,
@@ -36,7 +36,7 @@ impl Tool {
         }
     }
 
-    /// Package names for apt, dnf, conda.
+    /// The package names for apt, dnf and conda.
     fn packages(self) -> [&'static str; 3] {
         match self {
             Self::CCompiler => ["gcc libc6-dev", "gcc", "gcc"],
@@ -83,7 +83,7 @@ pub(super) fn c_compiler() -> Option<PathBuf> {
     compiler("CC", &["cc", "gcc", "clang"])
 }
 
-/// The C++ compiler.
+/// Finds the C++ compiler.
 pub(super) fn cxx_compiler() -> Option<PathBuf> {
     compiler("CXX", &["c++", "g++", "clang++"])
 }
@@ -101,7 +101,7 @@ pub(super) fn nasm() -> Option<PathBuf> {
     find("nasm").or_else(|| find("yasm"))
 }
 
-/// What is said where nasm or cmake is missing.
+/// The message if nasm or cmake is missing.
 pub(super) fn without_turbo() -> String {
     format!(
         "nasm or cmake was not found, so all is built with `--no-default-features`: zune-jpeg \
@@ -129,7 +129,7 @@ fn python(check: &str) -> Option<PathBuf> {
     process::succeeds(command(&python).args(["-c", check])).then_some(python)
 }
 
-/// One line for each family of systems, packages as `[apt, dnf, conda]`.
+/// Returns one line for each family of systems; packages are given as `[apt, dnf, conda]`.
 fn install_lines(packages: &[[&str; 3]]) -> String {
     let systems = [
         "Debian, Ubuntu  sudo apt-get install",

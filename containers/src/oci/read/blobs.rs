@@ -37,7 +37,7 @@ enum Place {
     Files(BTreeMap<String, PathBuf>),
 }
 
-/// What a descriptor says of a blob.
+/// Digest and length of a blob, as its descriptor gives them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expected {
     pub(super) sha256: Sha256,
@@ -68,12 +68,13 @@ impl Blobs {
         matches!(&self.place, Place::Archive(_, files) if files.contains_key(name))
     }
 
-    /// Puts a document where a layout has it.
+    /// Adds a document under the name that it has in a layout.
     pub(super) fn put(&mut self, name: &str, text: impl Into<Vec<u8>>) {
         self.made.insert(name.to_owned(), text.into());
     }
 
-    /// Puts a blob where a layout has it; SHA-256 is what it should be.
+    /// Adds a blob under the name that it has in a layout. The SHA-256 of its bytes is the expected
+    /// one.
     pub(super) fn put_blob(&mut self, text: impl Into<Vec<u8>>) -> Expected {
         let text = text.into();
         let expected = Expected { sha256: Sha256::of(&text), bytes: text.len() as u64 };
@@ -107,7 +108,7 @@ impl Blobs {
         Ok(text)
     }
 
-    /// A JSON document, checked.
+    /// Reads a JSON document and checks its digest.
     pub(super) fn document(&self, expected: &Expected) -> Result<Vec<u8>> {
         if expected.bytes > MAX_JSON {
             let (sha256, bytes) = (expected.sha256, expected.bytes);
@@ -209,12 +210,12 @@ impl Blobs {
     }
 }
 
-/// What a layout calls a blob.
+/// The name of a blob in a layout.
 fn blob_name(sha256: Sha256) -> String {
     format!("blobs/sha256/{sha256}")
 }
 
-/// Where the files of a tar lie.
+/// Finds the offset and length of each file in a tar.
 fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
     let bad = |reason: String| Error::Oci { path: path.display().to_string(), reason };
     let mut magic = [0; 4];
@@ -234,7 +235,7 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
     let mut links = Vec::new();
     let left = Cell::new(MAX_HEADER);
     let mut tar = tar::Archive::new(Headers { file, left: &left });
-    // Not raw: the length of a member over 8 GiB stands in a PAX record.
+    // Not the raw entries: the length of a member over 8 GiB is in a PAX record.
     for entry in tar.entries_with_seek().map_err(damaged)? {
         left.set(MAX_HEADER);
         let entry = entry.map_err(damaged)?;
@@ -274,7 +275,7 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
 /// The headers of an archive: what is between them is passed over.
 struct Headers<'a> {
     file: &'a File,
-    /// Bytes left for the next member's.
+    /// Bytes that the headers of the next member may still have.
     left: &'a Cell<u64>,
 }
 
@@ -317,7 +318,7 @@ impl Read for Part<'_> {
     }
 }
 
-/// Hashes what is read.
+/// A reader that hashes the bytes that are read.
 pub(super) struct Hashing<R> {
     reader: R,
     hasher: sha2::Sha256,
@@ -330,7 +331,7 @@ impl<R: Read> Hashing<R> {
         Self { reader, hasher: sha2::Sha256::new(), bytes: 0 }
     }
 
-    /// Reads what is left; SHA-256 of all.
+    /// Reads the remaining bytes, and returns the SHA-256 of all.
     pub(super) fn finish(mut self) -> io::Result<Sha256> {
         io::copy(&mut self, &mut io::sink())?;
         Ok(Sha256::of_all(self.hasher))

@@ -19,7 +19,7 @@ use crate::{OciDigest, Result, Sha256};
 
 const MANIFEST: &str = "manifest.json";
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// Images of one archive.
+/// Largest number of images in one archive.
 const MAX_IMAGES: usize = 64;
 
 #[derive(Debug, Deserialize)]
@@ -30,7 +30,7 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// Whether there is Docker's manifest, and no layout beside it.
+/// Whether the archive has Docker's manifest, and no layout beside it.
 pub(super) fn is_archive(blobs: &Blobs) -> bool {
     blobs.archives(MANIFEST) && !blobs.archives("oci-layout")
 }

@@ -18,7 +18,7 @@ use crate::rootfs::Layer;
 use crate::sif::Arch;
 use crate::{OciDigest, Result, Sha256};
 
-/// Indexes below each other at most.
+/// How deep indexes may be nested.
 const MAX_DEPTH: usize = 4;
 /// Indexes and manifests read on the way to one image.
 const MAX_DOCUMENTS: usize = 64;
@@ -42,13 +42,13 @@ pub struct OciImage {
     pub arch: Arch,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// What it starts, before the user's arguments.
+    /// The command that the image starts, before the user's arguments.
     pub entrypoint: Vec<String>,
-    /// The arguments when the user gives none.
+    /// The arguments if the user gives none.
     pub cmd: Vec<String>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// When it was made, as RFC 3339.
+    /// Time at which the image was made, as RFC 3339.
     pub created: Option<String>,
     /// Its layers, the lowest first.
     pub layers: Vec<LayerBlob>,
@@ -66,15 +66,14 @@ pub struct LayerBlob {
     pub diff_id: Sha256,
     /// Length of the blob.
     pub bytes: u64,
-    /// As the manifest says: how it is compressed.
+    /// The media type in the manifest, which says how the layer is compressed.
     pub media_type: String,
     /// The part it is of an image that this library wrote.
     pub part: Option<Layer>,
 }
 
 impl OciLayout {
-    /// Opens a folder or archive and reads its index. What `docker save` wrote is taken
-    /// as well.
+    /// Opens a folder or archive and reads its index. Archives of `docker save` are read as well.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io); [`Error::Oci`](crate::Error::Oci) when it is not a layout of version 1.
@@ -89,7 +88,7 @@ impl OciLayout {
     /// A layout of one image whose blobs are files of their own; `name` is what errors call it.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub(crate) fn of_files(
         name: &str,
         media_type: &str,
@@ -206,13 +205,13 @@ impl OciLayout {
     }
 }
 
-/// The way through indexes.
+/// A search through the indexes of a layout.
 struct Search<'a> {
     layout: &'a OciLayout,
     arch: Arch,
     documents: usize,
     found: Vec<OciImage>,
-    /// Platforms that were passed over.
+    /// Platforms of the images that were not taken.
     seen: Vec<String>,
 }
 
@@ -241,7 +240,7 @@ impl Search<'_> {
                 | "application/vnd.docker.distribution.manifest.v2+json" => {
                     self.manifest(&descriptor)?;
                 }
-                // Signatures and the like.
+                // Signatures and similar documents are not images.
                 _ => {}
             }
         }
@@ -260,7 +259,7 @@ impl Search<'_> {
     fn manifest(&mut self, descriptor: &Descriptor) -> Result<()> {
         let manifest: ImageManifest = self.layout.document(descriptor)?;
         if !manifest.config().media_type().as_ref().contains("image") {
-            // An artifact in the clothes of an image.
+            // An artifact that has the form of an image is left out.
             return Ok(());
         }
         let config: ImageConfiguration = self.layout.document(manifest.config())?;
@@ -304,7 +303,7 @@ impl Search<'_> {
         for (i, (layer, id)) in layers.iter().zip(ids).enumerate() {
             let Expected { sha256, bytes } = self.layout.expected(layer)?;
             let diff_id = self.layout.digest("diff ID", id)?.0;
-            // Only a history of as many steps says which made what.
+            // The history says what made each layer only if it has one step per layer.
             let made = made.get(i).filter(|_| made.len() == layers.len());
             let part = made.and_then(|step| step.created_by().as_deref()?.strip_prefix("gular: "));
             all.push(LayerBlob {
@@ -344,8 +343,8 @@ pub(crate) fn platforms(all: impl IntoIterator<Item = String>) -> Vec<String> {
     known.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Whether two names are one: `lab/x:v1` and `docker.io/lab/x:v1`, as tools write them into
-/// archives of Docker's.
+/// Whether two names mean the same image, such as `lab/x:v1` and `docker.io/lab/x:v1`: tools write
+/// either into Docker's archives.
 fn is_same_name(one: &str, other: &str) -> bool {
     let parse = |name: &str| Reference::parse(name).ok().filter(|_| name.contains(['/', ':']));
     parse(one).is_some_and(|one| parse(other) == Some(one))

@@ -9,7 +9,7 @@ use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::store::{LeftOut, Limits, Listing, MemberKind, Store, each_path, unpack_tar};
 use crate::{Error, Result, Sha256};
 
-/// What may follow a layer's last member: tar pads to records of some kilobytes.
+/// Most bytes that may follow a layer's last member: tar pads to records of some kilobytes.
 const MAX_PADDING: u64 = 64 << 20;
 
 /// Which part of a new image the layers of another one become.
@@ -17,7 +17,7 @@ const MAX_PADDING: u64 = 64 << 20;
 pub enum LayersAs {
     /// The base, all of them: something is built on the image.
     Base,
-    /// Those that this library wrote them as: the image is looked at.
+    /// The layers have the parts that this library gave them when it wrote the image.
     AsWritten,
 }
 
@@ -60,7 +60,7 @@ impl OciLayout {
     /// The image's files.
     ///
     /// # Errors
-    /// As [`unpack`](Self::unpack) and [`Listing::lay_over`].
+    /// Those of [`unpack`](Self::unpack) and [`Listing::lay_over`].
     pub fn rootfs(
         &self,
         image: &OciImage,
@@ -75,7 +75,7 @@ impl OciLayout {
     /// path once, of those that are in the image or would be.
     ///
     /// # Errors
-    /// As [`rootfs`](Self::rootfs).
+    /// Those of [`rootfs`](Self::rootfs).
     pub fn laid(
         &self,
         image: &OciImage,
@@ -99,11 +99,12 @@ impl OciLayout {
         Ok((tree, left_out.into_iter().collect()))
     }
 
-    /// Whether a path in one of the image's layers is `wanted`. The layers are decompressed, and
-    /// nothing of them is kept.
+    /// Whether a path in one of the image's layers is `wanted`. The layers are decompressed, but
+    /// not kept.
     ///
     /// # Errors
-    /// As [`unpack`](Self::unpack), but for digests: nobody relies on what is read.
+    /// Those of [`unpack`](Self::unpack), except that digests are not checked, since nobody relies on the
+    /// bytes.
     pub(crate) fn has_path(
         &self,
         image: &OciImage,
@@ -147,7 +148,7 @@ impl OciLayout {
             }
             Ok(())
         });
-        // Damage explains whatever else went wrong.
+        // Damage is reported first, since it explains other errors.
         match unpacked {
             Err(e @ (Error::Limit { .. } | Error::Io(_))) => Err(e),
             unpacked => self.blobs.finish(blob, &expected).and(unpacked),
@@ -198,7 +199,7 @@ fn named(blobs: &Blobs, layer: &str, error: Error) -> Error {
     }
 }
 
-/// Of what was left of a limit, the whole: layers before it count too.
+/// Replaces the remaining limit in an error by the whole one, and counts the layers before, too.
 fn whole(error: Error, limits: &Limits) -> Error {
     match error {
         Error::Limit { path, what, found, limit: left } => {

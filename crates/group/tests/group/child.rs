@@ -11,7 +11,7 @@ use gular_group::{Error, Group, GroupOptions, Number, Rendezvous, Seat};
 
 use crate::process::{LIMIT, say};
 
-/// What one rank does, as `line` says.
+/// Runs one rank as `line` says.
 pub(crate) fn run(line: &str) {
     let mut parts = line.splitn(8, '|');
     let mut next = || parts.next().expect("eight parts");
@@ -95,7 +95,7 @@ fn act(case: &str, group: Group) -> Result<(), Error> {
     group.finish()
 }
 
-/// All-reduces until the group ends, which one rank may cause.
+/// Repeats all-reduce until the group ends, which one rank may cause.
 fn endless(case: &str, group: &Group) -> Error {
     let mut values = vec![1.0_f32; 100_000];
     for turn in 0.. {

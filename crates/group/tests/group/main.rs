@@ -23,7 +23,7 @@ use port::port;
 use process::{JOB, Job, Rank, connect, hello, job, masked, one_end};
 use rustix::process::Signal;
 
-/// One rank; does nothing when it is not asked to.
+/// Runs one rank, if the environment variable is set.
 #[test]
 fn child() {
     if let Ok(line) = env::var(JOB) {
@@ -106,7 +106,7 @@ fn different_operations_are_named_on_both_sides() {
         let end = one_end(&job(case, 3).start_all());
         assert!(expected.contains(&end.as_str()), "{end}");
     };
-    // Both of rank 1's neighbours see it; which is first does not matter.
+    // Both neighbours of rank 1 notice it, and either may be first.
     let ours = "the ranks are not at the same operation: rank";
     let [four, five] = [4, 5].map(|n| format!("is in operation 2, all-reduce of {n} f32"));
     let [four_too, five_too] = [&four, &five].map(|text| text.replace("is in ", ""));
@@ -170,7 +170,7 @@ fn rank_0_that_never_comes_is_told_with_what_was_tried() {
 fn rank_0_may_be_late() {
     let job = job("meet", 3);
     let mut ranks = vec![job.rank(1).start(), job.rank(2).start()];
-    // They have tried at least once; a shorter wait would only test less.
+    // The ranks have tried at least once; a shorter pause would only test less.
     thread::sleep(Duration::from_millis(300));
     ranks.push(job.rank(0).start());
     assert_eq!(one_end(&ranks), "done");
@@ -217,13 +217,13 @@ fn strangers_do_no_harm_and_hold_up_nobody() {
     half.write_all(b"gulargrp\x01\0\0\0").expect("sends");
     let scanner = connect(job.port);
     drop(scanner);
-    // A rank that says who it is and nothing more.
+    // A connection that says it is rank 1, and nothing more.
     let mut twin = connect(job.port);
     twin.write_all(&hello(&job.rank(1))).expect("sends");
     let mut browser = connect(job.port);
     browser.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").expect("sends");
     let mut flood = connect(job.port);
-    // It is cut off, so the rest of it may be refused.
+    // The connection is cut, so writing may fail.
     let _ = flood.write_all(&vec![0xa5; 1 << 20]);
     ranks.extend([job.rank(1).start(), job.rank(2).start()]);
     assert_eq!(one_end(&ranks), "done");

@@ -20,7 +20,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(100);
 /// Marks what a rank says between the lines of the test program.
 pub(crate) const SAYS: &str = ">> ";
 
-/// What one rank is to do.
+/// The job of one rank.
 #[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) case: &'static str,
@@ -88,7 +88,7 @@ impl Rank {
         kill_process(Pid::from_child(&self.child), signal).expect("signals");
     }
 
-    /// Everything it still says, until it ends.
+    /// Returns all further lines of output, until the process ends.
     pub(crate) fn rest(&self) -> Vec<String> {
         let mut all = Vec::new();
         loop {
@@ -113,7 +113,7 @@ pub(crate) fn say(text: impl std::fmt::Display) {
     std::io::stdout().flush().expect("flushes");
 }
 
-/// What all `ranks` say last, which is the same; without rank numbers that differ.
+/// Returns the last line of all `ranks`, which must be the same except for rank numbers.
 pub(crate) fn one_end(ranks: &[Rank]) -> String {
     let ends: Vec<_> = ranks.iter().map(|rank| rank.rest().pop().expect("an end")).collect();
     assert!(ends.iter().all(|end| *end == ends[0]), "{ends:#?}");
@@ -131,7 +131,7 @@ pub(crate) fn masked(text: &str) -> String {
     out
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as a process listens on the port.
 pub(crate) fn connect(port: u16) -> TcpStream {
     for _ in 0..2000 {
         if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
@@ -142,7 +142,7 @@ pub(crate) fn connect(port: u16) -> TcpStream {
     panic!("nobody listens");
 }
 
-/// What a rank says at first: magic and version, rank, world size, BLAKE3 of `about`.
+/// The first bytes of a rank: magic and version, rank, world size, BLAKE3 of `about`.
 pub(crate) fn hello(job: &Job) -> Vec<u8> {
     let mut bytes = b"gulargrp\x01\0\0\0".to_vec();
     bytes.extend(job.rank.to_le_bytes());

@@ -12,7 +12,7 @@ pub(super) type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a request.
 pub(super) enum Outgoing {
-    /// None.
+    /// The request has no body.
     Empty,
     /// Exactly `left` more bytes, from `source`, once the gate opens.
     Gated {

@@ -25,12 +25,12 @@ use super::server::Server;
 use super::tls;
 use crate::{Env, Error};
 
-/// A way to a server, where a proxy is set.
+/// The way to a server: direct, or through a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// To the server itself.
+    /// The connection goes to the server itself.
     Direct,
-    /// Through the proxy.
+    /// The connection goes through the proxy.
     Proxy,
 }
 
@@ -43,11 +43,11 @@ impl Way {
     }
 }
 
-/// An open way to a server.
+/// An open connection to a server or proxy.
 pub(super) struct Link {
     pub(super) stream: Box<dyn Stream>,
-    /// Whether a proxy reads the requests and forwards them, so that they have to name the
-    /// server before their path.
+    /// Whether a proxy reads and forwards the requests, so that they must name the server before
+    /// the path.
     pub(super) forwarded: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Link {
 pub(crate) struct Connector {
     tls: TlsConnector,
     proxies: Proxies,
-    /// For name and TCP; half as long again for proxy and TLS.
+    /// Time limit for name and TCP; proxy and TLS have half of it in addition.
     limit: Duration,
     /// The way that served when the usual one did not.
     served: Arc<Mutex<HashMap<Server, Way>>>,
@@ -159,7 +159,7 @@ impl Connector {
     }
 
     fn served(&self) -> std::sync::MutexGuard<'_, HashMap<Server, Way>> {
-        // Only whole values go in, so a panic elsewhere leaves the map sound.
+        // Only whole values are inserted, so a panic elsewhere leaves the map valid.
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

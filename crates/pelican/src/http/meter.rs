@@ -25,7 +25,7 @@ impl Meter {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// The first write error, when there was one.
+    /// The first write error, if there was one.
     pub(super) fn write_error(&self) -> Option<String> {
         self.write_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -20,21 +20,21 @@ use super::server::Server;
 use crate::identity::Identity;
 use crate::{Env, Error, Token};
 
-/// Idle connections kept for each server.
+/// Most idle connections that are kept for each server.
 const MAX_IDLE: usize = 8;
 
-/// How long to wait for what.
+/// Time limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
     /// Name and TCP; half as long again for proxy and TLS.
     pub(crate) connect: Duration,
     /// The longest time without a byte in either direction, also while waiting for an answer.
     pub(crate) stall: Duration,
-    /// For `100 Continue`, before the body goes without it.
+    /// How long to wait for `100 Continue` before the body is sent without it.
     pub(crate) expect: Duration,
 }
 
-/// Whom a request is for: that says by which way it goes, and what it tells of us.
+/// The server that a request is for, which decides its way, and what it reveals about us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A cache or an origin.
@@ -50,11 +50,11 @@ pub(crate) enum Role {
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) server: Server,
-    /// Path and query, encoded.
+    /// The path and the query, encoded.
     pub(crate) target: String,
     pub(crate) headers: Vec<(HeaderName, String)>,
     pub(crate) token: Option<Token>,
-    /// For the head of the answer, when that may take longer than other silences.
+    /// Time limit for the head of the answer, if it may take longer than other silences.
     pub(crate) patience: Option<Duration>,
     pub(crate) role: Role,
 }
@@ -82,7 +82,7 @@ impl Request {
         self
     }
 
-    /// With `token`, unless the way there is open to others.
+    /// Adds `token`, unless others could read it on the way.
     pub(crate) fn token(mut self, token: Option<&Token>) -> Self {
         self.token = token.filter(|_| self.server.keeps_secrets()).cloned();
         self
@@ -166,17 +166,17 @@ impl Http {
         Ok(Self { connector, timeouts, identity, idle: Idle::default() })
     }
 
-    /// The id of this run that servers get.
+    /// The id of this run that is sent to servers.
     pub(crate) fn job_id(&self) -> &str {
         &self.identity.job_id
     }
 
     /// Sends a request without a body and waits for the head of the answer.
     ///
-    /// A kept connection may have been closed meanwhile: what fails on one is
-    /// sent again, once, on a new one. So is what gets no answer at all within a
-    /// quarter of the time: XRootD 5.5.3 now and then reads the first request of a
-    /// connection and forgets it (seen by strace, 4 of 120 by curl under load).
+    /// A kept connection may have been closed meanwhile, so a request that fails on one is sent
+    /// again, once, on a new one. So is a request without any answer within a quarter of the time:
+    /// XRootD 5.5.3 now and then reads the first request of a connection and forgets it (seen by
+    /// strace, 4 of 120 by curl under load).
     pub(crate) async fn send(&self, request: &Request) -> Result<Response, Fault> {
         let response = self.send_any_way(request).await?;
         let by_proxy = matches!(response.status, 403 | 405 | 407 | 502..=504);
@@ -279,13 +279,13 @@ impl Http {
             .handshake(TokioIo::new(io))
             .await
             .map_err(|e| Fault::Connect(e.to_string()))?;
-        // How it ended is told by the request that was under way.
+        // If the connection fails, the request on it returns the error.
         let task = tokio::spawn(async move { drop(connection.await) });
         Ok(Conn { sender, meter, task, reused: false, forwarded })
     }
 }
 
-/// Connections without a request.
+/// Connections without a current request.
 #[derive(Clone, Default)]
 pub(super) struct Idle(Arc<Mutex<HashMap<Server, Vec<Conn>>>>);
 

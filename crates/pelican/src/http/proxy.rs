@@ -86,7 +86,7 @@ impl Proxies {
     }
 }
 
-/// Whether a name of `NO_PROXY` means this server.
+/// Whether a name of `NO_PROXY` matches this server.
 fn spares(name: &str, host: &str, port: u16) -> bool {
     let address: Option<IpAddr> = host.parse().ok();
     if let (Some((network, bits)), Some(address)) = (name.split_once('/'), address) {
@@ -144,7 +144,7 @@ impl Proxy {
         Some(Self { host, port, authorization })
     }
 
-    /// Asks for a tunnel to `server`.
+    /// Asks the proxy for a tunnel to `server`.
     pub(super) async fn tunnel(&self, tcp: &mut TcpStream, server: &Server) -> Result<(), Fault> {
         let to = format!("{}:{}", server.host(), server.port());
         let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");

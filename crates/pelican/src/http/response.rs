@@ -17,24 +17,24 @@ use crate::Token;
 /// Bytes per second of a server that is slow and still of use.
 const LEAST_RATE: f64 = (100 << 10) as f64;
 
-/// Why there is no whole answer. Never holds a token or a `Location`.
+/// Why there is no whole answer. The text never contains a token or a `Location`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// No connection: name, route, refusal, proxy.
+    /// There is no connection: name, route, refusal, proxy.
     Connect(String),
-    /// None within the limit.
+    /// There was no connection within the limit.
     ConnectTimeout { after: Duration },
-    /// The certificate or the protocol.
+    /// The certificate or the protocol is not accepted.
     Tls(String),
-    /// Connected, then silent.
+    /// The server took the connection, but then sent nothing.
     Stalled { after: Duration },
-    /// The connection ended in the middle.
+    /// The connection ended before the answer did.
     Lost(String),
     /// The server broke the protocol, or answered more than it may.
     Protocol(String),
     /// The body to be sent could not be read.
     Source(String),
-    /// The request cannot be put into words.
+    /// The request cannot be encoded.
     Request(String),
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Whether the server took no connection.
+    /// Whether the fault is that the server took no connection.
     pub(crate) fn is_connection(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::ConnectTimeout { .. })
     }
@@ -76,7 +76,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 /// The head of an answer, and its body still to come.
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// Names in lower case, in order, repeats kept.
+    /// The headers, with names in lower case, in order, repeated ones included.
     pub(crate) headers: Vec<(String, String)>,
     body: Incoming,
     conn: Option<Conn>,
@@ -123,7 +123,7 @@ impl Response {
         &self.home.1
     }
 
-    /// Whether it came through a proxy that reads it.
+    /// Whether the answer came through a proxy that can read it.
     pub(super) fn is_forwarded(&self) -> bool {
         self.conn.as_ref().is_some_and(Conn::is_forwarded)
     }

@@ -45,12 +45,12 @@ impl Server {
         }
     }
 
-    /// Whether a token may be sent there: over TLS, or to this very machine.
+    /// Whether a token may be sent to the server: over TLS, or to this very machine.
     pub(crate) fn keeps_secrets(&self) -> bool {
         self.tls || matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
     }
 
-    /// Its name or address, an IPv6 one in brackets.
+    /// The server's name or address, an IPv6 address in brackets.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
@@ -63,7 +63,7 @@ impl Server {
         self.tls
     }
 
-    /// Looks up its name.
+    /// Looks up the server's name.
     pub(super) async fn resolve(&self) -> std::io::Result<()> {
         match tokio::net::lookup_host((self.bare_host(), self.port)).await?.next() {
             Some(_) => Ok(()),
@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Its name or address as the system's functions take it.
+    /// The server's name or address in the form that the system's functions take.
     pub(super) fn bare_host(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }

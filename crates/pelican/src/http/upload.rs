@@ -14,12 +14,12 @@ use super::response::{Fault, Response};
 /// A body that any server stores within seconds.
 const SOON_STORED: u64 = 8 << 20;
 
-/// What is uploaded: exactly `len` bytes from `source`, which fails rather than ends early.
+/// The body of an upload: exactly `len` bytes from `source`, which fails rather than ends early.
 pub(crate) struct Upload {
     pub(crate) len: u64,
     /// Wait for `100 Continue`; without, the body goes at once.
     pub(crate) expect: bool,
-    /// How long the server may take to answer once it has all of a long body, if that is
+    /// How long the server may take to answer once it has the whole of a long body, if that is
     /// longer than other silences.
     pub(crate) storing: Duration,
     pub(crate) source: mpsc::Receiver<Result<Bytes, SourceError>>,
@@ -43,9 +43,8 @@ impl Http {
         self.upload_on(conn, request, upload).await
     }
 
-    /// How long a silence may last: less for a server that has said nothing yet, in
-    /// case it forgot the request ([`Http::send`]); but what it stores after a long
-    /// body takes its time.
+    /// How long a silence may last. A server that has not answered yet gets less time, in case it
+    /// forgot the request ([`Http::send`]), but storing a long body may take longer.
     fn patience(&self, upload: (u64, Duration), moved: u64, heard: bool) -> Duration {
         let (len, storing) = upload;
         if len > SOON_STORED && moved >= len {
@@ -76,7 +75,7 @@ impl Http {
         }
         let (told, mut tells) = mpsc::unbounded_channel();
         hyper::ext::on_informational(&mut message, move |interim| {
-            // The receiver lives as long as the request.
+            // The receiver exists as long as the request.
             let _ = told.send(interim.status().as_u16());
         });
 
@@ -106,7 +105,7 @@ impl Http {
                             let _ = gate.take().map(|g| g.send(()));
                         }
                     }
-                    // The request is gone; its answer says why.
+                    // The request has ended; its answer says why.
                     None => { gate = None; }
                 },
                 () = &mut patience, if gate.is_some() => {

@@ -16,24 +16,24 @@ pub enum Profile {
     Wlcg,
     /// `read:/path`, told by the claim `ver`, such as `scitoken:2.0`.
     SciTokens,
-    /// The token does not tell, so either is fine.
+    /// The token does not say, so either is accepted.
     Unknown,
 }
 
 /// The claims of a JWT (RFC 7519) that servers decide by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// `exp`.
+    /// The claim `exp`.
     pub expires: Option<SystemTime>,
-    /// `nbf`.
+    /// The claim `nbf`.
     pub not_before: Option<SystemTime>,
-    /// `iss`.
+    /// The claim `iss`.
     pub issuer: Option<String>,
-    /// `aud`; empty when there is none.
+    /// The claim `aud`; empty if there is none.
     pub audience: Vec<String>,
     /// The words of `scope`, such as `storage.read:/path`.
     pub scopes: Vec<String>,
-    /// Which names its scopes have.
+    /// The profile, which decides the names of scopes.
     pub profile: Profile,
 }
 
@@ -74,7 +74,7 @@ fn time(value: &Value) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(since)
 }
 
-/// A text, or each of an array of texts.
+/// Returns a text, or each text of an array.
 fn words(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::String(word)) => vec![word.clone()],

@@ -21,11 +21,11 @@ const MAX_SHOWN_CHARS: usize = 200;
 /// The action that a token must allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// To read or list.
+    /// Reading or listing.
     Read,
-    /// To write under a new name.
+    /// Writing under a new name.
     Create,
-    /// To overwrite or delete.
+    /// Overwriting or deleting.
     Modify,
 }
 
@@ -36,41 +36,41 @@ pub enum Action {
 pub enum Diagnosis {
     /// There is no token.
     NoToken {
-        /// Where tokens were looked for, and what was found instead.
+        /// Where tokens were searched for, and what was found instead.
         looked: Vec<String>,
     },
-    /// Its time is over, or will be before a server has looked at it.
+    /// The token has expired, or will expire before a server has checked it.
     Expired {
         /// Where the token is from.
         from: String,
-        /// How long ago; zero when it is about to be.
+        /// How long ago it expired; zero if it is about to.
         ago: Duration,
     },
-    /// Its time has not begun.
+    /// The token is not valid yet.
     NotYetValid {
         /// Where the token is from.
         from: String,
-        /// How long until then.
+        /// How long until it is valid.
         left: Duration,
     },
-    /// The namespace does not trust who made it.
+    /// The namespace does not trust the token's issuer.
     Issuer {
         /// Where the token is from.
         from: String,
-        /// Whom it names.
+        /// The issuer that the token names.
         found: Option<String>,
-        /// Whom the namespace trusts.
+        /// The issuers that the namespace trusts.
         expected: Vec<String>,
     },
-    /// Its scopes are named as its profile does not name them.
+    /// The names of the token's scopes are not those of its profile.
     ScopeNames {
         /// Where the token is from.
         from: String,
-        /// Its scopes.
+        /// The token's scopes.
         found: Vec<String>,
-        /// Its profile.
+        /// The token's profile.
         profile: &'static str,
-        /// What it would need.
+        /// The scope that it would need.
         needed: String,
     },
     /// No scope allows the action.
@@ -79,9 +79,9 @@ pub enum Diagnosis {
         from: String,
         /// The action that was refused.
         action: Action,
-        /// Its scopes.
+        /// The token's scopes.
         found: Vec<String>,
-        /// What it would need.
+        /// The scope that it would need.
         needed: String,
     },
     /// A scope's path repeats the path of the namespace, from which it counts.
@@ -92,7 +92,7 @@ pub enum Diagnosis {
         found: String,
         /// The path to which the paths in scopes are relative.
         base: String,
-        /// What was meant.
+        /// The scope that was meant.
         meant: String,
     },
     /// The scopes for the action are for other paths.
@@ -103,22 +103,22 @@ pub enum Diagnosis {
         found: Vec<String>,
         /// The path to which their paths are relative.
         base: String,
-        /// What it would need.
+        /// The scope that it would need.
         needed: String,
     },
-    /// It is meant for someone else, as far as can be told from here.
+    /// The token is for another audience, as far as can be told from here.
     Audience {
         /// Where the token is from.
         from: String,
-        /// For whom it is meant; empty when it does not say.
+        /// The token's audience; empty if it does not say.
         found: Vec<String>,
     },
-    /// It was found, not named by the user, and nothing says that the place it would be
-    /// sent to trusts who made it; so it was not sent.
+    /// The token was found, not named by the user, and nothing shows that its recipient trusts the
+    /// issuer, so it was not sent.
     Withheld {
         /// Where the token is from.
         from: String,
-        /// Whom it names.
+        /// The issuer that the token names.
         issuer: Option<String>,
         /// Whom the namespace trusts; empty when nobody says.
         trusted: Vec<String>,
@@ -127,7 +127,7 @@ pub enum Diagnosis {
     Unexplained {
         /// Where the token is from.
         from: String,
-        /// Whether it can only be read by the server.
+        /// Whether only the server can read the token.
         opaque: bool,
     },
 }
@@ -299,8 +299,8 @@ fn judge_audience(claims: &Claims, from: &str, namespace: Option<&Namespace>) ->
 }
 
 impl Diagnosis {
-    /// How much speaks against the token: 0 nothing, 1 a doubt, 2 its time, which a new
-    /// token in its place mends, 3 any other fault.
+    /// How serious the token's fault is: 0 there is none, 1 a doubt, 2 it has expired, which a new
+    /// token in its place repairs, 3 any other fault.
     pub(crate) fn weight(&self) -> u8 {
         match self {
             Self::Unexplained { .. } => 0,
@@ -354,7 +354,7 @@ impl Diagnosis {
         )
     }
 
-    /// Whether the token ended, and whoever made it may write another to the same file.
+    /// Whether the token has expired, so that its source may write a new one to the same file.
     pub(crate) fn is_expired(&self) -> bool {
         matches!(self, Self::Expired { from, .. } if from.starts_with("file "))
     }

@@ -25,10 +25,10 @@ use crate::director::Namespace;
 /// Tokens are much smaller; a larger file is something else.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// How many of HTCondor's credentials are tried; a job has one or two.
+/// Most of HTCondor's credentials that are tried; a job has one or two.
 const MAX_CREDENTIALS: usize = 32;
 
-/// What a token is needed for.
+/// The request that a token is needed for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want<'a> {
     pub(crate) action: Action,
@@ -40,17 +40,17 @@ pub(crate) struct Want<'a> {
     pub(crate) token_name: Option<&'a str>,
 }
 
-/// A token and what is known of it.
+/// A token, and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) token: Token,
-    /// "`BEARER_TOKEN`" or "file `/x`".
+    /// The token's source: "`BEARER_TOKEN`" or "file `/x`".
     pub(crate) from: String,
-    /// Whether it is from a file, which somebody may renew.
+    /// Whether the token is from a file, which may be renewed.
     pub(crate) in_file: bool,
-    /// When it ends, if it says.
+    /// When the token expires, if it says so.
     pub(crate) expires: Option<SystemTime>,
-    /// Why it may be refused. It is used nevertheless, since there was no better one.
+    /// Why the token may be refused. It is used nevertheless, since there was no better one.
     pub(crate) doubt: Option<Diagnosis>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Pick {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the token file `{}` cannot be read: {reason}", path.display())]
     Read {
         /// The file.
@@ -75,7 +75,7 @@ pub enum TokenError {
         /// The system's error.
         reason: io::Error,
     },
-    /// It holds something else.
+    /// The file does not contain a token.
     #[error("the file `{}` does not contain a token: {reason}", path.display())]
     NoToken {
         /// The file.
@@ -104,20 +104,20 @@ impl TokenError {
 #[derive(Debug, Clone)]
 pub(crate) struct Finder {
     explicit: Vec<PathBuf>,
-    /// Whether to look elsewhere too.
+    /// Whether to search other places, too.
     search: bool,
     env: Env,
     uid: u32,
     tmp: PathBuf,
 }
 
-/// Somewhere a token may be.
+/// A place where a token may be.
 enum Place {
-    /// The variable that holds one.
+    /// The variable that contains a token.
     Variable(&'static str),
-    /// A file that someone named.
+    /// A file that the user or a variable named.
     Named(PathBuf),
-    /// A file of a usual name.
+    /// A file with a usual name.
     Usual(PathBuf),
     /// A file of a usual name, in a folder where all may write.
     Shared(PathBuf),
@@ -137,12 +137,12 @@ impl Finder {
         Self::with_tmp(explicit, env, uid, Path::new("/tmp"))
     }
 
-    /// The same, which looks only at the files that the user named.
+    /// Returns a finder that looks only at the files that the user named.
     pub(crate) fn explicit_only(self) -> Self {
         Self { search: false, ..self }
     }
 
-    /// The same with another `/tmp`.
+    /// Does the same with another folder as `/tmp`.
     pub(crate) fn with_tmp(explicit: Vec<PathBuf>, env: &Env, uid: u32, tmp: &Path) -> Self {
         Self { explicit, search: true, env: env.clone(), uid, tmp: tmp.to_owned() }
     }
@@ -211,7 +211,7 @@ impl Finder {
         unset.chain(self.places(want).iter().map(look)).collect()
     }
 
-    /// All places but the explicit one, in order.
+    /// Returns all places except the files that the user named, in order.
     fn places(&self, want: &Want<'_>) -> Vec<Place> {
         if !self.search {
             return Vec::new();
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     const NOW: u64 = 1_000_000;
-    /// What is found is sent there, when it is from this issuer.
+    /// A namespace to which a found token is sent if it is from this issuer.
     static NAMESPACE: LazyLock<Namespace> = LazyLock::new(|| Namespace {
         prefix: "/ns".to_owned(),
         issuers: vec!["https://iss".to_owned()],
@@ -367,7 +367,7 @@ mod tests {
         Want { action: Action::Read, path: "/ns/x", namespace, token_name: None }
     }
 
-    /// A token of that issuer for each name.
+    /// Returns a token of that issuer for each name.
     fn good(name: &str) -> String {
         let claims = format!(r#"{{"iss":"https://iss","jti":"{name}","scope":"read:/"}}"#);
         jwt(&claims).secret().to_owned()
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!((found.token.secret(), &found.doubt), (good.as_str(), &None));
         assert_eq!(finder.diagnose(&pick, &want(), now()).weight(), 0);
 
-        // None is fine: the first, with the reason.
+        // If no token is without fault, the first is used, with the reason.
         fs::remove_file(places.path("token-file")).unwrap();
         let found = finder.find(&want(), now()).unwrap().send.unwrap();
         assert_eq!(found.from, "`BEARER_TOKEN`");
@@ -543,7 +543,7 @@ mod tests {
             assert!(shown.starts_with("the token from `BEARER_TOKEN` was not sent: "), "{shown}");
             assert!(shown.ends_with(&expected) && !shown.contains(secret), "{shown}");
             assert!(diagnosis.hint().contains("to send this token anyway"));
-            // The user's own word is enough.
+            // A token that the user named is always used.
             let named = places.finder(Some(places.write("mine", secret)), &[]);
             let sent = named.find(&want, now()).unwrap().send.unwrap();
             assert_eq!(sent.token.secret(), secret);

@@ -34,7 +34,7 @@ pub(super) enum There {
         len: Option<u64>,
         digest: Option<String>,
     },
-    /// The token may write and not read.
+    /// The token allows writing, but not reading.
     Unread,
 }
 
@@ -92,8 +92,8 @@ impl Inner {
             Err(fault) => return Ok(Err(fault.to_string())),
         };
         if !matches!(response.status, 200 | 404) {
-            // Some servers answer HEAD, but refuse it when it asks for a digest. Without one
-            // the bytes themselves are compared.
+            // Some servers answer HEAD, but refuse it if it asks for a digest. Without a digest the
+            // bytes themselves are compared.
             response.finish().await;
             let head = Request::new(Method::HEAD, &place.server, place.target.as_str());
             response = match self.read_at_origin(job.url, route, place, &head).await? {
@@ -121,9 +121,9 @@ impl Inner {
             }
             _ => {}
         }
-        // XRootD keeps digests by the second of the last change: of two publishers'
-        // writes within one second it may tell the digest of the first moment for
-        // good. Only the bytes themselves say that they are others.
+        // XRootD keeps digests by the second of the last change. If two publishers write within one
+        // second, it may report the digest of the first object forever, so only the bytes
+        // themselves show that they differ.
         Ok(match self.read_back(job, route, place, job.local.len).await? {
             Ok(true) => Ok(There::Same(Compared::Bytes)),
             Ok(false) => Ok(There::Other { len, digest: digest.map(|theirs| theirs.to_string()) }),
@@ -164,7 +164,7 @@ impl Inner {
         })
     }
 
-    /// The same by PROPFIND; `None` where that gives no answer to go by.
+    /// Looks at the object by PROPFIND; `None` if the answer does not help.
     async fn look_by_list(
         &self,
         url: &Url,
@@ -181,7 +181,7 @@ impl Inner {
         };
         let response = match self.http.send(&request.token(token.as_ref())).await {
             Ok(response) => response,
-            // The other request tells of it.
+            // The other request reports this fault.
             Err(Fault::Tls(_)) => return Ok(None),
             Err(fault) => return Ok(Some(Err(fault.to_string()))),
         };
@@ -241,7 +241,7 @@ impl Inner {
         Ok(last)
     }
 
-    /// Whether the first `len` bytes are those of the file.
+    /// Whether the object's first `len` bytes are those of the file.
     pub(super) async fn read_back(
         &self,
         job: &Job<'_>,
@@ -329,8 +329,8 @@ impl Inner {
         Err(self.denied_as(what, url, namespace, &place.server, status))
     }
 
-    /// Whether it is known, without asking, that reads will be refused and writes may
-    /// not: what Pelican gives to users who want to write is a token for that alone.
+    /// Whether the token shows that reads will be refused, and writes may not: Pelican gives users
+    /// who want to write a token for that alone.
     fn is_write_only(&self, url: &Url, route: &Route) -> Result<bool, Error> {
         let Some(namespace) = route.namespace.as_ref().filter(|found| found.require_token) else {
             return Ok(false);
@@ -339,8 +339,8 @@ impl Inner {
             && self.diagnosis(url, Action::Create, Some(namespace))?.weight() < 2)
     }
 
-    /// The same once a read was refused: nothing speaks against a token that only the
-    /// server can read.
+    /// Whether a refused read may be due to a token for writing alone. It may if the token shows
+    /// it, or if only the server can read the token.
     fn may_be_write_only(&self, url: &Url, route: &Route) -> Result<bool, Error> {
         let namespace = route.namespace.as_ref();
         let of = |action| self.diagnosis(url, action, namespace);

@@ -37,7 +37,7 @@ impl<'a> Local<'a> {
         Error::Changed { path: self.path.to_owned(), reason: reason.to_owned() }
     }
 
-    /// Its checksum by the algorithm of `like`.
+    /// Returns the file's checksum by the algorithm of `like`.
     pub(crate) fn checksum(&self, like: &Checksum, cancel: &AtomicBool) -> Result<Checksum, Error> {
         let known = self.sums.borrow().iter().find(|sum| sum.algorithm == like.algorithm).cloned();
         if let Some(sum) = known {
@@ -89,7 +89,7 @@ mod tests {
         let stopped = local.checksum(&like, &cancelled);
         assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
         let sum = local.checksum(&like, &AtomicBool::new(false)).unwrap();
-        // Known by now, so that nothing is read.
+        // The checksum is known by now, so nothing is read.
         assert_eq!(local.checksum(&like, &cancelled).unwrap(), sum);
     }
 }

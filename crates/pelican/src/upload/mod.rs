@@ -35,7 +35,7 @@ use crate::{Diagnosis, Error, Scheme, Url};
 /// What to do if an object of this name has different bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfTaken {
-    /// Fail: the name means something to people.
+    /// Fails, for a name that means something to people.
     Refuse,
     /// Take the next name when what lies there is the beginning of the same
     /// bytes, as an interrupted upload leaves it; else fail.
@@ -76,14 +76,15 @@ pub enum Compared {
 pub struct Upload<'a> {
     /// The file, which nobody may change meanwhile.
     pub from: &'a Path,
-    /// The name.
+    /// The object's name.
     pub to: &'a Url,
-    /// Other bytes lie there already.
+    /// What to do if an object of this name has other bytes.
     pub if_taken: IfTaken,
-    /// A listing does not have it: no need to ask first where the token cannot overwrite.
-    /// What another publisher began meanwhile is found when the two are compared.
+    /// Whether a listing did not have the object, so that it need not be looked for first if the
+    /// token cannot overwrite. An object that another publisher began meanwhile is found when the
+    /// two are compared.
     pub absent: bool,
-    /// How the two are compared.
+    /// How object and file are compared.
     pub compare_by: CompareBy,
 }
 
@@ -92,9 +93,9 @@ pub struct Upload<'a> {
 pub struct Uploaded {
     /// The name under which the bytes are stored: the requested one, or one after it.
     pub url: Url,
-    /// Its length.
+    /// The object's length.
     pub len_bytes: u64,
-    /// It was there already.
+    /// Whether the object existed already.
     pub identical: bool,
     /// How well that is known.
     pub compared: Compared,
@@ -102,17 +103,16 @@ pub struct Uploaded {
 
 impl Client {
     /// Uploads a file unless it exists already, and compares the origin's object with it: length,
-    /// and digest; where the origin has no digests, by reading back.
+    /// and digest; if the origin has no digests, by reading back.
     ///
-    /// `progress` is told of bytes as they are read; after a failed trial they
-    /// are read again, and the count goes back (a negative number).
-    /// With `dry_run` nothing is written: it says what would be.
+    /// `progress` is called with the number of bytes as they are read; after a failed attempt they
+    /// are read again, and it is called with a negative number. With `dry_run` nothing is written,
+    /// and the result is what would be.
     ///
     /// # Errors
-    /// [`Error::Denied`] (the token needs `storage.create`; without `storage.read`
-    /// [`Compared::Nothing`] is all that is known afterwards),
-    /// [`Error::Taken`], [`Error::Burned`], [`Error::Failed`], [`Error::Changed`],
-    /// [`Error::Io`], [`Error::Cancelled`].
+    /// [`Error::Denied`] (the token needs `storage.create`; without `storage.read` the result is
+    /// [`Compared::Nothing`]), [`Error::Taken`], [`Error::Burned`], [`Error::Failed`],
+    /// [`Error::Changed`], [`Error::Io`], [`Error::Cancelled`].
     pub fn upload(
         &self,
         upload: &Upload<'_>,
@@ -187,7 +187,7 @@ impl Client {
     }
 
     /// Warns, through [`crate::Tell`], if the token for writing `to` expires before `bytes` can be
-    /// sent. Of what cannot be known nothing is said.
+    /// sent. There is no warning if the time is not known.
     ///
     /// # Errors
     /// [`Error::Cancelled`]; [`Error::Token`].
@@ -265,13 +265,13 @@ struct Job<'a> {
     dry_run: bool,
     progress: &'a dyn Fn(i64),
     cancel: &'a AtomicBool,
-    /// Whether a trial has sent any of it: then what lies there is ours.
+    /// Whether an attempt has sent any bytes, so that an object of this name is ours.
     began: Cell<bool>,
-    /// Whether a trial was answered with 405.
+    /// Whether an attempt was answered with 405.
     was_405: Cell<bool>,
 }
 
-/// How one trial ended.
+/// How one attempt ended.
 enum Tried {
     Placed(Placed),
     Again(String, Option<Duration>),
@@ -303,8 +303,8 @@ impl Inner {
                 }
             };
             if job.began.get() {
-                // Bytes went out, and that may well take longer than patience lasts. What
-                // came of them is at this origin.
+                // Bytes were sent, which may well take longer than patience lasts. The result is at
+                // this origin.
                 retry.moved();
             } else if route.reused && asked.is_some() {
                 // The director's earlier answer for another object need not hold now.
@@ -323,8 +323,8 @@ impl Inner {
         }
     }
 
-    /// Whether there is no need to look before the first PUT: a listing did not have it,
-    /// and should it be there by now, the token cannot overwrite it.
+    /// Whether the object need not be looked for before the first PUT: a listing did not have it,
+    /// and if it exists by now, the token cannot overwrite it.
     fn is_absent(&self, job: &Job<'_>, route: &Route) -> Result<bool, Error> {
         let namespace = route.namespace.as_ref();
         Ok(job.absent && self.diagnosis(job.url, Action::Modify, namespace)?.is_scope())
@@ -407,7 +407,7 @@ impl Inner {
         })
     }
 
-    /// How a PUT ended, where the token may read nothing of what came of it.
+    /// The result of a PUT if the token does not allow reading the object.
     fn unread(
         &self,
         job: &Job<'_>,
@@ -437,7 +437,7 @@ impl Inner {
         })
     }
 
-    /// Whether nothing speaks against the token for writing, as far as it can be read.
+    /// Whether the token allows writing, as far as it can be read.
     fn is_sound(&self, job: &Job<'_>, route: &Route) -> Result<bool, Error> {
         let found = self.diagnosis(job.url, Action::Create, route.namespace.as_ref())?;
         Ok(matches!(found, Diagnosis::Unexplained { opaque: false, .. }))
@@ -457,7 +457,7 @@ impl Inner {
         other: &There,
     ) -> Result<Tried, Error> {
         let cut = match other {
-            // The next name is taken in any case.
+            // Another name is tried in any case.
             _ if job.if_taken == IfTaken::Rename => false,
             There::Other { len: Some(len), .. } if *len < job.local.len => {
                 matches!(self.read_back(job, route, place, *len).await?, Ok(true))
@@ -486,7 +486,7 @@ fn is_collection() -> Tried {
     Tried::Placed(Placed::Other { known: There::Collection.known(), cut: false })
 }
 
-/// Whether a 409 is about the store, and not about the name: "draining", "try again".
+/// Whether the words of a 409 are about the store, and not about the name: "draining", "try again".
 fn is_passing(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     ["drain", "try again", "shortly", "retry"].iter().any(|word| words.contains(word))

@@ -22,22 +22,22 @@ const MAX_REDIRECTS: usize = 5;
 
 /// How a PUT ended.
 pub(super) enum Put {
-    /// The server says it is stored.
+    /// The server says that the object is stored.
     Accepted,
-    /// It exists already, says the server.
+    /// The server says that the object exists already.
     Exists,
     /// 409, which is said of what exists, of folders, and by stores that will take it soon.
     Conflict(String, Option<Duration>),
     /// 401 or 403: no right, or no right to overwrite.
     Refused(u16),
-    /// Worth another trial.
+    /// Another attempt may succeed.
     Again(String, Option<Duration>),
-    /// An error for which another trial is useless.
+    /// No other attempt will succeed.
     Failed(String),
 }
 
 impl Inner {
-    /// One PUT; the second value says whether part of it may lie there.
+    /// Sends one PUT; the second value says whether a part of the object may be stored.
     pub(super) async fn put(
         &self,
         job: &Job<'_>,
@@ -45,8 +45,8 @@ impl Inner {
         place: &Place,
     ) -> Result<(Put, bool), Error> {
         let namespace = route.namespace.as_ref();
-        // A new one is waited for before it is begun: a PUT that is refused when it ends
-        // may burn its name.
+        // If the token has expired, this waits for a new one before the PUT begins, since a PUT
+        // that is refused at its end may burn its name.
         let token = self.live_token(job.url, Action::Create, namespace).await?;
         let mark = if place.target.contains('?') { '&' } else { '?' };
         let target = format!("{}{mark}oss.asize={}", place.target, job.local.len);
@@ -108,7 +108,7 @@ impl Inner {
                 self.pace.wait(n as u64).await;
                 (job.progress)(i64::try_from(n).unwrap_or(0));
             }
-            // Its end is told by the answer.
+            // The answer says how the upload ends.
             std::future::pending::<Result<(), Error>>().await
         };
         // A server that copies the object after receiving all of it takes as long as reading it.

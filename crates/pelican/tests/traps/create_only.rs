@@ -12,12 +12,12 @@ use crate::server::{Head, Server, Talk, options};
 use crate::tokens::{Federation, ISSUER, has_token, token_with};
 use crate::writing::{Objects, file};
 
-/// How an origin says that an object exists.
+/// The answer by which an origin says that an object exists.
 #[derive(Clone, Copy, PartialEq)]
 enum Exists {
-    /// As XRootD refuses everything.
+    /// The answer of XRootD, which refuses everything in this way.
     Forbidden,
-    /// As origins of version 2 do.
+    /// The answer of origins of version 2.
     Failed,
 }
 
@@ -58,11 +58,11 @@ fn objects_are_stored_and_said_not_to_be_read_back() {
         let done = file.upload(&client, &federation.url(), IfTaken::Refuse).unwrap();
         assert_eq!((done.identical, done.compared), (false, Compared::Nothing));
         assert!(objects.lock().unwrap()["/ns/x"] == file.bytes);
-        // No request that is known to be refused.
+        // No request was sent that is known to be refused.
         let methods: Vec<_> = federation.storage.heads().into_iter().map(|h| h.method).collect();
         assert_eq!(methods, ["PUT"]);
 
-        // Again: it is there, as far as can be told.
+        // A second upload finds the object, as far as the token allows.
         let done = file.upload(&client, &federation.url(), IfTaken::Refuse).unwrap();
         let expected = match exists {
             Exists::Forbidden => Compared::Presumed,
@@ -111,8 +111,7 @@ fn a_token_that_cannot_write_there_is_refused_and_the_hint_says_how_to_get_one()
             format!("get a token with `pelican credentials token get write pelican://{host}/ns`");
         assert!(hint.starts_with(&expected), "{hint}");
     }
-    // Of one that only the server can read nothing is known, so that it is tried, and a
-    // refusal is one.
+    // A token that only the server can read is tried, and a refusal is reported as one.
     let mut named = options(&[federation.trust()]);
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("token"), "an-opaque-token").unwrap();
@@ -164,7 +163,7 @@ fn of_several_tokens_each_is_sent_where_it_fits() {
 #[test]
 fn a_token_that_ended_meanwhile_is_waited_for_in_its_file() {
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    // Servers want ten seconds left.
+    // Servers expect a token to be valid for ten more seconds.
     let until = |exp: u64| {
         token_with(&format!(r#"{{"iss":"{ISSUER}","exp":{exp},"scope":"storage.create:/"}}"#))
     };
@@ -214,7 +213,7 @@ fn a_token_that_ended_meanwhile_is_waited_for_in_its_file() {
     assert!(told[0].contains("has ended; waiting up to 12 s for a new one there"), "{told:?}");
     assert!(!told[0].contains(&old));
 
-    // One that had ended before is of no use, and nobody waits for it.
+    // A token that had expired before the start is useless, and nothing waits for a new one.
     fs::write(&path, until(begun - 100)).unwrap();
     let mut named = options(&[federation.trust()]);
     named.token_files = vec![path];

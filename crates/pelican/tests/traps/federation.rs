@@ -25,8 +25,8 @@ impl Federation {
         Self { discovery, director }
     }
 
-    /// One whose director names these caches for a read, and these origins for one from
-    /// the origin; the first of them lists.
+    /// A federation whose director names these caches for a read, and these origins for a read from
+    /// the origin; the first origin lists.
     pub(crate) fn of(caches: &[&str], origins: &[&str]) -> Self {
         let owned = |urls: &[&str]| urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>();
         let (caches, origins) = (owned(caches), owned(origins));
@@ -108,7 +108,7 @@ pub(crate) fn part<'a>(head: &Head, bytes: &'a [u8]) -> (String, &'a [u8]) {
     (format!("HTTP/1.1 {status}\r\n{header}Content-Length: {}\r\n\r\n", bytes.len()), bytes)
 }
 
-/// Answers a GET as it should be answered.
+/// Answers a GET correctly.
 pub(crate) fn serve_well(talk: &mut Talk, head: &Head, bytes: &[u8]) -> bool {
     let (answer, bytes) = part(head, bytes);
     talk.send([answer.as_bytes(), bytes].concat());

@@ -1,5 +1,5 @@
-//! What ten thousand jobs would do: caches are busy, slow, wrong or down, and the origin behind
-//! them must not notice.
+//! Tests of what ten thousand jobs would do: caches are busy, slow, wrong or down, and the origin
+//! behind them must not be overloaded.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -86,7 +86,7 @@ fn a_server_is_waited_for_as_long_as_it_asks_before_the_first_byte_too() {
     let bytes = noise(1000);
     let (whole, begun) = (bytes.clone(), Instant::now());
     let server = Server::start(move |talk, head| {
-        // More than the sixth of the patience of 12 s that a silent server gets.
+        // A silent server gets a sixth of the patience of 12 s, which is less than this.
         if begun.elapsed() < Duration::from_secs(4) {
             talk.answer("429 Too Many Requests", "Retry-After: 4\r\n", b"busy");
             return true;
@@ -111,7 +111,7 @@ fn a_slow_cache_is_left_for_one_that_was_measured_to_be_faster() {
     let asked: Vec<_> = fast.heads().iter().map(range).collect();
     assert_eq!(asked, [Some((0, BLOCK_BYTES)), None], "one block to measure, then all");
     assert!(origin.heads().is_empty());
-    // What was measured is known for the next object: nobody is asked for a trial again.
+    // The measured speed is used for the next object, so that no server is asked for a trial again.
     assert!(stream(&client, &federation.url("/ns/y"), &bytes).unwrap() == bytes);
     assert_eq!((slow.heads().len(), fast.heads().len()), (2, 3));
 }
@@ -143,9 +143,9 @@ fn the_origin_is_asked_when_no_cache_takes_connections_for_long() {
     let client = client_with(&federation.env());
     let begun = Instant::now();
     assert!(stream(&client, &federation.url("/ns/x"), &bytes).unwrap() == bytes);
-    // A third of the patience of 12 s.
+    // A third of the patience of 12 s has passed.
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
-    // It is known by now: the next object does not wait again.
+    // The fault is known by now, so the next object does not wait again.
     let begun = Instant::now();
     assert!(stream(&client, &federation.url("/ns/y"), &bytes).unwrap() == bytes);
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
@@ -170,13 +170,14 @@ fn of_two_caches_one_lies_and_one_is_down_and_of_two_origins_one_has_it() {
     let federation = Federation::of(&[&liar.url, &down], &[&without.url, &sound.url]);
     let client = client_with(&federation.env());
     assert!(stream(&client, &federation.url("/ns/x"), &bytes).unwrap() == bytes);
-    // What the liar had right was not read twice, and one block told whether the next
-    // server lies too.
+    // The right bytes of the lying server were not read twice, and one block showed whether the
+    // next server lies, too.
     let asked: Vec<_> = sound.heads().iter().map(range).collect();
     let expected = [(BLOCK_BYTES, 2 * BLOCK_BYTES), (2 * BLOCK_BYTES, LEN)];
     assert_eq!(asked, expected.map(Some));
 
-    // Neither origin has it: then the liar is named, and whether it is worth a later trial.
+    // Neither origin has the object: the error names the lying server, and says whether a later
+    // attempt may succeed.
     let federation = Federation::of(&[&liar.url, &down], &[&without.url]);
     let client = client_with(&federation.env());
     let error = stream(&client, &federation.url("/ns/x"), &bytes).unwrap_err();

@@ -7,7 +7,7 @@ use gular_pelican::{Error, Listing, Stat};
 use crate::federation::{Federation, answer, nobody};
 use crate::server::{Server, Talk, client_with};
 
-/// A listing as a native origin has it.
+/// A listing in the form of a native origin.
 fn multistatus(talk: &mut Talk, entries: &[(&str, Option<u64>)]) {
     let response = |(href, len): &(&str, Option<u64>)| {
         let kind = match len {
@@ -62,7 +62,7 @@ fn an_origin_in_one_process_with_the_director_lists_under_a_prefix() {
         assert_eq!(names(&found), [("d", "/ns/a b/d"), ("x", "/ns/a b/x")]);
         assert_eq!(found.skipped, 0);
         assert_eq!(stat(&federation, "/ns/a%20b").unwrap().collection, Some(true));
-        // The director hears the depth too.
+        // The director gets the depth, too.
         let depths: Vec<_> = federation.director.of_method("PROPFIND");
         let depths: Vec<_> = depths.iter().map(|head| head.exact("Depth")).collect();
         assert_eq!(depths, [Some("1"), Some("0")]);

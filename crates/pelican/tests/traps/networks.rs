@@ -17,14 +17,14 @@ fn data(talk: &mut Talk, _: &Head) -> bool {
     true
 }
 
-/// Squid's answer to what its rules forbid.
+/// Squid's answer to a request that its rules forbid.
 fn forbid(talk: &mut Talk, _: &Head) -> bool {
     talk.answer("403 Forbidden", "Server: squid/5.7\r\nConnection: close\r\n", b"");
     talk.close();
     false
 }
 
-/// The same server under an address for which proxies count.
+/// Returns the server's URL with an address for which proxies are used.
 fn far(url: &str) -> String {
     url.replace("localhost", "0.0.0.0").replace("127.0.0.1", "0.0.0.0")
 }
@@ -52,7 +52,7 @@ fn caches_are_reached_past_a_proxy_that_forbids_them() {
     // Discovery goes through the proxy, and past it when that refuses; the cache does not.
     let asked: Vec<_> = proxy.heads().iter().map(|head| head.target.clone()).collect();
     assert_eq!(asked, [far(&federation.discovery.url).replace("https://", "")]);
-    // Each server is known by then.
+    // Each server is known by now.
     assert_eq!(read(&client, &far_url(&federation)).unwrap(), b"data");
     assert_eq!(proxy.heads().len(), 1);
 }

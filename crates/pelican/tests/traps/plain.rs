@@ -68,7 +68,7 @@ fn two_versions_are_never_mixed() {
     check(["ETag: \"1\"\r\n", "ETag: \"2\"\r\n"], false);
     let date = |second: u32| format!("Last-Modified: Sun, 06 Nov 1994 08:49:{second} GMT\r\n");
     check([date(37).leak(), date(38).leak()], false);
-    // Where nothing tells them apart, only a checksum could, and here there is none.
+    // Without tags or dates only a checksum would show the difference, and there is none here.
     check(["", ""], true);
 }
 
@@ -133,7 +133,7 @@ fn a_file_is_compared_by_what_a_server_tells_and_nothing_is_read() {
     assert!(matches!(check(sum, false, n + 1, &object), Same::Other(_)));
 }
 
-/// As of Pelican, whose cache knows no checksum of what it has a part of.
+/// Pelican's cache has no checksum of an object that it has only in part.
 #[test]
 fn the_origin_tells_the_checksum_that_a_cache_does_not_know() {
     let object = noise(300_000);
@@ -153,7 +153,7 @@ fn the_origin_tells_the_checksum_that_a_cache_does_not_know() {
     assert!(told.checksum.is_some(), "{told:?}");
 }
 
-/// One cache holds damaged bytes, with the checksum of the sound ones or with their own.
+/// One cache has damaged bytes, with the checksum of the right bytes or with their own.
 #[test]
 fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
     let sound = noise(300_000);
@@ -186,7 +186,7 @@ fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
         assert!(done.checked.clone().unwrap().contains(&server.url), "{done:?}");
         let read = asked.lock().unwrap().iter().filter(|method| *method == "GET").count();
         assert_eq!(read, gets, "{whose}");
-        // So is a file here that has the sound bytes, and nothing is read.
+        // A local file with the right bytes is accepted, and nothing is read.
         let same = compare(&client, &federation.url(), &sound).unwrap();
         assert!(matches!(same, Same::Checksum(_)), "{same:?}");
         assert!(matches!(compare(&client, &federation.url(), &damaged).unwrap(), Same::Other(_)));
@@ -226,7 +226,7 @@ fn a_name_that_was_burned_and_removed_is_read_under_the_next() {
     assert!(found == object);
     let same = |part: &[u8]| if part == object { Ok(()) } else { Err("other".to_owned()) };
     assert!(client.read_verified(&url, 1 << 22, &same, &cancel).unwrap() == object);
-    // Where nobody knows what it should be, a name that is not there is not there.
+    // If the checksum is not known, a name that is missing is reported as missing.
     let error = client.read(&url, 1 << 22, &|_| Ok(()), &cancel).unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
     let gone = server.url("/y");
@@ -246,7 +246,7 @@ fn of_a_range_no_other_bytes_are_asked_for_and_none_is_taken_unseen() {
         let cancel = AtomicBool::new(false);
         client().read_range(&server.url("/x"), 300_000, range, &accepts, &cancel)
     };
-    // At first it sends less than it announced, later all; `whole`: whatever was asked for.
+    // The server first sends less than it announced, later all; with `whole` it ignores the range.
     let start = |whole: bool| {
         let (bytes, served) = (object.clone(), Mutex::new(0));
         Server::start(move |talk, head| {

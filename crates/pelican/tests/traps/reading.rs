@@ -92,7 +92,7 @@ fn a_server_that_ignores_the_range_is_understood() {
     assert!(stream(&client(), &server.url("/x"), &bytes).unwrap() == bytes);
 }
 
-/// What XRootD 5.5.3 and caches say that is not so.
+/// The answers are wrong ones of XRootD 5.5.3 and of caches.
 #[test]
 fn answers_that_are_not_the_object_are_refused() {
     let bytes = noise(LEN);

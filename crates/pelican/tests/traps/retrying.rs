@@ -49,7 +49,7 @@ impl Federation {
     }
 }
 
-/// Says `busy` for the first `n` requests.
+/// Answers `busy` to the first `n` requests.
 fn after(
     n: usize,
     busy: &'static str,
@@ -128,7 +128,7 @@ fn servers_that_are_busy_twice_are_asked_three_times() {
     let federation = Federation::start(BUSY, 2, 2, 2);
     assert_eq!(federation.read_with(&patient_client(&federation.env())).unwrap(), b"data");
     assert_eq!(federation.discovery.heads().len(), 3);
-    // Not once more for the origin: a busy cache is not a reason to ask there.
+    // The director is not asked for the origin: a busy cache is not a reason to use it.
     assert_eq!(federation.director.heads().len(), 3);
     assert_eq!(federation.storage.heads().len(), 3);
 }
@@ -210,7 +210,7 @@ fn a_server_is_not_asked_sooner_than_the_date_it_names() {
             talk.answer("200 OK", "", b"data");
             return true;
         }
-        // Whole seconds: 1 to 2 s from now.
+        // The header has whole seconds, so this is 1 to 2 s from now.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let until = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(now + 2));
         talk.answer(BUSY, &format!("Retry-After: {until}\r\n"), b"busy");

@@ -19,7 +19,7 @@ fn data(talk: &mut Talk, _: &Head) -> bool {
     true
 }
 
-/// A file with the certificates of all of them.
+/// Writes a file with the certificates of all these servers.
 fn trust(servers: &[&Server]) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     for server in servers {
@@ -77,7 +77,7 @@ fn many_threads_that_begin_together_ask_once() {
     let cache = Server::start(data);
     let to = cache.url.clone();
     let federation = Federation::start(move |talk, head| {
-        // Time for all of them to want the same.
+        // The pause lets all threads ask for the same director.
         std::thread::sleep(Duration::from_millis(300));
         answer(talk, head, "require-token=false", std::slice::from_ref(&to));
         true
@@ -115,7 +115,7 @@ fn what_holds_for_one_object_is_asked_anew_when_it_does_not_for_another() {
     assert_eq!(read(&client, &federation.url("/ns/x").direct()).unwrap(), b"data");
     assert_eq!(read(&client, &federation.url("/ns/y").direct()).unwrap(), b"data");
     assert_eq!(federation.director.heads().len(), 2);
-    // Nobody has this one, and asking for it ends.
+    // No server has this object, so asking for it ends.
     let error = read(&client, &federation.url("/ns/z").direct()).unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
     assert_eq!(federation.director.heads().len(), 3);
@@ -155,7 +155,8 @@ fn a_node_of_a_cluster_gets_the_token_of_its_own_site_or_none() {
             true
         })
     };
-    // The same host at another port; and one elsewhere, which has its own in the URL.
+    // One server is on the same host with another port; the other is elsewhere, and has a token in
+    // its URL.
     let (node, elsewhere) = (serve(true), serve(false));
     let to = [
         format!("{}/ns/x", node.url),
@@ -189,7 +190,7 @@ fn only_preferred_caches_are_asked_when_nothing_else_is_said() {
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
     assert!(other.heads().is_empty() && origin.heads().is_empty());
     assert_eq!(federation.asked_for_origin(), 0);
-    // With others after them; the one that the director names too is asked once.
+    // With `+`, other servers follow; one that the director also names is asked once.
     let with_others = client_with(&[trust, (name, &format!("{} +", preferred.url))]);
     let n = preferred.heads().len();
     assert_eq!(read(&with_others, &federation.url("/ns/x")).unwrap(), b"data");
@@ -216,7 +217,7 @@ fn preferred_caches_serve_verified_bytes_without_a_director() {
             }
         };
         assert_eq!(read(true).unwrap(), b"data", "{list}");
-        // No digest covers these bytes, so the director must say who has them.
+        // No digest covers these bytes, so only the director may name servers.
         assert!(list.ends_with('+') || read(false).is_err(), "{list}");
         drop(discovery);
     }

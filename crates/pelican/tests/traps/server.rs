@@ -12,12 +12,12 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// A request head, as it came.
+/// The head of a request, as it arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) raw: String,
     pub(crate) method: String,
-    /// Path and query.
+    /// The path and the query.
     pub(crate) target: String,
 }
 
@@ -41,7 +41,7 @@ impl Head {
 pub(crate) struct Talk {
     stream: Box<dyn Wire>,
     tcp: TcpStream,
-    /// Which connection of the server, from 0.
+    /// The number of the connection to this server, from 0.
     pub(crate) number: usize,
 }
 
@@ -80,7 +80,7 @@ impl Talk {
         body
     }
 
-    /// Bytes that come within a moment.
+    /// Reads the bytes that arrive within a moment, and returns how many.
     pub(crate) fn stray(&mut self) -> usize {
         self.tcp.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let n = self.body(1 << 20).len();
@@ -93,7 +93,7 @@ impl Talk {
         let _ = self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush());
     }
 
-    /// An answer with a body and its length.
+    /// Sends an answer with a body and its length.
     pub(crate) fn answer(&mut self, status: &str, headers: &str, body: &[u8]) {
         let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
         self.send([head.as_bytes(), body].concat());
@@ -124,7 +124,7 @@ pub(crate) struct Server {
     connections: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     address: std::net::SocketAddr,
-    /// What to trust, of a server that speaks TLS.
+    /// The certificate of a server with TLS.
     certificate: Option<NamedTempFile>,
 }
 
@@ -134,8 +134,8 @@ impl Server {
         Self::start_on(None, serve)
     }
 
-    /// The same over TLS, as `localhost`, and as 0.0.0.0: the system takes that for this
-    /// machine, and the client does not, so that it may use a proxy.
+    /// Starts a server with TLS, as `localhost` and as 0.0.0.0. The system takes the latter for
+    /// this machine and the client does not, so that it may use a proxy.
     pub(crate) fn start_tls(
         serve: impl Fn(&mut Talk, &Head) -> bool + Send + Sync + 'static,
     ) -> Self {
@@ -210,12 +210,12 @@ impl Server {
         Url::parse(&format!("{}{path}", self.url)).unwrap()
     }
 
-    /// The file to name in `SSL_CERT_FILE`.
+    /// The path of the file for `SSL_CERT_FILE`.
     pub(crate) fn certificate(&self) -> &str {
         self.certificate.as_ref().unwrap().path().to_str().unwrap()
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub(crate) fn heads(&self) -> Vec<Head> {
         self.heads.lock().unwrap().clone()
     }
@@ -232,12 +232,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the listener.
+        // The connection wakes the listener.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// A client that waits for nothing long.
+/// Returns a client with short time limits.
 pub(crate) fn client() -> Client {
     client_with(&[])
 }
@@ -246,14 +246,14 @@ pub(crate) fn client_with(env: &[(&str, &str)]) -> Client {
     Client::new(options(env)).unwrap()
 }
 
-/// The same with patience for machines that are busy.
+/// Returns a client with longer time limits, for machines that are busy.
 pub(crate) fn patient_client(env: &[(&str, &str)]) -> Client {
     let mut options = options(env);
     options.patience = Duration::from_secs(180);
     Client::new(options).unwrap()
 }
 
-/// The same, and what it tells its user.
+/// Returns the same, with the messages to its user.
 pub(crate) fn client_told(env: &[(&str, &str)]) -> (Client, Arc<Mutex<Vec<String>>>) {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let keep = Arc::clone(&told);
@@ -262,14 +262,14 @@ pub(crate) fn client_told(env: &[(&str, &str)]) -> (Client, Arc<Mutex<Vec<String
     (Client::new(options).unwrap(), told)
 }
 
-/// The same, which reads no more bytes per second than this.
+/// Returns a client that reads no more bytes per second than this.
 pub(crate) fn client_limited(rate: u64) -> Client {
     let mut options = options(&[]);
     options.max_bytes_per_second = Some(rate);
     Client::new(options).unwrap()
 }
 
-/// The same, to which the user named a file with `token`; and that file.
+/// Returns a client for which the user named a file with `token`, and that file.
 pub(crate) fn client_named(token: &str, env: &[(&str, &str)]) -> (Client, NamedTempFile) {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(token.as_bytes()).unwrap();
@@ -287,7 +287,7 @@ pub(crate) fn options(env: &[(&str, &str)]) -> ClientOptions {
     options
 }
 
-/// Bytes that repeat nowhere near.
+/// Returns bytes that do not repeat within a short distance.
 pub(crate) fn noise(len: usize) -> Vec<u8> {
     let mut state = 12345_u32;
     let next = |_| {

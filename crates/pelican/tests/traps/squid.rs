@@ -22,7 +22,7 @@ struct Squid {
 }
 
 impl Squid {
-    /// `None` where there is none.
+    /// Starts Squid; `None` if it is not installed.
     fn start() -> Option<Self> {
         let rules = fs::read_to_string(SETTINGS).ok()?;
         let dir = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn squid_with_its_default_rules_stands_in_nobodys_way() {
         eprintln!("skipped: squid is missing, which shows that proxies are used as sites set them");
         return;
     };
-    // Under this address the client takes none of them for this machine.
+    // With this address, the client does not recognise the servers as this machine.
     let far = |url: &str| url.replace("localhost", "0.0.0.0").replace("127.0.0.1", "0.0.0.0");
     let cache = Server::start_tls(|talk, _| {
         talk.answer("200 OK", "", b"data");

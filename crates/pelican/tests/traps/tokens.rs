@@ -17,7 +17,7 @@ fn token(issuer: &str) -> String {
     token_with(&format!(r#"{{"iss":"{issuer}","scope":"storage.read:/ storage.create:/"}}"#))
 }
 
-/// A token with these claims.
+/// Returns a token with these claims.
 pub(crate) fn token_with(claims: &str) -> String {
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     format!("{}.{}.c2lnbmF0dXJl", part(r#"{"alg":"ES256"}"#), part(claims))
@@ -27,19 +27,19 @@ pub(crate) fn has_token(head: &Head) -> bool {
     head.raw.to_ascii_lowercase().contains("authorization")
 }
 
-/// A federation: discovery over TLS, a director, and one server that is cache and
-/// origin. All of them remember what they were asked.
+/// A federation: discovery over TLS, a director, and one server that is cache and origin. All of
+/// them record their requests.
 pub(crate) struct Federation {
     discovery: Server,
     director: Server,
     pub(crate) storage: Server,
-    /// Where reads of the origin are sent, if not there.
+    /// The server that reads of the origin are sent to, if it is another one.
     pub(crate) origin: Option<Server>,
 }
 
 impl Federation {
-    /// Its namespace trusts `issuer`; its director lets nobody pass without a token
-    /// when it is `strict`.
+    /// Starts a federation whose namespace trusts `issuer`; with `strict` its director refuses
+    /// requests without a token.
     fn start(issuer: Option<&str>, strict: bool) -> Self {
         let storage = Server::start(|talk, head| {
             if has_token(head) {
@@ -96,8 +96,7 @@ impl Federation {
         ("SSL_CERT_FILE", self.discovery.certificate())
     }
 
-    /// How many of the requests to the director and to the storage had a token, and
-    /// how many had none.
+    /// How many requests to the director and to the storage had a token, and how many had none.
     fn seen(&self) -> [(usize, usize); 2] {
         assert!(!self.discovery.heads().iter().any(has_token), "discovery is open to all");
         [&self.director, &self.storage].map(|server| {
@@ -112,7 +111,7 @@ fn read(client: &Client, url: &Url) -> Result<Vec<u8>, Error> {
     client.read(url, 1000, &|_| Ok(()), &AtomicBool::new(false))
 }
 
-/// Everything that a client can ask for; the errors that came of it.
+/// Makes every kind of request, and returns the errors.
 fn do_all(client: &Client, url: &Url) -> Vec<String> {
     let cancel = AtomicBool::new(false);
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -194,7 +193,7 @@ fn takes_only(fresh: &str) -> Federation {
 
 #[test]
 fn a_token_that_ends_while_we_read_is_waited_for_in_its_file() {
-    // It is taken for one that has ended: too little is left of it for a request.
+    // A token with so little time left counts as expired.
     let (old, fresh) = (ending_in(8, 1), ending_in(3600, 2));
     let federation = takes_only(&fresh);
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -13,7 +13,7 @@ use crate::federation::{Federation as Named, answer, nobody};
 use crate::server::{Head, Server, Talk, client, client_named, client_with, noise};
 use crate::tokens::{Federation, ISSUER, has_token, token_with};
 
-/// What is stored, by path.
+/// The stored objects, by path.
 pub(crate) type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 /// An origin as XRootD 5.5.3 is one: it knows headers by their exact spelling only.
@@ -73,7 +73,7 @@ fn a_server_that_knows_title_case_alone_stores_every_byte() {
         let done = file.upload(&client(), &url, IfTaken::Refuse).unwrap();
         assert_eq!((done.identical, done.len_bytes), (false, len as u64));
         assert!(objects.lock().unwrap()[url.path()] == file.bytes, "{len}");
-        // Again: it is there, and no byte is sent.
+        // A second upload finds the object, and sends no byte.
         let puts = server.of_method("PUT").len();
         assert!(file.upload(&client(), &url, IfTaken::Refuse).unwrap().identical);
         assert_eq!(server.of_method("PUT").len(), puts);
@@ -94,7 +94,7 @@ fn a_server_that_knows_title_case_alone_stores_every_byte() {
     assert!(put.target.ends_with("?oss.asize=3000000"), "{}", put.target);
 }
 
-/// What comes before a final answer, in every way it may come.
+/// The server sends answers before the final one, in every possible way.
 #[test]
 fn the_body_waits_for_100_and_for_nothing_else() {
     let check = |what: &str, before: fn(&mut Talk)| {
@@ -207,7 +207,7 @@ fn a_cut_upload_burns_the_name_and_the_next_one_is_taken() {
     // The next publisher finds it, and writes nothing.
     let again = file.upload(&client(), &server.url("/x"), IfTaken::Rename).unwrap();
     assert_eq!((again.url.path(), again.identical), ("/x~1", true));
-    // Where the name means something to people, it is an error that says why.
+    // For a name that means something to people, this is an error that says why.
     let error = file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap_err();
     assert!(matches!(&error, Error::Taken { .. }), "{error}");
     assert!(
@@ -226,7 +226,7 @@ fn an_object_that_is_being_written_is_waited_for() {
     let store = Arc::clone(&objects);
     let server = Server::start(move |talk, head| strict(talk, head, &store));
     let done = std::thread::scope(|scope| {
-        // Another publisher, slower than the moment after which a part counts as left.
+        // Another publisher is slower than the time after which a part counts as left behind.
         scope.spawn(|| {
             for part in 1..=4 {
                 std::thread::sleep(Duration::from_millis(400));
@@ -319,12 +319,12 @@ fn an_upload_to_a_silent_server_ends_in_time() {
         client().upload(&upload, false, &|_| (), &cancel).unwrap_err()
     });
     assert!(matches!(error, Error::Cancelled), "{error}");
-    // It had been left once for its silence, then was tried again.
+    // The server was given up once for its silence, then tried again.
     assert!(server.of_method("PUT").len() >= 2, "{:?}", server.of_method("PUT").len());
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// What an origin of version 2 does to any HEAD: it reads the whole object.
+/// An origin of version 2 reads the whole object for any HEAD.
 #[test]
 fn lengths_come_by_propfind_and_a_digest_is_asked_for_once() {
     let objects = Objects::default();
@@ -432,7 +432,7 @@ fn an_object_that_is_refused_for_good_is_not_said_to_be_worth_another_run() {
     }
 }
 
-/// Who writes has named the origins long ago, and one of them is gone since.
+/// The writer got the names of the origins long ago, and one of them is gone since.
 #[test]
 fn the_director_is_asked_anew_when_the_origin_of_before_takes_no_connection() {
     let objects = Objects::default();
@@ -492,7 +492,7 @@ fn a_put_that_is_sent_on_is_followed_without_the_token() {
         if head.method == "PUT" {
             let location = format!("Location: {to}{}?ticket=1\r\n", head.path());
             talk.answer("307 Temporary Redirect", &location, b"");
-            // Not a byte of the body came here.
+            // No byte of the body arrived here.
             assert_eq!(talk.stray(), 0);
             return false;
         }

@@ -36,7 +36,7 @@ pub(crate) struct AugmentArgs {
 }
 
 impl AugmentArgs {
-    /// For pictures of `size` pixels a side.
+    /// Returns the transform for pictures of `size` pixels a side.
     pub(crate) fn transform(&self, size: u32) -> Transform {
         let [low, high] = self.crop_scale;
         match Transform::train(size) {
@@ -47,7 +47,7 @@ impl AugmentArgs {
         }
     }
 
-    /// What comes after that, if anything does.
+    /// Returns the function that changes pictures after that, if there is one.
     pub(crate) fn function(&self) -> Option<Augment> {
         let Self { vflip, color_jitter, random_erase, .. } = *self;
         let any = vflip > 0.0 || random_erase > 0.0 || color_jitter != [0.0; 4];
@@ -59,14 +59,14 @@ impl AugmentArgs {
                 let [brightness, contrast, saturation, hue] = color_jitter;
                 picture.jitter(brightness, contrast, saturation, hue, rng);
                 if rng.unit() < random_erase {
-                    // torchvision's ranges.
+                    // The ranges are torchvision's.
                     picture.random_erase((0.02, 0.33), (0.3, 3.3), 0.0, rng);
                 }
             })
         })
     }
 
-    /// How samples of a batch are blended, if they are.
+    /// Returns how the samples of a batch are blended, if they are.
     pub(crate) fn blend(&self) -> Option<Blend> {
         Some(match (self.mixup_alpha, self.cutmix_alpha) {
             (None, None) => return None,
@@ -76,7 +76,7 @@ impl AugmentArgs {
         })
     }
 
-    /// Each as a number, for a checkpoint's figures.
+    /// Returns each option as a number, for a checkpoint's figures.
     pub(crate) fn settings(&self) -> [(&'static str, f64); 11] {
         let [brightness, contrast, saturation, hue] = self.color_jitter.map(f64::from);
         [
@@ -103,7 +103,7 @@ fn alpha(text: &str) -> Result<f64, String> {
     number(text, "a number above 0", |n| n > 0.0)
 }
 
-/// `N` numbers with commas between them.
+/// Parses `N` numbers with commas between them.
 fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
     let all: Option<Vec<f64>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
     all?.try_into().ok()

@@ -118,7 +118,7 @@ pub(crate) enum Bits {
 }
 
 impl Bits {
-    /// As figures and weights keep it.
+    /// Returns the number that stands for it in figures and weights.
     pub(crate) fn number(self) -> u32 {
         [0, 8, 16][self as usize]
     }
@@ -134,7 +134,7 @@ impl From<Bits> for Depth {
     }
 }
 
-/// What a word on the command line is called now, if the error comes from a former name.
+/// Returns the new name of an option or verb, if the error is about a former one.
 pub(crate) fn renamed(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue};
     let of = |kind| match error.get(kind) {

@@ -94,7 +94,7 @@ impl Part {
         (self.of > 1).then(|| format!("part {}/{}", self.number, self.of))
     }
 
-    /// The part that a column says.
+    /// Returns the part that a column's name contains.
     pub(crate) fn of_column(name: &str) -> Option<Self> {
         Self::parse(name.strip_prefix("part ")?).ok()
     }

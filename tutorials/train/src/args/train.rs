@@ -158,12 +158,12 @@ pub(crate) enum Scaled {
 }
 
 impl Scaled {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         ["reduced", "full"][self as usize]
     }
 
-    /// What [`Scaled::name`] names so.
+    /// Returns the scaling whose [`Scaled::name`] this is.
     pub(crate) fn of(name: &str) -> Option<Self> {
         [Self::Reduced, Self::Full].into_iter().find(|scaled| scaled.name() == name)
     }
@@ -214,7 +214,7 @@ fn size(text: &str) -> Result<u64, String> {
     Ok(size?.0)
 }
 
-/// `0/5`, which is the first of five.
+/// Parses `0/5`, which is the first of five.
 fn fold(text: &str) -> Result<(u64, u64), String> {
     let both = text.split_once('/');
     let both = both.and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
@@ -272,20 +272,22 @@ impl TrainArgs {
         }
     }
 
-    /// Whether the shards of a URL come while it trains: with windows, which need a few of them at
-    /// a time. Folds of the training split are validated on in another order, which needs all.
+    /// Whether the shards of a URL are fetched during training. This is so with windows, which need
+    /// only a few shards at a time. With folds it is not, since validation on a fold uses another
+    /// order, which needs all shards.
     pub(crate) fn is_streamed(&self) -> bool {
         matches!(self.order_kind(), OrderKind::Window { .. }) && self.fold.is_none()
     }
 
-    /// How long after a checkpoint the next one is due; `None` where steps alone say so.
+    /// Returns how long after a checkpoint the next one is due; `None` if only the number of steps
+    /// decides.
     pub(crate) fn checkpoint_interval(&self) -> Option<Duration> {
         let default = self.checkpoint_every.is_none().then_some(Duration::from_secs(600));
         self.checkpoint_minutes.or(default)
     }
 
-    /// What the weights depend on besides the seed and the order, which the loader's
-    /// state holds.
+    /// Returns the settings that the weights depend on, besides the seed and the order, which are
+    /// in the loader's state.
     fn settings(&self, ranks: &Ranks) -> Vec<(&'static str, f64)> {
         let flag = |set: bool| f64::from(u8::from(set));
         let bits = |precision| if precision == Precision::Bf16 { 16.0 } else { 32.0 };

@@ -39,7 +39,7 @@ impl Architecture {
         }
     }
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         ["small", "resnet18", "resnet50"][self as usize]
     }
@@ -69,7 +69,7 @@ impl Architecture {
     }
 }
 
-/// A network and where its variables are.
+/// A network with its variables.
 #[derive(Debug)]
 pub(crate) enum Network {
     Small(Small),
@@ -77,8 +77,8 @@ pub(crate) enum Network {
 }
 
 impl Network {
-    /// With variables below `root`, drawn at random; `dropout` is the part of the last layer's
-    /// inputs that is left out while training.
+    /// Makes a network with variables below `root`, drawn at random; `dropout` is the share of the
+    /// last layer's inputs that is left out while training.
     pub(crate) fn new(
         kind: Architecture,
         root: &Path<'_>,

@@ -7,7 +7,7 @@
 use tch::nn::{self, Module as _, ModuleT as _, Path};
 use tch::{Kind, Tensor};
 
-/// Which of them.
+/// The depth of a residual network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Depth {
     D18,
@@ -24,12 +24,12 @@ pub(crate) struct Resnet {
     dropout: f64,
 }
 
-/// What is added to its own input.
+/// A block, whose output is added to its input.
 #[derive(Debug)]
 struct Block {
-    /// Each followed by its norm; the last one by the sum.
+    /// The convolutions, each followed by its norm; the last one is followed by the sum.
     layers: Vec<(nn::Conv2D, nn::BatchNorm)>,
-    /// What the input becomes where its shape is another one.
+    /// The convolution of the input, if it has another shape than the output.
     downsample: Option<(nn::Conv2D, nn::BatchNorm)>,
 }
 
@@ -74,7 +74,7 @@ impl Resnet {
 
 impl Block {
     fn new(depth: Depth, path: &Path<'_>, from: i64, width: i64, to: i64, stride: i64) -> Self {
-        // (from, to, kernel, stride)
+        // Each entry is (from, to, kernel, stride).
         let layers = match depth {
             Depth::D18 => vec![(from, width, 3, stride), (width, to, 3, 1)],
             Depth::D50 => vec![(from, width, 1, 1), (width, width, 3, stride), (width, to, 1, 1)],
@@ -115,7 +115,7 @@ fn conv(path: Path<'_>, from: i64, to: i64, kernel: i64, stride: i64) -> nn::Con
 }
 
 fn norm(path: Path<'_>, channels: i64) -> nn::BatchNorm {
-    // tch's own default draws the scale at random.
+    // By default tch draws the scale at random.
     let config =
         nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), ..nn::BatchNormConfig::default() };
     nn::batch_norm2d(path, channels, config)

@@ -1,4 +1,4 @@
-//! What a checkpoint saves, and when the last one is written.
+//! Saves checkpoints, and decides when the last one is written.
 
 use std::io::Write as _;
 use std::time::Instant;
@@ -52,8 +52,8 @@ impl Training<'_> {
             let saved = saver.save(state, &self.store, &self.optimiser)?;
             return Ok(Some(saved.path.display().to_string()));
         }
-        // The checkpoint that was to name the best one did not come to be. What the one before
-        // failed with is passed over, as there.
+        // The checkpoint that would have become the best one was not saved. The error of the save
+        // before is ignored, as there.
         let _ = saver.finish();
         saver.begin_best(state, &self.store, &self.optimiser)?;
         Ok(saver.finish()?.map(|saved| saved.path.display().to_string()))
@@ -87,7 +87,7 @@ mod tests {
     use crate::args::{Cli, Verb};
     use crate::network::Network;
 
-    /// What rank 0 saves when the others do not answer any more.
+    /// Checks the checkpoint that rank 0 saves if the other ranks no longer answer.
     #[test]
     fn a_best_checkpoint_that_is_saved_alone_is_named_too() {
         let dir = tempfile::tempdir().unwrap();

@@ -15,21 +15,21 @@ use crate::args::Precision;
 use crate::progress::{Progress, say};
 
 impl Training<'_> {
-    /// Trains on what is left of `epoch`.
+    /// Trains on the remaining samples of `epoch`.
     pub(super) fn epoch(&mut self, train: &mut Feed, epoch: u64) -> Result<End> {
         let before = train.stats();
         let (n_positions, n_steps) = (train.loader().n_positions(), train.loader().n_steps());
         let mut batches = self.parallel.epoch(train, epoch)?;
         let epochs = self.args.epochs;
         let every = self.tells().then(|| self.args.data.log_every());
-        // Of as many ranks as there are now; the run before may have had others.
+        // This is for the current number of ranks; the run before may have had another.
         let stride = self.args.data.batch_size.get() as u64 * self.ranks.world_size;
         let to_come = n_positions.saturating_sub(batches.state().consumed).div_ceil(stride);
         let done = n_steps.saturating_sub(to_come);
         let later = (epochs - epoch - 1).saturating_mul(n_steps);
         let mut progress = Progress::new(&format!("epoch {}/{epochs}", epoch + 1), n_steps, every)
             .from(done, later);
-        // The loss that was read last.
+        // This is the last loss that was read.
         let mut shown = None;
         loop {
             let batch = match batches.next() {
@@ -51,7 +51,8 @@ impl Training<'_> {
             let mut step =
                 Step { number, epoch, rate, mean, n_own: n, n_all: 0, synchronising: 0.0 };
             let synchronised = self.parallel.synchronised();
-            // In one message: the samples of all ranks, and what all of them are to do.
+            // One message contains the samples of all ranks, and the decisions that they must
+            // share.
             let flag = |set: bool| f64::from(u8::from(set));
             let [left, stop] = [batch.is_none(), self.asked_to_stop()];
             let loss = self.losses.due(&step)?;
@@ -69,7 +70,7 @@ impl Training<'_> {
                 progress.clear();
                 return self.stopped("after");
             };
-            // From here on all ranks have the gradients of the whole batch.
+            // From here on, all ranks have the gradients of the whole batch.
             step.n_all = self.parallel.average(&agreed)?;
             step.synchronising = (self.parallel.synchronised() - synchronised).as_secs_f64();
             let n = step.n_all;
@@ -77,7 +78,7 @@ impl Training<'_> {
                 self.optimiser.step(rate)?;
             }
             self.state.step = number;
-            // A checkpoint is one of all ranks.
+            // A checkpoint has the tally of all ranks.
             self.state.loader = LoaderState { tally: delivered, ..batch.state };
             if let Some(read) = self.losses.done(step) {
                 shown = self.read(&read, loss)?.or(shown);
@@ -117,13 +118,14 @@ impl Training<'_> {
         if batch.blended.is_empty() {
             return Ok(scores.cross_entropy_for_logits(&batch.labels));
         }
-        // A sample is of two classes, by parts.
+        // A sample belongs to two classes, each with a share.
         let parts = batch.soft_labels(self.classes.len())?;
         let sum = (parts * scores.log_softmax(-1, Kind::Float)).sum(Kind::Float);
         Ok(sum / -(batch.n_labelled as f64))
     }
 
-    /// How all ranks together were given the samples up to `end`; only rank 0 is to say it.
+    /// Returns how the samples up to `end` were delivered to all ranks together; only rank 0
+    /// reports it.
     pub(super) fn delivered(&self, feed: &Feed, end: &LoaderState) -> Result<Option<Delivered>> {
         match self.parallel.check_delivered(feed, end) {
             Ok(delivered) => Ok(Some(delivered).filter(|_| self.tells())),
@@ -137,17 +139,17 @@ impl Training<'_> {
         }
     }
 
-    /// Whether this rank says how it goes.
+    /// Whether this rank reports the progress.
     pub(super) fn tells(&self) -> bool {
         self.files.is_some() && !self.args.data.quiet
     }
 
-    /// Whether to stop after the step under way.
+    /// Whether to stop after the current step.
     pub(super) fn asked_to_stop(&self) -> bool {
         self.is_stopping() || self.last_step == Some(self.state.step + 1)
     }
 
-    /// Whether somebody, or the clock, wants it to stop.
+    /// Whether the run should stop, by a request or by its time limit.
     pub(super) fn is_stopping(&self) -> bool {
         if !self.stop.requested()
             && let Some(source) = self.deadline.reached()
@@ -158,7 +160,7 @@ impl Training<'_> {
         self.stop.requested()
     }
 
-    /// Whether a checkpoint is due after the step under way; rank 0 says so.
+    /// Whether a checkpoint is due after the current step; rank 0 decides.
     pub(super) fn is_due(&self) -> bool {
         let Some(files) = &self.files else { return false };
         let by_steps = self.args.checkpoint_every;

@@ -13,7 +13,7 @@ use gular_runtime::{
 
 use crate::args::{Drawn, Precision, TrainArgs};
 
-/// What the feeds of all splits have in common.
+/// The settings that the feeds of all splits share.
 pub(super) struct Feeds<'a> {
     pub(super) args: &'a TrainArgs,
     pub(super) bundle: &'a Arc<Bundle>,
@@ -22,17 +22,17 @@ pub(super) struct Feeds<'a> {
     pub(super) env: &'a Env,
     pub(super) stop: &'a StopFlag,
     pub(super) normalise: &'a Normalise,
-    /// Images that are not trained on.
+    /// Digests of images that are left out of training.
     pub(super) never: Option<Arc<HashSet<Digest>>>,
 }
 
 impl Feeds<'_> {
-    /// The batches of `split`, on the device.
+    /// Returns the batches of `split`, on the device.
     pub(super) fn of(&self, split: Split) -> Result<Feed> {
         let Self { args, bundle, place, ranks, env, stop, normalise, never } = self;
         let kind = match split {
             Split::Train => args.order_kind(),
-            // Which ranks share without a sample twice.
+            // With this order ranks share the samples without repeating one.
             _ => OrderKind::Elastic,
         };
         let fold = args.fold.map(|(number, of)| {
@@ -80,7 +80,8 @@ impl Feeds<'_> {
             ..LoaderOptions::for_ranks(of_split, ranks)
         };
         let feed = match (args.precision, split) {
-            // As mixed precision would make them of `f32`, and on a GPU as its products take them.
+            // The numbers are those that mixed precision would make of `f32`, in the layout that
+            // products on a GPU use.
             (Precision::Bf16, Split::Train) => FeedOptions {
                 numbers: Numbers::Bf16,
                 layout: match place.device().is_cuda() {

@@ -46,7 +46,7 @@ impl Training<'_> {
         self.log_at(self.state.step, epoch, values)
     }
 
-    /// Logs what was so after `step` steps.
+    /// Logs values for the time after `step` steps.
     pub(super) fn log_at(&mut self, step: u64, epoch: u64, values: &[(&str, f64)]) -> Result<()> {
         let Some(Files { metrics: Some(metrics), .. }) = &mut self.files else { return Ok(()) };
         Ok(metrics.log(step, epoch, values)?)

@@ -11,7 +11,7 @@ use super::training::Training;
 /// A step, and its loss on this rank.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// Its number, from 1.
+    /// The step's number, from 1.
     pub(super) number: u64,
     pub(super) epoch: u64,
     /// The learning rate.
@@ -19,14 +19,14 @@ pub(super) struct Step {
     /// The mean over `n_own` samples; none where those are none.
     pub(super) mean: Option<Fetched>,
     pub(super) n_own: usize,
-    /// Samples of all ranks.
+    /// Number of samples of all ranks.
     pub(super) n_all: u64,
     /// Seconds of it in which the ranks waited for each other and added up gradients.
     pub(super) synchronising: f64,
 }
 
 impl Step {
-    /// The sum over the samples of this rank.
+    /// Returns the sum over the samples of this rank.
     fn sum(&self) -> Result<f64> {
         let mean = self.mean.as_ref().map_or(Ok(0.0), Fetched::value)?;
         Ok(mean * self.n_own as f64)
@@ -36,7 +36,7 @@ impl Step {
 /// Steps that were done and whose losses are still to be read, as many on every rank.
 #[derive(Debug)]
 pub(super) struct Losses {
-    /// After how many more steps a loss is read.
+    /// Number of steps after which a loss is read.
     late: usize,
     waiting: VecDeque<Step>,
 }
@@ -50,7 +50,7 @@ impl Losses {
         self.waiting.is_empty()
     }
 
-    /// This rank's sum of the step whose loss is to be read now: `begun` or one before it.
+    /// Returns this rank's sum for the step whose loss is due: `begun`, or one before it.
     pub(super) fn due(&self, begun: &Step) -> Result<f64> {
         match (self.late, self.waiting.front()) {
             (0, _) => begun.sum(),

@@ -1,7 +1,7 @@
 //! `train`: a whole training run, which can be stopped and resumed at any time.
 //!
-//! To be read in this order: [`run`] sets up, `training.rs` is what it is from beginning to end,
-//! `epoch.rs` the loop.
+//! Read it in this order: [`run`] sets up, `training.rs` is the run from beginning to end, and
+//! `epoch.rs` is the loop.
 
 mod checkpoint;
 mod epoch;

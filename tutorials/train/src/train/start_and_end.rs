@@ -1,4 +1,4 @@
-//! What is done before the first step, and after the last.
+//! The work before the first step, and after the last.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,11 +21,11 @@ use crate::prepare::{self, meet, never, open};
 use crate::progress::{say, time};
 use crate::{decoder, own, words};
 
-/// How a run, or an epoch, ends.
+/// The way in which a run, or an epoch, ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Done,
-    /// Saved, and to be run again.
+    /// The run was saved, and has to be run again.
     Stopped,
 }
 
@@ -62,7 +62,7 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
         say!("bundle {}, {}", bundle.digest(), jpeg_backend());
     }
     match &place {
-        // Of every rank: one that computes elsewhere than the others is not to go unseen.
+        // Each rank prints this, so that a rank with another device than the others is noticed.
         Place::Cpu { why: Some(why), hint: Some(hint) } => {
             say!("warning: rank {} computes on the CPU: {why}\nhint: {hint}", ranks.rank);
         }
@@ -167,14 +167,14 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
             Ok(End::Stopped)
         }
         Err(error) => {
-            // So that the others end too, and say why.
+            // The other ranks are told the error, so that they end, too.
             training.parallel.group().fail(&words(&error));
             Err(error)
         }
     }
 }
 
-/// When to stop, by the command line or by what the batch system says; the latter is told.
+/// Returns when to stop, by the command line or by the batch system's limit; the latter is printed.
 fn deadline(args: &TrainArgs, env: &Env, first: bool) -> Deadline {
     let now = SystemTime::now();
     // Slurm's controller is asked once, not by every rank.
@@ -206,7 +206,7 @@ fn end_by_force(reason: &str) {
     });
 }
 
-/// Whether it ended because a rank was asked to stop while it waited for another.
+/// Whether the run ended because a rank was asked to stop while it waited for another.
 fn is_left_by_a_stop(error: &anyhow::Error) -> bool {
     matches!(own(error), Some(Error::Group(group::Error::Stopped { .. })))
 }

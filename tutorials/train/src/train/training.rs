@@ -19,12 +19,12 @@ use crate::network::Network;
 use crate::progress::{loader_json, say};
 use crate::{decoder, weights};
 
-/// Everything that changes while training.
+/// The whole state that changes during training.
 pub(super) struct Training<'a> {
     pub(super) args: &'a TrainArgs,
     /// The names of the classes.
     pub(super) classes: &'a [String],
-    /// How pixels become numbers.
+    /// The way in which pixels become numbers.
     pub(super) normalise: &'a Normalise,
     pub(super) ranks: Ranks,
     pub(super) net: Network,
@@ -33,24 +33,24 @@ pub(super) struct Training<'a> {
     pub(super) schedule: Cosine,
     pub(super) parallel: DataParallel,
     pub(super) place: &'a Place,
-    /// Of steps that were done, and are not read yet.
+    /// Losses of steps that are done, but not read yet.
     pub(super) losses: Losses,
     pub(super) state: TrainState,
-    /// Rank 0 alone writes.
+    /// The files of the run, which only rank 0 writes.
     pub(super) files: Option<Files>,
     pub(super) stop: StopFlag,
     pub(super) deadline: Deadline,
-    /// When the last checkpoint was begun.
+    /// Time at which the last checkpoint was begun.
     pub(super) saved_at: Instant,
     /// The step to stop after, if any.
     pub(super) last_step: Option<u64>,
     /// The step of the checkpoint it was resumed from.
     pub(super) resumed_at: Option<u64>,
-    /// Whether the checkpoint to come is the best so far.
+    /// Whether the next checkpoint is the best so far.
     pub(super) is_best: bool,
 }
 
-/// What a training run leaves behind.
+/// The files that a training run writes.
 pub(super) struct Files {
     pub(super) saver: Saver,
     pub(super) metrics: Option<Metrics>,
@@ -117,7 +117,7 @@ impl Training<'_> {
                 );
             }
             say!("resuming at step {} from `{path}`", found.step);
-            // What computes from here on is what this process has.
+            // Machine and decoder are those of this process, which computes from here on.
             let (machine, decoder) = (self.state.machine.take(), self.state.decoder.clone());
             self.state = TrainState { machine, decoder, ..found };
         }
@@ -131,7 +131,7 @@ impl Training<'_> {
     /// Writes the weights, and says what there is to say.
     pub(super) fn finish(&self, stats: &Stats) -> Result<Value> {
         let path = self.args.checkpoint_dir.join("weights.safetensors");
-        // So that whoever takes them knows what pictures they were trained on.
+        // The texts say how the pictures were prepared, for users of the weights.
         let about = weights::about(self.args, self.normalise, self.classes);
         let digest = torch::write_weights_about(&self.store, &about, &path)?;
         if self.tells() {

@@ -16,7 +16,7 @@ impl Training<'_> {
     /// saves the end of the epoch; the next run begins with this again.
     pub(super) fn evaluate(&mut self, val: &mut Feed, epoch: u64) -> Result<End> {
         let (mut sum, mut right, mut n) = (0.0, 0.0, 0.0);
-        // Each rank has a part of the samples, and all are to have the same network.
+        // Each rank has a part of the samples, and all must use the same network.
         self.parallel.share_buffers(&mut self.store)?;
         // Always the same epoch, so the same order and the same sums.
         let mut batches = self.parallel.epoch(val, 0)?;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) const EPOCHS: u64 = 3;
-/// 44 samples in batches of 8.
+/// Number of steps in an epoch: 44 samples in batches of 8.
 pub(crate) const STEPS_PER_EPOCH: u64 = 6;
 
 /// A bundle of three colours, of 44 samples to learn from and 9 to test.
@@ -23,14 +23,14 @@ pub(crate) fn bundle(dir: &Path, salt: usize) -> Digest {
     bundle_of(dir, salt, 9)
 }
 
-/// The same with `n_val` samples to test.
+/// Writes the same bundle with `n_val` samples to test.
 pub(crate) fn bundle_of(dir: &Path, salt: usize, n_val: usize) -> Digest {
     let media = vec!["image/jpeg".into(), "image/png".into()];
     let encoded = Field::bytes(FieldName::image(), media);
     write_bundle(dir, encoded, n_val, &|i| image(i + salt))
 }
 
-/// One whose field `image` holds what `value` gives.
+/// Writes a bundle whose field `image` has the values that `value` returns.
 pub(crate) fn write_bundle(
     dir: &Path,
     image: Field,
@@ -40,7 +40,7 @@ pub(crate) fn write_bundle(
     write_labelled(dir, image, n_val, value, &|i| i as i64 % 3)
 }
 
-/// The same, of the classes that `label` gives.
+/// Writes the same bundle with the classes that `label` returns.
 pub(crate) fn write_labelled(
     dir: &Path,
     image: Field,

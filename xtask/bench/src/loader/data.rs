@@ -14,7 +14,7 @@ use super::process::Start;
 use super::rows::{Needs, Ours};
 use crate::pack::walk;
 
-/// Side of the pixels of a raw bundle.
+/// Side of the images in a raw bundle, in pixels.
 pub(super) const SIDE: &str = "256";
 
 /// A read of 512 bytes or more waits a millisecond, as one from a server does.
@@ -33,7 +33,7 @@ ssize_t pread64(int fd, void *to, size_t len, off64_t offset) {
 
 pub(crate) struct Data {
     work: PathBuf,
-    /// How many, how many bytes, from where.
+    /// The number of images, their bytes, and their source.
     pub(crate) facts: Value,
 }
 
@@ -53,7 +53,7 @@ impl Data {
         if let Some(facts) = known.filter(is_asked) {
             return Ok(Self { work: work.to_owned(), facts });
         }
-        // A million small images are the same for any.
+        // The million small images do not depend on the source, so they are kept.
         for entry in fs::read_dir(work)? {
             let path = entry?.path();
             if !["many", "packages", "logs"].iter().any(|kept| path.ends_with(kept)) {
@@ -80,7 +80,7 @@ impl Data {
         Ok(Self { work: work.to_owned(), facts })
     }
 
-    /// What a record says of the images: the folder's name, not where it lies.
+    /// Describes the images for a record: with the name of their folder, not its whole path.
     pub(crate) fn described(&self) -> Value {
         let mut facts = self.facts.clone();
         let source =
@@ -93,7 +93,7 @@ impl Data {
         self.work.join("images")
     }
 
-    /// How a process of ours is started, after what it reads was made.
+    /// Makes what a process of ours reads, and returns how to start it.
     pub(crate) fn ours(&self, ours: &Ours, programs: &Programs) -> Result<Start> {
         let mut command = command(&programs.loader_rates);
         command.env("LD_LIBRARY_PATH", &programs.library_path).arg(ours.what);
@@ -172,7 +172,7 @@ impl Data {
         Ok(bundle)
     }
 
-    /// The library that makes reads late.
+    /// Builds the library that delays reads.
     fn late(&self) -> Result<PathBuf> {
         let (code, library) = (self.work.join("late.c"), self.work.join("late.so"));
         fs::write(&code, LATE)?;

@@ -32,7 +32,7 @@ fn read(row: &Row, found: &Value) -> Result<Value> {
                 is_ours: name == "gular",
                 is_peer: false,
                 facts: json!({ "step": size["step"], "of_nine_rounds": size[member] }),
-                // The median of its rounds.
+                // The time is the median of all rounds.
                 turns: vec![json!({ "samples": 1, "seconds": seconds, "cpu_seconds": cpu })],
             });
         }

@@ -75,7 +75,7 @@ impl Settings {
         self.peers && self.python.is_none()
     }
 
-    /// Whether a row of this name is asked for.
+    /// Whether the row is to be measured.
     pub(crate) fn asks_for(&self, row: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == row)
     }
@@ -85,11 +85,11 @@ impl Settings {
 pub(crate) struct Programs {
     pub(crate) gular: PathBuf,
     pub(crate) loader_rates: PathBuf,
-    /// Or why there is none.
+    /// The interpreter, or why there is none.
     pub(crate) python: std::result::Result<PathBuf, String>,
-    /// Or why there is none.
+    /// The program, or why there is none.
     pub(crate) large_photos: std::result::Result<PathBuf, String>,
-    /// Where `loader_rates` finds libtorch.
+    /// The path in which `loader_rates` finds libtorch.
     pub(crate) library_path: std::ffi::OsString,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The rows named, or all.
+/// Returns the rows with these names, or all.
 fn choose(all: Vec<Row>, only: &[String]) -> Result<Vec<Row>> {
     for name in only {
         if !all.iter().any(|row| row.name == name) {
@@ -168,7 +168,7 @@ struct Running {
 }
 
 impl Bench<'_> {
-    /// All rounds of one row; what cannot run is named, with the reason.
+    /// Measures all rounds of one row; contestants that cannot run are listed, with the reason.
     fn row(&self, row: &Row) -> Result<Value> {
         let before = machine();
         let mut absent: Vec<Value> = row
@@ -220,7 +220,7 @@ impl Bench<'_> {
         Ok(value)
     }
 
-    /// How each process of a row is started: ours, then the peers, made ready as they need.
+    /// Prepares each process of a row, and returns how to start it: ours, then the peers.
     fn starts(&self, row: &Row, absent: &mut Vec<Value>) -> Vec<Start> {
         let mut starts = Vec::new();
         for ours in &row.ours {
@@ -305,7 +305,7 @@ fn forget(files: &[PathBuf]) -> Result<Option<f64>> {
     Ok(gular_bench::resident(files))
 }
 
-/// The commit that is measured.
+/// Returns the commit that is measured.
 fn version(workspace: &Workspace) -> String {
     let mut git = xtask::process::command("git");
     git.args(["describe", "--always", "--dirty"]).current_dir(&workspace.root);

@@ -29,10 +29,10 @@ pub(crate) struct Peers<'a> {
     python: &'a std::result::Result<PathBuf, String>,
     images: PathBuf,
     bundle: PathBuf,
-    /// The wheel that is asked for.
+    /// The wheel, if the command line names one.
     wheel: Option<&'a Path>,
     work: &'a Path,
-    /// What was installed or packed in this run, or why it could not be.
+    /// Results of installing and packing in this run.
     ready: RefCell<BTreeMap<String, Result<(), String>>>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Peers<'a> {
         }
     }
 
-    /// How a peer is started, after its packages were installed and its store was written.
+    /// Installs a peer's packages and writes its store, and returns how to start it.
     pub(crate) fn start(&self, peer: &str, stack: &str, mode: &str, name: &str) -> Result<Start> {
         for group in [group(peer), stack] {
             self.once(&format!("packages of {group}"), || match group {
@@ -119,7 +119,7 @@ impl<'a> Peers<'a> {
         Ok(fs::write(&stamp, wanted)?)
     }
 
-    /// The wheel as it is now, again in each run.
+    /// Installs the current wheel, in each run.
     fn install_wheel(&self) -> Result<()> {
         let wheel = match self.wheel {
             Some(wheel) => wheel.to_owned(),
@@ -168,7 +168,7 @@ impl<'a> Peers<'a> {
         let path: OsString = env::join_paths(path.into_iter().chain(env::split_paths(&inherited)))
             .context("the folder has a `:` in its name, which PYTHONPATH cannot hold")?;
         run.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
-        // Python's torch has its own libtorch.
+        // The torch of Python has its own libtorch.
         run.env_remove("LD_LIBRARY_PATH");
         Ok(run)
     }
@@ -192,7 +192,7 @@ fn wheel_in(dir: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Whose packages a peer uses.
+/// The group of packages that a peer uses.
 fn group(peer: &str) -> &str {
     peer.strip_suffix("-raw").unwrap_or(peer)
 }

@@ -1,8 +1,8 @@
 //! A process that takes turns with others, and is paused between its turns.
 //!
-//! Contestants get ready once and stay, so that rounds can be interleaved in seconds; stopped, so
-//! that no thread of theirs works ahead in another's turn. When this program ends early, the
-//! kernel sends SIGHUP to process groups that stand still and have lost their parent.
+//! Contestants start once and stay, so that rounds can be interleaved in seconds. They are stopped
+//! between turns, so that none of their threads works ahead in another's turn. If this program ends
+//! early, the kernel sends SIGHUP to stopped process groups that have lost their parent.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,19 +19,19 @@ use serde_json::Value;
 
 use xtask::process;
 
-/// How long a contestant may take to get ready: some pack what they need, some compile.
+/// How long a contestant may take to start: some pack their data, some compile.
 const READY: Duration = Duration::from_secs(300);
-/// And for a turn, beyond its seconds.
+/// How long a turn may take, beyond its seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Lines of what a process said that are quoted when it fails.
 const QUOTED: usize = 6;
 
-/// How a process is started, and what is to be known of it.
+/// How to start a process, and its name and files.
 pub(crate) struct Start {
     pub(crate) command: Command,
     pub(crate) name: String,
     pub(crate) is_ours: bool,
-    /// What it reads: forgotten before each turn of a cold row.
+    /// Files that the process reads: the page cache drops them before each turn of a cold row.
     pub(crate) files: Vec<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ impl Process {
             };
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?);
-        // Of its own, with all that it starts.
+        // The process and all that it starts are in a process group of their own.
         command.process_group(0);
         let mut child = command.spawn().with_context(|| process::cannot_start(&command))?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -79,7 +79,7 @@ impl Process {
         Ok((process, answer))
     }
 
-    /// One turn of one of its contestants.
+    /// Lets one contestant of the process have a turn.
     pub(crate) fn turn(&mut self, contestant: &str, seconds: f64) -> Result<Value> {
         self.signal(Signal::CONT);
         let sent =
@@ -113,7 +113,7 @@ impl Process {
         anyhow!("it ended with {status}{}", self.quoted())
     }
 
-    /// The last that it said.
+    /// Returns the last lines that the process printed.
     fn quoted(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -124,7 +124,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // Whoever is gone needs none.
+            // A group that has ended needs no signal, so an error is ignored.
             let _ = kill_process_group(group, signal);
         }
     }

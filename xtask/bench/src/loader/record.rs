@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::rows;
 
-/// More bars than this are too many for one panel; then the ratios are drawn.
+/// Most bars in one panel; with more, the ratios are drawn.
 const BARS: usize = 16;
 
 pub(crate) struct Record {
@@ -47,7 +47,7 @@ impl Record {
     }
 }
 
-/// Never half a file.
+/// Replaces a file as a whole.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let part = path.with_extension("part");
     fs::write(&part, text)

@@ -2,37 +2,37 @@
 
 /// One comparison.
 pub(crate) struct Row {
-    /// For `--only`, and in the record.
+    /// The row's name, for `--only` and in the record.
     pub(crate) name: &'static str,
-    /// What is measured, as a sentence for readers of the record.
+    /// The measurement, as a sentence for readers of the record.
     pub(crate) title: &'static str,
     pub(crate) measure: Measure,
-    /// Of a turn; contestants that make a whole epoch take what it takes.
+    /// Seconds of a turn; a contestant that makes whole epochs takes as long as they do.
     pub(crate) seconds: f64,
-    /// Whether files leave the page cache before each turn.
+    /// Whether the page cache drops the files before each turn.
     pub(crate) is_cold: bool,
     pub(crate) ours: Vec<Ours>,
-    /// Peer and what decodes.
+    /// The peers, each with the library that decodes.
     pub(crate) peers: &'static [(&'static str, &'static str)],
-    /// What a peer's turn is.
+    /// The kind of a peer's turn.
     pub(crate) mode: &'static str,
     pub(crate) targets: Vec<Target>,
     /// Contestants that this run has no means for, and why.
     pub(crate) left_out: Vec<(&'static str, &'static str)>,
-    /// Of contestants in shared processes, those of this row; empty for all.
+    /// The contestants that are in this row, where several rows share a process; empty for all.
     only: &'static [&'static str],
     /// Contestants of ours that are a bound and not the loader.
     bounds: &'static [&'static str],
-    /// Turns of ours in a round, for the time left.
+    /// Turns of our contestants in a round, to estimate the time left.
     turns: usize,
 }
 
-/// What of a turn's answer counts.
+/// The figure of a turn that is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Measure {
     /// Samples per second: more is better.
     Rate,
-    /// This member, in this unit: less is better.
+    /// A member of the answer, in this unit: less is better.
     Less { member: &'static str, unit: &'static str },
 }
 
@@ -40,27 +40,27 @@ pub(crate) enum Measure {
 #[derive(Clone, Copy)]
 pub(crate) struct Ours {
     pub(crate) what: &'static str,
-    /// What it is called where it has one contestant.
+    /// The contestant's name, if the process has only one.
     pub(crate) name: &'static str,
     pub(crate) needs: Needs,
-    /// Whether each of its reads waits a millisecond.
+    /// Whether each read of the process waits a millisecond.
     pub(crate) is_late: bool,
 }
 
-/// What a process of ours reads.
+/// The data that a process of ours reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// The images in one shard.
     Images,
-    /// In 64 shards.
+    /// The images in 64 shards.
     Shards64,
-    /// Encoded again, as FFCV does.
+    /// Images that are encoded again, as FFCV does.
     Reencoded,
-    /// As pixels, and a folder for the same pixels by hand.
+    /// Images as pixels, and a folder for the same pixels by hand.
     Raw,
-    /// Images, and pixels.
+    /// The images in one shard, and as pixels.
     ImagesAndRaw,
-    /// The images in 64 shards, to be served.
+    /// The images in 64 shards, on a server.
     Served,
     /// The images in every envelope.
     Envelopes,
@@ -68,7 +68,7 @@ pub(crate) enum Needs {
     Many(&'static str),
 }
 
-/// What one contestant is to reach.
+/// The value that a contestant should reach.
 pub(crate) struct Target {
     pub(crate) ours: String,
     pub(crate) against: Against,
@@ -76,12 +76,12 @@ pub(crate) struct Target {
 }
 
 pub(crate) enum Against {
-    /// The value itself counts.
+    /// The value itself is compared.
     Nothing,
     Contestant(String),
-    /// What it would reach on all cores.
+    /// The contestant's rate, multiplied by the number of cores.
     TimesCores(&'static str),
-    /// The fastest of the peers.
+    /// The rate of the fastest peer.
     BestPeer,
 }
 
@@ -92,24 +92,24 @@ pub(crate) enum Bound {
 }
 
 impl Row {
-    /// Whether a contestant of one of our processes belongs to the row.
+    /// Whether the row has this contestant of one of our processes.
     pub(crate) fn takes(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.contains(&name)
     }
 
-    /// Whether a contestant of one of our processes is the loader.
+    /// Whether this contestant of one of our processes is the loader, and not a bound.
     pub(crate) fn is_ours(&self, name: &str) -> bool {
         !self.bounds.iter().any(|bound| name.starts_with(bound))
     }
 
-    /// Seconds of a round, roughly.
+    /// Estimated seconds of a round.
     pub(crate) fn planned(&self, peers: bool) -> f64 {
         let peers = if peers { self.peers.len() } else { 0 };
         (self.turns + peers) as f64 * (self.seconds * 1.25 + 0.1)
     }
 }
 
-/// What decodes a peer's bytes is part of its name where there is a choice.
+/// A peer's name, with the library that decodes if there is a choice.
 pub(crate) fn peer_name(peer: &str, stack: &str) -> String {
     if stack == "own" { peer.to_owned() } else { format!("{peer}, {stack}") }
 }
@@ -138,7 +138,7 @@ pub(crate) const WHEEL: &str = "gular-wheel";
 const WHEEL_PEERS: &[(&str, &str)] =
     &[(WHEEL, "own"), ("files", "pillow"), ("files", "torchvision"), ("files", "turbo")];
 
-/// Those of which each turn is a new process; without those that are slow warm.
+/// Peers that start a new process for each turn; those that are slow with warm files are left out.
 const COLD_PEERS: &[(&str, &str)] = &[
     ("files", "turbo"),
     ("webdataset", "turbo"),
@@ -162,7 +162,7 @@ fn target(ours: &str, against: Against, bound: Bound) -> Target {
     Target { ours: ours.to_owned(), against, bound }
 }
 
-/// All rows, in the order of the record.
+/// Returns all rows, in the order of the record.
 pub(crate) fn all(seconds: f64) -> Vec<Row> {
     use Against::{BestPeer, Contestant, Nothing, TimesCores};
     use Bound::{AtLeast, AtMost};

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::rows::{Against, Bound, Measure, Row, Target};
 use crate::median;
 
-/// One who takes part, with the answers of all its turns.
+/// A contestant, with the answers of all its turns.
 pub(crate) struct Contestant {
-    /// What its process calls it.
+    /// The name that its process uses.
     pub(crate) own: String,
-    /// What the row calls it.
+    /// The name in the row.
     pub(crate) name: String,
-    /// Whether it is our loader, and not a bound or a peer.
+    /// Whether the contestant is our loader, and not a bound or a peer.
     pub(crate) is_ours: bool,
     pub(crate) is_peer: bool,
     pub(crate) facts: Value,
@@ -35,7 +35,7 @@ impl Contestant {
     }
 }
 
-/// The row of the record.
+/// Returns the row for the record.
 pub(crate) fn row(row: &Row, contestants: &[Contestant]) -> Value {
     let (unit, better) = match row.measure {
         Measure::Rate => ("samples/s", "more"),
@@ -67,7 +67,7 @@ fn kind(contestant: &Contestant) -> &'static str {
     }
 }
 
-/// Median, range, and quartiles.
+/// Returns median, range and quartiles.
 fn spread(values: &[f64]) -> Value {
     if values.is_empty() {
         return json!({ "median": null });
@@ -80,8 +80,8 @@ fn spread(values: &[f64]) -> Value {
     })
 }
 
-/// Whether a target is reached. Ratios are taken round by round, and then their median: a round
-/// takes a minute at most, in which the machine is the same for all.
+/// Whether a target is reached. The ratio is the median of the ratios of all rounds: a round takes
+/// a minute at most, in which the machine is the same for all.
 fn reached(target: &Target, measure: Measure, contestants: &[Contestant]) -> Value {
     let by_name = |name: &str| contestants.iter().find(|c| c.name == name);
     let (against, times) = match &target.against {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::rows::Row;
 
-/// The rows that were measured now.
+/// Prints the rows that were measured in this run.
 pub(crate) fn table(record: &Value, rows: &[Row]) -> String {
     let mut out = String::new();
     for row in rows {

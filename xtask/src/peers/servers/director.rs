@@ -13,9 +13,9 @@ use crate::process;
 /// The embedded federation, sending clients to other servers; ends when dropped.
 pub struct Director {
     process: Child,
-    /// `pelican://localhost:PORT/test`.
+    /// The URL: `pelican://localhost:PORT/test`.
     pub url: String,
-    /// Who signed its certificate.
+    /// The certificate of the authority that signed the director's.
     pub ca: PathBuf,
 }
 
@@ -32,7 +32,8 @@ impl Director {
         caches: &[String],
         tokens: bool,
     ) -> Result<Self> {
-        // Not `process::command`: it ends with its standard input, so also when we are killed.
+        // `process::command` is not used: this process ends when its standard input does, even if
+        // we are killed.
         let mut command = Command::new(program);
         command.arg(dir).args([NAMESPACE, origin]);
         for cache in caches {
@@ -43,7 +44,7 @@ impl Director {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let process = command.spawn().with_context(|| process::cannot_start(&command))?;
-        // From here on it is killed whatever happens.
+        // From here on the process is killed whatever happens.
         let mut this = Self { process, url: String::new(), ca: PathBuf::new() };
         let stdout = this.process.stdout.take().context("the director has no stdout")?;
         let mut said = String::new();
@@ -60,7 +61,7 @@ impl Director {
 
 impl Drop for Director {
     fn drop(&mut self) {
-        // It has nothing to save.
+        // The process has nothing to save.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -33,7 +33,7 @@ use crate::workspace::Workspace;
 /// Names a federation of the user's, to be tested instead.
 const VARIABLE: &str = "GULAR_TEST_FEDERATION";
 
-/// More of them at a time, and XRootD 5.5.3 loses its way more often.
+/// Number of checks at a time; with more, XRootD 5.5.3 fails more often.
 const CHECKS_AT_ONCE: &str = "2";
 
 /// The suite takes 25 s against a server that answers. XRootD 5.5.3 has stopped accepting
@@ -60,18 +60,18 @@ const SURROUNDINGS: [&str; 11] = [
     "all_proxy",
 ];
 
-/// What the suite runs against.
+/// The servers that the suite runs against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Server {
-    /// The one that [`VARIABLE`] names.
+    /// The federation that [`VARIABLE`] names.
     Named,
-    /// Reads and writes without a token.
+    /// A server that reads and writes without a token.
     Open,
-    /// Needs bearer tokens, and TLS for them.
+    /// A server that needs bearer tokens, and TLS for them.
     Token,
     /// A cache for reading, before an open origin.
     Cache,
-    /// The real Pelican.
+    /// A federation of the real Pelican.
     Pelican(Deployment),
     /// The real Pelican, some of whose servers fail.
     Outage,
@@ -82,7 +82,7 @@ pub(super) enum Server {
 }
 
 impl Server {
-    /// Those to be tested on this machine.
+    /// Returns the servers to test on this machine.
     pub(super) fn all() -> Vec<Self> {
         match env::var_os(VARIABLE) {
             Some(_) => vec![Self::Named],
@@ -127,7 +127,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
     for server in servers {
         eprintln!("peer {}", server.name());
         let mut checks = match server {
-            // As slow as it likes.
+            // A federation that the user names may be as slow as it likes.
             Server::Named => command(&suite),
             Server::Outage | Server::Login | Server::Client => command("python3"),
             _ => {
@@ -148,7 +148,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
             _ => against_xrootd(*server, &director, &scripts, &work.join(server.name()), checks)?,
         });
     }
-    // Stays when a server's folder did.
+    // The folder stays if the folder of a server did.
     let _ = fs::remove_dir(&work);
     Ok(total)
 }
@@ -173,13 +173,13 @@ fn against_xrootd(
             }
             Ok(mut site) => {
                 site.apply(&mut checks);
-                // Each check of a server that has crashed would wait for another one.
+                // Without the server, each check after a crash would wait in vain.
                 let has_not_ended = || site.ended().is_none();
                 let line = |line: &str| peer_line(server.name(), line);
                 let mut tally = tally_while(&mut checks, server.name(), line, has_not_ended)?;
                 let reason = site.reason();
                 let why = reason.clone().unwrap_or_else(|| "not all passed".to_owned());
-                // What is said of the suite is no check's.
+                // Messages about the suite itself belong to no check.
                 let of_check = format!("{}::", server.name());
                 let (failed, of_suite): (Vec<_>, Vec<_>) = std::mem::take(&mut tally.failed)
                     .into_iter()
@@ -245,7 +245,7 @@ fn of_a_script(server: Server, scripts: &Path, work: &Path, mut checks: Command)
     finished(work, tally)
 }
 
-/// All checks of a peer that needs the real Pelican, where there is none.
+/// Returns all checks of a peer that needs the real Pelican as skipped.
 fn skipped<'a>(server: Server, names: impl Iterator<Item = &'a str>) -> Tally {
     let mut tally = Tally::default();
     for name in names {
@@ -316,7 +316,8 @@ impl Site {
         };
         let mut caches = Vec::new();
         if server == Server::Cache {
-            // Not the origin itself: see `start.sh` on processes that speak root:// too.
+            // The cache does not use the origin itself: `start.sh` explains this for processes that
+            // also speak root://.
             let cache = match start("backend", Mode::Beside { server: &home })? {
                 Ok(backend) => start("cache", Mode::Cache { origin: &backend })?,
                 Err(missing) => Err(missing),
@@ -338,7 +339,7 @@ impl Site {
         Ok(Ok(Self { director, servers, roots, token }))
     }
 
-    /// How a server ended, which nobody asked it to.
+    /// Says how a server ended that should still run.
     fn ended(&mut self) -> Option<String> {
         self.servers.iter_mut().find_map(|server| {
             let status = server.has_ended()?;
@@ -347,7 +348,7 @@ impl Site {
         })
     }
 
-    /// What became of a server that would explain a failure.
+    /// Says what happened to a server, if that would explain a failure.
     fn reason(&mut self) -> Option<String> {
         if let Some(ended) = self.ended() {
             return Some(ended);
@@ -355,7 +356,7 @@ impl Site {
         self.servers.iter().find_map(|server| trials::complaint(&server.log))
     }
 
-    /// Lets `checks` reach it.
+    /// Sets the variables with which `checks` reach the server.
     fn apply(&self, checks: &mut Command) {
         for variable in SURROUNDINGS {
             checks.env_remove(variable);

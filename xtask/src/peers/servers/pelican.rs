@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use crate::process;
 
-/// How a federation is deployed.
+/// The way in which a federation is deployed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deployment {
     /// Director, registry, origin and cache in one process.
     Box,
     /// The namespace is that of an origin in a process of its own.
     Origin,
-    /// The same, where a cut upload leaves no object.
+    /// Like `Origin`, but an interrupted upload leaves no object.
     Posc,
 }
 
 impl Deployment {
-    /// As the script calls it.
+    /// The deployment's name in the script.
     fn word(self) -> &'static str {
         match self {
             Self::Box => "box",
@@ -32,16 +32,16 @@ impl Deployment {
     }
 }
 
-/// A running federation; ends when dropped.
+/// A running federation; it ends when dropped.
 pub struct Pelican {
     process: Child,
-    /// `pelican://localhost:PORT/NAMESPACE`.
+    /// The URL: `pelican://localhost:PORT/NAMESPACE`.
     pub url: String,
-    /// Who signed its certificates.
+    /// The certificate of the authority that signed the servers'.
     pub ca: PathBuf,
     /// A file with a token for everything in the namespace.
     pub token: PathBuf,
-    /// What the program says of its version.
+    /// The version that the program prints.
     pub version: String,
 }
 
@@ -61,13 +61,14 @@ impl Pelican {
         let errors = dir.join("errors");
         let log = File::create(&errors)
             .with_context(|| format!("cannot write `{}`", errors.display()))?;
-        // Not `process::command`: it ends with its standard input, so also when we are killed.
+        // `process::command` is not used: this process ends when its standard input does, even if
+        // we are killed.
         let mut command = Command::new("python3");
         command.arg(scripts.join("federation.py")).arg(deployment.word()).arg(dir);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let process = command.spawn().with_context(|| process::cannot_start(&command))?;
         let empty = PathBuf::new;
-        // From here on it is stopped whatever happens.
+        // From here on the process is stopped whatever happens.
         let mut this = Self {
             process,
             url: String::new(),

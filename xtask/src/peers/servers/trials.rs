@@ -1,7 +1,7 @@
 //! Repeats checks whose server does not behave the same way each time.
 //!
-//! A check that fails each time is our fault. One that fails and passes is reported with
-//! its count, and is our fault too unless a server's log says what happened to it.
+//! A check that fails each time is our fault. A check that sometimes fails is reported with its
+//! count, and is also our fault unless a server's log explains it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,15 +12,15 @@ use std::path::Path;
 pub(super) struct Trial {
     /// The name of each check that passed.
     pub(super) passed: Vec<String>,
-    /// `NAME: why` of each check that failed.
+    /// The text `NAME: why` for each check that failed.
     pub(super) failed: Vec<String>,
-    /// Whether no check was left out, since the suite came to its end.
+    /// Whether every check ran, since the suite ended by itself.
     pub(super) is_whole: bool,
-    /// What the servers say of themselves that would explain it.
+    /// What the servers' logs say, if that would explain a failure.
     pub(super) reason: Option<String>,
 }
 
-/// What all trials come to.
+/// The result of all trials.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// Checks that failed each time, or without a reason.
@@ -77,12 +77,12 @@ fn has_passed(trial: &Trial, name: &str) -> bool {
     trial.passed.iter().any(|passed| passed == name)
 }
 
-/// The check of a line `NAME: why`.
+/// The name of the check in a line `NAME: why`.
 fn name_of(check: &str) -> &str {
     check.split_once(": ").map_or(check, |(name, _)| name)
 }
 
-/// What explains all of `trials`; nothing when one has no reason.
+/// Returns the reasons of all `trials`; `None` if one has none.
 fn reasons(trials: &[&Trial]) -> Option<String> {
     let mut reasons =
         trials.iter().map(|trial| trial.reason.as_deref()).collect::<Option<Vec<&str>>>()?;
@@ -91,9 +91,9 @@ fn reasons(trials: &[&Trial]) -> Option<String> {
     Some(reasons.join("; "))
 }
 
-/// What XRootD 5.5.3 says when it fails by itself and lives on, whatever clients asked for;
-/// word by word from its sources, with the file. None of it was in the log of a suite that
-/// passed. (What glibc says of a damaged heap ends the process, and is its last line.)
+/// Messages of XRootD 5.5.3 when it fails by itself and continues to run, whatever clients asked
+/// for; word by word from its sources, with the file. None of them was in the log of a suite that
+/// passed. (If glibc finds a damaged heap, the process ends, and that message is its last line.)
 const COMPLAINTS: [&str; 10] = [
     // XrdNet.cc, seen with too few file descriptors; XrdInet.cc, once per minute of that.
     "Unable to perform accept",
@@ -113,7 +113,7 @@ const COMPLAINTS: [&str; 10] = [
     "; bad file descriptor",
 ];
 
-/// The first complaint in a server's log.
+/// Returns the first complaint in a server's log.
 pub(super) fn complaint(log: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
     let complains = |line: &&str| COMPLAINTS.iter().any(|word| line.contains(word));
@@ -207,7 +207,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("xrootd.log");
         assert_eq!(complaint(&log), None);
-        // As it was printed by the server itself, with 48 file descriptors and 90 clients.
+        // The server printed these lines itself, with 48 file descriptors and 90 clients.
         let full = "261123 00:22:57 19118 XrdAccept: Unable to perform accept; too many open files";
         fs::write(
             &log,
@@ -215,7 +215,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(complaint(&log), Some(format!("its log says `{full}`")));
-        // What clients do, and what is not there.
+        // Messages about what clients do, and about missing files, are usual.
         let usual = "261123 XrdLink: Unable to send to unknown.1:23@[::127.0.0.1]; connection reset by peer\n\
                      261123 ofs_open: unknown.1:23@[::127.0.0.1] Unable to open /test/x; not a directory\n";
         fs::write(&log, usual).unwrap();

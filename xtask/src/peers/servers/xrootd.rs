@@ -14,44 +14,44 @@ use crate::process::{self, command};
 /// The namespace, and so the first part of every object's name.
 pub const NAMESPACE: &str = "/test";
 
-/// Never asked: its key lies where the server looks first.
+/// The issuer of tokens. It is never asked, since its key is stored where the server looks first.
 pub const ISSUER: &str = "https://issuer.example.invalid";
 
-/// What a server is.
+/// The kind of a server.
 #[derive(Debug, Clone, Copy)]
 pub enum Mode<'a> {
-    /// Reads and writes without a token.
+    /// The server reads and writes without a token.
     Open,
-    /// With tokens of [`ISSUER`], over TLS.
+    /// The server needs tokens of [`ISSUER`], over TLS.
     Token,
-    /// As `Open`, over the data of the server in this folder.
+    /// The server is like `Open`, with the data of the server in this folder.
     Beside {
-        /// That server's folder.
+        /// The folder of that server.
         server: &'a Path,
     },
-    /// Reads from the open server at this URL.
+    /// The server is a cache that reads from the open server at this URL.
     Cache {
-        /// Of the open server.
+        /// The URL of the open server.
         origin: &'a str,
     },
 }
 
-/// A running server; killed when dropped.
+/// A running server; it is killed when dropped.
 pub struct XRootD {
     process: Child,
-    /// `http://localhost:PORT`.
+    /// The URL: `http://localhost:PORT`.
     pub url: String,
-    /// Who signed its certificate, when it has one.
+    /// The certificate of the authority that signed the server's, if it has one.
     pub ca: Option<PathBuf>,
-    /// What it says.
+    /// The server's log.
     pub log: PathBuf,
 }
 
-/// Whether a server could be started.
+/// The result of starting a server.
 pub enum Started {
-    /// It answers.
+    /// The server answers.
     Ready(XRootD),
-    /// `TOOL missing, install: …`.
+    /// The text `TOOL missing, install: …`.
     Missing(String),
 }
 
@@ -61,7 +61,7 @@ impl XRootD {
         Self::start_with(scripts, dir, mode, &[])
     }
 
-    /// The same with further lines of configuration.
+    /// Starts a server with further lines of configuration.
     pub fn start_with(
         scripts: &Path,
         dir: &Path,
@@ -86,7 +86,7 @@ impl XRootD {
         }
         start.args(["--namespace", NAMESPACE]).stdout(Stdio::piped());
         let process = start.spawn().with_context(|| process::cannot_start(&start))?;
-        // From here on it is killed whatever happens.
+        // From here on the process is killed whatever happens.
         let mut this = Self { process, url: String::new(), ca: None, log: dir.join("xrootd.log") };
         let mut said = String::new();
         let stdout = this.process.stdout.take().context("the script has no stdout")?;
@@ -106,7 +106,7 @@ impl XRootD {
 }
 
 impl XRootD {
-    /// How its process has ended, which nobody asked it to.
+    /// Says how the process ended, if it ended by itself.
     pub fn has_ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
     }
@@ -114,13 +114,13 @@ impl XRootD {
 
 impl Drop for XRootD {
     fn drop(&mut self) {
-        // What it stored is not needed any more.
+        // Its data are not needed any more.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Who signs the tokens.
+/// The issuer that signs the tokens.
 pub struct Issuer<'a> {
     /// The folder of the scripts.
     pub scripts: &'a Path,

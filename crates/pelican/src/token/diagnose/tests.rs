@@ -33,8 +33,8 @@ fn judge_in(payload: &str, action: Action, path: &str, namespace: &Namespace) ->
     diagnosis
 }
 
-/// That the diagnosis of a token with these claims begins, after its source, like
-/// this; an empty text: nothing is wrong.
+/// Checks that the diagnosis of a token with these claims begins, after its source, with this text;
+/// if the text is empty, nothing must be wrong.
 #[track_caller]
 fn check(claims: &str, action: Action, path: &str, expected: &str) {
     let payload = format!(r#"{{"iss":"https://iss","exp":{},{claims}}}"#, NOW + 600);
@@ -129,7 +129,7 @@ fn a_scope_that_repeats_the_namespace_is_named() {
         "has the scope `storage.create:/ns/d`, but a scope's path is relative to `/ns`: expected \
          `storage.create:/d`",
     );
-    // Below the namespace there may well be a collection of the same name.
+    // There may be a collection of the same name below the namespace.
     check(&format!(r#"{WLCG},"scope":"storage.read:/ns""#), Action::Read, "/ns/ns/x", "");
 }
 
