@@ -299,11 +299,8 @@ impl Words<'_> {
         let mut compared = Vec::new();
         for what in [RowReader::Files, RowReader::Hdf5Library] {
             if let Some(other) = self.rate(what, at) {
-                let name = if what == RowReader::Files {
-                    "the plain directory"
-                } else {
-                    "the HDF5 library"
-                };
+                let name =
+                    if what == RowReader::Files { "the plain files" } else { "the HDF5 library" };
                 compared.push(times(other).replace("{}", name));
             }
         }
@@ -487,7 +484,7 @@ mod tests {
             "Pick `shards, pread` with payload encoded and 2 threads: 95 samples/s",
             "2 envelopes read within 5 %",
             "map and pread are equally fast",
-            "9.50 times the rate of the plain directory",
+            "9.50 times the rate of the plain files",
             "has 95 % of it",
         ] {
             assert!(text.contains(words), "{words}: {text}");

@@ -25,7 +25,7 @@ use crate::show;
 
 /// Keep a copy of data in the node's memory or on its disk while a command runs
 ///
-/// SRC is a bundle, the URL of one, or a directory of files. All processes of a user on a node
+/// SRC is a bundle, the URL of one, or a folder of files. All processes of a user on a node
 /// share one copy: the first makes it, the others wait, the last removes it; the next run removes
 /// what a killed one left. Bundles are checked block by block; nothing is written unless it fits
 /// in memory, cgroup and disk.

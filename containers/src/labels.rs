@@ -12,7 +12,7 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// An image's form, size and labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Labels {
+pub struct ImageLabels {
     /// Whether the image is a SIF; otherwise it is an OCI layout or archive.
     pub is_sif: bool,
     /// Bytes of the image on the disk.
@@ -21,7 +21,7 @@ pub struct Labels {
     pub values: BTreeMap<String, String>,
 }
 
-impl Labels {
+impl ImageLabels {
     /// Reads the labels of a `.sif`, of the folder of an OCI layout, or of an OCI archive. A SIF
     /// whose root file system cannot be looked into, as an encrypted one, has none.
     ///
@@ -62,17 +62,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sif");
         std::fs::write(&path, b"#!/usr/bin/env run-singularity\n").unwrap();
-        assert!(matches!(Labels::read(&path), Err(Error::Sif { .. })));
-        assert!(Labels::read(dir.path()).is_err());
+        assert!(matches!(ImageLabels::read(&path), Err(Error::Sif { .. })));
+        assert!(ImageLabels::read(dir.path()).is_err());
         let values =
             [("org.gular.gpu.capabilities", "7.5 8.0"), ("org.gular.cuda.runtime", "13.0")];
         let values = values.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let labels = Labels { is_sif: true, bytes: 0, values };
+        let labels = ImageLabels { is_sif: true, bytes: 0, values };
         assert_eq!(
             (labels.minimum_capability(), labels.cuda_runtime()),
             (Some("7.5"), Some("13.0"))
         );
-        let none = Labels { values: BTreeMap::new(), ..labels };
+        let none = ImageLabels { values: BTreeMap::new(), ..labels };
         assert_eq!((none.minimum_capability(), none.cuda_runtime()), (None, None));
     }
 }

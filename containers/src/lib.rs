@@ -61,7 +61,7 @@ pub mod wheel;
 
 pub use self::digest::{ImageDigest, NotADigest, OciDigest, Sha256, StreamSha256};
 pub use self::error::{Error, Result};
-pub use self::labels::Labels;
+pub use self::labels::ImageLabels;
 pub use self::package::Package;
-pub use self::stored_image::{Part, StoredImage};
+pub use self::stored_image::{ImagePart, StoredImage};
 pub use self::unix_time::UnixTime;

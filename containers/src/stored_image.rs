@@ -47,12 +47,12 @@ pub struct StoredImage {
     /// The list of contents, SPDX as JSON, if the image has one.
     pub sbom: Option<String>,
     /// The SIF's objects, or the OCI image's layers.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ImagePart>,
 }
 
 /// An object of a SIF, or a layer of an OCI image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct ImagePart {
     /// Its name.
     pub name: String,
     /// `deffile`, `json`, `sbom`, `partition`, `layer`, or a number.
@@ -128,7 +128,7 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
         let bytes = object.map(|object| sif.bytes(object)).transpose()?;
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     };
-    let parts = sif.descriptors.iter().map(|object| Part {
+    let parts = sif.descriptors.iter().map(|object| ImagePart {
         name: object.name.clone(),
         kind: match object.kind {
             ObjectKind::Deffile => "deffile".to_owned(),
@@ -183,7 +183,7 @@ fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
     let tree = layout.rootfs(&image, store, limits, LayersAs::AsWritten)?;
     let form = Form::Oci(compressor(image.layers.iter().map(LayerBlob::compression)));
     let command = image.entrypoint.iter().chain(&image.cmd).next();
-    let parts = image.layers.iter().map(|layer| Part {
+    let parts = image.layers.iter().map(|layer| ImagePart {
         name: layer.part.map_or("layer", Layer::name).to_owned(),
         kind: "layer".to_owned(),
         bytes: layer.bytes,

@@ -7,10 +7,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::fetch::{Fault, Stream, Transport};
+use gular_containers::fetch::{Stream, Transport, TransportFault};
 use gular_containers::lock::{BaseMoved, Sources};
 use gular_containers::make::{
-    BuildCache, BuildOptions, Built, Format, LockOptions, Locked, build, lock,
+    BuildCache, BuildOptions, Built, ImageFormat, LockOptions, Locked, build, lock,
 };
 use gular_containers::oci::OciLayout;
 use gular_containers::registry::{Pushing, Reference, Registries, Registry, push_image};
@@ -52,17 +52,17 @@ impl Stream for Case {
         _bytes: u64,
         _from: u64,
         _sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Fault> {
-        Err(Fault::NotFound(url.to_owned()))
+    ) -> Result<(), TransportFault> {
+        Err(TransportFault::NotFound(url.to_owned()))
     }
 }
 
 impl Transport for Case {
-    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-        Err(Fault::NotFound(url.to_owned()))
+    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, TransportFault> {
+        Err(TransportFault::NotFound(url.to_owned()))
     }
-    fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
-        Err(Fault::NotFound(url.to_owned()))
+    fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
+        Err(TransportFault::NotFound(url.to_owned()))
     }
     fn registries(&self) -> Option<Registries<'_>> {
         Some(Registries { wire: &self.shop, env: &self.env })
@@ -104,7 +104,7 @@ impl Case {
             Sources::new(UnixTime::default()),
         );
         options.out = self.at(out);
-        options.formats = vec![Format::Oci, Format::Sif];
+        options.formats = vec![ImageFormat::Oci, ImageFormat::Sif];
         // The image has no C library, which is an error.
         options.force = true;
         options

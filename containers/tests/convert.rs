@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use gular_containers::convert::{Conversion, Converted, LocalImage, convert};
-use gular_containers::make::{BuildCache, Compression};
+use gular_containers::make::{BuildCache, ImageCompression};
 use gular_containers::oci::OciLayout;
 use gular_containers::registry::{nvidia_of_image, nvidia_of_sif};
 use gular_containers::sif::Arch;
@@ -79,7 +79,7 @@ impl Place {
             out: self.at("out"),
             file_name: None,
             arch: Arch::Amd64,
-            compression: Compression::Gzip,
+            compression: ImageCompression::Gzip,
             cache: BuildCache::new(&self.at("cache")),
             cache_bytes: 1 << 20,
             limits: LIMITS,

@@ -11,7 +11,8 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{Shelf, sha256};
 use gular_containers::lock::Sources;
 use gular_containers::make::{
-    BuildCache, BuildOptions, Built, Format, LockOptions, Note, Relocked, Step, Watch, build, lock,
+    BuildCache, BuildOptions, Built, ImageFormat, ImageWatch, LockOptions, Note, Relocked, Step,
+    build, lock,
 };
 use gular_containers::{Error, UnixTime};
 
@@ -108,7 +109,7 @@ impl Heard {
     }
 }
 
-impl Watch for Heard {
+impl ImageWatch for Heard {
     fn cancel(&self) -> &AtomicBool {
         &self.cancel
     }
@@ -137,7 +138,7 @@ fn a_recipe_becomes_an_image_by_one_call() {
     let built = build(&case.options(), &case.shelf, &heard).unwrap();
     assert!(!built.check.refused(), "{:?}", built.check.findings);
     let [output] = &built.outputs[..] else { panic!("{:?}", built.outputs) };
-    assert_eq!((output.format, output.was_there), (Format::Sif, false));
+    assert_eq!((output.format, output.was_there), (ImageFormat::Sif, false));
     let name = output.path.file_name().unwrap().to_str().unwrap();
     assert_eq!(name, format!("tool-{}.sif", &output.digest.hex()[..16]));
     assert!(built.sbom[0].is_file() && case.at("image.lock").is_file());
@@ -163,10 +164,10 @@ fn a_recipe_becomes_an_image_by_one_call() {
     assert!(again.outputs[0].was_there);
     assert_eq!(again.outputs[0].digest, output.digest);
     assert!(case.shelf.asked().is_empty());
-    let formats = vec![Format::Oci, Format::OciArchive, Format::Oci];
+    let formats = vec![ImageFormat::Oci, ImageFormat::OciArchive, ImageFormat::Oci];
     let oci = case.build(&BuildOptions { formats, ..case.options() }).unwrap();
     let formats: Vec<_> = oci.outputs.iter().map(|output| output.format).collect();
-    assert_eq!(formats, [Format::Oci, Format::OciArchive]);
+    assert_eq!(formats, [ImageFormat::Oci, ImageFormat::OciArchive]);
 }
 
 #[test]

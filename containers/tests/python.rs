@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{Shelf, sha256};
 use gular_containers::check::Severity;
 use gular_containers::lock::{ImageLock, LockedPython, Sources, recipe_digest};
-use gular_containers::make::{BuildCache, BuildOptions, Built, Format, build};
+use gular_containers::make::{BuildCache, BuildOptions, Built, ImageFormat, build};
 use gular_containers::recipe::Recipe;
 use gular_containers::rootfs::{FileBytes, RootPath, What};
 use gular_containers::store::{Limits, Store};
@@ -170,7 +170,7 @@ impl Case {
         Some(Self { dir, shelf, minor })
     }
 
-    fn build(&self, out: &str, cache: &str, formats: &[Format]) -> Result<Built, Error> {
+    fn build(&self, out: &str, cache: &str, formats: &[ImageFormat]) -> Result<Built, Error> {
         let at = |name: &str| self.dir.path().join(name);
         let mut options = BuildOptions::new(
             &at("image.toml"),
@@ -215,7 +215,7 @@ fn wheels_are_installed_as_an_installer_does_and_compiled() {
         eprintln!("skipped: there is no Debian Python (/usr/bin/python3)");
         return;
     };
-    let formats = [Format::Sif, Format::Oci];
+    let formats = [ImageFormat::Sif, ImageFormat::Oci];
     let built = case.build("one", "cache", &formats).unwrap();
     let image = case.open(&built.outputs[1].path);
     let site = case.site();
@@ -320,7 +320,7 @@ fn programs_and_python_share_one_torch() {
         eprintln!("skipped: there is no Debian Python (/usr/bin/python3)");
         return;
     };
-    let built = case.build("out", "cache", &[Format::Oci]).unwrap();
+    let built = case.build("out", "cache", &[ImageFormat::Oci]).unwrap();
     let image = case.open(&built.outputs[0].path);
     let there = format!("{}/torch/lib/libtorch_cpu.so", case.site());
     assert_eq!(text(&image, "app/lib/libtorch_cpu.so"), format!("/{there}"));

@@ -11,11 +11,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gular_containers::fetch::Archives;
-use gular_containers::make::{Note, Watch};
+use gular_containers::make::{ImageWatch, Note};
 use gular_containers::oci::OciLayout;
 use gular_containers::registry::{
     Answer, ArtifactBlob, Method, NewArtifact, Pulled, Pulling, Pushed, Pushing, Reference,
-    Registry, Request, Trials, Wire, WireFault, pull_image, push_artifact, push_image,
+    Registry, Request, Retries, Wire, WireFault, pull_image, push_artifact, push_image,
     read_artifact, read_blob,
 };
 use gular_containers::sif::Arch;
@@ -93,7 +93,7 @@ impl Shop {
 
 struct Thrice(u32);
 
-impl Trials for Thrice {
+impl Retries for Thrice {
     fn again(&mut self, _asked: Option<Duration>) -> Result<bool, WireFault> {
         self.0 += 1;
         Ok(self.0 < 3)
@@ -120,7 +120,7 @@ impl Wire for Shop {
         Ok(answer)
     }
 
-    fn trials(&self) -> Box<dyn Trials + '_> {
+    fn trials(&self) -> Box<dyn Retries + '_> {
         Box::new(Thrice(0))
     }
 }
@@ -565,7 +565,7 @@ fn a_registry_that_is_away_may_be_asked_again_later() {
 #[derive(Default)]
 struct Taken(AtomicBool, Mutex<Vec<String>>);
 
-impl Watch for Taken {
+impl ImageWatch for Taken {
     fn cancel(&self) -> &AtomicBool {
         &self.0
     }

@@ -16,7 +16,7 @@ use gular_containers::sif::{
 use gular_containers::singularity::{Description, describe};
 use gular_containers::store::{Limits, Store};
 use gular_containers::{Error, UnixTime};
-use gular_squashfs::write::{self as squashfs, Compression, Meta, Node, Options, Tree, Zeros};
+use gular_squashfs::write::{self as squashfs, Compression, Meta, Options, Tree, TreeNode, Zeros};
 
 fn path(text: &str) -> RootPath {
     RootPath::new(text).unwrap()
@@ -112,7 +112,7 @@ fn around(to: &Path, image: &[u8]) -> Sif {
 
 const META: Meta = Meta { mode: 0o644, uid: 0, gid: 0, mtime: 0 };
 
-fn squashed(nodes: &[(&[u8], Node)], large: Option<u64>) -> Vec<u8> {
+fn squashed(nodes: &[(&[u8], TreeNode)], large: Option<u64>) -> Vec<u8> {
     let mut options = Options::default();
     options.metadata = Some(Compression::Gzip(9));
     options.zeros = Zeros::Holes;
@@ -123,7 +123,7 @@ fn squashed(nodes: &[(&[u8], Node)], large: Option<u64>) -> Vec<u8> {
     }
     if let Some(bytes) = large {
         let data = writer.data(&mut std::io::Read::take(std::io::repeat(0), bytes)).unwrap();
-        tree.add("large", META, Node::File(data)).unwrap();
+        tree.add("large", META, TreeNode::File(data)).unwrap();
     }
     let (superblock, mut bytes) = writer.finish(&tree).unwrap();
     bytes[..superblock.len()].copy_from_slice(&superblock);
@@ -135,14 +135,14 @@ fn what_no_image_should_hold_is_refused_and_nothing_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
     let limits = Limits { bytes: 10_000, entries: 5 };
-    let device = Node::BlockDevice { major: 8, minor: 1 };
+    let device = TreeNode::BlockDevice { major: 8, minor: 1 };
     let many: Vec<_> = (b'a'..b'h').map(|name| vec![name]).collect();
-    let many: Vec<_> = many.iter().map(|name| (name.as_slice(), Node::Dir)).collect();
+    let many: Vec<_> = many.iter().map(|name| (name.as_slice(), TreeNode::Dir)).collect();
     let cases: &[(&str, Vec<u8>)] = &[
         ("/dev/sda is a device", squashed(&[(b"dev/sda", device)], None)),
-        ("/pipe is a device, pipe or socket", squashed(&[(b"pipe", Node::Fifo)], None)),
-        ("is not UTF-8", squashed(&[(b"a\xff", Node::Dir)], None)),
-        ("is not UTF-8", squashed(&[(b"a", Node::Symlink(b"\xff".to_vec()))], None)),
+        ("/pipe is a device, pipe or socket", squashed(&[(b"pipe", TreeNode::Fifo)], None)),
+        ("is not UTF-8", squashed(&[(b"a\xff", TreeNode::Dir)], None)),
+        ("is not UTF-8", squashed(&[(b"a", TreeNode::Symlink(b"\xff".to_vec()))], None)),
         ("bytes, more than the limit of 10000", squashed(&[], Some(10_001))),
         ("files and folders, more than the limit of 5", squashed(&many, None)),
         ("not a SquashFS image", vec![7; 5000]),
@@ -187,8 +187,8 @@ fn damaged_blocks_are_said_with_their_file() {
 #[test]
 fn names_that_cannot_be_read_are_told_from_those_without_nvidias_libraries() {
     let dir = tempfile::tempdir().unwrap();
-    let with = squashed(&[(b"libcudart.so.12", Node::Dir)], None);
-    let without = squashed(&[(b"libm.so.6", Node::Dir)], None);
+    let with = squashed(&[(b"libcudart.so.12", TreeNode::Dir)], None);
+    let without = squashed(&[(b"libm.so.6", TreeNode::Dir)], None);
     let mut lzo = with.clone();
     lzo[20] = 3;
     for (image, expected) in [(with, Some(true)), (without, Some(false)), (lzo, None)] {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use gular_containers::fetch::{Fault, Stream, Transport};
+use gular_containers::fetch::{Stream, Transport, TransportFault};
 use gular_containers::sif::Arch;
 use gular_containers::wheel::torch;
 use gular_containers::{Package, Result};
@@ -29,13 +29,13 @@ impl Stream for Index {
         _bytes: u64,
         _from: u64,
         _sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Fault> {
-        Err(Fault::NotFound(url.to_owned()))
+    ) -> Result<(), TransportFault> {
+        Err(TransportFault::NotFound(url.to_owned()))
     }
 }
 
 impl Transport for Index {
-    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, TransportFault> {
         let bytes = match url.ends_with(".metadata") {
             true => self.metadata.clone(),
             // Each project has wheels of its own name.
@@ -46,11 +46,11 @@ impl Transport for Index {
         };
         match bytes.len() as u64 <= limit {
             true => Ok(bytes),
-            false => Err(Fault::NotFound(url.to_owned())),
+            false => Err(TransportFault::NotFound(url.to_owned())),
         }
     }
 
-    fn len(&self, _url: &str) -> Result<Option<u64>, Fault> {
+    fn len(&self, _url: &str) -> Result<Option<u64>, TransportFault> {
         Ok(Some(7))
     }
 }

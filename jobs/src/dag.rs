@@ -5,7 +5,7 @@ mod programs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::{Disk, below, folder_of};
-use crate::finding::{Edit, FileFindings, Finding};
+use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::lines::{Line, joined};
 use programs::programs;
 
@@ -106,7 +106,7 @@ pub(crate) fn check(
     text: &str,
     disk: &dyn Disk,
     seen: &mut BTreeSet<String>,
-) -> Vec<Finding> {
+) -> Vec<JobFinding> {
     let mut dag = Dag::default();
     let mut findings = Vec::new();
     read(file, text, disk, &mut dag, &mut findings, 0);
@@ -125,7 +125,7 @@ fn read(
     text: &str,
     disk: &dyn Disk,
     dag: &mut Dag,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<JobFinding>,
     depth: usize,
 ) {
     let report = FileFindings::new(file);
@@ -194,7 +194,7 @@ struct Reader<'a> {
     disk: &'a dyn Disk,
     dag: &'a mut Dag,
     /// Findings in files that this one includes.
-    findings: &'a mut Vec<Finding>,
+    findings: &'a mut Vec<JobFinding>,
     /// How deep this file is nested in files that include it.
     depth: usize,
     report: FileFindings,

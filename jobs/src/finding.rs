@@ -14,7 +14,7 @@ pub enum Severity {
 
 /// One trap in one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct JobFinding {
     /// The rule's name, as in `docs/jobs.md`.
     pub rule: &'static str,
     /// How serious the finding is.
@@ -48,7 +48,7 @@ pub struct Edit {
 #[derive(Debug)]
 pub(crate) struct FileFindings {
     pub(crate) file: String,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Vec<JobFinding>,
 }
 
 impl FileFindings {
@@ -61,7 +61,7 @@ impl FileFindings {
         rule: &'static str,
         line: usize,
         texts: [&str; 3],
-    ) -> &mut Finding {
+    ) -> &mut JobFinding {
         self.add(Severity::Error, rule, line, texts)
     }
 
@@ -70,7 +70,7 @@ impl FileFindings {
         rule: &'static str,
         line: usize,
         texts: [&str; 3],
-    ) -> &mut Finding {
+    ) -> &mut JobFinding {
         self.add(Severity::Warning, rule, line, texts)
     }
 
@@ -80,8 +80,8 @@ impl FileFindings {
         rule: &'static str,
         line: usize,
         [what, why, fix]: [&str; 3],
-    ) -> &mut Finding {
-        self.findings.push(Finding {
+    ) -> &mut JobFinding {
+        self.findings.push(JobFinding {
             rule,
             severity,
             file: self.file.clone(),

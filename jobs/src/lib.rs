@@ -26,5 +26,5 @@ pub mod write;
 
 pub use difference::difference;
 pub use disk::{Disk, LocalDisk};
-pub use finding::{Edit, Finding, Severity, repaired};
+pub use finding::{Edit, JobFinding, Severity, repaired};
 pub use script::python::imports;

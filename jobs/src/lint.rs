@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::disk::Disk;
-use crate::finding::{FileFindings, Finding};
+use crate::finding::{FileFindings, JobFinding};
 use crate::script::shell::Script;
 use crate::script::{Job, python, shell};
 use crate::submit::{self, Given, Submit};
@@ -58,14 +58,14 @@ impl FileKind {
 /// Returns all findings in the file at `name` and in the files that it names, file by file, in the
 /// order of lines. `None` if a file cannot be read or is not text.
 #[must_use]
-pub fn lint(name: &str, disk: &dyn Disk) -> Option<Vec<Finding>> {
+pub fn lint(name: &str, disk: &dyn Disk) -> Option<Vec<JobFinding>> {
     let text = disk.text(name)?;
     Some(lint_text(name, &text, disk))
 }
 
 /// Does the same as [`lint`] for a text that is not on disk.
 #[must_use]
-pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<Finding> {
+pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<JobFinding> {
     let mut seen = BTreeSet::from([name.to_owned()]);
     let mut report = FileFindings::new(name);
     match FileKind::of(name, text) {

@@ -1,4 +1,4 @@
-//! Packs a directory or an archive of images into a bundle.
+//! Packs a folder or an archive of images into a bundle.
 //!
 //! ```text
 //! images/ ─ scan ─▶ plan ─▶ readers ─▶ shard writers ─▶ manifest
@@ -26,7 +26,7 @@ mod input;
 mod key_list;
 mod labels;
 mod options;
-mod out;
+mod output_folder;
 mod pack_report;
 mod packing;
 mod parts;
@@ -60,7 +60,7 @@ pub use options::{
     CheckImages, Classes, FieldFiles, FolderLayout, Inputs, Labels, OnBadInput, PackOrder,
     PlanOptions, TileOptions, Unlabelled,
 };
-pub use out::{SKIPPED_NAME, STATE_DIR};
+pub use output_folder::{SKIPPED_NAME, STATE_DIR};
 pub use pack_report::{PackReport, SplitReport, StoredSplit};
 pub use packing::{PackOptions, Progress, pack};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};

@@ -14,7 +14,7 @@ use gular_files::TEMP_PREFIX;
 use crate::beside::Beside;
 use crate::error::BadInputs;
 use crate::labels::Table;
-use crate::out::{self, Done, OutDir};
+use crate::output_folder::{Done, OutDir, finished_bundle};
 use crate::pack_report::{self, PackReport};
 use crate::parts::{Gathered, PartFile, PartShard, Planned};
 use crate::payload::PayloadRecipe;
@@ -138,7 +138,7 @@ fn finished(
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
 ) -> Result<Option<PackReport>, Error> {
-    let bundle = out::finished_bundle(out)?;
+    let bundle = finished_bundle(out)?;
     // A file of that name that is something else is in the way, which `OutDir` says.
     let part = PartFile::finished(out).ok().flatten().filter(|_| bundle.is_none());
     let template = match (&bundle, &part, options.part) {

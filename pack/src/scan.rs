@@ -1,4 +1,4 @@
-//! Walks a directory or an archive of images: finds keys and sizes, and reads no file.
+//! Walks a folder or an archive of images: finds keys and sizes, and reads no file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

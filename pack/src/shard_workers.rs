@@ -18,7 +18,7 @@ use gular_files::{Free, parallel};
 
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::input::InputReader;
-use crate::out::{Done, OutDir};
+use crate::output_folder::{Done, OutDir};
 use crate::packing::{PackOptions, Progress, run_id, still_needed};
 use crate::payload::{PayloadRecipe, Value};
 use crate::plan::{Plan, PlanShard, Record};

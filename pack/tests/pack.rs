@@ -1,4 +1,4 @@
-//! A directory becomes a bundle, with the same bytes every time.
+//! A folder becomes a bundle, with the same bytes every time.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;

@@ -41,7 +41,7 @@ pub(crate) struct Files {
     /// What a loader of the same bundle is found by.
     source: String,
     options: BundleOptions,
-    /// Shards that are open; several files of one take its room once.
+    /// Shards that are open; several files of one take its space once.
     open: Mutex<HashMap<ShardIdx, Weak<Held>>>,
     /// Bytes that were asked for by single values.
     singly: Mutex<HashMap<ShardIdx, u64>>,
@@ -54,7 +54,7 @@ type Listing = (Vec<String>, Vec<(String, u64)>);
 struct Held {
     bundle: Arc<Bundle>,
     shard: ShardIdx,
-    /// Room that is promised.
+    /// Space that is promised.
     promised: u64,
     hold: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -67,8 +67,8 @@ impl Held {
         let manifest = held.bundle.manifest();
         let bytes = shard.of(&manifest.shards).map_or(0, |shard| shard.file.bytes);
         // At once, since loaders would wait for this file, and this file for them.
-        source.room().promise(bytes).map_err(|needed| {
-            let limit = source.room().limit();
+        source.space().promise(bytes).map_err(|needed| {
+            let limit = source.space().limit();
             LoaderError::Shard(no_room(&held.bundle, shard, needed, limit))
         })?;
         held.promised = bytes;
@@ -97,11 +97,11 @@ fn no_room(bundle: &Bundle, shard: ShardIdx, needed: u64, limit: u64) -> NotBrou
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(source) = self.bundle.source() {
-            // A file that is open takes its room after its removal, too. A loader that reads the
+            // A file that is open takes its space after its removal, too. A loader that reads the
             // same shard opens it again.
             self.bundle.close(self.shard);
             drop(self.hold.take());
-            source.room().give_back(self.promised);
+            source.space().give_back(self.promised);
         }
     }
 }
@@ -288,7 +288,7 @@ impl Files {
         Ok(())
     }
 
-    /// Keeps a shard here: in the room of the loaders that stream the same bundle, where there
+    /// Keeps a shard here: in the space of the loaders that stream the same bundle, where there
     /// are any.
     fn hold(&self, py: Python<'_>, shard: ShardIdx) -> PyResult<Arc<Held>> {
         let shared = streams::shared(&self.source, &self.options);

@@ -11,10 +11,10 @@ mod dlpack;
 mod error;
 mod files;
 mod loader;
+mod loader_settings;
 mod parse_options;
 mod process_local;
 mod selection;
-mod settings;
 mod streams;
 mod wait;
 

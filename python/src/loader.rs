@@ -13,10 +13,10 @@ use serde_json::json;
 
 use crate::array::{Array, Part, parts};
 use crate::error::{named, raise, raise_in_training};
+use crate::loader_settings::Settings;
 use crate::parse_options;
 use crate::process_local::ProcessLocal;
 use crate::selection::{Asked, Keys};
-use crate::settings::Settings;
 use crate::streams;
 use crate::wait::{LOOK, Lines, Waits, opened};
 

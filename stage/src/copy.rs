@@ -198,7 +198,7 @@ impl Copy<'_> {
         write(&path, 0, lines.as_bytes())
     }
 
-    /// A directory's files; one that changes meanwhile is an error.
+    /// A folder's files; one that changes meanwhile is an error.
     pub(super) fn directory(&self, directory: &Directory) -> Result<(), Error> {
         for folder in &directory.folders {
             make_folder(&self.to.join(folder))?;

@@ -1,7 +1,7 @@
 //! One copy of the data for all processes of a node, in memory or on its disk.
 //!
 //! ```text
-//! bundle, directory or URL ─ measured ─▶ BASE/gular-stage-UID/NAME.part/   grows, checked
+//! bundle, folder or URL ──── measured ─▶ BASE/gular-stage-UID/NAME.part/   grows, checked
 //!                             │                              NAME/        whole: shared
 //!          memory, cgroups, free space: before a byte        nothing      the last one left
 //! ```
@@ -16,14 +16,14 @@
 mod copy;
 mod error;
 mod folder;
+mod free_space;
 mod memory;
 mod mount;
 mod recognise;
-mod room;
 mod source;
 mod staged;
 mod target_folder;
 
 pub use error::Error;
-pub use room::{Limit, StageTo};
+pub use free_space::{SpaceLimit, StageTo};
 pub use staged::{StageEvent, StageOptions, StageReport, Staged, plan, stage};

@@ -7,15 +7,15 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::room::Limit;
+use super::free_space::SpaceLimit;
 
 /// v1 writes a number near 2⁶³ for "no limit".
 const UNLIMITED_V1: u64 = 1 << 62;
 
 /// Everything that bounds the memory of this process, read below `root` (`/`).
 /// What cannot be read bounds nothing.
-pub(super) fn limits(root: &Path) -> Vec<Limit> {
-    let mut limits: Vec<Limit> = Vec::new();
+pub(super) fn limits(root: &Path) -> Vec<SpaceLimit> {
+    let mut limits: Vec<SpaceLimit> = Vec::new();
     limits.extend(available(root));
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     for group in groups.lines().filter_map(Group::parse) {
@@ -24,12 +24,12 @@ pub(super) fn limits(root: &Path) -> Vec<Limit> {
     limits
 }
 
-fn available(root: &Path) -> Option<Limit> {
+fn available(root: &Path) -> Option<SpaceLimit> {
     let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     let available = kib.saturating_mul(1024);
-    Some(Limit {
+    Some(SpaceLimit {
         name: "MemAvailable in /proc/meminfo".into(),
         available_bytes: available,
         memory: true,
@@ -64,7 +64,7 @@ impl<'a> Group<'a> {
 
     /// The limits of the group and all above it. A container may see its own group
     /// as the root of the hierarchy; then the path leads nowhere, and the root counts.
-    fn limits(&self, root: &Path) -> Vec<Limit> {
+    fn limits(&self, root: &Path) -> Vec<SpaceLimit> {
         let top = root.join("sys/fs/cgroup");
         let tops = match self.version {
             Version::V1 => vec![top.join("memory")],
@@ -83,7 +83,7 @@ impl<'a> Group<'a> {
 }
 
 impl Version {
-    fn limit(self, dir: &Path, root: &Path) -> Option<Limit> {
+    fn limit(self, dir: &Path, root: &Path) -> Option<SpaceLimit> {
         let number = |name: &str| -> Option<u64> {
             fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok()
         };
@@ -105,7 +105,7 @@ impl Version {
         let shown = dir.join(file);
         let shown = shown.strip_prefix(root).unwrap_or(&shown).display().to_string();
         let name = format!("the memory limit in /{shown}");
-        Some(Limit { name, available_bytes: limit.saturating_sub(used), memory: true })
+        Some(SpaceLimit { name, available_bytes: limit.saturating_sub(used), memory: true })
     }
 }
 

@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 use gular_bundle::{Bundle, DATA_DIR, Envelope, MANIFEST_NAME, SAMPLES_NAME, ShardEntry, Split};
 
 use super::copy::make_folder;
-use super::room::Need;
+use super::free_space::Need;
 use crate::Error;
 
 /// Where the shards are, below the folder.

@@ -9,8 +9,8 @@ use gular_transfer::{
     BundleUrl, Cache, Client, ClientOptions, FetchOptions, RemoteBundle, Trust, Watch,
 };
 
+use super::free_space::Need;
 use super::mount;
-use super::room::Need;
 use super::source::{Directory, Source};
 use super::staged::StageOptions;
 use crate::Error;

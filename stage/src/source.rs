@@ -1,4 +1,4 @@
-//! The source of a copy: a bundle's files, its samples as plain files, or a directory.
+//! The source of a copy: a bundle's files, its samples as plain files, or a folder.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,8 +13,8 @@ use gular_bundle::{
 };
 use gular_transfer::RemoteBundle;
 
+use super::free_space::Need;
 use super::mount;
-use super::room::Need;
 use crate::Error;
 
 /// A source that was looked at, and not read yet.
@@ -28,11 +28,11 @@ pub(super) enum Source {
     Mounted(Box<Bundle>),
     /// A published bundle.
     Remote(Box<RemoteBundle>),
-    /// A directory.
+    /// A folder of plain files.
     Directory(Directory),
 }
 
-/// A directory of plain files.
+/// A folder of plain files.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Directory {
 /// One of its files.
 #[derive(Debug)]
 pub(super) struct PlainFile {
-    /// Its path below the directory.
+    /// Its path below the folder.
     pub(super) path: PathBuf,
     pub(super) len: u64,
     /// Seconds and nanoseconds of its last change.

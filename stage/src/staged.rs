@@ -10,9 +10,9 @@ use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, Stale, State};
+use super::free_space::{FreeSpace, Need, SpaceLimit, StageTo};
 use super::mount;
 use super::recognise::{Found, cached_samples, client, look, remote};
-use super::room::{Limit, Need, Room, StageTo};
 use super::source::Source;
 use super::target_folder::{Base, bases, no_base};
 use crate::Error;
@@ -82,7 +82,7 @@ pub struct StageReport {
     #[serde(rename = "needed")]
     pub needed_bytes: u64,
     /// The limit that allows the least, if it was measured.
-    pub limit: Option<Limit>,
+    pub limit: Option<SpaceLimit>,
     /// Whether the copy is in memory.
     pub in_memory: bool,
     /// Whether another process made the copy, or is making it.
@@ -183,7 +183,7 @@ pub fn plan(
         let gates: Vec<_> = bases.iter().map(|base| base.folder.enter_there(&cancelled)).collect();
         for (base, gate) in bases.iter().zip(&gates) {
             if matches!(gate, Ok(Some(gate)) if gate.is_used(&name)?) {
-                let in_memory = Room::of(&base.path, &options.root)?.in_memory;
+                let in_memory = FreeSpace::of(&base.path, &options.root)?.in_memory;
                 let report = report(&base.folder.whole(&name), need, None);
                 return Ok(StageReport { shared: true, in_memory, ..report });
             }
@@ -193,9 +193,9 @@ pub fn plan(
             if let Some(gate) = gate? {
                 (reserved, stale) = (gate.reserved()?, gate.stale()?);
             }
-            let room = Room::of(&base.path, &options.root)?.without(stale.taken);
-            if Base::takes(i + 1 == bases.len(), &room, need, reserved)? {
-                let report = report(&base.folder.whole(&name), need, Some(&room));
+            let space = FreeSpace::of(&base.path, &options.root)?.without(stale.taken);
+            if Base::takes(i + 1 == bases.len(), &space, need, reserved)? {
+                let report = report(&base.folder.whole(&name), need, Some(&space));
                 let (removed, freed_bytes) = (stale.copies, stale.taken.bytes);
                 return Ok(StageReport { removed, freed_bytes, ..report });
             }
@@ -207,7 +207,7 @@ pub fn plan(
     Ok(StageReport { dry_run: true, mounted, seconds, ..report })
 }
 
-/// Makes or shares the copy of the bundle, directory or bundle URL at `place`.
+/// Makes or shares the copy of the bundle, folder or bundle URL at `place`.
 ///
 /// # Errors
 /// [`Error::NoRoom`], [`Error::FileTooLarge`], [`Error::TooManyFiles`] before a byte is
@@ -241,14 +241,14 @@ fn stopped(error: Error, place: &str) -> Error {
     }
 }
 
-fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
+fn report(path: &Path, need: Need, space: Option<&FreeSpace>) -> StageReport {
     StageReport {
         path: path.display().to_string(),
         files: need.files,
         bytes: need.content,
         needed_bytes: need.with_margin(),
-        limit: room.and_then(Room::tightest).cloned(),
-        in_memory: room.is_some_and(|room| room.in_memory),
+        limit: space.and_then(FreeSpace::tightest).cloned(),
+        in_memory: space.is_some_and(|space| space.in_memory),
         shared: false,
         removed: 0,
         freed_bytes: 0,
@@ -311,8 +311,8 @@ impl Work<'_> {
         for (i, (base, gate)) in gates.into_iter().enumerate() {
             let gate = gate?;
             *removed += gate.sweep()?;
-            let room = Room::of(&base.path, &self.options.root)?;
-            if Base::takes(i + 1 == bases.len(), &room, self.need, gate.reserved()?)? {
+            let space = FreeSpace::of(&base.path, &self.options.root)?;
+            if Base::takes(i + 1 == bases.len(), &space, self.need, gate.reserved()?)? {
                 return Ok((base, gate));
             }
         }
@@ -342,16 +342,16 @@ impl Work<'_> {
                     if !self.options.keep {
                         gate.set_keep(name, false)?;
                     }
-                    let in_memory = Room::of(&base.path, &self.options.root)?.in_memory;
+                    let in_memory = FreeSpace::of(&base.path, &self.options.root)?.in_memory;
                     let report = report(&folder.whole(name), self.need, None);
                     break StageReport { shared: true, in_memory, ..report };
                 }
                 State::Missing => {
                     *removed += gate.sweep()?;
-                    let room = Room::of(&base.path, &self.options.root)?;
-                    room.check(self.need, gate.reserved()?)?;
+                    let space = FreeSpace::of(&base.path, &self.options.root)?;
+                    space.check(self.need, gate.reserved()?)?;
                     self.make(folder, gate)?;
-                    let report = report(&folder.whole(name), self.need, Some(&room));
+                    let report = report(&folder.whole(name), self.need, Some(&space));
                     break StageReport { removed: *removed, ..report };
                 }
                 State::Growing if cancelled() => return Err(Error::cancelled()),

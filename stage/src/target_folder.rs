@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gular_files::Env;
 
 use super::folder::Folder;
-use super::room::{Need, Room};
+use super::free_space::{FreeSpace, Need};
 use super::source::Source;
 use super::staged::StageOptions;
 use crate::Error;
@@ -22,16 +22,16 @@ pub(super) struct Base {
 
 impl Base {
     /// Whether a new copy goes here: into the last one when it fits, or an error; into
-    /// the others only when it leaves most of the room free.
+    /// the others only when it leaves most of the space free.
     pub(super) fn takes(
         is_last: bool,
-        room: &Room,
+        space: &FreeSpace,
         need: Need,
         reserved: u64,
     ) -> Result<bool, Error> {
         match is_last {
-            true => room.check(need, reserved).map(|()| true),
-            false => Ok(room.is_ample(need, reserved)),
+            true => space.check(need, reserved).map(|()| true),
+            false => Ok(space.is_ample(need, reserved)),
         }
     }
 }

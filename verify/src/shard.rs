@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    Backend, Digest, Envelope, Error, FileEntry, Header, Index, Manifest, ReadAt, Row, SampleId,
-    ShardEntry, ShardIdx, rebuild_index, stored_file, survey,
+    Backend, Digest, Envelope, Error, FileEntry, Index, Manifest, ReadAt, Row, SafetensorsHeader,
+    SampleId, ShardEntry, ShardIdx, rebuild_index, stored_file, survey,
 };
 
 use crate::digest::digest;
@@ -169,7 +169,7 @@ impl Check<'_> {
     fn structure(&mut self, shard: &ReadAt) {
         let entry = self.entry;
         let wrong = match self.context.manifest.envelope {
-            Envelope::Shards => match Header::read(shard) {
+            Envelope::Shards => match SafetensorsHeader::read(shard) {
                 Ok(header) if header.metadata("format") == Some("gular-shard") => return,
                 Ok(_) => "its header does not have the format `gular-shard`".to_owned(),
                 Err(e) => e.reason(),

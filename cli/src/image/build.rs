@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use gular_containers::make::{BuildOptions, Built, Compression, Format, build};
+use gular_containers::make::{BuildOptions, Built, ImageCompression, ImageFormat, build};
 
 use super::cargo::Cargo;
 use super::places::{BlocksArgs, PlaceArgs, SourceArgs, tools};
@@ -112,7 +112,7 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
 fn options<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<BuildOptions<'a>, Failure> {
     let mut options = BuildOptions::new(&args.recipe, args.place.cache()?, args.sources.sources());
     options.out.clone_from(&args.out);
-    options.formats = args.format.iter().map(|format| Format::from(*format)).collect();
+    options.formats = args.format.iter().map(|format| ImageFormat::from(*format)).collect();
     options.compression = args.compression.into();
     options.program.clone_from(&args.program);
     options.compile = Some(cargo);
@@ -129,7 +129,7 @@ fn options<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<BuildOptions<'a>, F
     Ok(options)
 }
 
-impl From<FormatArg> for Format {
+impl From<FormatArg> for ImageFormat {
     fn from(format: FormatArg) -> Self {
         match format {
             FormatArg::Sif => Self::Sif,
@@ -139,7 +139,7 @@ impl From<FormatArg> for Format {
     }
 }
 
-impl From<CompressionArg> for Compression {
+impl From<CompressionArg> for ImageCompression {
     fn from(compression: CompressionArg) -> Self {
         match compression {
             CompressionArg::Gzip => Self::Gzip,

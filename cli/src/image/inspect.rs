@@ -9,7 +9,7 @@ use gular_containers::check::CheckReport;
 use gular_containers::export::ImageFacts;
 use gular_containers::recipe::TargetSection;
 use gular_containers::rootfs::What;
-use gular_containers::{Part, StoredImage};
+use gular_containers::{ImagePart, StoredImage};
 use serde::Serialize;
 
 use super::check;
@@ -43,7 +43,7 @@ struct Inspected<'a> {
     /// Its labels.
     labels: &'a BTreeMap<String, String>,
     /// The SIF's objects, or the OCI image's layers.
-    parts: &'a [Part],
+    parts: &'a [ImagePart],
     /// The packages in the image's list of contents.
     packages: Vec<Package>,
     /// The recipe or definition file it was made from; may be empty.

@@ -26,17 +26,17 @@ impl Wire for Web<'_> {
         Ok(Answer { status, headers, body: answer.body, retry_after: answer.retry_after })
     }
 
-    fn trials(&self) -> Box<dyn registry::Trials + '_> {
-        Box::new(Trials { trials: self.client.trials(), web: self })
+    fn trials(&self) -> Box<dyn registry::Retries + '_> {
+        Box::new(WebRetries { trials: self.client.trials(), web: self })
     }
 }
 
-struct Trials<'a> {
+struct WebRetries<'a> {
     trials: gular_pelican::Trials,
     web: &'a Web<'a>,
 }
 
-impl registry::Trials for Trials<'_> {
+impl registry::Retries for WebRetries<'_> {
     fn again(&mut self, asked: Option<Duration>) -> Result<bool, WireFault> {
         self.trials.again(asked, self.web.cancel).map_err(fault)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::fetch::{Fault, Stream, Transport};
+use gular_containers::fetch::{Stream, Transport, TransportFault};
 use gular_containers::registry::Registries;
 use gular_pelican::{Client, ClientOptions, Env, Error, Object, Url};
 
@@ -41,7 +41,7 @@ impl Stream for Web<'_> {
         bytes: u64,
         from: u64,
         sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TransportFault> {
         let url = parse(url)?;
         // Only the digest of the whole is known, which the caller checks.
         let object = Object { url: &url, len_bytes: bytes, accepts: &|_, _| true };
@@ -51,12 +51,12 @@ impl Stream for Web<'_> {
 }
 
 impl Transport for Web<'_> {
-    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, TransportFault> {
         let url = parse(url)?;
         self.client.read(&url, limit, &|_| Ok(()), self.cancel).map_err(fault)
     }
 
-    fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
+    fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
         let stat = self.client.stat(&parse(url)?, self.cancel).map_err(fault)?;
         Ok(stat.len_bytes)
     }
@@ -66,18 +66,18 @@ impl Transport for Web<'_> {
     }
 }
 
-fn parse(url: &str) -> Result<Url, Fault> {
-    Url::parse(url).map_err(|e| Fault::lasting(e.to_string(), Some(e.hint().to_owned())))
+fn parse(url: &str) -> Result<Url, TransportFault> {
+    Url::parse(url).map_err(|e| TransportFault::lasting(e.to_string(), Some(e.hint().to_owned())))
 }
 
-fn fault(error: Error) -> Fault {
+fn fault(error: Error) -> TransportFault {
     match error {
-        Error::NotFound { .. } => Fault::NotFound(error.to_string()),
-        Error::Sink { source, .. } => Fault::Sink(source),
-        Error::Cancelled => Fault::Cancelled,
+        Error::NotFound { .. } => TransportFault::NotFound(error.to_string()),
+        Error::Sink { source, .. } => TransportFault::Sink(source),
+        Error::Cancelled => TransportFault::Cancelled,
         error => {
             let (hint, passes) = (error.hint(), error.is_passing());
-            Fault::Failed { message: error.to_string(), hint, passes }
+            TransportFault::Failed { message: error.to_string(), hint, passes }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use gular_containers::make::{Note, Relocked, Step, Watch};
+use gular_containers::make::{ImageWatch, Note, Relocked, Step};
 use indicatif::ProgressBar;
 
 use crate::progress::{bytes_bar, counter};
@@ -54,7 +54,7 @@ fn word(step: Step) -> &'static str {
     }
 }
 
-impl Watch for Bars<'_> {
+impl ImageWatch for Bars<'_> {
     fn cancel(&self) -> &AtomicBool {
         &self.stop.flag
     }

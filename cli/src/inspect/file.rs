@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gular_bundle::{BlockTree, Header, ReadAt};
+use gular_bundle::{BlockTree, ReadAt, SafetensorsHeader};
 use serde_json::{Value, json};
 
 use super::describe::text_of;
@@ -13,7 +13,7 @@ use crate::show;
 
 /// Prints the header and the digest of a safetensors file.
 pub(super) fn tensor_file(file: &ReadAt, output: &Output) -> Result<Exit, Failure> {
-    let header = Header::read(file)?;
+    let header = SafetensorsHeader::read(file)?;
     let metadata: BTreeMap<&str, &str> =
         header.metadata.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let tensors: Vec<Value> = header

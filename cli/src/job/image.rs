@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use gular_containers::Labels;
+use gular_containers::ImageLabels;
 use gular_containers::export::ImageFacts;
 use gular_jobs::write::{JobImage, Site};
 
@@ -50,7 +50,7 @@ impl Asked {
             let what = format!("cannot read the image `{image}`: {error}");
             Failure::new(what, Some(HINT.to_owned()))
         })?;
-        let labels = Labels::read(&path).map_err(|error| {
+        let labels = ImageLabels::read(&path).map_err(|error| {
             let what = format!("`{image}` is not a container image that can be read: {error}");
             Failure::new(what, Some(HINT.to_owned()))
         })?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_jobs::lint::lint;
-use gular_jobs::{Disk as _, Edit, Finding, Severity, difference, repaired};
+use gular_jobs::{Disk as _, Edit, JobFinding, Severity, difference, repaired};
 use serde_json::json;
 
 use super::overlay::Overlay;
@@ -95,8 +95,8 @@ pub(super) fn run(args: &LintArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// Findings of all files, each once: two submit files may name one wrapper.
-fn all(args: &LintArgs, overlay: &Overlay) -> Result<Vec<Finding>, Failure> {
-    let mut findings: Vec<Finding> = Vec::new();
+fn all(args: &LintArgs, overlay: &Overlay) -> Result<Vec<JobFinding>, Failure> {
+    let mut findings: Vec<JobFinding> = Vec::new();
     for file in &args.files {
         let name = file.to_string_lossy();
         let Some(found) = lint(&name, overlay) else {
@@ -121,7 +121,7 @@ fn all(args: &LintArgs, overlay: &Overlay) -> Result<Vec<Finding>, Failure> {
 }
 
 /// Makes the repairs in memory; how many files' findings were repaired.
-fn repair(overlay: &mut Overlay, findings: &[Finding]) -> usize {
+fn repair(overlay: &mut Overlay, findings: &[JobFinding]) -> usize {
     let mut edits: BTreeMap<&str, Vec<&Edit>> = BTreeMap::new();
     for finding in findings {
         edits.entry(&finding.file).or_default().extend(&finding.edit);
@@ -151,10 +151,10 @@ fn write(path: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn words(findings: &[Finding], args: &LintArgs, n_fixed: usize, quiet: bool) -> String {
+fn words(findings: &[JobFinding], args: &LintArgs, n_fixed: usize, quiet: bool) -> String {
     let mut text = String::new();
     for finding in findings {
-        let Finding { rule, file, line, what, why, fix, .. } = finding;
+        let JobFinding { rule, file, line, what, why, fix, .. } = finding;
         let severity = if finding.severity == Severity::Error { "error" } else { "warning" };
         let by_flag = if finding.edit.is_some() { " (`--fix` does it)" } else { "" };
         let _ = write!(

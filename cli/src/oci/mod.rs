@@ -3,8 +3,8 @@
 //! `transfer` decides which file becomes which blob, and `containers` sends and fetches blobs; this
 //! module joins the two.
 
+mod digest_cache;
 mod fetch;
-mod known;
 mod name;
 mod publish;
 mod source;

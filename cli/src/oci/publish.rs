@@ -18,7 +18,7 @@ use gular_transfer::{ARTIFACT_TYPE, ArtifactFile, SoundBundle, artifact_files};
 use gular_verify::Mode;
 use serde::Serialize;
 
-use super::known::Known;
+use super::digest_cache::DigestCache;
 use super::name::{Name, refuse};
 use crate::exit::{Exit, Failure};
 use crate::image::places::CacheArgs;
@@ -128,7 +128,7 @@ fn push(
     let sound =
         SoundBundle::prove(&args.from, |dir| prove(dir, Mode::Quick, jobs.get(), output, stop))?;
     let files = artifact_files(&sound)?;
-    let known = Known::open(&cache.digests());
+    let known = DigestCache::open(&cache.digests());
     let reading = Reading { dir: &args.from, known: &known, cancel: &stop.flag };
     let files = reading.all(files, jobs.get(), output)?;
     let digest = sound.bundle().digest();
@@ -150,7 +150,7 @@ fn push(
 /// Reads each file once: its BLAKE3 says that it is sound, its SHA-256 is its name in a registry.
 struct Reading<'a> {
     dir: &'a Path,
-    known: &'a Known,
+    known: &'a DigestCache,
     cancel: &'a AtomicBool,
 }
 

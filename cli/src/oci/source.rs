@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BLOCK_BYTES, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES};
-use gular_containers::fetch::Fault;
+use gular_containers::fetch::TransportFault;
 use gular_containers::registry::{
     Artifact, ArtifactBlob, Registry, read_artifact, read_blob, stream_blob,
 };
@@ -126,11 +126,11 @@ impl BundleFiles for OfRegistry<'_> {
 }
 
 /// A fault of the registry, or of the disk while `file` was written.
-fn failed(fault: Fault, file: &str) -> Error {
+fn failed(fault: TransportFault, file: &str) -> Error {
     match fault {
-        Fault::Cancelled => Error::cancelled(),
-        Fault::Sink(e) => gular_files::Error::new("write", file, e).into(),
-        Fault::NotFound(message) => Error::Source { message, hint: None, passes: false },
-        Fault::Failed { message, hint, passes } => Error::Source { message, hint, passes },
+        TransportFault::Cancelled => Error::cancelled(),
+        TransportFault::Sink(e) => gular_files::Error::new("write", file, e).into(),
+        TransportFault::NotFound(message) => Error::Source { message, hint: None, passes: false },
+        TransportFault::Failed { message, hint, passes } => Error::Source { message, hint, passes },
     }
 }

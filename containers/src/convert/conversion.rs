@@ -8,7 +8,9 @@ use serde::Serialize;
 
 use super::LocalImage;
 use super::local_image::image_name;
-use crate::make::{BuildCache, Compression, Named, Output, Step, Watch, Writing, write_sif};
+use crate::make::{
+    BuildCache, ImageCompression, ImageWatch, Named, Output, Step, Writing, write_sif,
+};
 use crate::oci::{LayersAs, OciImage, OciLayout};
 use crate::registry::Reference;
 use crate::rootfs::{RootPath, Rootfs, What};
@@ -35,7 +37,7 @@ pub struct Conversion {
     /// Which processor's image is taken, if there are several.
     pub arch: Arch,
     /// How the SIF's files are compressed.
-    pub compression: Compression,
+    pub compression: ImageCompression,
     /// The folders that builds keep.
     pub cache: BuildCache,
     /// Bytes that compressed blocks may take in the cache.
@@ -76,7 +78,7 @@ pub struct Converted {
 /// [`Error::Conflict`](crate::Error::Conflict) for an image with something of its own where
 /// Apptainer looks for its files; those of [`write_image`](crate::sif::write_image);
 /// [`Error::Other`](crate::Error::Other) when something else has the SIF's name.
-pub fn convert(options: &Conversion, watch: &dyn Watch) -> Result<Converted> {
+pub fn convert(options: &Conversion, watch: &dyn ImageWatch) -> Result<Converted> {
     let start = Instant::now();
     let layout = OciLayout::open(&options.from.path)?;
     let image = layout.image(options.from.tag.as_deref(), options.arch)?;
@@ -186,7 +188,7 @@ fn write(
     options: &Conversion,
     tree: &Rootfs,
     inside: &Inside,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
 ) -> Result<Output> {
     let blocks = options.cache.blocks(options.cache_bytes);
     let total = tree.bytes();

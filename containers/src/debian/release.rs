@@ -13,7 +13,7 @@ use liblzma::read::XzDecoder;
 use liblzma::stream::Stream;
 
 use super::{Archive, Keyring, paragraphs};
-use crate::fetch::{Fault, Transport};
+use crate::fetch::{Transport, TransportFault};
 use crate::{Error, Result, Sha256, UnixTime};
 
 /// Largest Release file read; Debian's largest has 220 KB.
@@ -67,7 +67,7 @@ impl Release {
         }
         let bytes = match transport.read(&url, MAX_RELEASE) {
             Ok(bytes) => bytes,
-            Err(Fault::NotFound(_)) => {
+            Err(TransportFault::NotFound(_)) => {
                 let reason = format!("the archive has no release `{suite}`");
                 return Err(Error::Release { url, reason, hint: nearest(suite) });
             }
@@ -150,7 +150,7 @@ impl Release {
         let read = |url: &str| (url.to_owned(), transport.read(url, limit));
         let (url, read) = match self.by_hash.then(|| read(&by_hash)) {
             // Mirrors of an archive may lack the names with digests.
-            None | Some((_, Err(Fault::NotFound(_)))) => read(&plain),
+            None | Some((_, Err(TransportFault::NotFound(_)))) => read(&plain),
             Some(found) => found,
         };
         let compressed = read.map_err(|fault| fault.into_error(&url))?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gular_files::{Lock, LockMode, SAY_AFTER, persist_read_only};
 use sha2::Digest as _;
 
-use super::{Fault, Stream};
+use super::{Stream, TransportFault};
 use crate::digest::feed;
 use crate::{Error, Package, Result, Sha256};
 
@@ -285,11 +285,13 @@ impl Part {
                 Err(_) if cancel.load(Ordering::Relaxed) => {
                     return Err(Fill::Fatal(Error::Cancelled));
                 }
-                Err(Fault::Cancelled) => return Err(Fill::Fatal(Error::Cancelled)),
-                Err(Fault::Sink(source)) if source.kind() != io::ErrorKind::InvalidData => {
+                Err(TransportFault::Cancelled) => return Err(Fill::Fatal(Error::Cancelled)),
+                Err(TransportFault::Sink(source))
+                    if source.kind() != io::ErrorKind::InvalidData =>
+                {
                     return Err(self.failed("write", source));
                 }
-                Err(Fault::Failed { message: reason, hint, passes }) => {
+                Err(TransportFault::Failed { message: reason, hint, passes }) => {
                     return Err(Fill::Next(Said { reason, hint, passes }));
                 }
                 Err(other) => return Err(Fill::Next(Said::new(format!("{url}: {other}")))),

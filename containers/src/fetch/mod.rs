@@ -10,4 +10,4 @@ mod archives;
 mod transport;
 
 pub use self::archives::{Archives, Told};
-pub use self::transport::{Fault, Stream, Transport};
+pub use self::transport::{Stream, Transport, TransportFault};

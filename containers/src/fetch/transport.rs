@@ -11,14 +11,14 @@ pub trait Stream: Sync {
     /// of 1 MiB) to its end, in order, into `sink`.
     ///
     /// # Errors
-    /// [`Fault::NotFound`]; [`Fault::Sink`] with what `sink` said.
+    /// [`TransportFault::NotFound`]; [`TransportFault::Sink`] with what `sink` said.
     fn stream(
         &self,
         url: &str,
         bytes: u64,
         from: u64,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Fault>;
+    ) -> Result<(), TransportFault>;
 }
 
 /// Reads anything from a URL. The program provides this, since this room opens no socket.
@@ -26,14 +26,14 @@ pub trait Transport: Stream {
     /// A document of at most `limit` bytes, whole.
     ///
     /// # Errors
-    /// [`Fault::NotFound`] when the server says that there is none.
-    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault>;
+    /// [`TransportFault::NotFound`] when the server says that there is none.
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, TransportFault>;
 
     /// Length of an object in bytes; `None` where the server does not say.
     ///
     /// # Errors
-    /// [`Fault::NotFound`] when the server says that there is none.
-    fn len(&self, url: &str) -> Result<Option<u64>, Fault>;
+    /// [`TransportFault::NotFound`] when the server says that there is none.
+    fn len(&self, url: &str) -> Result<Option<u64>, TransportFault>;
 
     /// The way to registries; `None` of one that knows none.
     fn registries(&self) -> Option<Registries<'_>> {
@@ -43,7 +43,7 @@ pub trait Transport: Stream {
 
 /// Why a [`Stream`] or a [`Transport`] did not give the bytes.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum TransportFault {
     /// The server says that there is nothing of this name.
     #[error("{0}")]
     NotFound(String),
@@ -65,7 +65,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl TransportFault {
     /// Returns a fault that another attempt does not repair.
     #[must_use]
     pub fn lasting(message: String, hint: Option<String>) -> Self {

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use crate::Error;
     use crate::Sha256;
-    use crate::fetch::{Fault, Stream};
+    use crate::fetch::{Stream, TransportFault};
 
     /// A transport that is never asked for anything.
     struct Nowhere;
@@ -49,17 +49,17 @@ mod tests {
             _bytes: u64,
             _from: u64,
             _sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
-        ) -> Result<(), Fault> {
-            Err(Fault::NotFound(url.to_owned()))
+        ) -> Result<(), TransportFault> {
+            Err(TransportFault::NotFound(url.to_owned()))
         }
     }
 
     impl Transport for Nowhere {
-        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-            Err(Fault::NotFound(url.to_owned()))
+        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, TransportFault> {
+            Err(TransportFault::NotFound(url.to_owned()))
         }
-        fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
-            Err(Fault::NotFound(url.to_owned()))
+        fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
+            Err(TransportFault::NotFound(url.to_owned()))
         }
     }
 

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::byte_code::byte_code;
+use super::compile_python::compile_python;
 use super::program::program;
 use super::{
-    Asked, AssembledImage, BuildOptions, Format, Note, Output, Places, Program, Project, Step,
-    Watch, Writing, lock, unpack,
+    Asked, AssembledImage, BuildOptions, ImageFormat, ImageWatch, Note, Output, Places, Program,
+    Project, Step, Writing, lock, unpack,
 };
 use crate::assemble::Parts;
 use crate::check::{CheckReport, size};
@@ -55,7 +55,7 @@ pub struct Built {
 pub fn build(
     options: &BuildOptions<'_>,
     transport: &dyn Transport,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
 ) -> Result<Built> {
     let start = Instant::now();
     let project = Project::open(&options.recipe)?;
@@ -91,7 +91,7 @@ fn assembled(
     lock: &ImageLock,
     program: Option<&Program>,
     transport: &dyn Transport,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
 ) -> Result<AssembledImage> {
     if let Some(dir) = options.vendor.iter().find(|dir| !dir.is_dir()) {
         return Err(Error::NoFolder { path: dir.display().to_string() });
@@ -105,7 +105,7 @@ fn assembled(
     if let (Some(python), Some(asked)) = (&mut python, &project.recipe.python)
         && asked.bytecode
     {
-        python.byte_code = byte_code(options, lock, &base, python.minor, &sources, watch)?;
+        python.byte_code = compile_python(options, lock, &base, python.minor, &sources, watch)?;
     }
     let parts = Parts {
         recipe: &project.recipe,
@@ -120,7 +120,7 @@ fn assembled(
     super::image(&parts, lock, &project.text, cargo_lock, &asked)
 }
 
-fn replays<'a>(options: &'a BuildOptions<'_>, watch: &'a dyn Watch) -> Result<Replays<'a>> {
+fn replays<'a>(options: &'a BuildOptions<'_>, watch: &'a dyn ImageWatch) -> Result<Replays<'a>> {
     let temp = options.cache.folder()?;
     Ok(Replays { tools: &options.tools, temp, cancel: watch.cancel() })
 }
@@ -129,7 +129,7 @@ fn replays<'a>(options: &'a BuildOptions<'_>, watch: &'a dyn Watch) -> Result<Re
 fn write(
     options: &BuildOptions<'_>,
     image: &AssembledImage,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
     built: &mut Built,
 ) -> Result<()> {
     write_formats(options, image, watch, built)?;
@@ -138,7 +138,7 @@ fn write(
         built.check.findings.extend(size(&name, output.bytes));
     }
     let replays = replays(options, watch)?;
-    let sifs = built.outputs.iter().filter(|output| output.format == Format::Sif);
+    let sifs = built.outputs.iter().filter(|output| output.format == ImageFormat::Sif);
     let sifs: Vec<PathBuf> = sifs.map(|output| output.path.clone()).collect();
     for sif in sifs {
         built.replayed(replays.of_sif(&sif)?);
@@ -162,7 +162,7 @@ fn write(
 fn write_formats(
     options: &BuildOptions<'_>,
     image: &AssembledImage,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
     built: &mut Built,
 ) -> Result<()> {
     let blocks = options.cache.blocks(options.cache_bytes);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BuildCache, BuildOptions, Note, Project, Relocked, Step, Watch};
+use super::{BuildCache, BuildOptions, ImageWatch, Note, Project, Relocked, Step};
 use crate::fetch::Transport;
 use crate::lock::{self, Changes, ImageLock, Oci, Sources};
 use crate::recipe::OciBase;
@@ -47,7 +47,11 @@ pub struct Locked {
 /// # Errors
 /// Those of [`Project::open`] and [`lock::resolve`]; [`Error::NotOffline`]; those
 /// of [`lock::vendor`] if a folder is to be filled.
-pub fn lock(options: &LockOptions, transport: &dyn Transport, watch: &dyn Watch) -> Result<Locked> {
+pub fn lock(
+    options: &LockOptions,
+    transport: &dyn Transport,
+    watch: &dyn ImageWatch,
+) -> Result<Locked> {
     let project = Project::open(&options.recipe)?;
     // A lock that cannot be read is made again.
     let old = project.lock().unwrap_or_default();
@@ -80,7 +84,7 @@ pub(super) fn current(
     options: &BuildOptions<'_>,
     project: &Project,
     transport: &dyn Transport,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
 ) -> Result<ImageLock> {
     let why = match project.current_lock() {
         Err(Error::NoLock { .. }) if !options.locked => Relocked::Missing,
@@ -100,7 +104,7 @@ fn resolve(
     sources: &Sources,
     offline: bool,
     transport: &dyn Transport,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
 ) -> Result<ImageLock> {
     if offline && project.recipe.needs_network() {
         return Err(Error::NotOffline);

@@ -8,13 +8,13 @@
 //!
 //! [`lock`] writes `image.lock` beside a recipe; [`build`] takes it (or makes it first) and
 //! writes the image. Bytes come by a [`Transport`](crate::fetch::Transport), a program that cargo
-//! must build by [`Compile`], and a [`Watch`] hears how far it is and says when to stop:
+//! must build by [`Compile`], and an [`ImageWatch`] hears how far it is and says when to stop:
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use gular_containers::UnixTime;
-//! use gular_containers::fetch::{Fault, Stream, Transport};
+//! use gular_containers::fetch::{Stream, Transport, TransportFault};
 //! use gular_containers::lock::Sources;
 //! use gular_containers::make::{BuildCache, BuildOptions, build};
 //!
@@ -28,17 +28,17 @@
 //!         _bytes: u64,
 //!         _from: u64,
 //!         _sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
-//!     ) -> Result<(), Fault> {
-//!         Err(Fault::NotFound(url.to_owned()))
+//!     ) -> Result<(), TransportFault> {
+//!         Err(TransportFault::NotFound(url.to_owned()))
 //!     }
 //! }
 //!
 //! impl Transport for Nowhere {
-//!     fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-//!         Err(Fault::NotFound(url.to_owned()))
+//!     fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, TransportFault> {
+//!         Err(TransportFault::NotFound(url.to_owned()))
 //!     }
-//!     fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
-//!         Err(Fault::NotFound(url.to_owned()))
+//!     fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
+//!         Err(TransportFault::NotFound(url.to_owned()))
 //!     }
 //! }
 //!
@@ -59,8 +59,8 @@
 //! ```
 
 mod build;
-mod byte_code;
 mod cache;
+mod compile_python;
 mod image;
 mod lock;
 mod options;
@@ -74,10 +74,10 @@ pub use self::build::{Built, build};
 pub use self::cache::BuildCache;
 pub use self::image::{Asked, AssembledImage, image};
 pub use self::lock::{LockOptions, Locked, lock};
-pub use self::options::{BuildOptions, Compression, Format};
+pub use self::options::{BuildOptions, ImageCompression, ImageFormat};
 pub use self::program::{Compile, Program};
 pub use self::project::Project;
 pub use self::unpack::{Places, Unpacked, unpack};
-pub use self::watch::{Note, Relocked, Step, Watch};
+pub use self::watch::{ImageWatch, Note, Relocked, Step};
 pub(crate) use self::write::{Named, write_sif};
 pub use self::write::{Output, OutputLayer, Writing, name_by_content};

@@ -24,9 +24,9 @@ pub struct BuildOptions<'a> {
     /// The folder for the image and its list of contents.
     pub out: PathBuf,
     /// The formats to write.
-    pub formats: Vec<Format>,
+    pub formats: Vec<ImageFormat>,
     /// Compression of a SIF's files and of OCI layers.
-    pub compression: Compression,
+    pub compression: ImageCompression,
     /// A program to use instead of the recipe's.
     pub program: Option<PathBuf>,
     /// Builds the recipe's program when cargo must.
@@ -64,8 +64,8 @@ impl BuildOptions<'_> {
         Self {
             recipe: recipe.to_owned(),
             out: folder.unwrap_or(Path::new(".")).to_owned(),
-            formats: vec![Format::Sif],
-            compression: Compression::Gzip,
+            formats: vec![ImageFormat::Sif],
+            compression: ImageCompression::Gzip,
             program: None,
             compile: None,
             sources,
@@ -84,7 +84,7 @@ impl BuildOptions<'_> {
     }
 
     /// Each format once, in the order they were named.
-    pub(super) fn each_format(&self) -> Vec<Format> {
+    pub(super) fn each_format(&self) -> Vec<ImageFormat> {
         let mut formats = Vec::new();
         for format in &self.formats {
             if !formats.contains(format) {
@@ -96,7 +96,7 @@ impl BuildOptions<'_> {
 
     /// The format that the check assumes: the SIF, if there are several formats.
     pub(super) fn form(&self) -> Form {
-        match self.formats.contains(&Format::Sif) {
+        match self.formats.contains(&ImageFormat::Sif) {
             true => Form::Sif(Some(self.compression.squash())),
             false => Form::Oci(Some(self.compression.compressor())),
         }
@@ -106,7 +106,7 @@ impl BuildOptions<'_> {
 /// The format that an image is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Format {
+pub enum ImageFormat {
     /// `NAME-HASH.sif`, for Apptainer.
     Sif,
     /// `NAME-HASH.oci`, the folder of an OCI layout.
@@ -117,14 +117,14 @@ pub enum Format {
 
 /// How files and layers are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
+pub enum ImageCompression {
     /// Every tool reads it.
     Gzip,
     /// Smaller and faster; refused by Apptainer before 1.4.
     Zstd,
 }
 
-impl Compression {
+impl ImageCompression {
     pub(crate) fn squash(self) -> Squash {
         match self {
             Self::Gzip => Squash::Gzip,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Note, Step, Watch};
+use super::{ImageWatch, Note, Step};
 use crate::assemble::Base;
 use crate::debian;
 use crate::fetch::{Archives, Told, Transport};
@@ -50,7 +50,7 @@ pub fn unpack<'a>(
     lock: &'a ImageLock,
     places: &Places<'_>,
     transport: &dyn Transport,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
 ) -> Result<Unpacked<'a>> {
     let fetched = fetch(lock, places, transport, watch);
     watch.ended(Step::Fetch);
@@ -73,7 +73,7 @@ fn fetch(
     lock: &ImageLock,
     places: &Places<'_>,
     transport: &dyn Transport,
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
 ) -> Result<Fetched> {
     let Places { archives, store, .. } = *places;
     let of_python = lock.python.iter().flat_map(|python| &python.wheels);
@@ -126,7 +126,7 @@ fn local(package: &Package, dir: &Path) -> Result<Option<PathBuf>> {
 struct Work<'a> {
     places: &'a Places<'a>,
     transport: &'a dyn Transport,
-    watch: &'a dyn Watch,
+    watch: &'a dyn ImageWatch,
     fetched: Fetched,
     done: u64,
 }

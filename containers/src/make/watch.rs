@@ -59,7 +59,7 @@ pub enum Relocked {
 }
 
 /// Follows the progress of the work, and can cancel it. A bare flag hears nothing.
-pub trait Watch: Sync {
+pub trait ImageWatch: Sync {
     /// Set when the work is to stop; it then ends with [`Error::Cancelled`](crate::Error::Cancelled).
     fn cancel(&self) -> &AtomicBool;
 
@@ -76,7 +76,7 @@ pub trait Watch: Sync {
     fn note(&self, _note: &Note<'_>) {}
 }
 
-impl Watch for AtomicBool {
+impl ImageWatch for AtomicBool {
     fn cancel(&self) -> &AtomicBool {
         self
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
-use super::{AssembledImage, Format};
+use super::{AssembledImage, ImageFormat};
 use crate::blocks::BlockCache;
 use crate::digest::blake3_of;
 use crate::oci::{self, Compressor, Config, LayerCache};
@@ -24,7 +24,7 @@ const NAME_DIGITS: usize = 16;
 #[non_exhaustive]
 pub struct Output {
     /// The format.
-    pub format: Format,
+    pub format: ImageFormat,
     /// The path of the file or folder.
     pub path: PathBuf,
     /// Bytes of the file, or of all files of the folder.
@@ -104,11 +104,11 @@ impl AssembledImage {
     /// # Errors
     /// Those of [`sif::write_image`], [`oci::write_layout`] and [`oci::write_archive`];
     /// [`Error::Other`] when something else has its name.
-    pub fn write(&self, format: Format, with: &Writing<'_>) -> Result<Output> {
+    pub fn write(&self, format: ImageFormat, with: &Writing<'_>) -> Result<Output> {
         match format {
-            Format::Sif => self.write_sif(with),
-            Format::Oci => self.write_oci(with, format, "oci", oci::write_layout),
-            Format::OciArchive => self.write_oci(with, format, "oci.tar", oci::write_archive),
+            ImageFormat::Sif => self.write_sif(with),
+            ImageFormat::Oci => self.write_oci(with, format, "oci", oci::write_layout),
+            ImageFormat::OciArchive => self.write_oci(with, format, "oci.tar", oci::write_archive),
         }
     }
 
@@ -129,7 +129,7 @@ impl AssembledImage {
     fn write_oci(
         &self,
         with: &Writing<'_>,
-        format: Format,
+        format: ImageFormat,
         suffix: &str,
         write: fn(&Rootfs, &Config<'_>, &Path) -> Result<oci::WrittenOci>,
     ) -> Result<Output> {
@@ -200,7 +200,7 @@ pub(crate) fn write_sif(
     });
     let was_there = settle(&part, &path, || Ok(blake3_of(&path)? == hash))?;
     Ok(Output {
-        format: Format::Sif,
+        format: ImageFormat::Sif,
         path,
         bytes: written.bytes,
         digest,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! requirements.txt, pylock.toml ─ resolve ▶ image.lock ─ unpack ▶ store ─ install ▶ Rootfs
-//!                                                                 └─ bytecode ▶ store ─┘
+//!                                                                 └─ compiler ▶ store ─┘
 //!
 //! /usr/bin/python3                                  Debian's
 //! /usr/local/lib/python3.11/dist-packages           wheels, each file as it is in its wheel
@@ -12,7 +12,7 @@
 //!
 //! Nothing of a wheel is run: it is unpacked, and its sources are compiled.
 
-mod bytecode;
+mod compiler;
 mod input;
 mod install;
 mod interpreter;
@@ -25,7 +25,7 @@ mod resolve;
 mod tags;
 mod unpack;
 
-pub(crate) use self::bytecode::{Compiler, Unit};
+pub(crate) use self::compiler::{Compiler, Unit};
 pub(crate) use self::input::{Input, digest};
 pub use self::install::Python;
 pub(crate) use self::install::{install, installed_path, is_site, metadata, site_of};

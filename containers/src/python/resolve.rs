@@ -7,7 +7,7 @@ use super::pinned::{Listed, Pinned, Pins, Wheels};
 use super::requirements::{self, Requirements};
 use super::tags::WheelName;
 use super::{Input, Interpreter, digest, local, pin, pylock};
-use crate::fetch::{Fault, Transport};
+use crate::fetch::{Transport, TransportFault};
 use crate::lock::{LockedPython, Sources};
 use crate::package::file_name;
 use crate::recipe::PythonSection;
@@ -165,7 +165,7 @@ fn of_index(
         let page = format!("{index}/{}/", pin.name);
         let html = match transport.read(&page, MAX_PAGE) {
             Ok(html) => String::from_utf8_lossy(&html).into_owned(),
-            Err(Fault::NotFound(_)) => continue,
+            Err(TransportFault::NotFound(_)) => continue,
             Err(fault) => return Err(fault.into_error(&page)),
         };
         known = true;
@@ -278,18 +278,18 @@ mod tests {
             _bytes: u64,
             _from: u64,
             _sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
-        ) -> Result<(), Fault> {
+        ) -> Result<(), TransportFault> {
             unreachable!("a lock fetches no wheel")
         }
     }
 
     impl Transport for Pages {
-        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
-            let page = self.0.get(url).ok_or_else(|| Fault::NotFound(url.to_owned()))?;
+        fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, TransportFault> {
+            let page = self.0.get(url).ok_or_else(|| TransportFault::NotFound(url.to_owned()))?;
             Ok(page.clone().into_bytes())
         }
 
-        fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
+        fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
             Ok(Some(url.len() as u64))
         }
     }

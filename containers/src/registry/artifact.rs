@@ -23,7 +23,7 @@ use super::ranges::Ranges;
 use super::session::Scope;
 use super::upload::{Blob, EMPTY, Held};
 use super::{Reference, Registry};
-use crate::fetch::{Fault, Stream as _};
+use crate::fetch::{Stream as _, TransportFault};
 use crate::{Error, OciDigest, Result, Sha256, StreamSha256};
 
 /// The type of a configuration that says nothing.
@@ -229,7 +229,7 @@ impl Artifact {
 /// bytes are not compared with the digest.
 ///
 /// # Errors
-/// [`Fault::Sink`] with the error of `sink`, and other faults.
+/// [`TransportFault::Sink`] with the error of `sink`, and other faults.
 pub fn stream_blob(
     registry: &Registry<'_>,
     reference: &Reference,
@@ -237,7 +237,7 @@ pub fn stream_blob(
     from: u64,
     threads: NonZeroUsize,
     sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> Result<(), Fault> {
+) -> Result<(), TransportFault> {
     let (repository, digest) = (reference.repository(), blob.digest);
     Ranges { registry, repository, digest, threads }.stream("", blob.bytes, from, sink)
 }
@@ -245,17 +245,17 @@ pub fn stream_blob(
 /// Reads a blob of at most `limit` bytes, and checks its digest.
 ///
 /// # Errors
-/// [`Fault::Failed`] for other bytes, or too many; those of [`stream_blob`].
+/// [`TransportFault::Failed`] for other bytes, or too many; those of [`stream_blob`].
 pub fn read_blob(
     registry: &Registry<'_>,
     reference: &Reference,
     blob: &ArtifactBlob,
     limit: u64,
     threads: NonZeroUsize,
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Vec<u8>, TransportFault> {
     let failed = |reason: String| {
         let url = registry.url(reference.repository(), &format!("blobs/{}", blob.digest));
-        Fault::lasting(format!("`{url}`: {reason}"), None)
+        TransportFault::lasting(format!("`{url}`: {reason}"), None)
     };
     if blob.bytes > limit {
         return Err(failed(format!("it has {} bytes, more than the limit of {limit}", blob.bytes)));

@@ -17,8 +17,8 @@ use super::pull::{bad, blobs_of, digest_of, is_for, of_platform, parse, sum};
 use super::ranges::{Ranges, fault};
 use super::session::Scope;
 use super::{Method, Reference, Registries, Registry, Request};
-use crate::fetch::{Archives, Fault, Stream, Told, Transport};
-use crate::make::{Note, Step, Watch};
+use crate::fetch::{Archives, Stream, Told, Transport, TransportFault};
+use crate::make::{ImageWatch, Note, Step};
 use crate::oci::OciLayout;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result, Sha256};
@@ -91,7 +91,7 @@ impl Kept {
         archives: &Archives,
         max_bytes: u64,
         transport: &dyn Transport,
-        watch: &dyn Watch,
+        watch: &dyn ImageWatch,
     ) -> Result<Self> {
         let fetched = Source { reference, digest, archives, transport }.all(max_bytes, watch);
         watch.ended(Step::Fetch);
@@ -141,7 +141,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn all(&self, max_bytes: u64, watch: &dyn Watch) -> Result<Kept> {
+    fn all(&self, max_bytes: u64, watch: &dyn ImageWatch) -> Result<Kept> {
         let Self { reference, archives, .. } = *self;
         watch.working_on(Step::Fetch, reference.repository());
         let manifest = self.manifest()?;
@@ -209,7 +209,7 @@ impl Stream for Blob<'_> {
         bytes: u64,
         from: u64,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TransportFault> {
         let Source { reference, transport, .. } = *self.source;
         let registry = open(reference, transport).map_err(|error| fault(&error))?;
         let (repository, digest) = (reference.repository(), self.digest);

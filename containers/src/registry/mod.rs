@@ -44,4 +44,4 @@ pub use self::session::{Registry, Scope};
 pub use self::sif::{SIF_LAYER, pull_sif, push_sif};
 pub use self::terms::{NVIDIA_TERMS, nvidia_of_image, nvidia_of_sif};
 pub(crate) use self::upload::{Blob, Held};
-pub use self::wire::{Answer, Method, Registries, Request, Secret, Trials, Wire, WireFault};
+pub use self::wire::{Answer, Method, Registries, Request, Retries, Secret, Wire, WireFault};

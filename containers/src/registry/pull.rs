@@ -15,7 +15,7 @@ use super::manifest::{self, Document, INDEXES, MANIFESTS};
 use super::ranges::Ranges;
 use super::{Reference, Registry};
 use crate::fetch::{Archives, Told};
-use crate::make::{Note, Step, Watch};
+use crate::make::{ImageWatch, Note, Step};
 use crate::oci::platforms;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result};
@@ -60,7 +60,7 @@ pub struct Pulling<'a> {
     /// Most bytes that all blobs of an image may have.
     pub max_bytes: u64,
     /// The callbacks that watch the pull, and may stop it.
-    pub watch: &'a dyn Watch,
+    pub watch: &'a dyn ImageWatch,
 }
 
 /// Fetches an image for `arch` into the folder `to`, which must not exist.

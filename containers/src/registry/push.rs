@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::manifest;
 use super::upload::{Blob, Sent, Uploads};
 use super::{Reference, Registry};
-use crate::make::{Step, Watch};
+use crate::make::{ImageWatch, Step};
 use crate::oci::{OciImage, OciLayout};
 use crate::{Error, OciDigest, Result};
 
@@ -27,7 +27,7 @@ pub struct Pushing<'a> {
     /// Blobs sent at a time.
     pub jobs: NonZeroUsize,
     /// The callbacks that watch the push, and may stop it.
-    pub watch: &'a dyn Watch,
+    pub watch: &'a dyn ImageWatch,
 }
 
 /// The result of pushing; also its JSON form.

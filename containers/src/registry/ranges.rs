@@ -17,7 +17,7 @@ use std::thread;
 
 use super::session::{Halt, Scope, again};
 use super::{Method, Registry, Request};
-use crate::fetch::{Fault, Stream};
+use crate::fetch::{Stream, TransportFault};
 use crate::{Error, OciDigest};
 
 /// Bytes of one request: eight at a time are 32 MiB of memory, and a lost one costs little.
@@ -35,7 +35,7 @@ pub(super) struct Ranges<'a> {
 enum Lost {
     /// The server sends whole blobs only.
     NoRanges,
-    Fault(Fault),
+    Fault(TransportFault),
 }
 
 /// How many pieces the receiver has taken, and whether it stopped.
@@ -52,7 +52,7 @@ impl Stream for Ranges<'_> {
         bytes: u64,
         from: u64,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TransportFault> {
         match self.side_by_side(bytes, from, sink) {
             Err(Lost::NoRanges) => self.whole(from, sink),
             Err(Lost::Fault(fault)) => Err(fault),
@@ -142,7 +142,7 @@ impl Ranges<'_> {
                     _ => {
                         let error = self.registry.refused(&self.url(), &answer);
                         return Err(Lost::Fault(match answer.status {
-                            404 => Fault::NotFound(error.to_string()),
+                            404 => TransportFault::NotFound(error.to_string()),
                             _ => fault(&error),
                         }));
                     }
@@ -162,13 +162,17 @@ impl Ranges<'_> {
                     let error = self.registry.away(&self.url(), reason);
                     return Err(Lost::Fault(fault(&error)));
                 }
-                Err(_) => return Err(Lost::Fault(Fault::Cancelled)),
+                Err(_) => return Err(Lost::Fault(TransportFault::Cancelled)),
             }
         }
     }
 
     /// Reads the whole blob, and skips the bytes before `from`.
-    fn whole(&self, from: u64, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), Fault> {
+    fn whole(
+        &self,
+        from: u64,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), TransportFault> {
         let mut skip = from;
         let request = Request::new(Method::Get, self.url());
         let answer = self.registry.once(&request, &self.scope(), &mut |piece| {
@@ -182,7 +186,7 @@ impl Ranges<'_> {
         match answer {
             Ok(answer) if answer.status == 200 => Ok(()),
             Ok(answer) => Err(fault(&self.registry.refused(&self.url(), &answer))),
-            Err(Halt::Sink(e)) => Err(Fault::Sink(e)),
+            Err(Halt::Sink(e)) => Err(TransportFault::Sink(e)),
             Err(Halt::Passing(reason)) => Err(fault(&self.registry.away(&self.url(), reason))),
             Err(Halt::Fatal(error)) => Err(fault(&error)),
         }
@@ -209,7 +213,7 @@ fn hand_on(
     while wanted < pieces {
         let Ok((piece, got)) = pieces_here.recv() else {
             let message = "a thread that fetches blobs stopped unexpectedly".to_owned();
-            return Err(Lost::Fault(Fault::lasting(message, None)));
+            return Err(Lost::Fault(TransportFault::lasting(message, None)));
         };
         match got {
             // The whole blob is requested then, which works only if no bytes were passed on yet.
@@ -217,14 +221,14 @@ fn hand_on(
                 let message =
                     "the registry sends ranges for some requests, and whole blobs for others"
                         .to_owned();
-                return Err(Lost::Fault(Fault::lasting(message, None)));
+                return Err(Lost::Fault(TransportFault::lasting(message, None)));
             }
             got => drop(early.insert(piece, got?)),
         }
         while let Some(bytes) = early.remove(&wanted) {
             // Receivers check between pieces whether to stop.
             for part in bytes.chunks(1 << 20) {
-                sink(part).map_err(|e| Lost::Fault(Fault::Sink(e)))?;
+                sink(part).map_err(|e| Lost::Fault(TransportFault::Sink(e)))?;
             }
             wanted += 1;
             taken(wanted);
@@ -241,12 +245,12 @@ fn begins(answer: &super::Answer, at: u64) -> bool {
 }
 
 /// The error of a registry as the fault of a transport.
-pub(super) fn fault(error: &Error) -> Fault {
+pub(super) fn fault(error: &Error) -> TransportFault {
     match error {
-        Error::Cancelled => Fault::Cancelled,
+        Error::Cancelled => TransportFault::Cancelled,
         error => {
             let (hint, passes) = (error.hint().map(str::to_owned), error.is_passing());
-            Fault::Failed { message: error.to_string(), hint, passes }
+            TransportFault::Failed { message: error.to_string(), hint, passes }
         }
     }
 }

@@ -338,7 +338,7 @@ struct Token {
 }
 
 /// Waits before the next trial; `false` when there is none.
-pub(super) fn again(trials: &mut dyn super::Trials, asked: Option<Duration>) -> Result<bool> {
+pub(super) fn again(trials: &mut dyn super::Retries, asked: Option<Duration>) -> Result<bool> {
     trials.again(asked).map_err(|_| Error::Cancelled)
 }
 

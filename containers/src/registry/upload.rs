@@ -27,7 +27,7 @@ use super::answer::uploaded;
 use super::origin::next;
 use super::session::{Halt, Scope, again, form};
 use super::{Answer, Method, Registry, Request};
-use crate::make::{Note, Watch};
+use crate::make::{ImageWatch, Note};
 use crate::{Error, OciDigest, Result, Sha256};
 
 /// Bytes of one request, unless the registry wants more: what is in memory per thread, and
@@ -78,7 +78,7 @@ pub(super) struct Uploads<'a> {
     pub(super) mount_from: Option<&'a str>,
     /// The folder with the state of unfinished uploads.
     pub(super) dir: PathBuf,
-    pub(super) watch: &'a dyn Watch,
+    pub(super) watch: &'a dyn ImageWatch,
 }
 
 /// The stored state of an upload. Its location may be a secret, so only its owner can read the

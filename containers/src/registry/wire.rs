@@ -139,7 +139,7 @@ pub trait Wire: Sync {
     ) -> Result<Answer, WireFault>;
 
     /// The trials of one operation, by the policy of all other transfers.
-    fn trials(&self) -> Box<dyn Trials + '_>;
+    fn trials(&self) -> Box<dyn Retries + '_>;
 }
 
 /// Sends requests to registries, with the credentials that are found through `env`.
@@ -152,7 +152,7 @@ pub struct Registries<'a> {
 }
 
 /// Decides when to try again.
-pub trait Trials {
+pub trait Retries {
     /// Waits before the next trial, for as long as the server asked for at least. `false`:
     /// that was the last one.
     ///

@@ -85,10 +85,10 @@ pub(super) fn squash(
         let of_layer = tree.iter().skip(1).filter(|(_, node)| node.layer == layer);
         for (path, node) in of_layer {
             let inner = match &node.what {
-                What::Dir => squashfs::Node::Dir,
-                What::Symlink(target) => squashfs::Node::Symlink(target.clone().into_bytes()),
-                What::Hardlink(first) => squashfs::Node::Hardlink(first.as_str().into()),
-                What::File(source) => squashfs::Node::File(files.add(path, source)?),
+                What::Dir => squashfs::TreeNode::Dir,
+                What::Symlink(target) => squashfs::TreeNode::Symlink(target.clone().into_bytes()),
+                What::Hardlink(first) => squashfs::TreeNode::Hardlink(first.as_str().into()),
+                What::File(source) => squashfs::TreeNode::File(files.add(path, source)?),
             };
             nodes.add(path.as_str(), meta(node), inner).map_err(wrong(path, watch))?;
         }

@@ -10,7 +10,7 @@ use super::metadata::Metadata;
 use super::remote::{self, MAX_METADATA};
 use super::requirement::Requirement;
 use super::version::Versions;
-use crate::fetch::{Fault, Transport};
+use crate::fetch::{Transport, TransportFault};
 use crate::sif::Arch;
 use crate::{Error, Package, Result};
 
@@ -141,7 +141,7 @@ impl Search<'_> {
             let page = format!("{}/{name}/", self.index);
             let html = match self.transport.read(&page, MAX_PAGE) {
                 Ok(html) => String::from_utf8_lossy(&html).into_owned(),
-                Err(Fault::NotFound(_)) => {
+                Err(TransportFault::NotFound(_)) => {
                     let name = format!("{name}{}", need.versions);
                     return Err(Error::NotInIndex { name, index: self.index.to_owned() });
                 }
@@ -168,7 +168,7 @@ impl Search<'_> {
         // PEP 658 has it beside the wheel; not every index, and not for every wheel.
         let text = match self.transport.read(&format!("{url}.metadata"), MAX_METADATA) {
             Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-            Err(Fault::NotFound(_)) => remote::metadata(url, bytes, self.transport)?,
+            Err(TransportFault::NotFound(_)) => remote::metadata(url, bytes, self.transport)?,
             Err(fault) => return Err(fault.into_error(url)),
         };
         Ok(Found { name: name.to_owned(), bytes, metadata: Metadata::parse(&text), offer })

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Mutex;
 
 use gular_containers::Sha256;
-use gular_containers::fetch::{Fault, Stream, Transport};
+use gular_containers::fetch::{Stream, Transport, TransportFault};
 use tar::{EntryType, Header};
 
 /// Documents by URL, and what was asked of them.
@@ -28,10 +28,10 @@ impl Shelf {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
-    fn get(&self, what: &str, url: &str) -> Result<&[u8], Fault> {
+    fn get(&self, what: &str, url: &str) -> Result<&[u8], TransportFault> {
         self.asked.lock().unwrap().push(format!("{what} {url}"));
         let bytes = self.documents.get(url).map(Vec::as_slice);
-        bytes.ok_or_else(|| Fault::NotFound(format!("`{url}` is not there (404)")))
+        bytes.ok_or_else(|| TransportFault::NotFound(format!("`{url}` is not there (404)")))
     }
 }
 
@@ -42,35 +42,39 @@ impl Stream for Shelf {
         _bytes: u64,
         from: u64,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TransportFault> {
         let bytes = self.get(&format!("stream {from}"), url)?;
         assert_eq!(from % (1 << 20), 0, "transports take multiples of 1 MiB");
         let cut = self.cut.lock().unwrap().remove(url);
         let end = cut.unwrap_or(bytes.len());
         for block in bytes[from as usize..end].chunks(1 << 20) {
-            sink(block).map_err(Fault::Sink)?;
+            sink(block).map_err(TransportFault::Sink)?;
         }
         match cut {
             None => Ok(()),
             Some(_) => {
                 let message = format!("cannot read `{url}`: the connection broke");
-                Err(Fault::Failed { message, hint: Some("try again".to_owned()), passes: true })
+                Err(TransportFault::Failed {
+                    message,
+                    hint: Some("try again".to_owned()),
+                    passes: true,
+                })
             }
         }
     }
 }
 
 impl Transport for Shelf {
-    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, TransportFault> {
         let bytes = self.get("read", url)?;
         if bytes.len() as u64 > limit {
             let message = format!("`{url}` is over {limit} bytes");
-            return Err(Fault::lasting(message, None));
+            return Err(TransportFault::lasting(message, None));
         }
         Ok(bytes.to_owned())
     }
 
-    fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
+    fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
         Ok(Some(self.get("len", url)?.len() as u64))
     }
 }

@@ -9,7 +9,7 @@
 //! Format: `FORMAT.md`, "Blocks of a file".
 
 use crate::block::{BlockCv, BlockTree};
-use crate::tensors::{Header, MAX_HEADER, assemble};
+use crate::tensors::{MAX_HEADER, SafetensorsHeader, assemble};
 use crate::{Dtype, Error};
 
 /// The suffix that is appended to the name of the file.
@@ -44,9 +44,9 @@ impl BlockTree {
         let wrong = |reason: &str| Error::malformed(path, reason);
         let len = bytes.len() as u64;
         let first = bytes.first_chunk().ok_or_else(|| wrong("it has no header"))?;
-        let start = Header::data_start(path, *first, len, MAX_HEADER)?;
+        let start = SafetensorsHeader::data_start(path, *first, len, MAX_HEADER)?;
         let head = usize::try_from(start).ok().and_then(|start| bytes.get(..start));
-        let header = Header::parse(path, head.unwrap_or_default(), len)?;
+        let header = SafetensorsHeader::parse(path, head.unwrap_or_default(), len)?;
         header.check_format(path, FORMAT)?;
         let file_bytes = header.metadata(FILE_BYTES).and_then(|text| text.parse().ok());
         let file_bytes =

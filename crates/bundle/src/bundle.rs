@@ -16,7 +16,7 @@ use std::sync::Arc;
 use gular_files::open_files_limit;
 
 use crate::manifest::{MANIFEST_NAME, MAX_MANIFEST_BYTES};
-use crate::open_shards::{OpenShards, Opened};
+use crate::open_shards::{OpenCounts, OpenShards};
 use crate::shard::{Known, Sidecar};
 use crate::{
     Backend, BundlePath, CheckWhen, Digest, Error, FieldIdx, FileEntry, Index, Manifest, ReadAt,
@@ -309,7 +309,7 @@ impl Bundle {
 
     /// Returns what the bundle has opened so far, and what it holds.
     #[must_use]
-    pub fn opened(&self) -> Opened {
+    pub fn opened(&self) -> OpenCounts {
         self.open.counts()
     }
 

@@ -65,14 +65,14 @@ pub use manifest::{
     About, DATA_DIR, Envelope, FileEntry, MANIFEST_NAME, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES,
     MAX_SHARD_SAMPLES, MadeValue, Manifest, Payload, ShardEntry, Statistics, write_manifest,
 };
-pub use open_shards::Opened;
+pub use open_shards::OpenCounts;
 pub use path::{BundlePath, PathError};
 pub use position::{FieldIdx, Row, ShardIdx};
 pub use read_at::{Backend, ReadAt};
 pub use shard::{CheckWhen, SampleEntry, Shard};
-pub use shard_source::{NotBrought, Room, RoomReader, ShardSource, SingleValues, TakeValue};
+pub use shard_source::{FreeSpace, NotBrought, ShardSource, SingleValues, SpaceReader, TakeValue};
 pub use split::Split;
-pub use tensors::{Header, Tensor};
+pub use tensors::{SafetensorsHeader, Tensor};
 pub use view::View;
 
 /// The format version of shards and indexes, the only one there is.

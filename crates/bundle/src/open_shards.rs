@@ -25,7 +25,7 @@ const TURNS: u64 = 16;
 
 /// Counts of what a bundle has opened so far, and what it holds now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenCounts {
     /// Indexes that were read whole, compared with their digest, and accepted.
     pub verified: u64,
     /// Shards opened again, whose index was known to be the same and so not verified again.
@@ -55,7 +55,7 @@ struct State {
     /// bytes.
     known: HashMap<ShardIdx, Arc<Known>>,
     clock: u64,
-    counts: Opened,
+    counts: OpenCounts,
     files: usize,
 }
 
@@ -138,9 +138,9 @@ impl OpenShards {
         state.counts.index_bytes = state.counts.index_bytes.saturating_sub(bytes);
     }
 
-    pub(crate) fn counts(&self) -> Opened {
+    pub(crate) fn counts(&self) -> OpenCounts {
         let state = self.lock();
-        Opened { open: state.open.len(), ..state.counts }
+        OpenCounts { open: state.open.len(), ..state.counts }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

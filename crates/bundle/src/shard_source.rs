@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::{FieldIdx, Index, Row, ShardIdx, Split};
 
-/// Fetches shards into the folder of a bundle, and removes them when room is needed.
+/// Fetches shards into the folder of a bundle, and removes them when space is needed.
 ///
 /// The indexes are all there from the start.
 pub trait ShardSource: fmt::Debug + Send + Sync {
     /// The bytes that shards may take in the folder.
-    fn room(&self) -> &Room;
+    fn space(&self) -> &FreeSpace;
 
     /// Keeps the file of a shard, there or still to come, until what is returned is dropped: no
     /// process on this machine removes it. Ends soon once `cancel` is set.
@@ -33,10 +33,10 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
     /// there may be thousands of shards. `None` if that is impossible; then each is held by itself.
     fn hold_split(&self, split: Split, cancel: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>>;
 
-    /// Brings a shard that is held, unless it is there; waits for room, and for another process
+    /// Brings a shard that is held, unless it is there; waits for space, and for another process
     /// that is bringing it. Of the shards that nobody holds, those with the largest `next_use`
-    /// are removed first. Where room is missing all readers are told, by [`Room::changed`]. Ends
-    /// soon once `cancel` is set.
+    /// are removed first. Where space is missing all readers are told, by [`FreeSpace::changed`].
+    /// Ends soon once `cancel` is set.
     ///
     /// # Errors
     /// [`NotBrought`] says why.
@@ -84,24 +84,24 @@ pub type TakeValue<'a> = dyn Fn(Row, &[u8]) + Sync + 'a;
 
 /// The bytes that shards may take, and how many of them are promised to readers.
 #[derive(Debug)]
-pub struct Room {
+pub struct FreeSpace {
     limit: u64,
     /// The most that the disk has space for; other programs fill it, too.
     measured: AtomicU64,
     beside: u64,
     promised: AtomicU64,
-    readers: Mutex<Vec<Weak<dyn RoomReader>>>,
+    readers: Mutex<Vec<Weak<dyn SpaceReader>>>,
 }
 
-/// A reader that holds as many shards as there is room for.
-pub trait RoomReader: fmt::Debug + Send + Sync {
+/// A reader that holds as many shards as there is space for.
+pub trait SpaceReader: fmt::Debug + Send + Sync {
     /// Notes that there may be less space than before: holders of more than what is free and
     /// reserved for them release it.
-    fn room_changed(&self);
+    fn space_changed(&self);
 }
 
-impl Room {
-    /// Makes room of `limit` bytes for a bundle, of which `beside` are always in use, for example
+impl FreeSpace {
+    /// Space of `limit` bytes for a bundle, of which `beside` are always in use, for example
     /// by its indexes.
     #[must_use]
     pub fn new(limit: u64, beside: u64) -> Self {
@@ -109,20 +109,20 @@ impl Room {
         Self { limit, measured, beside, promised, readers: Mutex::default() }
     }
 
-    /// Tells `reader`, as long as it exists, when the room changes.
-    pub fn tell(&self, reader: Weak<dyn RoomReader>) {
+    /// Tells `reader`, as long as it exists, when the space changes.
+    pub fn tell(&self, reader: Weak<dyn SpaceReader>) {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
     }
 
-    /// Tells all readers that the room changed, or that one of them lacks some. The caller holds
+    /// Tells all readers that the space changed, or that one of them lacks some. The caller holds
     /// no lock that they take.
     pub fn changed(&self) {
-        let readers: Vec<Arc<dyn RoomReader>> = {
+        let readers: Vec<Arc<dyn SpaceReader>> = {
             let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
             readers.retain(|reader| reader.strong_count() > 0);
             readers.iter().filter_map(Weak::upgrade).collect()
         };
-        readers.iter().for_each(|reader| reader.room_changed());
+        readers.iter().for_each(|reader| reader.space_changed());
     }
 
     /// The bytes for shards.
@@ -131,12 +131,12 @@ impl Room {
         self.limit.saturating_sub(self.beside).min(self.measured.load(Ordering::Relaxed))
     }
 
-    /// Sets how many bytes of shards the disk has room for now, including those already on it.
+    /// Sets how many bytes of shards the disk has space for now, including those already on it.
     pub fn measure(&self, bytes: u64) {
         self.measured.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns whether the disk has less room than the limit allows.
+    /// Returns whether the disk has less space than the limit allows.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.bytes() < self.limit.saturating_sub(self.beside)
@@ -202,41 +202,42 @@ mod tests {
     #[derive(Debug, Default)]
     struct Reader(AtomicU64);
 
-    impl RoomReader for Reader {
-        fn room_changed(&self) {
+    impl SpaceReader for Reader {
+        fn space_changed(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     #[test]
     fn readers_are_told_what_is_promised_to_others() {
-        let (room, readers) = (Room::new(100, 0), [0; 2].map(|_| Arc::new(Reader::default())));
+        let (space, readers) =
+            (FreeSpace::new(100, 0), [0; 2].map(|_| Arc::new(Reader::default())));
         for reader in &readers {
             let weak = Arc::downgrade(reader);
-            room.tell(weak);
+            space.tell(weak);
         }
-        room.promise(60).unwrap();
-        room.promise(60).unwrap_err();
+        space.promise(60).unwrap();
+        space.promise(60).unwrap_err();
         let [gone, there] = readers;
         drop(gone);
-        room.changed();
+        space.changed();
         assert_eq!(there.0.load(Ordering::Relaxed), 2);
     }
 
     #[test]
     fn room_is_promised_up_to_the_limit() {
-        let room = Room::new(100, 10);
-        assert_eq!((room.bytes(), room.free()), (90, 90));
-        room.promise(60).unwrap();
-        assert_eq!(room.promise(31), Err(101));
-        room.promise(30).unwrap();
-        assert_eq!(room.free(), 0);
-        room.give_back(60);
-        assert_eq!(room.free(), 60);
-        assert_eq!(Room::new(5, 10).promise(1), Err(11));
-        room.measure(50);
-        assert_eq!((room.bytes(), room.free(), room.is_cut()), (50, 20, true));
-        room.measure(500);
-        assert_eq!((room.bytes(), room.free(), room.is_cut()), (90, 60, false));
+        let space = FreeSpace::new(100, 10);
+        assert_eq!((space.bytes(), space.free()), (90, 90));
+        space.promise(60).unwrap();
+        assert_eq!(space.promise(31), Err(101));
+        space.promise(30).unwrap();
+        assert_eq!(space.free(), 0);
+        space.give_back(60);
+        assert_eq!(space.free(), 60);
+        assert_eq!(FreeSpace::new(5, 10).promise(1), Err(11));
+        space.measure(50);
+        assert_eq!((space.bytes(), space.free(), space.is_cut()), (50, 20, true));
+        space.measure(500);
+        assert_eq!((space.bytes(), space.free(), space.is_cut()), (90, 60, false));
     }
 }

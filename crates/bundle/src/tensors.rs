@@ -54,14 +54,14 @@ enum Unknown {
 
 /// The header of a safetensors file: metadata in order, tensors in data order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Header {
+pub struct SafetensorsHeader {
     /// Names and texts, `format` and `version` first.
     pub metadata: Vec<(String, String)>,
     /// All tensors, padding too.
     pub tensors: Vec<Tensor>,
 }
 
-impl Header {
+impl SafetensorsHeader {
     /// Reads the header of a shard or an index and checks it against the file's length.
     ///
     /// # Errors
@@ -321,7 +321,7 @@ pub(crate) fn assemble(
         body.resize(body.len().checked_add(usize::try_from(pad).ok()?)?, 0);
         body.extend_from_slice(&data);
     }
-    let header = Header { metadata, tensors: placer.finish() };
+    let header = SafetensorsHeader { metadata, tensors: placer.finish() };
     let json = header.json(0)?;
     let data_start = data_start_for(json.len() as u64);
     let mut bytes = data_start.checked_sub(8)?.to_le_bytes().to_vec();
@@ -400,7 +400,7 @@ impl<'de> Deserialize<'de> for RawHeader {
 mod tests {
     use super::*;
 
-    fn sample() -> (Header, u64) {
+    fn sample() -> (SafetensorsHeader, u64) {
         let mut placer = Placer::new(4096);
         for (name, dtype, shape) in [
             ("image.bytes", Dtype::U8, vec![100]),
@@ -412,7 +412,7 @@ mod tests {
         let tensors = placer.finish();
         let len = tensors.last().unwrap().end;
         let metadata = vec![("format".to_owned(), "gular-shard".to_owned())];
-        (Header { metadata, tensors }, len)
+        (SafetensorsHeader { metadata, tensors }, len)
     }
 
     #[test]
@@ -421,8 +421,8 @@ mod tests {
         let bytes = header.to_bytes(4096).unwrap();
         assert_eq!(bytes.len(), 4096);
         let first = bytes[..8].try_into().unwrap();
-        assert_eq!(Header::data_start("x", first, len, MAX_HEADER).unwrap(), 4096);
-        assert_eq!(Header::parse("x", &bytes, len).unwrap(), header);
+        assert_eq!(SafetensorsHeader::data_start("x", first, len, MAX_HEADER).unwrap(), 4096);
+        assert_eq!(SafetensorsHeader::parse("x", &bytes, len).unwrap(), header);
         assert!(header.tensors.iter().all(|t| t.name.starts_with('_') || t.start % ALIGN == 0));
     }
 
@@ -439,11 +439,15 @@ mod tests {
                 _ => bad.tensors[1].name = bad.tensors[0].name.clone(),
             }
             let bytes = bad.to_bytes(4096).unwrap();
-            assert!(Header::parse("x", &bytes, len).is_err(), "change {change}");
+            assert!(SafetensorsHeader::parse("x", &bytes, len).is_err(), "change {change}");
         }
         let bytes = header.to_bytes(4096).unwrap();
-        assert!(Header::parse("x", &bytes, len + 1).is_err());
-        assert!(Header::data_start("x", u64::MAX.to_le_bytes(), len, MAX_HEADER).is_err());
-        assert!(Header::data_start("x", 5000_u64.to_le_bytes(), 100, MAX_HEADER).is_err());
+        assert!(SafetensorsHeader::parse("x", &bytes, len + 1).is_err());
+        assert!(
+            SafetensorsHeader::data_start("x", u64::MAX.to_le_bytes(), len, MAX_HEADER).is_err()
+        );
+        assert!(
+            SafetensorsHeader::data_start("x", 5000_u64.to_le_bytes(), 100, MAX_HEADER).is_err()
+        );
     }
 }

@@ -9,7 +9,7 @@ use gular_bundle::{
     Split, Survey, Values, rebuild_index, survey,
 };
 use gular_squashfs::read::{Content, EntryKind, Walk};
-use gular_squashfs::write::{Compression, Fragments, Meta, Node, Options, Tree, Writer, Zeros};
+use gular_squashfs::write::{Compression, Fragments, Meta, Options, Tree, TreeNode, Writer, Zeros};
 
 fn fields() -> Vec<Field> {
     vec![
@@ -173,9 +173,9 @@ fn foreign(options: Options, files: &[(&str, Vec<u8>)]) -> Result<Survey, Error>
     let mut tree = Tree::new(META);
     for (path, bytes) in files {
         let data = writer.data(&mut bytes.as_slice()).unwrap();
-        tree.add(path, META, Node::File(data)).unwrap();
+        tree.add(path, META, TreeNode::File(data)).unwrap();
     }
-    tree.add("c/link.jpg", META, Node::Symlink(b"a.jpg".to_vec())).unwrap();
+    tree.add("c/link.jpg", META, TreeNode::Symlink(b"a.jpg".to_vec())).unwrap();
     let (head, mut image) = writer.finish(&tree).unwrap();
     image[..head.len()].copy_from_slice(&head);
     survey(&ReadAt::in_memory("foreign", image), Envelope::Squashfs)

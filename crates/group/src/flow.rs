@@ -14,8 +14,8 @@
 
 use std::ops::Range;
 
-use super::number::Number;
 use super::operation::{HEADER_BYTES, Operation};
+use super::summable::Summable;
 use crate::Error;
 
 /// An operation as a stream of bytes to send, and one of bytes to receive.
@@ -56,7 +56,7 @@ pub(super) struct Reduce<'a, T> {
     coming: usize,
 }
 
-impl<'a, T: Number> Reduce<'a, T> {
+impl<'a, T: Summable> Reduce<'a, T> {
     /// `world` is at least 2 and `rank` below it.
     pub(super) fn new(
         values: &'a mut [T],
@@ -120,7 +120,7 @@ impl<'a, T: Number> Reduce<'a, T> {
     }
 }
 
-impl<T: Number> Flow for Reduce<'_, T> {
+impl<T: Summable> Flow for Reduce<'_, T> {
     fn fill(&mut self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         if !self.header_sent {

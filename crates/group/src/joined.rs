@@ -11,11 +11,11 @@ use super::arrive::Visitor;
 use super::flow::{Flow, Reduce};
 use super::lobby::{listen, listen_everywhere};
 use super::meet::{self, Host};
-use super::number::Number;
 use super::operation::{Operation, OperationKind};
 use super::rank_ring::{self, Patience, RankRing, Seat, Stop};
 use super::relay::{Relay, Source, Target};
 use super::shared::Shared;
+use super::summable::Summable;
 use super::watch::{Member, Watcher};
 use super::wire::MAX_ABOUT;
 use crate::{Error, Rendezvous};
@@ -213,7 +213,7 @@ impl Group {
     ///
     /// # Errors
     /// The error that ended the training run; `values` are then unspecified.
-    pub fn all_reduce<T: Number>(&self, values: &mut [T]) -> Result<(), Error> {
+    pub fn all_reduce<T: Summable>(&self, values: &mut [T]) -> Result<(), Error> {
         self.reduce(OperationKind::AllReduce, values)
     }
 
@@ -319,7 +319,7 @@ impl Group {
         }
     }
 
-    fn reduce<T: Number>(&self, kind: OperationKind, values: &mut [T]) -> Result<(), Error> {
+    fn reduce<T: Summable>(&self, kind: OperationKind, values: &mut [T]) -> Result<(), Error> {
         let operation = operation(kind, (T::CODE, T::NAME), values.len());
         let Seat { rank, world_size } = self.place;
         self.run(operation, |ring, operation, patience| {

@@ -24,6 +24,7 @@
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
+mod address;
 mod arrive;
 mod error;
 mod flow;
@@ -33,17 +34,16 @@ mod joined;
 mod link;
 mod lobby;
 mod meet;
-mod number;
 mod operation;
-mod place;
 mod rank_ring;
 mod relay;
 mod shared;
+mod summable;
 mod watch;
 mod wire;
 
+pub use address::Rendezvous;
 pub use error::Error;
 pub use joined::{Group, GroupOptions};
-pub use number::Number;
-pub use place::Rendezvous;
 pub use rank_ring::Seat;
+pub use summable::Summable;

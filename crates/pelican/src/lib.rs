@@ -60,7 +60,7 @@ pub use error::{Attempt, Attempts, Error};
 pub use examine::{Copy, Examination, Probe, ProbeFault, Role, TokenFacts};
 pub use exchange::{Answered, Exchange, ExchangeFault, Trials};
 pub use gular_files::Env;
-pub use listing::{Entry, Listing, Stat};
+pub use listing::{CollectionListing, CollectionMember, Stat};
 pub use plain::{PlainRead, PlainSink};
 pub use token::{Action, Diagnosis, Token, TokenError};
 pub use token_store::usual_token_file;

@@ -31,7 +31,7 @@ const MAX_DEPTH: usize = 64;
 
 /// An object or collection in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct CollectionMember {
     /// The last segment of `path`; empty for the root.
     pub name: String,
     /// Decoded; starts with `/`, has none at its end.
@@ -56,9 +56,9 @@ pub struct Stat {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Multistatus {
     /// The path that was asked for.
-    pub(crate) itself: Option<Entry>,
+    pub(crate) itself: Option<CollectionMember>,
     /// Its members, each once, sorted by name; empty for an object.
-    pub(crate) members: Vec<Entry>,
+    pub(crate) members: Vec<CollectionMember>,
     /// Entries left out: what no URL can name, and what is not directly below the path.
     pub(crate) skipped: usize,
 }
@@ -66,9 +66,9 @@ pub(crate) struct Multistatus {
 /// The members of a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Listing {
+pub struct CollectionListing {
     /// The entries, sorted by name; an object lists itself.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<CollectionMember>,
     /// How many entries were left out, because no URL can contain their names (`?`, `#`, `\\`,
     /// control characters) or because they are not directly below the collection.
     pub skipped: usize,
@@ -120,8 +120,8 @@ pub(crate) fn parse_multistatus(xml: &[u8], request_path: &str) -> Result<Multis
 /// One response of a listing.
 enum Parsed {
     /// The path that was asked for.
-    Itself(Entry),
-    Member(Entry),
+    Itself(CollectionMember),
+    Member(CollectionMember),
     /// The server says that it does not exist.
     Gone,
     /// Why the entry is left out.
@@ -135,7 +135,7 @@ fn parse_response(response: &Node, request: &[&str]) -> Result<Parsed, String> {
         Err(why) => return Ok(Parsed::Odd(why)),
     };
     let is_itself = path.len() == request.len();
-    let mut entry = Entry {
+    let mut entry = CollectionMember {
         name: path.last().cloned().unwrap_or_default(),
         path: format!("/{}", path.join("/")),
         len_bytes: None,
@@ -155,7 +155,7 @@ fn parse_response(response: &Node, request: &[&str]) -> Result<Parsed, String> {
     Ok(if is_itself { Parsed::Itself(entry) } else { Parsed::Member(entry) })
 }
 
-fn read_properties(prop: &Node, entry: &mut Entry) -> Result<(), String> {
+fn read_properties(prop: &Node, entry: &mut CollectionMember) -> Result<(), String> {
     for property in prop.children().filter(|node| node.tag_name().namespace() == Some(DAV)) {
         let text = property.text().map_or("", str::trim);
         match property.tag_name().name() {
@@ -326,7 +326,7 @@ mod tests {
             ],
             "/test/d/",
         );
-        let entry = |name: &str, path: &str, len_bytes, collection| Entry {
+        let entry = |name: &str, path: &str, len_bytes, collection| CollectionMember {
             name: name.into(),
             path: path.into(),
             len_bytes,

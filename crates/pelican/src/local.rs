@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::checked_blocks::{Stop, Take};
-use crate::{Attempts, Entry, Error, Stat, Url};
+use crate::{Attempts, CollectionMember, Error, Stat, Url};
 
 /// Bytes read or written at a time.
 const PIECE: usize = 1 << 20;
@@ -31,14 +31,14 @@ pub(crate) fn stat(url: &Url) -> Result<Stat, Error> {
     Ok(Stat { len_bytes: (!collection).then_some(metadata.len()), collection: Some(collection) })
 }
 
-pub(crate) fn list(url: &Url) -> Result<Vec<Entry>, Error> {
+pub(crate) fn list(url: &Url) -> Result<Vec<CollectionMember>, Error> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(path(url)).map_err(|e| failed("list", url, e))? {
         let entry = entry.map_err(|e| failed("list", url, e))?;
         let metadata = entry.metadata().map_err(|e| failed("look at", url, e))?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let collection = metadata.is_dir();
-        entries.push(Entry {
+        entries.push(CollectionMember {
             path: format!("{}/{name}", url.path().trim_end_matches('/')),
             name,
             len_bytes: (!collection).then_some(metadata.len()),

@@ -10,13 +10,13 @@ use tokio::time::sleep;
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
-use crate::listing::{Listing, MAX_LISTING_BYTES, Multistatus, Stat, parse_multistatus};
+use crate::listing::{CollectionListing, MAX_LISTING_BYTES, Multistatus, Stat, parse_multistatus};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb, header, propfind, retry_after, said};
 use crate::sources::{Fared, Sources};
 use crate::token::Action;
 use crate::url::percent_decode;
-use crate::{Entry, Error, Scheme, Url, local};
+use crate::{CollectionMember, Error, Scheme, Url, local};
 
 impl Client {
     /// Asks what `url` is: by PROPFIND, or by HEAD where nothing can be listed or the
@@ -62,16 +62,16 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::stat`]; [`Error::Unsupported`] where nothing can be listed.
-    pub fn list(&self, url: &Url, cancel: &AtomicBool) -> Result<Listing, Error> {
+    pub fn list(&self, url: &Url, cancel: &AtomicBool) -> Result<CollectionListing, Error> {
         let mut listing = if url.scheme() == Scheme::File {
             let entries = if local::stat(url)?.collection == Some(true) {
                 local::list(url)?
             } else {
                 let (name, path) = (url.name().to_owned(), url.path().to_owned());
                 let len_bytes = local::stat(url)?.len_bytes;
-                vec![Entry { name, path, len_bytes, collection: false }]
+                vec![CollectionMember { name, path, len_bytes, collection: false }]
             };
-            Listing { entries, skipped: 0 }
+            CollectionListing { entries, skipped: 0 }
         } else {
             self.block(cancel, async {
                 let found = self.0.find(url, Verb::List).await?;
@@ -79,7 +79,7 @@ impl Client {
                     Some(itself) if !itself.collection => vec![itself],
                     _ => found.members,
                 };
-                Ok(Listing { entries, skipped: found.skipped })
+                Ok(CollectionListing { entries, skipped: found.skipped })
             })?
         };
         listing.entries.sort_by(|a, b| a.name.cmp(&b.name));

@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use gular_squashfs::write::{Compression, Fragments, Meta, Node, Options, Tree, Writer, Zeros};
+use gular_squashfs::write::{Compression, Fragments, Meta, Options, Tree, TreeNode, Writer, Zeros};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -93,7 +93,7 @@ impl Walk<'_> {
             let metadata = path.symlink_metadata()?;
             let node = self.node(&path, &name, &metadata)?;
             let xattrs = match node {
-                Node::Hardlink(_) => Vec::new(),
+                TreeNode::Hardlink(_) => Vec::new(),
                 _ => xattrs(&path)?,
             };
             let name_bytes = name.as_os_str().as_bytes();
@@ -105,33 +105,33 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn node(&mut self, path: &Path, name: &Path, metadata: &fs::Metadata) -> Result<Node> {
+    fn node(&mut self, path: &Path, name: &Path, metadata: &fs::Metadata) -> Result<TreeNode> {
         let kind = metadata.file_type();
         if kind.is_dir() {
-            return Ok(Node::Dir);
+            return Ok(TreeNode::Dir);
         }
         if metadata.nlink() > 1 {
             let name = name.as_os_str().as_bytes().to_vec();
             let key = (metadata.dev(), metadata.ino());
             if let Some(first) = self.first_names.get(&key) {
-                return Ok(Node::Hardlink(first.clone()));
+                return Ok(TreeNode::Hardlink(first.clone()));
             }
             self.first_names.insert(key, name);
         }
         let (major, minor) =
             (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
         Ok(if kind.is_file() {
-            Node::File(self.writer.data_seekable(&mut File::open(path)?)?)
+            TreeNode::File(self.writer.data_seekable(&mut File::open(path)?)?)
         } else if kind.is_symlink() {
-            Node::Symlink(fs::read_link(path)?.into_os_string().into_vec())
+            TreeNode::Symlink(fs::read_link(path)?.into_os_string().into_vec())
         } else if kind.is_char_device() {
-            Node::CharDevice { major, minor }
+            TreeNode::CharDevice { major, minor }
         } else if kind.is_block_device() {
-            Node::BlockDevice { major, minor }
+            TreeNode::BlockDevice { major, minor }
         } else if kind.is_fifo() {
-            Node::Fifo
+            TreeNode::Fifo
         } else {
-            Node::Socket
+            TreeNode::Socket
         })
     }
 }

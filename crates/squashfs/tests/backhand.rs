@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use backhand::{FilesystemReader, InnerNode};
 use gular_squashfs::write::{
-    Compression, Error, FileData, Fragments, Meta, Node, Options, SUPERBLOCK_BYTES, Tree, Writer,
-    Zeros,
+    Compression, Error, FileData, Fragments, Meta, Options, SUPERBLOCK_BYTES, Tree, TreeNode,
+    Writer, Zeros,
 };
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ fn files(files: &[(String, Vec<u8>)], options: &Options) -> (Vec<u8>, Vec<FileDa
     let mut places = Vec::new();
     for (path, bytes) in files {
         let data = writer.data(&mut bytes.as_slice()).unwrap();
-        tree.add(path, META, Node::File(data)).unwrap();
+        tree.add(path, META, TreeNode::File(data)).unwrap();
         places.push(data);
     }
     (finish(writer, &tree), places)
@@ -177,15 +177,15 @@ fn every_kind_of_node_is_seen() {
     let mut tree = Tree::new(ROOT);
     let suid = Meta { mode: 0o4755, ..META };
     let sticky = Meta { mode: 0o1777, ..META };
-    tree.add("etc/file", suid, Node::File(data)).unwrap();
-    tree.add("etc/hard", META, Node::Hardlink(b"etc/file".to_vec())).unwrap();
-    tree.add("etc/also", META, Node::File(data)).unwrap();
-    tree.add("sticky", sticky, Node::Dir).unwrap();
-    tree.add("sticky/link", META, Node::Symlink(b"../no/such".to_vec())).unwrap();
-    tree.add("null", META, Node::CharDevice { major: 1, minor: 3 }).unwrap();
-    tree.add("disk", META, Node::BlockDevice { major: 259, minor: 70_000 }).unwrap();
-    tree.add("pipe", META, Node::Fifo).unwrap();
-    tree.add("socket", META, Node::Socket).unwrap();
+    tree.add("etc/file", suid, TreeNode::File(data)).unwrap();
+    tree.add("etc/hard", META, TreeNode::Hardlink(b"etc/file".to_vec())).unwrap();
+    tree.add("etc/also", META, TreeNode::File(data)).unwrap();
+    tree.add("sticky", sticky, TreeNode::Dir).unwrap();
+    tree.add("sticky/link", META, TreeNode::Symlink(b"../no/such".to_vec())).unwrap();
+    tree.add("null", META, TreeNode::CharDevice { major: 1, minor: 3 }).unwrap();
+    tree.add("disk", META, TreeNode::BlockDevice { major: 259, minor: 70_000 }).unwrap();
+    tree.add("pipe", META, TreeNode::Fifo).unwrap();
+    tree.add("socket", META, TreeNode::Socket).unwrap();
     let seen = read(&finish(writer, &tree));
 
     // Linux' new encoding: low 8 bits of the minor, 12 of the major, the minor's rest.
@@ -217,7 +217,7 @@ fn order_of_the_tree_changes_no_byte() {
         let data = writer.data(&mut &b"x"[..]).unwrap();
         let mut tree = Tree::new(ROOT);
         for name in names {
-            tree.add(name, META, Node::File(data)).unwrap();
+            tree.add(name, META, TreeNode::File(data)).unwrap();
         }
         finish(writer, &tree)
     };
@@ -309,13 +309,13 @@ fn what_no_image_can_hold_is_refused() {
     let (long, deep) = ("n".repeat(256), "d/".repeat(2047) + "dd");
     for path in ["", "/a", "a/", "a//b", "a/./b", "../a", "a\0b", &long, &deep] {
         assert!(
-            add(path, Node::Fifo).starts_with("a SquashFS image cannot hold the path `"),
+            add(path, TreeNode::Fifo).starts_with("a SquashFS image cannot hold the path `"),
             "{path:?}"
         );
     }
-    let device = add("d", Node::CharDevice { major: 4096, minor: 0 });
+    let device = add("d", TreeNode::CharDevice { major: 4096, minor: 0 });
     assert!(device.starts_with("cannot store `d`: ") && device.contains("4096"), "{device}");
-    assert!(add("l", Node::Symlink(vec![b't'; 4096])).contains("4096"));
+    assert!(add("l", TreeNode::Symlink(vec![b't'; 4096])).contains("4096"));
 
     let finished = |build: &dyn Fn(&mut Tree, FileData)| {
         let mut writer = Writer::new(Vec::new(), Options::default()).unwrap();
@@ -325,17 +325,17 @@ fn what_no_image_can_hold_is_refused() {
         writer.finish(&tree).map(drop).unwrap_err()
     };
     let twice = finished(&|tree, data| {
-        tree.add("a/b", META, Node::File(data)).unwrap();
-        tree.add("a/b", META, Node::Fifo).unwrap();
+        tree.add("a/b", META, TreeNode::File(data)).unwrap();
+        tree.add("a/b", META, TreeNode::Fifo).unwrap();
     });
     assert_eq!(twice.to_string(), "the path `a/b` is given twice");
     let below_a_file = finished(&|tree, data| {
-        tree.add("a", META, Node::File(data)).unwrap();
-        tree.add("a/b", META, Node::Fifo).unwrap();
+        tree.add("a", META, TreeNode::File(data)).unwrap();
+        tree.add("a/b", META, TreeNode::Fifo).unwrap();
     });
     assert!(matches!(below_a_file, Error::Duplicate { .. }), "{below_a_file}");
     let dangling = finished(&|tree, _| {
-        tree.add("a", META, Node::Hardlink(b"b".to_vec())).unwrap();
+        tree.add("a", META, TreeNode::Hardlink(b"b".to_vec())).unwrap();
     });
     assert!(matches!(dangling, Error::HardLink { .. }), "{dangling}");
 
@@ -367,7 +367,7 @@ fn a_full_sink_is_said() {
         let mut writer = Writer::new(Full(1 << 20), Options::default())?;
         let data = writer.data(&mut noise(1, 8 << 20).as_slice())?;
         let mut tree = Tree::new(ROOT);
-        tree.add("f", META, Node::File(data))?;
+        tree.add("f", META, TreeNode::File(data))?;
         writer.finish(&tree).map(drop)
     };
     assert!(matches!(write(), Err(Error::Write(e)) if e.kind() == io::ErrorKind::StorageFull));
@@ -386,7 +386,7 @@ fn a_file_that_cannot_be_read_spoils_no_other() {
     assert!(matches!(writer.data(&mut broken), Err(Error::Read(_))));
     let data = writer.data(&mut &b"good"[..]).unwrap();
     let mut tree = Tree::new(ROOT);
-    tree.add("f", META, Node::File(data)).unwrap();
+    tree.add("f", META, TreeNode::File(data)).unwrap();
     let seen = read(&finish(writer, &tree));
     assert_eq!(seen[&PathBuf::from("/f")].1, Seen::File(b"good".to_vec()));
 }

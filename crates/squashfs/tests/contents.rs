@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use gular_squashfs::read::{EntryKind, Error, Walk};
-use gular_squashfs::write::{Compression, Fragments, Meta, Node, Options, Tree, Writer, Zeros};
+use gular_squashfs::write::{Compression, Fragments, Meta, Options, Tree, TreeNode, Writer, Zeros};
 
 const META: Meta = Meta { mode: 0o640, uid: 7, gid: 70_000, mtime: 3 };
 
@@ -45,11 +45,11 @@ fn image(options: Options, files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut tree = Tree::new(Meta { mode: 0o755, ..META });
     for (path, bytes) in files {
         let data = writer.data(&mut bytes.as_slice()).unwrap();
-        tree.add(path, META, Node::File(data)).unwrap();
+        tree.add(path, META, TreeNode::File(data)).unwrap();
     }
-    tree.add("odd/link", META, Node::Symlink(b"../nowhere".to_vec())).unwrap();
-    tree.add("odd/pipe", META, Node::Fifo).unwrap();
-    tree.add("odd/twin", META, Node::Hardlink(b"text/100".to_vec())).unwrap();
+    tree.add("odd/link", META, TreeNode::Symlink(b"../nowhere".to_vec())).unwrap();
+    tree.add("odd/pipe", META, TreeNode::Fifo).unwrap();
+    tree.add("odd/twin", META, TreeNode::Hardlink(b"text/100".to_vec())).unwrap();
     let (superblock, mut bytes) = writer.finish(&tree).unwrap();
     bytes[..superblock.len()].copy_from_slice(&superblock);
     bytes

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use gular_squashfs::write::{
-    Compression, Error, FileData, Fragments, Meta, Node, Options, Placed, SUPERBLOCK_BYTES, Tree,
-    Writer,
+    Compression, Error, FileData, Fragments, Meta, Options, Placed, SUPERBLOCK_BYTES, Tree,
+    TreeNode, Writer,
 };
 
 const BLOCK: usize = 4096;
@@ -60,7 +60,7 @@ fn image(
     let mut files = Vec::new();
     for (number, content) in contents().iter().enumerate() {
         let data = write(&mut writer, number, content);
-        tree.add(number.to_string(), META, Node::File(data)).unwrap();
+        tree.add(number.to_string(), META, TreeNode::File(data)).unwrap();
         files.push(data);
     }
     writer.settle().unwrap();

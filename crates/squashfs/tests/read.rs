@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use gular_squashfs::read::{Content, EntryKind, Error, Walk};
-use gular_squashfs::write::{Compression, Fragments, Meta, Node, Options, Tree, Writer, Zeros};
+use gular_squashfs::write::{Compression, Fragments, Meta, Options, Tree, TreeNode, Writer, Zeros};
 
 const META: Meta = Meta { mode: 0o644, uid: 7, gid: 70_000, mtime: 3 };
 
@@ -25,14 +25,14 @@ fn image(options: Options, files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut tree = Tree::new(Meta { mode: 0o755, ..META });
     for (path, bytes) in files {
         let data = writer.data(&mut bytes.as_slice()).unwrap();
-        tree.add(path, META, Node::File(data)).unwrap();
+        tree.add(path, META, TreeNode::File(data)).unwrap();
     }
-    tree.add("empty/folder", META, Node::Dir).unwrap();
-    tree.add("odd/fifo", META, Node::Fifo).unwrap();
-    tree.add("odd/disk", META, Node::BlockDevice { major: 8, minor: 1 }).unwrap();
-    tree.add("odd/link", META, Node::Symlink(b"../nowhere".to_vec())).unwrap();
+    tree.add("empty/folder", META, TreeNode::Dir).unwrap();
+    tree.add("odd/fifo", META, TreeNode::Fifo).unwrap();
+    tree.add("odd/disk", META, TreeNode::BlockDevice { major: 8, minor: 1 }).unwrap();
+    tree.add("odd/link", META, TreeNode::Symlink(b"../nowhere".to_vec())).unwrap();
     if let Some((path, _)) = files.first() {
-        tree.add("odd/other name", META, Node::Hardlink(path.as_bytes().to_vec())).unwrap();
+        tree.add("odd/other name", META, TreeNode::Hardlink(path.as_bytes().to_vec())).unwrap();
     }
     let (superblock, mut bytes) = writer.finish(&tree).unwrap();
     bytes[..superblock.len()].copy_from_slice(&superblock);
@@ -233,7 +233,7 @@ fn folders_in_a_circle_are_found_out() {
     let mut writer = Writer::new(Vec::new(), Options::stored()).unwrap();
     let data = writer.data(&mut &b"x"[..]).unwrap();
     let mut tree = Tree::new(META);
-    tree.add("aaaa/bbbb/c", META, Node::File(data)).unwrap();
+    tree.add("aaaa/bbbb/c", META, TreeNode::File(data)).unwrap();
     let (superblock, mut image) = writer.finish(&tree).unwrap();
     image[..superblock.len()].copy_from_slice(&superblock);
     let at = |name: &[u8]| image.windows(4).position(|w| w == name).unwrap();
@@ -267,9 +267,9 @@ fn more_names_than_an_image_could_hold_are_not_followed() {
     let mut writer = Writer::new(Vec::new(), options).unwrap();
     let data = writer.data(&mut io::empty()).unwrap();
     let mut tree = Tree::new(META);
-    tree.add("a", META, Node::File(data)).unwrap();
+    tree.add("a", META, TreeNode::File(data)).unwrap();
     for i in 0..300_000 {
-        tree.add(format!("{i:06}"), META, Node::Hardlink(b"a".to_vec())).unwrap();
+        tree.add(format!("{i:06}"), META, TreeNode::Hardlink(b"a".to_vec())).unwrap();
     }
     let (head, mut image) = writer.finish(&tree).unwrap();
     image[..head.len()].copy_from_slice(&head);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Dag, Node, Runs, check, missing};
 use crate::disk::{Disk, base_name, below, folder_of, normal};
-use crate::finding::{FileFindings, Finding};
+use crate::finding::{FileFindings, JobFinding};
 use crate::submit::{self, Given, Submit, Variables};
 
 /// The nodes that use one submit file.
@@ -32,7 +32,7 @@ pub(super) fn programs(
     dag: &Dag,
     disk: &dyn Disk,
     seen: &mut BTreeSet<String>,
-) -> Vec<Finding> {
+) -> Vec<JobFinding> {
     let mut findings = scripts(dag, disk);
     // The key is the file, and the line if the text is in the DAG file.
     let mut users: BTreeMap<(String, Option<usize>), Users<'_>> = BTreeMap::new();
@@ -114,7 +114,7 @@ fn folder(node: &Node, file: &str) -> String {
 }
 
 /// Reports scripts that do not exist. They run in the folder from which their node is submitted.
-fn scripts(dag: &Dag, disk: &dyn Disk) -> Vec<Finding> {
+fn scripts(dag: &Dag, disk: &dyn Disk) -> Vec<JobFinding> {
     let mut findings = Vec::new();
     for script in &dag.scripts {
         let program = &script.program;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::read::{Header, header};
 use super::values::{settings, values};
 use crate::disk::{Disk, base_name, below, folder_of};
-use crate::finding::{Edit, FileFindings, Finding};
+use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::script::shell::{Command, Next, Script};
 use crate::script::{Job, python, shell};
 
@@ -15,7 +15,7 @@ pub(crate) fn check(
     text: &str,
     disk: &dyn Disk,
     seen: &mut BTreeSet<String>,
-) -> Vec<Finding> {
+) -> Vec<JobFinding> {
     let mut report = FileFindings::new(file);
     let lines: Vec<&str> = text.lines().collect();
     let script = Script::parse(text);
@@ -271,7 +271,7 @@ fn programs(
     job: &Job<'_>,
     report: &mut FileFindings,
     seen: &mut BTreeSet<String>,
-) -> Vec<Finding> {
+) -> Vec<JobFinding> {
     let mut findings = Vec::new();
     let moved = script.commands.iter().any(|command| matches!(command.program(), "cd" | "pushd"));
     let linked = linked(script);

@@ -7,7 +7,7 @@ use super::expand::{Expanded, Variables, expand};
 use super::parse::{Set, Submit};
 use super::{expressions, files, programs, quotes, sandbox, values};
 use crate::disk::{Disk, folder_of};
-use crate::finding::{Edit, FileFindings, Finding};
+use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::lines::spaces_after_backslash;
 
 /// What a DAG sets for the jobs of a submit file.
@@ -121,7 +121,7 @@ pub(crate) fn check(
     disk: &dyn Disk,
     given: &Given,
     seen: &mut BTreeSet<String>,
-) -> Vec<Finding> {
+) -> Vec<JobFinding> {
     let submit = Submit::parse(text);
     let folder = given.folder.clone().unwrap_or_else(|| folder_of(file).to_owned());
     let mut context = Context::of(&submit, &folder, disk, given.variables.clone());

@@ -175,7 +175,7 @@ fn has_unit(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::disk::tests::Files;
-    use crate::finding::{Finding, repaired};
+    use crate::finding::{JobFinding, repaired};
     use crate::lint::lint_text;
 
     /// Returns the findings in a submit file with this line, and the repaired line.
@@ -184,7 +184,7 @@ mod tests {
         let text = format!(
             "{line}\nexecutable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\nqueue\n"
         );
-        let found: Vec<Finding> = lint_text("x.sub", &text, &files);
+        let found: Vec<JobFinding> = lint_text("x.sub", &text, &files);
         let edits: Vec<_> = found.iter().filter_map(|finding| finding.edit.as_ref()).collect();
         let better = repaired(&text, &edits);
         (

@@ -8,12 +8,12 @@
 //! queue [n] [a,b from FILE | in (…) | matching *.x]
 //! ```
 
-mod brought;
 mod check;
 mod commands;
 mod expand;
 mod expressions;
 mod files;
+mod job_outputs;
 mod parse;
 mod programs;
 mod queue;
@@ -22,7 +22,7 @@ mod sandbox;
 mod scripts;
 mod values;
 
-pub(crate) use brought::{brought_back, writers};
 pub(crate) use check::{Given, check};
 pub(crate) use expand::Variables;
+pub(crate) use job_outputs::{brought_back, writers};
 pub(crate) use parse::Submit;

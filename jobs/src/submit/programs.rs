@@ -7,7 +7,7 @@ use super::files::{folder, inputs, is_interpreter};
 use super::sandbox::{self, Program};
 use super::scripts::{modules, not_brought};
 use crate::disk::{base_name, below};
-use crate::finding::{Edit, FileFindings, Finding};
+use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::script::shell::Script;
 use crate::script::{Job, python, shell};
 
@@ -21,7 +21,7 @@ pub(super) fn check(
     context: &Context<'_>,
     report: &mut FileFindings,
     seen: &mut BTreeSet<String>,
-) -> Vec<Finding> {
+) -> Vec<JobFinding> {
     let mut findings = Vec::new();
     let arguments = context.value("arguments").map(|(_, value)| value.text).unwrap_or_default();
     let names: Vec<String> =
@@ -125,7 +125,7 @@ fn of_python(
     job: &Job<'_>,
     brought: Option<&[String]>,
     seen: &mut BTreeSet<String>,
-) -> Vec<Finding> {
+) -> Vec<JobFinding> {
     let mut own = FileFindings::new(&program.path);
     if seen.insert(program.path.clone()) {
         python::check(&program.text, job, &mut own);
@@ -138,7 +138,7 @@ fn of_python(
 }
 
 /// The finding for a Python program that is started without an interpreter.
-fn no_interpreter(path: &str) -> Finding {
+fn no_interpreter(path: &str) -> JobFinding {
     let mut own = FileFindings::new(path);
     let what = "the program does not begin with `#!`";
     let why =

@@ -231,7 +231,7 @@ fn in_job<'a>(
     line: usize,
     path: &str,
     name: &str,
-) -> &'a mut crate::finding::Finding {
+) -> &'a mut crate::finding::JobFinding {
     let what = format!("`{path}` is `{name}` in the job");
     // An absolute path may be on a shared file system.
     let severity = if path.starts_with('/') { FileFindings::warning } else { FileFindings::error };

@@ -157,7 +157,8 @@ mod tests {
                 ("losses.py", ""),
             ];
             let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
-            let text = |f: crate::Finding| format!("{} {}:{} {}", f.rule, f.file, f.line, f.what);
+            let text =
+                |f: crate::JobFinding| format!("{} {}:{} {}", f.rule, f.file, f.line, f.what);
             found.into_iter().map(text).collect::<Vec<_>>()
         };
         let wants = |n: usize, name: &str| {

@@ -22,7 +22,7 @@ use crate::adopt::detect::{Source, sources};
 use crate::adopt::index::{MediaTypes, labels, places, select};
 use crate::adopt::keys;
 use crate::convert::each_shard;
-use crate::out::{Done, OutDir, finished_bundle};
+use crate::output_folder::{Done, OutDir, finished_bundle};
 use crate::scan::place;
 use crate::sort::Sorter;
 use crate::{Error, Labels, OnBadInput, Progress};

@@ -14,7 +14,7 @@ use gular_files::parallel;
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
-use crate::out::{Done, OutDir, finished_bundle};
+use crate::output_folder::{Done, OutDir, finished_bundle};
 use crate::{Error, OnBadInput, Progress};
 
 /// What a bundle is converted to.

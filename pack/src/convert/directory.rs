@@ -14,7 +14,7 @@ use gular_files::{rename_synced, write_file};
 
 use crate::Error;
 use crate::convert::conversion::Conversion;
-use crate::out::{STATE_DIR, gone, remove_gone};
+use crate::output_folder::{STATE_DIR, gone, remove_gone};
 
 /// Whether folder `out` is what this bundle is converted to: its lists have all samples in order,
 /// and the files that they name have their lengths.

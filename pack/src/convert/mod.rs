@@ -1,4 +1,4 @@
-//! Writes a bundle again in another envelope, or as a plain directory.
+//! Writes a bundle again in another envelope, or as a folder of plain files.
 //!
 //! ```text
 //! bundle ─ each shard: read a sample, check its digest ─▶ shard writer ─▶ bundle

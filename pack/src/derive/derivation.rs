@@ -18,7 +18,7 @@ use super::relabel::{NewLabels, Relabelled};
 use super::views::{self, NewLine};
 use super::{equal_keys, limit};
 use crate::error::BadInput;
-use crate::out::{OutDir, finished_bundle};
+use crate::output_folder::{OutDir, finished_bundle};
 use crate::plan::check_fractions;
 use crate::{Error, Progress};
 

@@ -22,7 +22,7 @@ use super::derive_report::DeriveReport;
 use super::like_base;
 use super::options::{DeriveOptions, Unlisted};
 use crate::error::BadInput;
-use crate::out::{SKIPPED_NAME, finished_bundle};
+use crate::output_folder::{SKIPPED_NAME, finished_bundle};
 use crate::packing::{PackOptions, make_plan, open_source};
 use crate::{
     Error, LabelColumn, Labels, PackReport, PlanOptions, Progress, TableOptions, Unlabelled, pack,

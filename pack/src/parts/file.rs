@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Part;
 use crate::Error;
 use crate::error::BadInput;
-use crate::out::{Done, STATE_DIR};
+use crate::output_folder::{Done, STATE_DIR};
 
 /// The file that says what a finished part holds.
 pub const PART_NAME: &str = "part.json";

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{Gathered, PART_NAME, PartFile};
 use crate::error::BadInputs;
-use crate::out::{OutDir, STATE_DIR, finished_bundle};
+use crate::output_folder::{OutDir, STATE_DIR, finished_bundle};
 use crate::packing::check_apart;
 use crate::{Error, Progress};
 

@@ -3,7 +3,7 @@
 use gular_bundle::{MadeValue, Manifest, ShardEntry};
 
 use crate::error::{BadInput, BadInputs};
-use crate::out::Done;
+use crate::output_folder::Done;
 use crate::sums::Sums;
 
 /// The results of all shards of a plan, or of a part.

@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use gular_bundle::{RoomReader, ShardIdx};
+use gular_bundle::{ShardIdx, SpaceReader};
 
 use super::LoaderError;
 use super::batch_slots::Ticket;
@@ -142,7 +142,7 @@ impl Ahead {
         let ahead = Self { shared: Arc::new(shared), fetchers, readers };
         if let Some(brought) = ahead.shared.shards.brought() {
             let reader: Weak<Shared> = Arc::downgrade(&ahead.shared);
-            brought.source.room().tell(reader);
+            brought.source.space().tell(reader);
             let bring = |shared: &Shared| while shared.bring() {};
             let started = ahead.start(&ahead.fetchers, "gular-fetch", FETCHERS, bring);
             // A single thread can fetch all of them, if need be.
@@ -392,8 +392,8 @@ impl Shared {
     }
 }
 
-impl RoomReader for Shared {
-    fn room_changed(&self) {
+impl SpaceReader for Shared {
+    fn space_changed(&self) {
         let (Some(brought), mut state) = (self.shards.brought(), self.lock()) else { return };
         if state.closed {
             return;

@@ -1,16 +1,16 @@
 //! Where the bytes of shards come from: they are on this machine, or are fetched from a federation.
 //!
 //! ```text
-//!  walk ─▶ windows not made yet ─▶ as many shards as there is room for ─▶ held
-//!                                                                          │ fetchers: bring each,
-//!                                                                          ▼ the first window's first
-//!  a thread that decodes ◀── waits for its shard ────────────────────── there, till its window is made
+//!  walk ─▶ windows not made yet ─▶ as many shards as there is space for ─▶ held
+//!                                                                           │ fetchers: bring each,
+//!                                                                           ▼ the first window's first
+//!  a thread that decodes ◀── waits for its shard ─────────────────────── there, till its window is made
 //! ```
 //!
 //! Shards that are held are never removed. The space for the window that is being made was promised
 //! to this loader, so it always gets it if only loaders of this process share the space: a loader
 //! that holds more than its own share releases the rest when another one needs it
-//! (`Room::changed`). Other processes may hold shards, too; the loader waits ten minutes for those.
+//! (`FreeSpace::changed`). Other processes may hold shards, too; the loader waits ten minutes for those.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -122,9 +122,9 @@ impl Shards {
             bytes.truncate(usize::try_from(shards.max(1)).unwrap_or(usize::MAX));
         }
         let promised = bytes.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-        source.room().promise(promised).map_err(|needed| {
-            let (room, shards) = (source.room(), bytes.len());
-            let (others, limit) = (room.bytes().saturating_sub(room.free()), room.limit());
+        source.space().promise(promised).map_err(|needed| {
+            let (space, shards) = (source.space(), bytes.len());
+            let (others, limit) = (space.bytes().saturating_sub(space.free()), space.limit());
             LoaderError::NoRoom { split, shards, of: n_shards, needed, others, limit }
         })?;
         let (source, bundle, cancel) =
@@ -142,7 +142,7 @@ impl Shards {
 
 impl Drop for Brought {
     fn drop(&mut self) {
-        self.source.room().give_back(self.promised);
+        self.source.space().give_back(self.promised);
     }
 }
 
@@ -155,7 +155,7 @@ impl Brought {
     /// Holds the shards that the walk needs next, as far as there is space, and releases all
     /// others.
     pub(super) fn plan(&self, held: &mut HeldShards, walk: &Walk) {
-        let mut room = self.source.room().free().saturating_add(self.promised);
+        let mut space = self.source.space().free().saturating_add(self.promised);
         held.shards.values_mut().for_each(|shard| shard.planned = None);
         let HeldShards { shards, urgent, pinned, split, waiting } = held;
         urgent.retain(|shard| waiting.contains_key(shard));
@@ -177,10 +177,10 @@ impl Brought {
                 }
                 let bytes = shard.of(&self.bundle.manifest().shards).map_or(0, |s| s.file.bytes);
                 n_ahead += usize::from(number > PINNED + 1);
-                if bytes > room || n_ahead > MOST_AHEAD {
+                if bytes > space || n_ahead > MOST_AHEAD {
                     break 'plan;
                 }
-                room -= bytes;
+                space -= bytes;
                 let entry = shards.entry(shard).or_insert_with(|| self.hold(shard, split.as_ref()));
                 entry.planned = Some((number, place));
             }
@@ -389,7 +389,7 @@ mod tests {
     use std::sync::{Mutex, mpsc};
     use std::thread;
 
-    use gular_bundle::{OpenOptions, Room, SingleValues, TakeValue};
+    use gular_bundle::{FreeSpace, OpenOptions, SingleValues, TakeValue};
 
     use super::super::ahead::{Ahead, FETCHERS};
     use super::super::batch_slots::{BatchSlots, Waiting};
@@ -410,20 +410,20 @@ mod tests {
 
     /// Brings shards with `bring`, and says which ones threads wait for.
     struct Script {
-        room: Room,
+        space: FreeSpace,
         bring: Box<dyn Fn(ShardIdx) + Send + Sync>,
         waited_for: Box<dyn Fn(Option<ShardIdx>) + Send + Sync>,
     }
 
     impl fmt::Debug for Script {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.room.fmt(f)
+            self.space.fmt(f)
         }
     }
 
     impl ShardSource for Script {
-        fn room(&self) -> &Room {
-            &self.room
+        fn space(&self) -> &FreeSpace {
+            &self.space
         }
 
         fn hold(
@@ -479,13 +479,13 @@ mod tests {
     fn a_thread_that_needs_the_next_window_leaves_the_others_their_shard() {
         let made = made();
         let bytes = made.bundle.manifest().shards.iter().map(|shard| shard.file.bytes);
-        let room = Room::new(bytes.max().unwrap(), 0);
+        let space = FreeSpace::new(bytes.max().unwrap(), 0);
         let brought = Arc::new(Mutex::new(Vec::new()));
         let (tell, told) = mpsc::channel();
         let noted = Arc::clone(&brought);
         let bring = Box::new(move |shard| noted.lock().unwrap().push(shard));
         let waited_for = Box::new(move |shard| tell.send(shard).unwrap());
-        let (bundle, options) = open(made.dir.path(), Script { room, bring, waited_for });
+        let (bundle, options) = open(made.dir.path(), Script { space, bring, waited_for });
         let shards = Shards::new(&bundle, Split::Train, options.order.kind).unwrap();
         let source = Arc::new(Source::new(bundle, &options).unwrap());
         let row_bytes = (SIDE * SIDE * 3) as usize;
@@ -524,17 +524,17 @@ mod tests {
     fn a_loader_made_again_with_other_numbers_takes_its_room_once() {
         let made = made();
         let bytes = made.bundle.manifest().shards.iter().map(|shard| shard.file.bytes);
-        let room = Room::new(bytes.max().unwrap(), 0);
+        let space = FreeSpace::new(bytes.max().unwrap(), 0);
         let (bring, waited_for) = (Box::new(|_| ()), Box::new(|_| ()));
-        let (bundle, options) = open(made.dir.path(), Script { room, bring, waited_for });
+        let (bundle, options) = open(made.dir.path(), Script { space, bring, waited_for });
         let loader = Loader::new(bundle, options).unwrap();
         loader.with_numbers(crate::Numbers::F32, crate::AxisOrder::Contiguous).unwrap();
     }
 
     fn broken(dir: &Path) -> Result<Loader, Error> {
-        let (room, waited_for) = (Room::new(1 << 30, 0), Box::new(|_| ()));
+        let (space, waited_for) = (FreeSpace::new(1 << 30, 0), Box::new(|_| ()));
         let bring = Box::new(|shard: ShardIdx| panic!("at shard {}", shard.0));
-        let (bundle, options) = open(dir, Script { room, bring, waited_for });
+        let (bundle, options) = open(dir, Script { space, bring, waited_for });
         Loader::new(bundle, options)
     }
 

@@ -9,6 +9,8 @@ mod compute;
 #[cfg(feature = "cuda")]
 mod device;
 mod device_number;
+#[cfg(any(test, feature = "cuda"))]
+mod distinct_gpus;
 mod feed;
 mod feed_options;
 mod foreign;
@@ -16,8 +18,6 @@ mod lend;
 mod machine;
 #[cfg(feature = "cuda")]
 mod numbers;
-#[cfg(any(test, feature = "cuda"))]
-mod one_each;
 mod optimiser;
 mod parallel;
 mod saver;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
-use super::foreign::host_numbers;
 #[cfg(feature = "cuda")]
-use super::one_each::one_each;
+use super::distinct_gpus::distinct_gpus;
+use super::foreign::host_numbers;
 use super::spread::spread;
 use super::{Feed, FeedEpoch, Optimiser, Place, TrainState};
 #[cfg(feature = "cuda")]
@@ -140,7 +140,7 @@ impl DataParallel {
             #[cfg(feature = "cuda")]
             Place::Gpu(gpu) => {
                 let joined = gpu.identity().map_err(Error::from);
-                let joined = joined.and_then(|identity| one_each(&group, &identity));
+                let joined = joined.and_then(|identity| distinct_gpus(&group, &identity));
                 let joined = joined.and_then(|()| Nccl::join(gpu, &group));
                 // The other ranks are told why.
                 Some(Box::new(joined.inspect_err(|error| group.fail(&error.to_string()))?))

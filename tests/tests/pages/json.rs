@@ -198,7 +198,7 @@ const RESULTS: &[(&str, Source)] = &[
         Members(
             "jobs/src/finding.rs",
             &[
-                ("findings", "Vec<Finding>", "The findings."),
+                ("findings", "Vec<JobFinding>", "The findings."),
                 ("errors", "u64", "Number of errors."),
                 ("warnings", "u64", "Number of warnings."),
                 ("fixed", "u64", "With `--fix`: how many were repaired."),

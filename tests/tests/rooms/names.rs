@@ -6,8 +6,21 @@ use crate::code::code_of;
 use crate::{root, sources};
 
 /// Of a file `run.rs` one knows that something happens in it.
-const FILES: [&str; 8] =
-    ["common.rs", "helpers.rs", "here.rs", "misc.rs", "report.rs", "run.rs", "utils.rs", "work.rs"];
+const FILES: [&str; 13] = [
+    "common.rs",
+    "each.rs",
+    "helpers.rs",
+    "here.rs",
+    "known.rs",
+    "misc.rs",
+    "out.rs",
+    "own.rs",
+    "place.rs",
+    "report.rs",
+    "run.rs",
+    "utils.rs",
+    "work.rs",
+];
 
 /// Words that would name another type in each room, or mean something else in Gular: `PackReport`,
 /// `EntryKind` and `ByteOrder` are found once.
@@ -15,20 +28,35 @@ const TYPES: [&str; 5] = ["Image", "Kind", "Order", "Report", "Stage"];
 
 /// Words that several rooms would take for a public type, each with another meaning. One may have
 /// it. Within a crate, what such a name means is told by the types beside it.
-const PUBLIC_ONCE: [&str; 13] = [
+const PUBLIC_ONCE: [&str; 28] = [
     "Cache",
     "Check",
+    "Compression",
     "Depth",
+    "Entry",
     "Facts",
+    "Fault",
     "Filter",
+    "Finding",
+    "Format",
+    "Header",
+    "Labels",
     "Layout",
+    "Limit",
+    "Listing",
+    "Node",
+    "Number",
+    "Opened",
     "Package",
+    "Part",
     "Plan",
     "Recipe",
     "Source",
     "Target",
+    "Trials",
     "UnknownLabels",
     "View",
+    "Watch",
 ];
 
 #[test]

@@ -6,12 +6,12 @@
 //!          .gular-tmp-hold-NAME     locked, shared, by each reader that needs the shard
 //!          .gular-tmp-bring-NAME    locked by whoever brings it
 //!          .gular-tmp-fetch.lock    locked, shared, by all who bring or remove shards
-//!          .gular-tmp-room.lock     locked by whoever makes room, for that moment
+//!          .gular-tmp-room.lock     locked by whoever makes space, for that moment
 //!          .gular-tmp-split-SPLIT   locked, shared, by each reader that needs all of a split
 //!          .gular-tmp-whole.lock    locked, shared, by each process that reads the whole bundle
 //! ```
 //!
-//! Room is what the folder has: a shard that is there, or comes, takes all of its bytes. A
+//! Space is what the folder has: a shard that is there, or comes, takes all of its bytes. A
 //! process that ends, however it ends, holds nothing any more.
 
 use std::any::Any;
@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gular_bundle::{
-    DATA_DIR, FieldIdx, FileEntry, MANIFEST_NAME, NotBrought, Room, Row, ShardEntry, ShardIdx,
+    DATA_DIR, FieldIdx, FileEntry, FreeSpace, MANIFEST_NAME, NotBrought, Row, ShardEntry, ShardIdx,
     ShardSource, SingleValues, Split, TakeValue,
 };
 use gular_files::{Lock, LockMode, Size, TEMP_PREFIX, free, parallel, write_file};
@@ -82,7 +82,7 @@ pub(crate) struct Streamed {
     client: Client,
     remote: RemoteBundle,
     data: PathBuf,
-    room: Room,
+    space: FreeSpace,
     tell: TellWaiting,
     /// The shard that a reader waits for.
     waited_for: Mutex<Option<ShardIdx>>,
@@ -139,9 +139,9 @@ impl Streamed {
         let usable = free_bytes(dir) / 20 * 19;
         let here = files.bytes.saturating_sub(files.missing).saturating_add(beside);
         let all = usable.saturating_add(here);
-        let room = Room::new(limit.map_or(all, |limit| limit.min(all)), beside);
+        let space = FreeSpace::new(limit.map_or(all, |limit| limit.min(all)), beside);
         let (waited_for, patience) = (Mutex::default(), ROOM_PATIENCE);
-        Ok(Self { client, remote, data, room, tell, waited_for, patience })
+        Ok(Self { client, remote, data, space, tell, waited_for, patience })
     }
 
     /// The bundle.
@@ -220,17 +220,17 @@ impl Streamed {
             }
             drop((alone, folder));
             // Readers of this process that hold what they do not need yet.
-            self.room.changed();
+            self.space.changed();
             let Some(since) = no_room_since else {
                 // Other processes may have released some.
                 no_room_since = Some(Instant::now());
                 continue;
             };
-            let is_cut = self.room.is_cut();
+            let is_cut = self.space.is_cut();
             let patience = if is_cut { self.patience.min(DISK_PATIENCE) } else { self.patience };
             if since.elapsed() >= patience {
                 check_space(&self.data, entry.file.bytes)?;
-                let (dir, bytes) = (self.data.display().to_string(), self.room.limit());
+                let (dir, bytes) = (self.data.display().to_string(), self.space.limit());
                 return Err(Error::CacheInUse { dir, limit: bytes, needed: entry.file.bytes });
             }
             let why = if is_cut { "on a full disk" } else { "which other processes are using" };
@@ -239,7 +239,7 @@ impl Streamed {
         }
     }
 
-    /// Whether there is room for a shard, which is then taken for it: by its temporary file.
+    /// Whether there is space for a shard, which is then taken for it: by its temporary file.
     fn make_room(
         &self,
         entry: &ShardEntry,
@@ -255,12 +255,13 @@ impl Streamed {
         let mut files = Files::look(&self.data, &self.remote);
         // Other programs may have filled the file system since the limit was set.
         let here = files.bytes.saturating_sub(files.missing);
-        self.room.measure(here.saturating_add(free_bytes(&self.data)));
+        self.space.measure(here.saturating_add(free_bytes(&self.data)));
         // The part that an earlier run left needs no new space.
         let found = files.there.remove(own);
         found.iter().for_each(|file| files.forget(file));
         let missing = found.map_or(needed, |file| file.missing);
-        let is_within = |files: &Files<'_>| files.bytes.saturating_add(needed) <= self.room.bytes();
+        let is_within =
+            |files: &Files<'_>| files.bytes.saturating_add(needed) <= self.space.bytes();
         // A file that a process has open takes its space even after its removal.
         let space = |files: &Files<'_>| files.missing.saturating_add(missing);
         let fits = |files: &Files<'_>| is_within(files) && space(files) <= free_bytes(&self.data);
@@ -299,8 +300,8 @@ impl Streamed {
 }
 
 impl ShardSource for Streamed {
-    fn room(&self) -> &Room {
-        &self.room
+    fn space(&self) -> &FreeSpace {
+        &self.space
     }
 
     fn hold(

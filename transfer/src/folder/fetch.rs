@@ -11,9 +11,9 @@ use std::time::Instant;
 use gular_files::BLOCK_BYTES;
 use gular_pelican::{Client, Same, Url};
 
-use super::each::{Failed, Failures, each};
+use super::failures::{Failed, Failures, each};
 use super::folder_report::FolderFetch;
-use super::listed::{self, Listed};
+use super::listed_objects::{self, Listed};
 use super::{FolderOptions, FolderReport, local};
 use crate::fetch::{FolderLock, ObjectJob, Partial, check_space, missing};
 use crate::watch::Moved;
@@ -37,7 +37,8 @@ pub fn fetch_folder(
     watch: Watch<'_>,
 ) -> Result<FolderReport<FolderFetch>, Error> {
     let start = Instant::now();
-    let Listed { objects, mut failed } = listed::list(client, url, options, &|_| true, watch)?;
+    let Listed { objects, mut failed } =
+        listed_objects::list(client, url, options, &|_| true, watch)?;
     if options.alone && dir.exists() {
         check_alone(dir, url, |name| objects.contains_key(name), watch)?;
     }

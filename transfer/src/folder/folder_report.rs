@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gular_pelican::Url;
 use serde::{Serialize, Serializer};
 
-use super::each::Failed;
+use super::failures::Failed;
 use crate::{FolderLock, WrongCopy};
 
 /// The result of publishing a folder, or of fetching one: what was done with its objects, and what

@@ -9,8 +9,8 @@ use gular_files::TEMP_PREFIX;
 use gular_pelican::Url;
 
 use super::MAX_DEPTH;
-use super::each::Failed;
-use super::listed::{at, join};
+use super::failures::Failed;
+use super::listed_objects::{at, join};
 use crate::{Error, Watch};
 
 /// A file, and the name that it gets.

@@ -1,22 +1,22 @@
 //! Publishes or fetches a folder of any files as it is: one object per file.
 //!
 //! ```text
-//! DIR ── local ──▶ names and lengths ── publish ──▶ compare, PUT, compare ──▶ URL/name
-//! URL ── listed ─▶ names and lengths ── fetch ────▶ temporary name, checksum, rename ──▶ DIR/name
+//! DIR ── local ─▶ names and lengths ── publish ──▶ compare, PUT, compare ──▶ URL/name
+//! URL ── list ──▶ names and lengths ── fetch ────▶ temporary name, checksum, rename ──▶ DIR/name
 //! ```
 //!
 //! An object that fails is named, and the others are still moved (`each`): a folder of a hundred
 //! thousand files is not begun again for one of them. Nothing is overwritten, here or there: what
 //! already has the name is compared, and a difference is one more failure.
 
-mod each;
+mod failures;
 mod fetch;
 mod folder_report;
-mod listed;
+mod listed_objects;
 mod local;
 mod publish;
 
-pub use each::Failed;
+pub use failures::Failed;
 pub use fetch::fetch_folder;
 pub use folder_report::{FolderFetch, FolderReport};
 pub use local::Doubtful;

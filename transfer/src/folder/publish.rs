@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use gular_pelican::{Client, Error as Pelican, IfTaken, Upload, Url};
 
-use super::each::{Failures, each};
-use super::listed::{self, Listed};
+use super::failures::{Failures, each};
+use super::listed_objects::{self, Listed};
 use super::local::{self, Doubtful, File, Local};
 use super::{FolderOptions, FolderReport};
 use crate::publish::PublishReport;
@@ -89,7 +89,7 @@ fn there(
     let wanted = |name: &str| folders.contains(Path::new(name));
     // Objects of others in these collections do not count towards the limit.
     let unlimited = FolderOptions { max_objects: usize::MAX, ..options.clone() };
-    match listed::list(client, url, &unlimited, &wanted, watch) {
+    match listed_objects::list(client, url, &unlimited, &wanted, watch) {
         Ok(listed) if listed.failed.is_empty() => Ok(Some(listed)),
         Err(error) if error.is_cancelled() => Err(error),
         Err(Error::Pelican(Pelican::NotFound { .. })) => Ok(Some(Listed::default())),

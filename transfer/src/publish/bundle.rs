@@ -12,7 +12,7 @@ use gular_pelican::{Client, CompareBy, Error as Pelican, IfTaken, Upload, Upload
 
 use super::listing::Listing;
 use super::publish_report::PublishReport;
-use super::sound::SoundBundle;
+use super::sound_bundle::SoundBundle;
 use crate::watch::Moved;
 use crate::{BundleUrl, Error, Published, Watch, blocks};
 

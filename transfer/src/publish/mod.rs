@@ -10,8 +10,8 @@
 mod bundle;
 mod listing;
 mod publish_report;
-mod sound;
+mod sound_bundle;
 
 pub use bundle::{PublishOptions, publish, publish_file, publish_file_with_blocks};
 pub use publish_report::PublishReport;
-pub use sound::SoundBundle;
+pub use sound_bundle::SoundBundle;

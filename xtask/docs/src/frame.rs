@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::place::relative;
+use crate::html_paths::relative;
 
 /// The pages of one part of the menu.
 #[derive(Debug)]

@@ -19,9 +19,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 mod frame;
+mod html_paths;
 mod links;
 mod page;
-mod place;
 mod search;
 mod site;
 mod slug;

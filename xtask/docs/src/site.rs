@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::frame::{Frame, Group, escaped};
+use crate::html_paths::{ShownAs, relative};
 use crate::page::{Page, inside};
-use crate::place::{ShownAs, relative};
 use crate::search::Index;
 use crate::tree;
 

@@ -19,8 +19,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-mod beside;
 mod notices;
+mod release_files;
 
 use crate::cargo;
 use crate::docs;
@@ -63,12 +63,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let ready = setup::without_libtorch(&workspace)?;
     let home = workspace.target.join(HOME);
     let out = args.out.clone().unwrap_or_else(|| workspace.target.join("dist"));
-    beside::check_changelog(&workspace.root)?;
+    release_files::check_changelog(&workspace.root)?;
     let tools = tools(&workspace, &home)?;
     let work = home.join("work");
     fs::create_dir_all(&out).with_context(|| format!("cannot make `{}`", out.display()))?;
     empty(&work)?;
-    beside::forget_earlier(&out)?;
+    release_files::forget_earlier(&out)?;
 
     let profile = &args.profile;
     let built = Build { workspace: &workspace, ready: &ready, tools: &tools, profile };
@@ -101,8 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     docs::write(&workspace, &ready, &out.join("docs"))?;
     let mut files = vec![named.clone(), wheel.clone(), notices];
     files.extend(shared.iter().map(|name| out.join(name)));
-    files.extend(beside::copy(&workspace.root, &out)?);
-    files.extend(beside::files_below(&out.join("docs"))?);
+    files.extend(release_files::copy(&workspace.root, &out)?);
+    files.extend(release_files::files_below(&out.join("docs"))?);
     sums(&out, &files)?;
     for file in [&named, &wheel] {
         let bytes = fs::metadata(file).map(|found| found.len()).unwrap_or_default();
@@ -338,7 +338,7 @@ fn shared(program: &Path, share: &Path) -> Result<Vec<String>> {
 fn sums(out: &Path, files: &[PathBuf]) -> Result<()> {
     let names = files.iter().filter_map(|file| file.strip_prefix(out).ok());
     let text = process::stdout_of(command("sha256sum").args(names).current_dir(out))?;
-    let path = out.join(beside::SUMS);
+    let path = out.join(release_files::SUMS);
     fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }
 

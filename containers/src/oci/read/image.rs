@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::blobs::{Blobs, Expected};
 use super::docker;
-use crate::make::{Note, Watch};
+use crate::make::{ImageWatch, Note};
 use crate::registry::{Blob, Held, Reference};
 use crate::rootfs::Layer;
 use crate::sif::Arch;
@@ -320,7 +320,7 @@ impl Search<'_> {
 
 impl OciImage {
     /// Tells that `name` has images for other platforms too.
-    pub fn tell(&self, name: &str, watch: &dyn Watch) {
+    pub fn tell(&self, name: &str, watch: &dyn ImageWatch) {
         if !self.others.is_empty() {
             let taken = format!("linux/{}", self.arch.name());
             watch.note(&Note::OneOf { name, taken: &taken, others: &self.others });

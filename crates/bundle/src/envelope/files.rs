@@ -1,4 +1,4 @@
-//! Names of files in formats that store every value as a separate file: directories and file system
+//! Names of files in formats that store every value as a separate file: folders and file system
 //! images.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! samples.tsv           key, label, and the files of each sample, in order
 //! ```
 //!
-//! A directory has a folder a split. Where the keys themselves begin with one that
+//! A plain folder has a folder per split. Where the keys themselves begin with one that
 //! names the split, it is that folder, and not a second one below it.
 
 use crate::envelope::{media, npy};

@@ -16,10 +16,10 @@ mod files;
 mod foreign;
 mod media;
 mod names;
+mod native_envelope;
 mod npy;
-mod out;
-mod own;
 mod rebuild;
+mod shard_file;
 mod shards;
 mod spool;
 mod survey;
@@ -28,7 +28,7 @@ mod writer;
 #[cfg(feature = "foreign")]
 use foreign as known;
 #[cfg(not(feature = "foreign"))]
-use own as known;
+use native_envelope as known;
 
 pub use files::{SAMPLES_NAME, SampleFiles, file_head, samples_header};
 #[cfg(feature = "foreign")]
@@ -36,8 +36,8 @@ pub use foreign::{Cells, ParquetTable};
 pub use media::{of_extension as media_type_of_extension, sniff};
 pub use names::BundleNames;
 pub use npy::{Npy, header as npy_header};
-pub(crate) use out::Out;
 pub use rebuild::{FieldPlaces, InPlace, Seen, index_in_place, rebuild_index};
+pub(crate) use shard_file::Out;
 pub use survey::{Column, FixedPlaces, Run, Survey, Values, survey};
 pub(crate) use writer::{Finished, Layout};
 pub use writer::{ShardSpec, ShardWriter};

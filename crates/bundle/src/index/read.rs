@@ -9,7 +9,7 @@ use crate::block::{BlockTree, n_blocks};
 use crate::index::layout::{FieldLayout, Layout, Lengths, Place, strided};
 use crate::index::{FORMAT, SOURCE};
 use crate::manifest::MAX_SHARD_SAMPLES;
-use crate::tensors::{Header, MAX_HEADER, Tensor};
+use crate::tensors::{MAX_HEADER, SafetensorsHeader, Tensor};
 use crate::{BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, ReadAt, Row, View};
 
 /// An index whose rules were checked, as views on the bytes of its file.
@@ -265,9 +265,10 @@ fn parse(
     let first = bytes
         .first_chunk::<8>()
         .ok_or_else(|| bad(format!("it has only {} bytes", bytes.len())))?;
-    let start = Header::data_start(path, *first, bytes.len() as u64, MAX_HEADER)?;
+    let start = SafetensorsHeader::data_start(path, *first, bytes.len() as u64, MAX_HEADER)?;
     let start = usize::try_from(start).map_err(|_| bad("its header is too long".into()))?;
-    let header = Header::parse(path, bytes.get(..start).unwrap_or_default(), bytes.len() as u64)?;
+    let header =
+        SafetensorsHeader::parse(path, bytes.get(..start).unwrap_or_default(), bytes.len() as u64)?;
     header.check_format(path, FORMAT)?;
     let file = Tensors { path, bytes, header: &header };
 
@@ -326,7 +327,7 @@ fn parse(
 struct Tensors<'a> {
     path: &'a str,
     bytes: &'a [u8],
-    header: &'a Header,
+    header: &'a SafetensorsHeader,
 }
 
 impl<'a> Tensors<'a> {

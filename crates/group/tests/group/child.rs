@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use gular_group::{Error, Group, GroupOptions, Number, Rendezvous, Seat};
+use gular_group::{Error, Group, GroupOptions, Rendezvous, Seat, Summable};
 
 use crate::process::{LIMIT, say};
 
@@ -141,7 +141,7 @@ fn sums(group: &Group) -> Result<String, Error> {
 }
 
 /// Whole numbers, whose sums are exact in each type.
-fn add_up<T: Number + PartialEq + std::fmt::Debug>(
+fn add_up<T: Summable + PartialEq + std::fmt::Debug>(
     group: &Group,
     len: u64,
     number: impl Fn(u64) -> T,

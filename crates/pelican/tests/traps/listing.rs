@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use gular_pelican::{Error, Listing, Stat};
+use gular_pelican::{CollectionListing, Error, Stat};
 
 use crate::federation::{Federation, answer, nobody};
 use crate::server::{Server, Talk, client_with};
@@ -29,7 +29,7 @@ fn federation(origin: &Server, prefix: &str) -> Federation {
     Federation::of(&[], &[&format!("{}{prefix}", origin.url)])
 }
 
-fn list(federation: &Federation, path: &str) -> Result<Listing, Error> {
+fn list(federation: &Federation, path: &str) -> Result<CollectionListing, Error> {
     let client = client_with(&federation.env());
     client.list(&federation.url(path), &AtomicBool::new(false))
 }
@@ -39,7 +39,7 @@ fn stat(federation: &Federation, path: &str) -> Result<Stat, Error> {
     client.stat(&federation.url(path), &AtomicBool::new(false))
 }
 
-fn names(listing: &Listing) -> Vec<(&str, &str)> {
+fn names(listing: &CollectionListing) -> Vec<(&str, &str)> {
     listing.entries.iter().map(|entry| (entry.name.as_str(), entry.path.as_str())).collect()
 }
 

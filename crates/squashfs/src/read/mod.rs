@@ -35,4 +35,4 @@ mod walk;
 pub use self::content::Content;
 pub use self::error::Error;
 pub use self::read_bytes::ReadBytes;
-pub use self::walk::{Entry, EntryKind, Walk};
+pub use self::walk::{EntryKind, Walk, WalkEntry};

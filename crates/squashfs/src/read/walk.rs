@@ -49,7 +49,7 @@ pub struct Walk<'a, S: ?Sized> {
 
 /// Something in an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'w> {
+pub struct WalkEntry<'w> {
     /// Its path from the root on, at most 4095 bytes; none of its names is empty,
     /// `.` or `..`, or contains a zero byte.
     pub path: &'w [u8],
@@ -138,11 +138,11 @@ impl<'a, S: ReadBytes + ?Sized> Walk<'a, S> {
     /// # Errors
     /// As [`new`](Self::new); the walk is over then.
     #[expect(clippy::should_implement_trait, reason = "entries borrow the walk's path")]
-    pub fn next(&mut self) -> Result<Option<Entry<'_>>, Error> {
+    pub fn next(&mut self) -> Result<Option<WalkEntry<'_>>, Error> {
         self.last = None;
         match self.step() {
             Ok(Some((kind, mode, inode))) => {
-                Ok(Some(Entry { path: &self.path, kind, mode, inode }))
+                Ok(Some(WalkEntry { path: &self.path, kind, mode, inode }))
             }
             Ok(None) => Ok(None),
             Err(error) => {

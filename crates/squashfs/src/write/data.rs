@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use super::Error;
 use super::compress::Encoder;
 use super::options::{Fragments, Options, Zeros};
-use super::out::{Out, read_up_to};
 use super::pool::Pool;
+use super::sink::{Out, read_up_to};
 use crate::format::{BLOCK_HOLE, BLOCK_STORED, NONE};
 
 /// Bytes gathered before they are compressed: tiny files would otherwise cost a

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::Error;
 use super::compress::Encoder;
 use super::options::Compression;
-use super::out::Out;
+use super::sink::Out;
 use crate::format::{METADATA_BLOCK, METADATA_STORED};
 
 /// Where something starts in a run of metadata blocks.

@@ -30,7 +30,7 @@ pub struct Meta {
 
 /// What stands at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Node {
+pub enum TreeNode {
     /// A file with these bytes.
     File(FileData),
     /// A directory.
@@ -88,7 +88,7 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
-/// A [`Node`] with its parts kept elsewhere.
+/// A [`TreeNode`] with its parts kept elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     File(FileData),
@@ -126,7 +126,7 @@ impl Tree {
     /// # Errors
     /// [`Error::Path`], [`Error::Node`] for a device's number or a link's target
     /// out of range, [`Error::Duplicate`] for a directory added twice.
-    pub fn add(&mut self, path: impl AsRef<[u8]>, meta: Meta, node: Node) -> Result<(), Error> {
+    pub fn add(&mut self, path: impl AsRef<[u8]>, meta: Meta, node: TreeNode) -> Result<(), Error> {
         self.add_with_xattrs(path, meta, node, &[])
     }
 
@@ -139,7 +139,7 @@ impl Tree {
         &mut self,
         path: impl AsRef<[u8]>,
         meta: Meta,
-        node: Node,
+        node: TreeNode,
         xattrs: &[(&[u8], &[u8])],
     ) -> Result<(), Error> {
         let path = path.as_ref();
@@ -194,11 +194,11 @@ impl Tree {
         self.directories.get(path).copied()
     }
 
-    fn what(&mut self, path: &[u8], node: Node) -> Result<What, Error> {
+    fn what(&mut self, path: &[u8], node: TreeNode) -> Result<What, Error> {
         Ok(match node {
-            Node::File(data) => What::File(data),
-            Node::Dir => What::Dir,
-            Node::Symlink(target) => {
+            TreeNode::File(data) => What::File(data),
+            TreeNode::Dir => What::Dir,
+            TreeNode::Symlink(target) => {
                 if !(1..=MAX_TARGET).contains(&target.len()) {
                     return Err(Error::Node {
                         path: shown(path),
@@ -209,11 +209,13 @@ impl Tree {
                 }
                 What::Symlink(self.target(target)?)
             }
-            Node::Hardlink(target) => What::Hardlink(self.target(target)?),
-            Node::CharDevice { major, minor } => What::CharDevice(device(path, major, minor)?),
-            Node::BlockDevice { major, minor } => What::BlockDevice(device(path, major, minor)?),
-            Node::Fifo => What::Fifo,
-            Node::Socket => What::Socket,
+            TreeNode::Hardlink(target) => What::Hardlink(self.target(target)?),
+            TreeNode::CharDevice { major, minor } => What::CharDevice(device(path, major, minor)?),
+            TreeNode::BlockDevice { major, minor } => {
+                What::BlockDevice(device(path, major, minor)?)
+            }
+            TreeNode::Fifo => What::Fifo,
+            TreeNode::Socket => What::Socket,
         })
     }
 

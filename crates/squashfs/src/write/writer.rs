@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use super::Error;
 use super::data::{Data, FileData, Lender, Open, Placed, nothing};
 use super::options::Options;
-use super::out::Out;
+use super::sink::Out;
 use super::tables::Tables;
 use super::tree::Tree;
 use crate::format::SUPERBLOCK_BYTES;

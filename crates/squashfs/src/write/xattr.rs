@@ -8,7 +8,7 @@ use super::Error;
 use super::error::shown;
 use super::metadata::{Metadata, write_indexed};
 use super::options::Compression;
-use super::out::Out;
+use super::sink::Out;
 use crate::format::NONE;
 
 /// What a name may start with, by its number in the image.

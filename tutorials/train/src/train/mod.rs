@@ -8,8 +8,8 @@ mod epoch;
 mod feeds;
 mod figures;
 mod losses;
-mod start_and_end;
 mod training;
+mod training_run;
 mod validate;
 
-pub(crate) use start_and_end::{End, run};
+pub(crate) use training_run::{End, run};

@@ -18,7 +18,7 @@ mod unique;
 
 pub use parquet::{Cells, ParquetTable};
 
-use crate::envelope::{Layout, Out, ShardSpec, Survey, own};
+use crate::envelope::{Layout, Out, ShardSpec, Survey, native_envelope};
 use crate::{Envelope, Error, ReadAt};
 
 /// Starts a shard of any envelope that bundles are written in.
@@ -29,14 +29,16 @@ pub(super) fn begin(out: &mut Out, spec: &ShardSpec<'_>) -> Result<Box<dyn Layou
         Envelope::Arrow => Box::new(arrow::Writer::begin(out, spec)?),
         Envelope::Parquet => Box::new(parquet::Writer::begin(out, spec)?),
         Envelope::Squashfs => Box::new(squashfs::Writer::begin(out, spec)?),
-        Envelope::Shards | Envelope::Mds | Envelope::Ffcv => return own::begin(out, spec),
+        Envelope::Shards | Envelope::Mds | Envelope::Ffcv => {
+            return native_envelope::begin(out, spec);
+        }
     })
 }
 
 /// Walks a file of any envelope.
 pub(super) fn survey(file: &ReadAt, envelope: Envelope) -> Result<Survey, Error> {
     match envelope {
-        Envelope::Shards => own::survey(file, envelope),
+        Envelope::Shards => native_envelope::survey(file, envelope),
         Envelope::Tar => tar::survey(file),
         Envelope::Hdf5 => hdf5::survey(file),
         Envelope::Arrow => arrow::survey(file),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::envelope::{Column, FixedPlaces, Run, Survey, Values};
-use crate::tensors::{Header, Tensor};
+use crate::tensors::{SafetensorsHeader, Tensor};
 use crate::{Dtype, Error, ReadAt};
 
 /// More tensors than this, all of one shape, are one sample each; fewer are fields.
@@ -12,7 +12,7 @@ const MOST_FIELDS: usize = 16;
 /// Pairs `X.bytes`, `X.offsets` are columns of bytes; tensors `[n, …]` are
 /// columns of fixed values; many tensors of one shape are one sample each.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
-    let header = Header::read_foreign(file)?;
+    let header = SafetensorsHeader::read_foreign(file)?;
     let tensors: BTreeMap<&str, &Tensor> = header
         .tensors
         .iter()

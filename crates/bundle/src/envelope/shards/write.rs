@@ -4,7 +4,7 @@ use crate::envelope::shards::FORMAT;
 use crate::envelope::spool::{Spool, ends, starts};
 use crate::envelope::{Finished, Layout, Out, ShardSpec};
 use crate::index::{Places, Rows, i64_bytes};
-use crate::tensors::{Header, MAX_HEADER, Placer, data_start_for};
+use crate::tensors::{MAX_HEADER, Placer, SafetensorsHeader, data_start_for};
 use crate::{BundlePath, Dtype, Error, Field, FieldKind};
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Layout for Writer {
             ("split".to_owned(), rows.split.to_string()),
             ("fields".to_owned(), fields_json(rows.fields)),
         ];
-        let header = Header { metadata, tensors: placer.finish() };
+        let header = SafetensorsHeader { metadata, tensors: placer.finish() };
         let head = header.to_bytes(self.data_start).ok_or_else(too_long)?;
         Ok(Finished { head, places })
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _};
 
-use gular_squashfs::write::{self as image, FileData, Meta, Node, Options, Tree};
+use gular_squashfs::write::{self as image, FileData, Meta, Options, Tree, TreeNode};
 
 use crate::envelope::foreign::squashfs::folders::{spread, step_aside};
 use crate::envelope::foreign::squashfs::list::Lines;
@@ -96,9 +96,9 @@ impl Layout for Writer {
         let mut feed = Feed { bytes, sink: &sink, out: &mut *out };
         let list = image.data(&mut feed).map_err(|e| failed(out, e))?;
         let mut tree = Tree::new(FOLDER);
-        tree.add(SAMPLES_NAME, FILE, Node::File(list)).map_err(|e| failed(out, e))?;
+        tree.add(SAMPLES_NAME, FILE, TreeNode::File(list)).map_err(|e| failed(out, e))?;
         for (path, data) in paths.iter().zip(files) {
-            tree.add(path, FILE, Node::File(data)).map_err(|e| failed(out, e))?;
+            tree.add(path, FILE, TreeNode::File(data)).map_err(|e| failed(out, e))?;
         }
         let (head, sink) = image.finish(&tree).map_err(|e| failed(out, e))?;
         sink.drain(out).map_err(|e| Error::io("write", out.dir(), e))?;

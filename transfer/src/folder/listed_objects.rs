@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use gular_files::{TEMP_PREFIX, parallel};
-use gular_pelican::{Client, Entry, Error as Pelican, Url};
+use gular_pelican::{Client, CollectionMember, Error as Pelican, Url};
 
-use super::each::Failed;
+use super::failures::Failed;
 use super::{FolderOptions, MAX_DEPTH};
 use crate::{Error, Watch};
 
@@ -50,7 +50,7 @@ pub(super) fn list(
                     return Ok(());
                 }
             };
-            if let [Entry { path, collection: false, .. }] = found.entries.as_slice()
+            if let [CollectionMember { path, collection: false, .. }] = found.entries.as_slice()
                 && path == collection.path()
             {
                 return Err(Error::NotCollection { url: collection.to_string() });

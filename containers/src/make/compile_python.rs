@@ -1,6 +1,6 @@
 //! Byte code of an image's Python sources: from the store, or compiled now.
 
-use super::{BuildOptions, Step, Watch};
+use super::{BuildOptions, ImageWatch, Step};
 use crate::assemble::Base;
 use crate::lock::ImageLock;
 use crate::python::{Compiler, Unit};
@@ -8,13 +8,13 @@ use crate::store::Listing;
 use crate::{Error, Result};
 
 /// The byte code of each package.
-pub(super) fn byte_code(
+pub(super) fn compile_python(
     options: &BuildOptions<'_>,
     lock: &ImageLock,
     base: &Base,
     minor: u32,
     sources: &[Unit],
-    watch: &dyn Watch,
+    watch: &dyn ImageWatch,
 ) -> Result<Vec<Listing>> {
     let (tree, _) = base.lay()?;
     let store = options.cache.store();

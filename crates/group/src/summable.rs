@@ -6,7 +6,7 @@ mod sealed {
 
 /// A number that [`Group::all_reduce`](crate::Group::all_reduce) adds: `f32`, `f64`,
 /// `i32`, `i64`, `u64`. Integers wrap around.
-pub trait Number: Copy + Send + Sync + sealed::Sealed + 'static {
+pub trait Summable: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The type's name in messages.
     #[doc(hidden)]
     const NAME: &'static str;
@@ -33,7 +33,7 @@ macro_rules! number {
     ($type:ident, $code:literal, $one:literal, |$a:ident, $b:ident| $sum:expr) => {
         impl sealed::Sealed for $type {}
 
-        impl Number for $type {
+        impl Summable for $type {
             const NAME: &'static str = stringify!($type);
             const CODE: u8 = $code;
             const BYTES: usize = size_of::<$type>();

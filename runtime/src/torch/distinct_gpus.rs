@@ -10,7 +10,7 @@ use crate::group::Group;
 ///
 /// Ranks that are given as options and not by a launcher know no local rank, so that each
 /// would take the first GPU of its machine; NCCL calls that an invalid usage, and no more.
-pub(super) fn one_each(group: &Group, what: &str) -> Result<(), Error> {
+pub(super) fn distinct_gpus(group: &Group, what: &str) -> Result<(), Error> {
     let digest = Digest::of(what.as_bytes());
     let mine = u64::from_str_radix(digest.hex().get(..16).unwrap_or_default(), 16).unwrap_or(0);
     let n = usize::try_from(group.world_size()).unwrap_or(usize::MAX);
@@ -51,7 +51,7 @@ mod tests {
                 let (place, options) = (Rendezvous { host, port }, GroupOptions::default());
                 let never = AtomicBool::new(false);
                 let group = Group::join(seat, &place, "", &options, &never).unwrap();
-                let told = one_each(&group, device).err().map(|error| error.to_string());
+                let told = distinct_gpus(&group, device).err().map(|error| error.to_string());
                 group.finish().unwrap();
                 told
             })

@@ -18,7 +18,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// A limit on the size of the copy, such as free memory or disk space.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Limit {
+pub struct SpaceLimit {
     /// The name of the limit in messages.
     pub name: String,
     /// Bytes that the limit still allows.
@@ -71,15 +71,15 @@ impl Need {
 
 /// The space that a folder offers.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct FreeSpace {
     dir: PathBuf,
-    limits: Vec<Limit>,
+    limits: Vec<SpaceLimit>,
     inodes: Option<u64>,
     file_bytes: Option<u64>,
     pub(super) in_memory: bool,
 }
 
-impl Room {
+impl FreeSpace {
     /// Measures `dir`, which exists; /proc and /sys are read below `root`.
     pub(super) fn of(dir: &Path, root: &Path) -> Result<Self, Error> {
         let refused = |e: rustix::io::Errno| Error::io("measure", dir, e.into());
@@ -87,10 +87,10 @@ impl Room {
         let kind = u64::try_from(rustix::fs::statfs(dir).map_err(refused)?.f_type).unwrap_or(0);
         let in_memory = matches!(kind, TMPFS | RAMFS);
         let name = format!("the free space of `{}`", dir.display());
-        let limit = |available_bytes| Limit { name, available_bytes, memory: false };
+        let limit = |available_bytes| SpaceLimit { name, available_bytes, memory: false };
         // A tmpfs without a size has no limit of its own.
         let sized = (free.bytes < u64::MAX).then_some(free.bytes);
-        let mut limits: Vec<Limit> = sized.map(limit).into_iter().collect();
+        let mut limits: Vec<SpaceLimit> = sized.map(limit).into_iter().collect();
         if in_memory {
             limits.extend(memory::limits(root));
         }
@@ -109,14 +109,14 @@ impl Room {
     }
 
     /// The limit that allows least.
-    pub(super) fn tightest(&self) -> Option<&Limit> {
+    pub(super) fn tightest(&self) -> Option<&SpaceLimit> {
         self.limits.iter().min_by_key(|limit| limit.available_bytes)
     }
 
     /// Whether less than half of what there is would be taken, `reserved` bytes
     /// being promised to others already.
     pub(super) fn is_ample(&self, need: Need, reserved: u64) -> bool {
-        let half = |limit: &Limit| limit.available_bytes.saturating_sub(reserved) / 2;
+        let half = |limit: &SpaceLimit| limit.available_bytes.saturating_sub(reserved) / 2;
         self.tightest().is_none_or(|limit| need.with_margin() <= half(limit))
             && self.check(need, reserved).is_ok()
     }
@@ -175,15 +175,15 @@ impl StageTo {
 mod tests {
     use super::*;
 
-    fn room(available: u64) -> Room {
-        let limit = |name: &str, available_bytes| Limit {
+    fn space(available: u64) -> FreeSpace {
+        let limit = |name: &str, available_bytes| SpaceLimit {
             name: name.to_owned(),
             available_bytes,
             memory: true,
         };
         let limits = vec![limit("wide", 1 << 60), limit("narrow", available)];
         let (inodes, file_bytes) = (Some(10), Some(1 << 30));
-        Room { dir: "/d".into(), limits, inodes, file_bytes, in_memory: true }
+        FreeSpace { dir: "/d".into(), limits, inodes, file_bytes, in_memory: true }
     }
 
     #[test]
@@ -191,15 +191,15 @@ mod tests {
         let mut need = Need::default();
         need.add(20 << 20);
         assert_eq!(need.with_margin(), 37 << 20);
-        room(37 << 20).check(need, 0).unwrap();
-        let error = room(37 << 20).check(need, 1 << 20).unwrap_err();
+        space(37 << 20).check(need, 0).unwrap();
+        let error = space(37 << 20).check(need, 1 << 20).unwrap_err();
         let expected =
             "not enough room in `/d`: the copy needs 38.8 MB, but narrow allows only 37.7 MB";
         assert_eq!(error.to_string(), expected);
         assert!(error.hint().unwrap().contains("the job's disk"));
-        assert!(!room(73 << 20).is_ample(need, 0));
-        assert!(room(74 << 20).is_ample(need, 0));
-        assert!(!room(74 << 20).is_ample(need, 1));
+        assert!(!space(73 << 20).is_ample(need, 0));
+        assert!(space(74 << 20).is_ample(need, 0));
+        assert!(!space(74 << 20).is_ample(need, 1));
     }
 
     #[test]
@@ -207,22 +207,22 @@ mod tests {
         let mut need = Need::default();
         need.add(20 << 20);
         let left = Taken { bytes: 7 << 20, inodes: 3 };
-        room(30 << 20).check(need, 0).unwrap_err();
-        room(30 << 20).without(left).check(need, 0).unwrap();
+        space(30 << 20).check(need, 0).unwrap_err();
+        space(30 << 20).without(left).check(need, 0).unwrap();
         let mut many = Need::default();
         many.add_folders(13);
-        room(1 << 40).check(many, 0).unwrap_err();
-        room(1 << 40).without(left).check(many, 0).unwrap();
+        space(1 << 40).check(many, 0).unwrap_err();
+        space(1 << 40).without(left).check(many, 0).unwrap();
     }
 
     #[test]
     fn inodes_and_the_size_of_a_file_count_too() {
         let mut many = Need::default();
         many.add_folders(11);
-        assert!(matches!(room(1 << 40).check(many, 0), Err(Error::TooManyFiles { .. })));
+        assert!(matches!(space(1 << 40).check(many, 0), Err(Error::TooManyFiles { .. })));
         let mut large = Need::default();
         large.add((1 << 30) + 1);
-        assert!(matches!(room(1 << 40).check(large, 0), Err(Error::FileTooLarge { .. })));
+        assert!(matches!(space(1 << 40).check(large, 0), Err(Error::FileTooLarge { .. })));
     }
 
     #[test]

@@ -18,12 +18,12 @@ use gular_containers::Sha256;
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Known SHA-256 digests by the BLAKE3 of the same bytes, from a file that grows.
-pub(super) struct Known {
+pub(super) struct DigestCache {
     path: PathBuf,
     found: Mutex<HashMap<Digest, Sha256>>,
 }
 
-impl Known {
+impl DigestCache {
     /// Reads the file at `path`, which need not exist. Lines that are cut or damaged are ignored.
     pub(super) fn open(path: &Path) -> Self {
         let mut text = String::new();
@@ -62,11 +62,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cache/digests");
         let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
-        Known::open(&path).add(a, Sha256::of(b"a"));
+        DigestCache::open(&path).add(a, Sha256::of(b"a"));
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{text}{} cut\nnothing\n", b.hex())).unwrap();
-        Known::open(&path).add(b, Sha256::of(b"b"));
-        let known = Known::open(&path);
+        DigestCache::open(&path).add(b, Sha256::of(b"b"));
+        let known = DigestCache::open(&path);
         assert_eq!(known.get(a), Some(Sha256::of(b"a")));
         assert_eq!(known.get(b), Some(Sha256::of(b"b")));
         assert_eq!(known.get(Digest::of(b"c")), None);
