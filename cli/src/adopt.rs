@@ -34,7 +34,7 @@ pub(crate) struct AdoptArgs {
     /// [default: `image`, `jpg` and similar names, or the only column that can hold images]
     #[arg(long, value_name = "NAME")]
     pub(crate) image_column: Option<String>,
-    /// The column of labels; `folder`: the class is the folder in the key
+    /// The column of labels; `folder` uses the folder part of each key instead
     ///
     /// The column has integers or class names. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]
@@ -45,7 +45,7 @@ pub(crate) struct AdoptArgs {
     /// unknown; `drop` leaves them out; a number gives them that class.
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = unknown_labels, hide_short_help = true)]
     pub(crate) unknown_labels: OnUnknownLabel,
-    /// The column of keys (names of samples); `none`: file names and rows
+    /// The column of keys, the samples' names; `none` numbers the rows instead
     ///
     /// With `none`, a key is the file's name and the number of the row. [default: `key`, `__key__`, `filename`
     /// and similar names, if all their values differ]

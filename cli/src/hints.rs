@@ -73,7 +73,7 @@ pub(crate) fn token(diagnosis: &Diagnosis, write: bool, url: &str) -> String {
             format!(
                 "for the federation of `gular federation serve DIR`, make a token with `gular \
                 federation token DIR --read /{create} > token`, then `export \
-                BEARER_TOKEN_FILE=token`"
+                BEARER_TOKEN_FILE=$PWD/token`"
             )
         }
         (true, Some(_)) if matches!(diagnosis, D::Withheld { .. }) => {
@@ -205,7 +205,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NoColumn { .. } => {
             "choose among these columns with `--columns NAME,NAME`, `--columns all` or `--columns none`"
         }
-        E::Table { .. } => "correct the table, or export it again from the program that made it",
+        E::Table { .. } => {
+            "correct the table, or export it again from the program that made it; for a table of pixels, `--size` gives the size of the images"
+        }
         E::DoubledRows { .. } => {
             "keep one row per image; to give an image several classes, put them into one cell and set `--label-separator`"
         }
@@ -296,9 +298,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "convert to an envelope instead of a folder: there samples may share a file name"
         }
         E::Busy { .. } => "wait until that process ends, or choose another place",
-        E::FileExists { .. } => {
-            "choose a new file name, or remove this file: gular replaces only what an earlier run of the same command wrote"
-        }
+        E::FileExists { .. } => "choose a new file name, or remove this file",
         E::NoFiles { .. } => {
             "give the files themselves; to pack a folder of images use `gular pack`, to convert a bundle use `gular convert`"
         }
@@ -328,7 +328,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
 fn unlike_base(setting: &str, old: Option<&str>) -> String {
     let how = match (setting, old) {
         ("payload", Some("raw")) => {
-            "give the options that the base was packed with: `--tile` for tiles, `--as arrays` for arrays, otherwise `--payload raw` and `--size`; `gular inspect` shows what it has"
+            "give the options that the base was packed with: `--tile` for tiles, `--as arrays` for arrays, otherwise `--payload raw` and `--size`; `gular inspect` shows what the base has"
                 .to_owned()
         }
         (
@@ -371,13 +371,13 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
         (_, false, _) => {
             format!("leave the field `{name}` out; `--columns` chooses columns of a table")
         }
-        ("image", ..) => "with `--payload raw`, give `--dtype` and `--channels` as for the base; arrays and scenes need its type and bands".to_owned(),
+        ("image", ..) => "with `--payload raw`, give `--dtype` and `--channels` as for the base; arrays and scenes must have the type and bands of the base".to_owned(),
         _ => format!("save the values of `{name}` as those of the base"),
     };
     how + WITHOUT_BASE
 }
 
-const WITHOUT_BASE: &str = "; without `--base`, all of it is packed into a new bundle";
+const WITHOUT_BASE: &str = "; without `--base`, all images are packed into a new bundle";
 
 /// Says what the first damaged input needs, or how to pack without all of them.
 fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
@@ -490,10 +490,7 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
             "give a bundle's folder, a folder of files, or the URL of a published bundle"
         }
         E::Foreign { .. } => {
-            "nothing was changed in that folder; remove it if it is yours, or choose another one with `--to DIR`"
-        }
-        E::Source { .. } => {
-            "stage a folder of plain files that no program is writing to, or pack the files with `gular pack`"
+            "nothing was changed there; remove it if it is yours, or choose another place with `--to DIR`"
         }
         other => return other.hint(),
     };

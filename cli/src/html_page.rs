@@ -71,5 +71,7 @@ fn not_ours(path: &Path, what: &str) -> Failure {
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("cannot write `{}`: {error}", path.display()), None)
+    let hint = (error.kind() == io::ErrorKind::NotFound)
+        .then(|| format!("make the folder `{}` first", gular_files::folder_of(path).display()));
+    Failure::new(format!("cannot write `{}`: {error}", path.display()), hint)
 }

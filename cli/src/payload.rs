@@ -114,7 +114,8 @@ impl PayloadArgs {
             let given = options.iter().find(|(_, given)| *given);
             if let Some((option, _)) = given.filter(|_| self.payload != payload) {
                 let hint = format!("add `--payload {name}`, or leave out this option");
-                let text = format!("`{option}` works only with `--payload {name}`");
+                let table = if *option == "--size" { ", or with a table of pixels" } else { "" };
+                let text = format!("`{option}` works only with `--payload {name}`{table}");
                 return Err(Failure::new(text, Some(hint)));
             }
         }

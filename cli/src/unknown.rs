@@ -81,6 +81,10 @@ pub(crate) fn failure(
     let has = |flag: &str| verb.get_arguments().any(|a| a.get_long() == flag.strip_prefix("--"));
     let synonym = SYNONYMS.iter().find(|(other, ours)| flag == *other && has(ours));
     let meant = synonym.map(|(_, ours)| *ours).or_else(|| text(ContextKind::SuggestedArg));
+    if flag.get(1..2).is_some_and(|c| c.starts_with(|c: char| c.is_ascii_digit())) {
+        let message = format!("`{flag}` is below 0, which no option of `{name}` takes");
+        return Some(Failure::new(message, Some(format!("`{name} -h` lists its options"))));
+    }
     let hint = match meant {
         Some(meant) => {
             format!("did you mean `{}`? `{name} -h` lists its options", meant.trim())
@@ -158,6 +162,10 @@ mod tests {
         check(&["gular", "pack", "s", "o", "--val-split", "1"], &["did you mean `--fractions`?"]);
         let serve = ["gular", "federation", "serve", "d", "--threads", "1"];
         check(&serve, &["`gular federation serve` has no option", "`gular federation serve -h`"]);
+        check(
+            &with(&["--jobs", "-1"]),
+            &["`-1` is below 0, which no option of `gular fetch` takes"],
+        );
         check(&["gular", "stage", "b", "python"], &["write `--` before the command"]);
         check(
             &["gular", "verify", "a", "b"],

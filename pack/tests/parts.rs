@@ -179,8 +179,8 @@ fn parts_that_are_missing_doubled_or_different_are_named() {
         error.to_string()
     };
     for (parts, expected) in [
-        (vec![&one, &three], "1 part is missing: 2 of 3"),
-        (vec![&two], "2 parts are missing: 1 of 3, 3 of 3"),
+        (vec![&one, &three], "part 2 of 3 is missing"),
+        (vec![&two], "parts 1, 3 of 3 are missing"),
         (vec![&one, &two, &two, &three], "are both part 2/3"),
         (vec![&one, &seeded, &three], "option `seed` is 7, expected 0"),
         (vec![&one, &tar, &three], "`envelope` is \"tar\", expected \"shards\""),

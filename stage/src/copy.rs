@@ -236,7 +236,9 @@ impl Copy<'_> {
         let meta = source.metadata().map_err(|e| Error::io("look at", &from, e))?;
         if len != file.len || (meta.mtime(), meta.mtime_nsec()) != file.changed {
             let path = from.display().to_string();
-            return Err(Error::Source { path, reason: "it was changed while it was being copied" });
+            let reason = "it was changed while it was being copied";
+            let remedy = "run the command again when no program is writing to the folder";
+            return Err(Error::Source { path, reason, remedy });
         }
         let executable = meta.mode() & 0o100;
         let mode = Permissions::from_mode(0o400 | executable);

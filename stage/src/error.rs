@@ -80,6 +80,8 @@ pub enum Error {
         path: String,
         /// Why.
         reason: &'static str,
+        /// What the user can do.
+        remedy: &'static str,
     },
     /// A bundle whose shards are not file systems.
     #[error("`{path}` cannot be mounted: its envelope is `{envelope}`, expected `squashfs`")]
@@ -137,12 +139,10 @@ impl Error {
                 Some("stage the bundle without unpacking it: that makes fewer files")
             }
             Self::Target { .. } => Some("choose an existing folder"),
-            Self::Foreign { .. } => Some(
-                "nothing was changed in that folder; remove it if it is yours, or choose another one",
-            ),
-            Self::Source { .. } => Some(
-                "stage a folder of plain files that no program is writing to, or pack the files first",
-            ),
+            Self::Foreign { .. } => {
+                Some("nothing was changed there; remove it if it is yours, or choose another place")
+            }
+            Self::Source { remedy, .. } => Some(remedy),
             Self::NotMountable { .. } => {
                 Some("convert the bundle to the envelope `squashfs`, or unpack its samples")
             }

@@ -389,7 +389,7 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
 fn remove_tree(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() {
-        return Err(io::Error::other("it is not a folder of this user"));
+        return Err(io::Error::other("it is not a folder that belongs to this user"));
     }
     // File systems mounted below it are not part of it.
     mount::unmount_below(path)?;

@@ -67,6 +67,7 @@ pub(super) fn look(
             (true, None) => Err(Error::Source {
                 path: path.display().to_string(),
                 reason: "it holds shards of a bundle, but the bundle's `manifest.json` is missing",
+                remedy: "copy or fetch the bundle again, or wait until the program that writes it has ended",
             }),
         };
     }

@@ -68,7 +68,9 @@ impl Source {
         match self {
             Self::Directory(directory) if base.starts_with(&directory.path) => {
                 let path = directory.path.display().to_string();
-                Err(Error::Source { path, reason: "the copy would be inside it" })
+                let (reason, remedy) =
+                    ("the copy would be inside it", "choose a place for the copy that is outside");
+                Err(Error::Source { path, reason, remedy })
             }
             _ => Ok(()),
         }
@@ -181,7 +183,8 @@ impl Directory {
         })?;
         if !path.is_dir() {
             let path = path.display().to_string();
-            return Err(Error::Source { path, reason: "it is not a folder" });
+            let (reason, remedy) = ("it is not a folder", "give the folder that it lies in");
+            return Err(Error::Source { path, reason, remedy });
         }
         let mut found = Self { path, folders: Vec::new(), files: Vec::new() };
         found.add(Path::new(""))?;
@@ -206,7 +209,9 @@ impl Directory {
                 continue;
             }
             let path = entry.path();
-            let refused = |reason| Error::Source { path: path.display().to_string(), reason };
+            let remedy = "remove it from the folder, or pack the files with `gular pack`";
+            let refused =
+                |reason| Error::Source { path: path.display().to_string(), reason, remedy };
             let meta = fs::metadata(&path).map_err(|e| Error::io("look at", &path, e))?;
             if !meta.is_file() {
                 let link = kind.is_symlink();

@@ -158,7 +158,10 @@ fn a_csv_of_pixels_is_packed_by_its_extension() {
     let pack = ["pack", text(&table), text(&out)];
     let refused = run(pack);
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("it has 6 columns of pixels beside the label"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("it has 6 columns of pixels, and the column of labels"),
+        "{refused:?}"
+    );
     let packed = run(pack.into_iter().chain(["--size", "3x2"]));
     assert_eq!((packed.code, packed.stderr.as_str()), (Some(0), ""));
     assert!(
@@ -478,7 +481,7 @@ fn parts_of_two_machines_make_the_bundle_of_one_and_leaks_are_named() {
     let missing = merge(&[&one]);
     assert_eq!(missing.code, Some(2));
     let expected =
-        "error: these parts cannot be merged to a bundle: 1 part is missing: 2 of 2\nhint: ";
+        "error: these parts cannot be merged to a bundle: part 2 of 2 is missing\nhint: ";
     assert!(missing.stderr.starts_with(expected), "{missing:?}");
     pack(&two, &["--part", "2/2"]);
     let merged = merge(&[&two, &one]);

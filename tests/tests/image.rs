@@ -321,7 +321,12 @@ fn what_is_wrong_is_said_with_the_next_step() {
     );
     check(&missing, &["lock", "--locked"], 1, &["the lock file `image.lock` does not exist"]);
     check(&missing, &["build", "other.toml"], 2, &["the recipe `other.toml` does not exist"]);
-    check("[image]\nname = \"x\"\n", &["build", "--offline"], 2, &["once without `--offline`"]);
+    check(
+        "[image]\nname = \"x\"\n",
+        &["build", "--offline"],
+        2,
+        &["`gular image lock --vendor DIR` once"],
+    );
     // Flags that do nothing for what is asked.
     for words in [
         &["pull", "docker://127.0.0.1:9/a", "--token", "file"][..],

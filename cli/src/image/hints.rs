@@ -32,7 +32,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::NoLock { .. } => "make the lock file with `gular image lock`",
         Error::NoFolder { .. } => "make and fill the folder with `gular image lock --vendor DIR`",
         Error::NotOffline => {
-            "run `gular image lock` once without `--offline`; later builds use the versions in image.lock"
+            "run `gular image lock --vendor DIR` once with a network; then `gular image build --from-vendor DIR --offline` needs none"
         }
         Error::LockVersion { found, supported, .. } if found > supported => {
             "read it with a newer release"

@@ -120,7 +120,7 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
 fn refuse(args: &PullArgs, is_object: bool, is_sif: bool) -> Result<(), Failure> {
     let (platform, jobs) = (args.platform.is_some(), args.jobs.is_some());
     let (token, cache) = (!args.access.token.is_empty(), args.kept.is_named());
-    let one_file = "this URL names a single file, which is fetched directly to its place";
+    let one_file = "leave it out: this URL names a single file, which is fetched in one piece";
     let login = "credentials of registries are those of `docker login` and `podman login`";
     let of_image =
         "`oras://` names a single SIF; use `docker://` for an image with several platforms";

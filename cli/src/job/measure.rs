@@ -33,7 +33,7 @@ pub(super) struct MeasureArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// How much of the whole work COMMAND does: 2/50 is 2 of 50 epochs
+    /// The part of the work that COMMAND does: 2/50 means 2 of 50 epochs
     #[arg(long, value_name = "N/ALL", value_parser = share)]
     share: Option<Share>,
     /// The folder that COMMAND writes to

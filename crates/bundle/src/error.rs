@@ -34,9 +34,7 @@ pub enum Error {
         found: String,
     },
     /// A file of a later format version.
-    #[error(
-        "`{path}` has format version {found}, newer than {supported}, the newest this build reads"
-    )]
+    #[error("`{path}` has format version {found}, and this build reads versions up to {supported}")]
     TooNew {
         /// The file.
         path: String,

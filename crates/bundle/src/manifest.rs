@@ -562,7 +562,7 @@ pub(crate) mod tests {
         let text = String::from_utf8(example().to_bytes()).unwrap();
         for (from, to, word) in [
             ("gular-bundle", "other", "its format is `other`"),
-            ("\"version\":1", "\"version\":3", "newer than 2"),
+            ("\"version\":1", "\"version\":3", "versions up to 2"),
             ("\"version\":1", "\"version\":0", "version is 0"),
             ("\"samples\":9001", "\"samples\":99999999999", "can only have"),
             ("\"bytes\":900000", "\"bytes\":9000000000000", "more than the limit"),

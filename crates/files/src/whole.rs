@@ -31,7 +31,13 @@ pub fn temp_with_mode(dir: &Path, mode: u32) -> Result<NamedTempFile, Error> {
         .prefix(TEMP_PREFIX)
         .permissions(fs::Permissions::from_mode(mode))
         .tempfile_in(dir)
-        .map_err(|e| Error::new("create a temporary file in", dir, e))
+        .map_err(|e| Error::new("create a temporary file in", dir, without_name(e)))
+}
+
+/// The system's error itself: `tempfile` adds the name of a file that users do not know.
+fn without_name(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|e| e.source()?.downcast_ref::<io::Error>());
+    inner.and_then(io::Error::raw_os_error).map_or(error, io::Error::from_raw_os_error)
 }
 
 /// Whether the file at `path` begins with `start`, which means that an earlier run wrote it, and

@@ -94,7 +94,7 @@ pub enum Error {
     #[error(transparent)]
     Token(#[from] TokenError),
     /// The discovery host does not say where the director is.
-    #[error("`{host}` does not answer as the host of a Pelican federation: {reason}")]
+    #[error("cannot use `{host}` as the host of a Pelican federation: {reason}")]
     Discovery {
         /// The host of the URL.
         host: String,

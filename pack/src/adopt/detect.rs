@@ -139,7 +139,7 @@ fn envelope_of(file: &File, path: &Path) -> Result<Envelope, Error> {
         _ if extension.eq_ignore_ascii_case("tar") => Ok(Envelope::Tar),
         _ if extension.eq_ignore_ascii_case("mds") => Ok(Envelope::Mds),
         _ if extension.eq_ignore_ascii_case("beton") => Ok(Envelope::Ffcv),
-        _ => refused("its format cannot be read in place"),
+        _ => refused("it is none of the formats that `gular adopt` reads"),
     }
 }
 

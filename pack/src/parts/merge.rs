@@ -168,10 +168,10 @@ fn in_order(found: Vec<Found>) -> Result<Vec<Found>, Error> {
     // If parts do not fit together, those that seem to be missing may exist.
     if faults.is_empty() && !missing.is_empty() {
         let n = u64::from(of) - by_number.len() as u64;
-        let named: Vec<String> = missing.iter().take(20).map(|n| format!("{n} of {of}")).collect();
+        let named: Vec<String> = missing.iter().take(20).map(u32::to_string).collect();
         let more = if missing.len() > 20 { ", …" } else { "" };
-        let noun = if n == 1 { "part is" } else { "parts are" };
-        faults.push(format!("{n} {noun} missing: {}{more}", named.join(", ")));
+        let (part, is) = if n == 1 { ("part", "is") } else { ("parts", "are") };
+        faults.push(format!("{part} {}{more} of {of} {is} missing", named.join(", ")));
     }
     if faults.is_empty() {
         Ok(by_number.into_values().collect())

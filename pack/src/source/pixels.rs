@@ -265,14 +265,17 @@ impl Columns {
         let size = size_of(options);
         let shape = shape_of(n, size).ok_or_else(|| {
             let label = match self.label {
-                Some(at) => format!("beside the label in {}", self.called(at)),
+                Some(at) => format!("and the column of labels {}", self.called(at)),
                 None => "and no column of labels is known".to_owned(),
             };
             let expected = match size {
                 Some((w, h)) => format!("a multiple of {w} x {h}"),
-                None => "as many as in a square picture with one or three channels".to_owned(),
+                None => {
+                    "a square number, for images with one channel, or three times a square number"
+                        .to_owned()
+                }
             };
-            let reason = format!("it has {n} columns of pixels {label}; expected {expected}");
+            let reason = format!("it has {n} columns of pixels, {label}; expected {expected}");
             fault(path, "", reason)
         })?;
         let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);

@@ -74,7 +74,7 @@ impl<'a> Members<'a> {
             // Links and folders have no data, whatever their size says.
             let stored = if matches!(kind, b'1'..=b'6') { 0 } else { size };
             let end = start.checked_add(stored).filter(|end| *end <= self.file.len_bytes());
-            let end = end.ok_or_else(|| self.bad("a member ends past the file's end"))?;
+            let end = end.ok_or_else(|| self.bad("the file ends within the member that begins"))?;
             let after = end.checked_next_multiple_of(BLOCK).unwrap_or(end);
             if is_extended {
                 self.extend(&mut extended, kind, start, size)?;
