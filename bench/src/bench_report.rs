@@ -9,18 +9,18 @@ use crate::matrix::{RowSpec, reader_name};
 /// A whole measurement.
 #[derive(Debug, Clone, Serialize)]
 pub struct BenchReport {
-    /// The preset's name, when one was asked for.
+    /// Name of the preset, if one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<&'static str>,
     /// The data that was measured.
     pub data: Data,
     /// The machine that measured.
     pub machine: Machine,
-    /// How it was measured.
+    /// How the rows were measured.
     pub method: Method,
     /// The size of each format on the disk.
     pub stored: Vec<Stored>,
-    /// One row per combination.
+    /// One row per combination of reader, payload, order, threads and cache state.
     pub rows: Vec<Row>,
     /// Remarks that a reader of the figures should know.
     pub notes: Vec<String>,
@@ -31,18 +31,19 @@ pub struct BenchReport {
 /// The samples that all rows read.
 #[derive(Debug, Clone, Serialize)]
 pub struct Data {
-    /// The folder or bundle given.
+    /// The folder or bundle that was given.
     pub source: String,
     /// The bundle that was given; absent for images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<SourceBundle>,
-    /// Samples used.
+    /// Number of samples that were measured.
     pub samples: u64,
-    /// Their bytes.
+    /// Bytes of the measured samples.
     pub bytes: u64,
-    /// Samples of the source: those used are spread over all.
+    /// Number of samples of the source. If fewer were measured, these were taken from all parts of
+    /// it.
     pub of_samples: u64,
-    /// Their bytes.
+    /// Bytes of all samples of the source.
     pub of_bytes: u64,
 }
 
@@ -60,9 +61,9 @@ pub struct SourceBundle {
 pub struct Machine {
     /// The CPU's name.
     pub cpu: String,
-    /// Cores this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
-    /// Bytes of memory.
+    /// Bytes of memory of the machine.
     #[serde(rename = "memory")]
     pub memory_bytes: u64,
     /// Bytes of memory that were available before the measurement.
@@ -74,22 +75,22 @@ pub struct Machine {
     pub scratch: String,
     /// The library that decodes JPEG.
     pub jpeg: String,
-    /// The HDF5 library and its version, when there is one.
+    /// Name and version of the HDF5 library; `None` if there is none.
     pub hdf5: Option<String>,
 }
 
 /// How long and how often.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Method {
-    /// Repetitions of each row; a round takes every row once.
+    /// Number of repetitions of each row; a round takes every row once.
     pub rounds: usize,
-    /// The longest a repetition takes.
+    /// The longest time that a repetition may take.
     pub seconds: f64,
-    /// A repetition is one epoch instead.
+    /// Whether a repetition is a whole epoch, however long it takes.
     pub whole_epochs: bool,
     /// Side of decoded pictures, in pixels.
     pub size: u32,
-    /// Samples per batch.
+    /// Number of samples per batch.
     pub batch_size: usize,
 }
 
@@ -98,13 +99,13 @@ pub struct Method {
 pub struct Stored {
     /// How the images are stored.
     pub payload: Payload,
-    /// The envelope; `None` for plain files.
+    /// The envelope of the bundle; `None` for plain files.
     pub envelope: Option<Envelope>,
     /// Bytes of all files, indexes included.
     pub bytes: u64,
-    /// Number of files.
+    /// Number of files, indexes included.
     pub files: u64,
-    /// Samples in them.
+    /// Number of samples in these files.
     pub samples: u64,
 }
 
@@ -114,11 +115,11 @@ pub struct Row {
     /// The combination.
     #[serde(flatten)]
     pub spec: RowSpec,
-    /// The envelope; only for bundles.
+    /// The envelope of the bundle; `None` if the row does not read a bundle.
     pub envelope: Option<Envelope>,
-    /// `pread` or `map`, where that can be chosen.
+    /// Back end of the reader, `pread` or `map`; `None` if it cannot be chosen.
     pub reader: Option<&'static str>,
-    /// Whether the row is only a comparison.
+    /// Whether the row is only measured for comparison.
     pub baseline: bool,
     /// Its figures.
     #[serde(flatten)]
@@ -128,39 +129,39 @@ pub struct Row {
 /// Figures of a row, over all rounds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Numbers {
-    /// Samples per second.
+    /// Samples per second, over all rounds.
     pub samples_per_s: Spread,
-    /// Stored bytes per second, in MB: the median.
+    /// Stored bytes per second, in MB: the median over all rounds.
     pub mb_per_s: f64,
     /// Samples per second in each round.
     pub rounds: Vec<f64>,
-    /// Microseconds of CPU time per sample: the median.
+    /// Microseconds of CPU time per sample: the median over all rounds.
     pub cpu_us_per_sample: f64,
-    /// Milliseconds from opening to the first sample or batch: the median.
+    /// Milliseconds from opening to the first sample or batch: the median over all rounds.
     pub first_ms: f64,
-    /// Microseconds that a single sample takes: the median; not measured for batches.
+    /// Microseconds that a single sample takes: the median; `None` for batches.
     pub p50_us: Option<f64>,
-    /// Microseconds that one in a hundred samples exceeds.
+    /// Microseconds that one in a hundred samples exceeds; `None` for batches.
     pub p99_us: Option<f64>,
-    /// Cores that other programs kept busy meanwhile, on average.
+    /// Number of cores that other programs kept busy meanwhile, on average.
     pub other_cores: f64,
 }
 
 /// The middle and both ends of repeated figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// The median.
+    /// Median of the rounds.
     pub median: f64,
-    /// The smallest.
+    /// Smallest value of the rounds.
     pub min: f64,
-    /// The largest.
+    /// Largest value of the rounds.
     pub max: f64,
 }
 
 /// What to pick, and why.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Advice {
-    /// The recommended row: its position in [`BenchReport::rows`].
+    /// Position of the recommended row in `rows`; `None` if no row is recommended.
     pub pick: Option<usize>,
     /// How to come by such a bundle; `None` without a pick.
     #[serde(skip)]
@@ -168,9 +169,9 @@ pub struct Advice {
     /// Whether decoding hides what tells the envelopes apart, and no other payload was measured.
     #[serde(skip)]
     pub other_payloads: bool,
-    /// The command that makes such a bundle: empty here, set by the program whose command it is.
+    /// The command that makes a bundle as recommended; `None` if there is no such command.
     pub command: Option<String>,
-    /// Why, one figure per sentence, the choice first. The program adds what to do.
+    /// The reasons, one figure per sentence. The first sentence names the recommended row.
     pub text: Vec<String>,
 }
 

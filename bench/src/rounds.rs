@@ -36,24 +36,24 @@ pub enum Progress<'a> {
 /// What a measurement would write and how long it would take.
 #[derive(Debug, Clone, Serialize)]
 pub struct Estimate {
-    /// The samples.
+    /// The samples that would be measured.
     pub data: Data,
-    /// The folder below which a folder is made, and removed at the end.
+    /// The folder in which a temporary folder is made, and removed at the end.
     pub scratch: String,
-    /// The files of the folder, with their bytes.
+    /// The files that would be written, with their bytes.
     pub files: Vec<(String, u64)>,
-    /// All bytes.
+    /// Bytes of all files that would be written.
     #[serde(rename = "needed")]
     pub needed_bytes: u64,
-    /// Free bytes there.
+    /// Free bytes of the file system of `scratch`.
     #[serde(rename = "free")]
     pub free_bytes: u64,
-    /// Bytes of memory that can be had; files beyond cannot stay in the page cache.
+    /// Bytes of memory that are available; more files than that cannot stay in the page cache.
     #[serde(rename = "memory_available")]
     pub available_memory_bytes: u64,
-    /// Rows that are measured.
+    /// Number of rows that would be measured.
     pub rows: usize,
-    /// About how long it takes.
+    /// Estimated time of the measurement.
     pub seconds: f64,
 }
 

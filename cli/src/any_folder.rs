@@ -25,17 +25,18 @@ pub(crate) fn no_digest(url: &BundleUrl) -> Result<(), Failure> {
 struct Said<'a, R> {
     #[serde(flatten)]
     report: &'a R,
-    /// What failed.
+    /// The objects that failed.
     failed: Vec<FailedObject<'a>>,
-    /// Objects that were not begun, since the servers, or the disk, failed for all before them.
+    /// Number of objects that were not begun, since the servers or the disk failed for all objects
+    /// before them.
     not_tried: usize,
 }
 
 #[derive(Serialize)]
 struct FailedObject<'a> {
-    /// The object, below the folder.
+    /// Path of the object below the folder.
     name: &'a str,
-    /// Why it failed.
+    /// Why the object failed.
     error: String,
 }
 

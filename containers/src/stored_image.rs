@@ -53,13 +53,13 @@ pub struct StoredImage {
 /// An object of a SIF, or a layer of an OCI image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ImagePart {
-    /// Its name.
+    /// Name of the part.
     pub name: String,
-    /// `deffile`, `json`, `sbom`, `partition`, `layer`, or a number.
+    /// Kind of the part: `deffile`, `json`, `sbom`, `partition`, `layer`, or a number.
     pub kind: String,
-    /// Its bytes.
+    /// Bytes of the part.
     pub bytes: u64,
-    /// A layer's digest.
+    /// Digest of the part, for a layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<OciDigest>,
 }

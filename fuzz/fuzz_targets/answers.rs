@@ -1,5 +1,5 @@
-//! Whatever the servers of a federation say, it is read or refused: a director's headers,
-//! a listing, the claims of a token.
+//! Any answer of a federation's servers is read or refused: a director's headers, a listing, the
+//! claims of a token.
 #![no_main]
 
 use gular_pelican::fuzzing::{claims, director, listing};

@@ -1,4 +1,4 @@
-//! What passes for a package, layer, wheel, SIF or ELF file ends as a listing or an error.
+//! Any bytes that look like a package, layer, wheel, SIF or ELF file give a listing or an error.
 #![no_main]
 
 use std::fs;

@@ -1,7 +1,7 @@
-//! Whatever the record of a checkpoint says, the checkpoint is read or refused.
+//! Any record of a checkpoint is read or refused.
 //!
-//! The first byte chooses: even, the rest is the record; odd, its own digest is put behind the
-//! rest, without which nothing past the digest would be read.
+//! The first byte chooses: if it is even, the rest is the record; if it is odd, the digest of the
+//! rest is appended, without which nothing past the digest would be read.
 #![no_main]
 
 use std::fs;
@@ -20,7 +20,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     fs::write(dir.path().join(RECORD_NAME), record).expect("a file");
     fs::write(dir.path().join("model"), b"abc").expect("a file");
     if let Ok(loaded) = read_checkpoint(dir.path()) {
-        // There is one file that it could name.
+        // This is the only file that the record can name.
         assert!(loaded.files.values().all(|bytes| bytes == b"abc"));
     }
 });

@@ -1,4 +1,4 @@
-//! Whatever another machine sends to a rank, it is read or refused: the first bytes of a
+//! Anything that another machine sends to a rank is read or refused: the first bytes of a
 //! connection, then messages one after another.
 #![no_main]
 

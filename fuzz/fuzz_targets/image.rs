@@ -1,4 +1,4 @@
-//! Whatever the bytes, decoding ends in a picture of the promised size, or in numbers, or an error.
+//! Decoding any bytes gives a picture of the promised size, or numbers, or an error.
 #![no_main]
 
 use gular_bundle::Npy;

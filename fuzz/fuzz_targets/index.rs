@@ -1,5 +1,5 @@
-//! What parses as an index leads nowhere outside its shard; what parses as a view is of samples
-//! that its index has, and is written again to the same bytes, as is the block tree of a file.
+//! No index that parses has a range outside its shard. A view that parses selects samples that its
+//! index has, and is written again to the same bytes, as is the block tree of a file.
 //!
 //! The input is a view, or the shard's length, eight bytes with the smallest first, and the index.
 #![no_main]
@@ -22,7 +22,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
     let Some((len, index)) = bytes.split_first_chunk() else { return };
     let shard_bytes = u64::from_le_bytes(*len);
-    // Those of the golden bundles.
+    // These are the fields of the golden bundles.
     let fields = [
         Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
         Field::label(),
@@ -32,7 +32,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for row in index.rows() {
         BundlePath::parse(index.key(row).unwrap()).unwrap();
         for field in index.fields() {
-            // Of a label the shard holds nothing.
+            // The shard has no bytes of a label.
             if index.is_index_only(field) {
                 continue;
             }

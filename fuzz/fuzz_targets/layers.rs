@@ -1,7 +1,7 @@
-//! Whatever an image's layers hold, they are laid over each other or refused.
+//! Any layers of an image are laid over each other or refused.
 //!
-//! The first byte chooses: even, two layers (the length of the first, u16, then both), whose
-//! documents are made to fit; odd, an archive as Docker writes it.
+//! The first byte chooses: if it is even, two layers follow (the length of the first, u16, then
+//! both), and their documents are made to match; if it is odd, an archive as Docker writes it.
 #![no_main]
 
 use std::fs;
@@ -55,7 +55,7 @@ fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Stores a blob; returns its descriptor.
+/// Stores a blob, and returns its descriptor.
 fn stored(blobs: &Path, bytes: &[u8], kind: &str) -> String {
     let hex = digest(bytes);
     fs::write(blobs.join(&hex), bytes).expect("a file");

@@ -1,4 +1,4 @@
-//! What parses as a manifest writes and parses again to the same.
+//! A manifest that parses is written, and parses again to the same value.
 #![no_main]
 
 use gular_bundle::Manifest;

@@ -1,8 +1,8 @@
-//! Whatever an image index, manifest and configuration say, the image is described or refused.
+//! Any image index, manifest and configuration give a description of the image or an error.
 //!
-//! The input is the three documents with an empty line between them. `CONFIG` in the
-//! manifest and `MANIFEST` in the index stand for a descriptor of the next one, so that
-//! what is changed there still fits together.
+//! The input is the three documents with an empty line between them. `CONFIG` in the manifest and
+//! `MANIFEST` in the index stand for a descriptor of the next one, so that changed documents still
+//! match.
 #![no_main]
 
 use std::fs;
@@ -31,7 +31,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Stores a document; returns its descriptor.
+/// Stores a document, and returns its descriptor.
 fn stored(blobs: &Path, text: &str, kind: &str) -> String {
     let hash = Sha256::digest(text);
     let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();

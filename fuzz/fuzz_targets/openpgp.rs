@@ -1,4 +1,4 @@
-//! Keys and signed texts are read or refused, and nothing is believed that Debian did not sign.
+//! Keys and signed texts are read or refused, and only texts that Debian signed are accepted.
 #![no_main]
 
 use gular_containers::debian::Keyring;

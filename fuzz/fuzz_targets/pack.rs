@@ -1,5 +1,5 @@
-//! What passes for an archive of images, a table of labels or of pixels, or boxes, ends as a plan
-//! or an error.
+//! Any bytes that look like an archive of images, a table of labels or of pixels, or boxes, give a
+//! plan or an error.
 #![no_main]
 
 use std::fs;
@@ -15,7 +15,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let at = |name: &str| dir.path().join(name);
     let plain = PlanOptions { memory_bytes: 1 << 20, ..PlanOptions::default() };
     let (source, plan) = match choice % 8 {
-        // Arrays of an archive are looked into when the plan is made.
+        // Arrays of an archive are read when the plan is made.
         0 | 1 => {
             let name = at(if choice % 8 == 0 { "a.zip" } else { "a.tar" });
             fs::write(&name, rest).expect("a file");

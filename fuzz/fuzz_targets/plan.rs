@@ -1,5 +1,5 @@
-//! What parses as a line of a plan is written again to a line that parses to the same; what parses
-//! as a filter takes a sample or does not.
+//! A line of a plan that parses is written again to a line that parses to the same value. A filter
+//! that parses either takes a sample or does not.
 #![no_main]
 
 use gular_bundle::{Dtype, Facts, Field, FieldName, Filter, Split};
@@ -7,7 +7,7 @@ use gular_pack::parse_plan_line;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(line) = std::str::from_utf8(bytes) else { return };
-    // As the seed has them.
+    // These are the fields in the seed.
     let fields = [
         Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
         Field::label(),

@@ -1,4 +1,5 @@
-//! Recipes, locks, requirements and Debian's lists are read or refused; a lock that was read is written the same again.
+//! Recipes, locks, requirements and Debian's lists are read or refused; a lock that was read is
+//! written again to the same text.
 #![no_main]
 
 use gular_containers::debian::{Archive, relations};

@@ -1,5 +1,5 @@
-//! What passes for a shard, of any envelope, is walked or refused; the index made from one
-//! with keys is a valid index of it.
+//! Any bytes that look like a shard, in any envelope, are walked or refused; the index made for a
+//! file with keys is a valid index of it.
 //!
 //! The first byte of the input chooses the envelope.
 #![no_main]
@@ -25,7 +25,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             assert_eq!(n, found.rows, "{column:?}");
         }
     }
-    // Those of the golden bundles.
+    // These are the fields of the golden bundles.
     let fields = [
         Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
         Field::label(),

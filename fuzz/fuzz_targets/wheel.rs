@@ -1,4 +1,4 @@
-//! Whatever a package index and wheels say, wheels are chosen or refused.
+//! For any package index and wheels, wheels are chosen or refused.
 #![no_main]
 
 #[path = "../src/wheel_index.rs"]

@@ -7,9 +7,9 @@ use gular_containers::sif::Arch;
 use gular_containers::wheel::torch;
 use gular_containers::{Package, Result};
 
-/// The wheels of `version` by the index that `text` holds: the page of every project and the
-/// `METADATA` of every wheel, with the first empty line between them. `PROJECT` in the page
-/// stands for the project's name, `DIGEST` for a SHA-256.
+/// Chooses the wheels of `version` by the index in `text`: the page of every project and the
+/// `METADATA` of every wheel, with the first empty line between them. `PROJECT` in the page stands
+/// for the project's name, `DIGEST` for a SHA-256.
 pub(crate) fn wheels_of(text: &str, version: &str, arch: Arch) -> Result<Vec<Package>> {
     let (page, metadata) = text.split_once("\n\n").unwrap_or((text, ""));
     let page = page.replace("DIGEST", &"ab".repeat(32));
@@ -38,7 +38,7 @@ impl Transport for Index {
     fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, TransportFault> {
         let bytes = match url.ends_with(".metadata") {
             true => self.metadata.clone(),
-            // Each project has wheels of its own name.
+            // Each project has wheels with its own name.
             false => {
                 let project = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
                 self.page.replace("PROJECT", &project.replace('-', "_")).into_bytes()

@@ -19,13 +19,13 @@ pub struct JobFinding {
     pub rule: &'static str,
     /// How serious the finding is.
     pub severity: Severity,
-    /// The file, as it was named.
+    /// The file, as it was named in the command.
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
     /// What is wrong in this line.
     pub what: String,
-    /// What would happen if it stays.
+    /// What would happen if it is not repaired.
     pub why: String,
     /// What to write instead.
     pub fix: String,
@@ -36,11 +36,11 @@ pub struct JobFinding {
 /// Whole lines of a file, and what takes their place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Edit {
-    /// The first line that is replaced, from 1.
+    /// The first line that is replaced, counted from 1.
     pub line: usize,
     /// How many lines are replaced; 0 inserts before `line`.
     pub count: usize,
-    /// Lines without their ends.
+    /// The lines to insert, without line ends.
     pub lines: Vec<String>,
 }
 

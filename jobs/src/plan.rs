@@ -32,19 +32,19 @@ pub struct Work {
 /// One kind of job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobKind {
-    /// `gpu`, `cpu` or `both`.
+    /// Processors that the jobs use: `gpu`, `cpu` or `both`.
     pub kind: &'static str,
     /// Number of items per job.
     pub items_per_job: u64,
     /// Number of jobs.
     pub jobs: u64,
-    /// Cores that each asks for.
+    /// Number of cores that each job asks for.
     pub cores: u64,
-    /// GPUs that each asks for.
+    /// Number of GPUs that each job asks for.
     pub gpus: u64,
-    /// Hours that one computes.
+    /// Hours that each job computes.
     pub hours: f64,
-    /// Disk for items and model, with a quarter to spare.
+    /// Bytes of disk for items and model, with a quarter to spare.
     pub disk_bytes: u64,
     /// Share of a job's time that transfers take, 0 to 1.
     pub transfer_share: f64,
@@ -53,21 +53,21 @@ pub struct JobKind {
 /// The whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobPlan {
-    /// Hours of GPUs.
+    /// Hours of GPU time that all jobs take.
     pub gpu_hours: f64,
-    /// Hours of cores.
+    /// Hours of core time that all jobs take.
     pub cpu_hours: f64,
-    /// Bytes that all jobs read, models included.
+    /// Bytes that all jobs read, including models.
     pub in_bytes: f64,
     /// Bytes that all jobs write.
     pub out_bytes: f64,
-    /// Bytes of models alone: read from caches, once for each job.
+    /// Bytes of models only, which each job reads once, from caches.
     pub model_bytes: f64,
-    /// One kind of job, or one for GPUs and one for cores.
+    /// One kind of job that does everything, or one kind for GPUs and one for cores.
     pub jobs: Vec<JobKind>,
     /// Whether many independent jobs are the right way.
     pub throughput: bool,
-    /// Why, and what to look out for.
+    /// The reasons for the plan, and what to watch for.
     pub notes: Vec<String>,
 }
 

@@ -23,25 +23,25 @@ const MOST_NAMED: usize = 20;
 /// How two bundles differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DiffReport {
-    /// The digest of the first bundle.
+    /// Digest of the first bundle.
     pub from: Digest,
-    /// The digest of the second bundle.
+    /// Digest of the second bundle.
     pub to: Digest,
-    /// Samples of the first bundle.
+    /// Number of samples of the first bundle.
     pub from_samples: u64,
-    /// Samples of the second bundle.
+    /// Number of samples of the second bundle.
     pub to_samples: u64,
-    /// Keys with the same values, class and split in both.
+    /// Number of keys with the same values, class and split in both bundles.
     pub same: u64,
     /// Keys that only the second bundle has.
     pub added: Differing,
     /// Keys that only the first bundle has.
     pub removed: Differing,
-    /// Keys with a different value in some field; labels are not counted here.
+    /// Keys with a different value in some field; differences in labels do not count here.
     pub changed: Differing,
-    /// Keys with another class.
+    /// Keys with a different class in the two bundles.
     pub relabelled: Differing,
-    /// Keys in another split.
+    /// Keys that are in a different split in the two bundles.
     pub moved: Differing,
     /// Fields that only the second bundle has.
     pub fields_added: Vec<String>,
@@ -65,9 +65,9 @@ pub struct DiffReport {
 /// How many keys, and the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Differing {
-    /// How many.
+    /// Number of such keys.
     pub n: u64,
-    /// The first ones, in order.
+    /// The first of these keys, in order.
     pub first: Vec<String>,
 }
 

@@ -559,10 +559,10 @@ const MOST_NAMED: usize = 20;
 /// Files with something wrong: the first ones, and how many there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BadInputs {
-    /// The first of them, at most 20.
+    /// The first of these files, at most 20.
     pub named: Vec<BadInput>,
-    /// How many were found. If the run ended because of them, not every file was read, so there may
-    /// be more.
+    /// Number of such files that were found. If the run ended because of them, not every file was
+    /// read, so there may be more.
     pub n: u64,
 }
 

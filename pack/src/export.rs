@@ -37,16 +37,16 @@ pub struct ExportOptions {
 pub struct ExportReport {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// The bundle's digest.
+    /// Digest of the bundle.
     pub digest: Digest,
-    /// Files in the tar.
+    /// Number of files in the tar.
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
     /// Bytes of the new file; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written: Option<u64>,
-    /// Whether the file was there already, whole and of this bundle.
+    /// Whether the file was already there, complete and made from this bundle.
     pub already_done: bool,
     /// Wall-clock time.
     pub seconds: f64,

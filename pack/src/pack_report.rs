@@ -17,36 +17,37 @@ pub struct PackReport {
     /// The bundle digest, `blake3:…`; absent in a dry run and if only a part was packed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Samples packed, or planned.
+    /// Number of samples that were packed; in a dry run, that would be packed.
     pub samples: u64,
     /// Bytes of all shards and indexes; in a dry run, bytes of the source files.
     pub bytes: u64,
-    /// Shards.
+    /// Number of shards.
     pub shards: u64,
-    /// Planned samples, bytes and classes of each split.
+    /// Samples, bytes, shards and classes of each split, as planned.
     pub splits: BTreeMap<Split, SplitReport>,
-    /// Inputs left out, all listed in `skipped.jsonl`.
+    /// Number of inputs that were left out, all of which are listed in `skipped.jsonl`.
     pub skipped: u64,
-    /// Images left out because no name or table gives them a label.
+    /// Number of images that were left out because no name or table gives them a label.
     pub unlabelled: u64,
-    /// Rows of the tables of labels that match no image.
+    /// Number of rows of the tables of labels that match no image.
     pub unused_rows: u64,
-    /// The folder that contains all images of an archive, and was packed as if it were the source.
+    /// The folder inside an archive that contains all its images; it was packed as if it were the
+    /// source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Columns of the tables of labels that were taken for file names, labels and splits.
+    /// Columns of the tables of labels that were used for file names, labels and splits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<TableColumns>,
     /// How the columns of a table of pixels were used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pixels: Option<PixelColumns>,
-    /// Fields beside image and label.
+    /// Names of the fields besides image and label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
     /// Faulty images that were packed, because Pillow and torchvision also accept such faults: how
     /// many, and the first ones.
     pub tolerated: BadInputs,
-    /// Tiles left out because too few of their pixels have a value.
+    /// Number of tiles that were left out because too few of their pixels have a value.
     pub empty_tiles: u64,
     /// How thoroughly images were checked: `header`, `full`, `strict` or `none`; at least `full`
     /// with a payload that decodes images.
@@ -55,13 +56,13 @@ pub struct PackReport {
     /// bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
-    /// Whether all was done before, and nothing was left to do.
+    /// Whether everything was done before, so that there was nothing to do.
     pub already_done: bool,
     /// Files left out since their type is not packed: the number of files of each extension.
     pub ignored: BTreeMap<String, u64>,
-    /// Shards that an earlier, interrupted run had finished.
+    /// Number of shards that an earlier, interrupted run had finished.
     pub resumed_shards: u64,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// What the user should know besides, and how to change it: the program has the words.
     #[serde(skip)]
@@ -74,7 +75,7 @@ pub struct PackReport {
 /// was to set splits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSplit {
-    /// Its name.
+    /// Name of the column.
     pub column: String,
     /// Whether its values are text, not numbers.
     pub is_text: bool,
@@ -83,13 +84,13 @@ pub struct StoredSplit {
 /// What the plan contains of one split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SplitReport {
-    /// Samples.
+    /// Number of samples of the split.
     pub samples: u64,
-    /// Bytes of their source files.
+    /// Bytes of the source files of these samples.
     pub bytes: u64,
-    /// Shards.
+    /// Number of shards of the split.
     pub shards: u64,
-    /// Samples of each class.
+    /// Number of samples of each class.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub classes: BTreeMap<String, u64>,
 }

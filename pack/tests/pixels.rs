@@ -149,7 +149,7 @@ fn what_is_no_table_of_pixels_is_refused() {
     check(
         b"digit,a\n0,1\n",
         pixels(),
-        "it has 2 columns of pixels and no column of labels is known",
+        "it has 2 columns of pixels, and no column of labels is known",
     );
     check(b"label,a\n", pixels(), "no row of pixels below");
     let size = PlanOptions { inputs: Inputs::Pixels { size: Some((2, 2)) }, ..pixels() };

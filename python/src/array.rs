@@ -1,4 +1,4 @@
-//! A field of a batch, lent: the batch's memory goes back to the loader with the last reader.
+//! A field of a batch that is lent: its memory is returned to the loader with the last reader.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use zerocopy::IntoBytes as _;
 use crate::dlpack;
 use crate::process_local::ProcessLocal;
 
-/// Numbers in memory, and who owns it.
+/// Numbers in memory, and the owner of that memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<usize>,
-    /// In numbers, not bytes.
+    /// Steps along each axis, in numbers, not bytes.
     pub(crate) strides: Vec<usize>,
     memory: Arc<Memory>,
     which: Which,
     len_bytes: usize,
 }
 
-/// Which numbers of its memory a column has.
+/// The part of its memory that a column has.
 #[derive(Debug, Clone)]
 enum Which {
     /// A field of a batch.
@@ -32,27 +32,27 @@ enum Which {
     Labels,
     /// The numbers of a batch's samples.
     Ids,
-    /// All, of a copy.
+    /// All numbers of a copy.
     All,
 }
 
 #[derive(Debug)]
 enum Memory {
-    /// A batch of the loader. After a fork the lock of the ring, to which it goes back, may be
-    /// held by a thread that is not there.
+    /// A batch of the loader. After a fork, the lock of the ring to which it is returned may be
+    /// held by a thread that does not exist any more.
     Lent(ProcessLocal<Box<Batch>>),
-    /// `u64` for their alignment.
+    /// A copy, in `u64` for its alignment.
     Copied(Vec<u64>),
 }
 
-/// What a batch has, by name.
+/// A part of a batch, which has a name.
 pub(crate) enum Part {
     Numbers(Column),
     Bytes(Vec<Vec<u8>>),
 }
 
-/// The fields of `batch`: its own memory, or copies where the loader needs that for the next
-/// batches. `permuted` images have their channels before rows and columns.
+/// Returns the fields of `batch`: its own memory, or copies if the loader needs that memory for the
+/// next batches. `permuted` images have their channels before rows and columns.
 pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String, Part)> {
     let lent = batch.may_be_kept();
     let batch = Arc::new(Memory::Lent(ProcessLocal::new(Box::new(batch))));
@@ -93,7 +93,7 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
         parts.push(("other_label".to_owned(), Part::Numbers(labels)));
         parts.push(("weight".to_owned(), Part::Numbers(weights)));
     }
-    // Numbers of samples are far below 2^63.
+    // The numbers of samples are far below 2^63.
     let ids = column(Which::Ids, Dtype::I64, vec![n], of.sample_ids().as_bytes());
     parts.push(("index".to_owned(), Part::Numbers(ids)));
     parts
@@ -107,7 +107,7 @@ impl Memory {
     }
 }
 
-/// The steps along each axis of numbers that lie row by row.
+/// Returns the steps along each axis of numbers that are stored row by row.
 fn steps(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -117,13 +117,13 @@ fn steps(shape: &[usize]) -> Vec<usize> {
 }
 
 impl Column {
-    /// `bytes` as numbers of `dtype`, in memory of their own.
+    /// Makes a column of numbers of `dtype` from `bytes`, with its own memory.
     pub(crate) fn of(dtype: Dtype, shape: Vec<usize>, bytes: &[u8]) -> Self {
         let (memory, strides) = (Arc::new(Memory::copy(bytes)), steps(&shape));
         Self { dtype, strides, shape, memory, which: Which::All, len_bytes: bytes.len() }
     }
 
-    /// Its numbers, as they lie in memory.
+    /// Returns the bytes of the column's memory.
     fn bytes(&self) -> &[u8] {
         match (&*self.memory, &self.which) {
             (Memory::Copied(words), _) => &words.as_bytes()[..self.len_bytes],
@@ -137,12 +137,12 @@ impl Column {
         }
     }
 
-    /// Where the first number is.
+    /// Returns the address of the first number.
     pub(crate) fn address(&self) -> usize {
         self.bytes().as_ptr() as usize
     }
 
-    /// The same numbers in memory of their own.
+    /// Returns the same numbers in separate memory.
     fn copy(&self) -> Self {
         let memory = Arc::new(Memory::copy(self.bytes()));
         Self { memory, which: Which::All, ..self.clone() }

@@ -1,11 +1,11 @@
-//! Changes of pictures that a loader's threads make, beyond cutting and resizing.
+//! Changes that a loader's threads make to pictures, beyond cutting and resizing.
 
 use gular_runtime::Error;
 use gular_runtime::augment::{Augment, PictureEdit};
 use gular_runtime::order::KeyedRng;
 use serde::Deserialize;
 
-/// One of them, named after the class of the package.
+/// One change, named after the class of the package.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Change {
@@ -18,10 +18,10 @@ pub(crate) enum Change {
     Erasing { p: f64, scale: (f64, f64), ratio: (f64, f64), value: f32 },
 }
 
-/// All `changes`, one after another.
+/// Joins all `changes`, which are applied one after another.
 ///
 /// # Errors
-/// [`Error::Option`] for one that cannot be.
+/// [`Error::Option`] for a change that is not possible.
 pub(crate) fn augment(changes: Vec<Change>) -> Result<Option<Augment>, Error> {
     if changes.is_empty() {
         return Ok(None);

@@ -33,14 +33,14 @@ struct Settings {
 /// One field of the samples of a split, by their numbers from 0.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Dataset {
-    /// What keeps the files of a fetched bundle may be a lock with a thread.
+    /// The bundle. Its lock, which keeps the files of a fetched bundle, may have a thread.
     bundle: ProcessLocal<Arc<Bundle>>,
     split: Split,
     field: FieldIdx,
-    /// Type and shape of a field of numbers.
+    /// Type and shape of the field, if it has numbers.
     fixed: Option<(Dtype, Vec<usize>)>,
     decode: bool,
-    /// Those that nobody uses now.
+    /// Decoders that are not in use.
     decoders: Mutex<Vec<Decoder>>,
 }
 

@@ -1,12 +1,13 @@
-//! Arrays lent by DLPack: <https://dmlc.github.io/dlpack/latest/c_api.html>.
+//! Arrays that are lent by DLPack: <https://dmlc.github.io/dlpack/latest/c_api.html>.
 //!
 //! ```text
 //!   PyCapsule "dltensor" ──▶ DLManagedTensor { dl_tensor ──▶ shape, strides, data
 //!                                              manager_ctx ──▶ Export: owns all of these }
 //! ```
 //!
-//! Who takes the tensor renames the capsule and calls the deleter when done, on any thread, with
-//! or without Python's lock; a capsule that nobody took calls it itself.
+//! The reader that takes the tensor renames the capsule and calls the deleter when done, on any
+//! thread, with or without Python's lock; a capsule whose tensor was not taken calls the deleter
+//! itself.
 
 #![expect(unsafe_code, reason = "capsules of Python's C interface, and callbacks from C")]
 
@@ -18,11 +19,11 @@ use pyo3::prelude::*;
 
 use crate::array::Column;
 
-/// `kDLCPU`.
+/// The device type `kDLCPU`.
 pub(crate) const CPU: i32 = 1;
-/// The newest version of the protocol that is spoken here.
+/// The newest version of the protocol that this module knows.
 const VERSION: Version = Version { major: 1, minor: 0 };
-/// `DLPACK_FLAG_BITMASK_IS_COPIED`.
+/// The flag `DLPACK_FLAG_BITMASK_IS_COPIED`.
 const IS_COPIED: u64 = 1 << 1;
 
 const PLAIN: &CStr = c"dltensor";
@@ -75,7 +76,8 @@ struct ManagedVersioned {
     tensor: Tensor,
 }
 
-/// What a lent tensor keeps: the memory, and the numbers that its description points to.
+/// The values that must live as long as a lent tensor: the memory, and the numbers that its
+/// description points to.
 struct Export<T> {
     managed: T,
     shape: Box<[i64]>,
@@ -83,7 +85,7 @@ struct Export<T> {
     _column: Column,
 }
 
-/// Of `DLDataTypeCode`, and how many bits.
+/// Returns the `DLDataTypeCode` and the number of bits of a type.
 fn data_type(dtype: Dtype) -> DataType {
     let code = match dtype {
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
@@ -94,7 +96,7 @@ fn data_type(dtype: Dtype) -> DataType {
     DataType { code, bits: dtype.size_bytes() as u8 * 8, lanes: 1 }
 }
 
-/// A capsule that lends `column`, in the newest form that a reader of `max_version` knows.
+/// Makes a capsule that lends `column`, in the newest form that a reader of `max_version` knows.
 pub(crate) fn capsule(
     py: Python<'_>,
     column: Column,
@@ -110,12 +112,12 @@ pub(crate) fn capsule(
             tensor,
         };
         let export = export(column, managed, |managed| &mut managed.tensor, |m, c| m.context = c);
-        // SAFETY: what `export` made, under the name of its type.
+        // SAFETY: the pointer is what `export` made, under the name of its type.
         return unsafe { wrap(py, export.cast(), VERSIONED, drop_versioned) };
     }
     let managed = |tensor, context| Managed { tensor, context, deleter: Some(delete_plain) };
     let export = export(column, managed, |managed| &mut managed.tensor, |m, c| m.context = c);
-    // SAFETY: what `export` made, under the name of its type.
+    // SAFETY: the pointer is what `export` made, under the name of its type.
     unsafe { wrap(py, export.cast(), PLAIN, drop_plain) }
 }
 
@@ -143,7 +145,7 @@ fn export<T>(
     let tensor = tensor(&mut made.managed);
     (tensor.shape, tensor.strides) = (at, steps);
     let made = Box::into_raw(made);
-    // SAFETY: made by the line above, and nobody else has it.
+    // SAFETY: the pointer is from the line above, and nobody else has it.
     unsafe {
         context(&mut (*made).managed, made.cast());
         &raw mut (*made).managed
@@ -160,25 +162,25 @@ unsafe fn wrap(
 ) -> PyResult<Py<PyAny>> {
     // SAFETY: the pointer is not null, the name lives for ever, and Python's lock is held.
     let made = unsafe { ffi::PyCapsule_New(managed, name.as_ptr(), Some(destructor)) };
-    // SAFETY: a new reference, or null with an exception set.
+    // SAFETY: the pointer is a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, made) }.map(Bound::unbind)
 }
 
-/// Whoever took the tensor is done with it.
+/// Frees a tensor when the reader that took it is done with it.
 unsafe extern "C" fn delete_plain(managed: *mut Managed) {
-    // SAFETY: made by `export`, and handed over to this one call.
+    // SAFETY: the pointer is from `export`, and is handed over to this one call.
     drop(unsafe { Box::from_raw((*managed).context.cast::<Export<Managed>>()) });
 }
 
-/// As [`delete_plain`].
+/// Does the same as [`delete_plain`].
 unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
-    // SAFETY: made by `export`, and handed over to this one call.
+    // SAFETY: the pointer is from `export`, and is handed over to this one call.
     drop(unsafe { Box::from_raw((*managed).context.cast::<Export<ManagedVersioned>>()) });
 }
 
-/// The capsule goes away; nobody took the tensor if it still has its first name.
+/// Frees the tensor of a capsule that is deleted; it was not taken if it still has its first name.
 unsafe extern "C" fn drop_plain(capsule: *mut ffi::PyObject) {
-    // SAFETY: a capsule of `wrap`, whose pointer is a tensor that was not taken.
+    // SAFETY: this is a capsule of `wrap`, whose pointer is a tensor that was not taken.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, PLAIN.as_ptr()) == 1 {
             delete_plain(ffi::PyCapsule_GetPointer(capsule, PLAIN.as_ptr()).cast());
@@ -186,9 +188,9 @@ unsafe extern "C" fn drop_plain(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// As [`drop_plain`].
+/// Does the same as [`drop_plain`].
 unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
-    // SAFETY: a capsule of `wrap`, whose pointer is a tensor that was not taken.
+    // SAFETY: this is a capsule of `wrap`, whose pointer is a tensor that was not taken.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
             delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());

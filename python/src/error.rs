@@ -6,12 +6,13 @@ use std::path::Path;
 use gular_runtime::{BundleError, Error, LoaderError, TransferError};
 use pyo3::prelude::*;
 
-/// The exception for `error`: what went wrong, then what the user can do next.
+/// Makes the exception for `error`: what went wrong, then what the user can do next.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     named(py, class(error), &error.to_string(), hint(error).as_deref(), key(error))
 }
 
-/// As [`raise`], of a batch of a loader, which can do without a sample.
+/// Does the same as [`raise`], for an error about a batch of a loader, which can leave out a
+/// sample.
 pub(crate) fn raise_in_training(py: Python<'_>, error: &Error) -> PyErr {
     let Error::Loader(LoaderError::Decode { .. } | LoaderError::MaskSize { .. }) = error else {
         return raise(py, error);
@@ -38,7 +39,7 @@ fn hint(error: &Error) -> Option<String> {
     }
 }
 
-/// The sample that it is about.
+/// Returns the key of the sample that the error is about.
 fn key(error: &Error) -> Option<&str> {
     match error {
         Error::Loader(
@@ -54,7 +55,7 @@ fn key(error: &Error) -> Option<&str> {
     }
 }
 
-/// The exception `class` of `gular.errors`.
+/// Makes the exception `class` of `gular.errors`.
 pub(crate) fn named(
     py: Python<'_>,
     class: &str,

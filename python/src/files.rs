@@ -1,4 +1,4 @@
-//! A bundle as files: each shard, and each sample by its key, for readers that know no bundles.
+//! A bundle as files: each shard, and each sample by its key, for readers that do not know bundles.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,8 +20,9 @@ use crate::process_local::ProcessLocal;
 use crate::streams::{self, Stream};
 use crate::wait::{Waits, opened};
 
-/// Single values are asked for until they are this part of their shard, and then the shard itself:
-/// so many requests take about as long as it, and little is moved twice.
+/// Single values are requested until they have this share of their shard's bytes, and after that
+/// the whole shard: so many requests take about as long as the shard, and little is transferred
+/// twice.
 const SINGLY_AT_MOST: u64 = 16;
 
 #[derive(Debug, Deserialize)]
@@ -38,42 +39,43 @@ struct Settings {
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Files {
     stream: ProcessLocal<Stream>,
-    /// What a loader of the same bundle is found by.
+    /// The source, by which a loader of the same bundle is found.
     source: String,
     options: BundleOptions,
-    /// Shards that are open; several files of one take its space once.
+    /// Shards that are open; several files of one shard take its space only once.
     open: Mutex<HashMap<ShardIdx, Weak<Held>>>,
-    /// Bytes that were asked for by single values.
+    /// Bytes that were requested as single values.
     singly: Mutex<HashMap<ShardIdx, u64>>,
 }
 
-/// Names of folders; names of samples and the bytes of each.
+/// Names of folders; names of samples with the bytes of each.
 type Listing = (Vec<String>, Vec<(String, u64)>);
 
-/// What keeps a shard where it is while it is read.
+/// Keeps a shard in place while it is read.
 struct Held {
     bundle: Arc<Bundle>,
     shard: ShardIdx,
-    /// Space that is promised.
+    /// Space that was promised for the shard.
     promised: u64,
     hold: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Held {
-    /// Keeps a shard here, after fetching it where it is not.
+    /// Keeps a shard here, after fetching it if needed.
     fn new(bundle: Arc<Bundle>, shard: ShardIdx, cancel: &AtomicBool) -> Result<Self, Error> {
         let mut held = Self { bundle, shard, promised: 0, hold: None };
         let Some(source) = held.bundle.source().cloned() else { return Ok(held) };
         let manifest = held.bundle.manifest();
         let bytes = shard.of(&manifest.shards).map_or(0, |shard| shard.file.bytes);
-        // At once, since loaders would wait for this file, and this file for them.
+        // The space is promised at once, since loaders would otherwise wait for this file, and this
+        // file for them.
         source.space().promise(bytes).map_err(|needed| {
             let limit = source.space().limit();
             LoaderError::Shard(no_room(&held.bundle, shard, needed, limit))
         })?;
         held.promised = bytes;
         held.hold = Some(source.hold(shard, cancel).map_err(LoaderError::Shard)?);
-        // Nobody knows what is read next.
+        // It is not known what is read next.
         source.bring(shard, &|_| u64::MAX, cancel).map_err(LoaderError::Shard)?;
         Ok(held)
     }
@@ -97,7 +99,7 @@ fn no_room(bundle: &Bundle, shard: ShardIdx, needed: u64, limit: u64) -> NotBrou
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(source) = self.bundle.source() {
-            // A file that is open takes its space after its removal, too. A loader that reads the
+            // A file that is open takes its space even after its removal. A loader that reads the
             // same shard opens it again.
             self.bundle.close(self.shard);
             drop(self.hold.take());
@@ -150,7 +152,7 @@ impl Files {
                 let row = id.row;
                 let below = index.key(row).and_then(|key| key.strip_prefix(folder));
                 match below.map(|below| below.split_once('/').ok_or(below)) {
-                    // Most keys share the folder of the one before.
+                    // Most keys are in the same folder as the key before.
                     Some(Ok((folder, _))) if folders.contains(folder) => {}
                     Some(Ok((folder, _))) => {
                         folders.insert(folder.to_owned());
@@ -184,7 +186,7 @@ impl Files {
         }
         let mut values = HashMap::new();
         for (shard, mut rows) in of_shards {
-            // Keys that were given twice.
+            // Some keys may be given twice.
             rows.sort_unstable();
             rows.dedup();
             for (row, bytes) in self.values(py, shard, rows, field)? {
@@ -201,7 +203,7 @@ impl Files {
         found.map_err(|error| raise(py, &error.into()))
     }
 
-    /// The samples with these keys.
+    /// Finds the samples with these keys.
     fn find(&self, keys: &[String]) -> Result<Vec<Option<SampleId>>, Error> {
         let mut wanted: HashMap<&str, Option<SampleId>> =
             keys.iter().map(|key| (key.as_str(), None)).collect();
@@ -216,7 +218,8 @@ impl Files {
         Ok(keys.iter().map(|key| wanted.get(key.as_str()).copied().flatten()).collect())
     }
 
-    /// Values of one shard: by themselves where they are few and it is not here, else from it.
+    /// Reads values of one shard: as single values if they are few and the shard is not here, else
+    /// from the shard.
     fn values(
         &self,
         py: Python<'_>,
@@ -249,8 +252,8 @@ impl Files {
         read.map_err(|error| raise(py, &error.into()))
     }
 
-    /// Whom to ask for these values by themselves, which is then counted; `None` where they are to
-    /// be read from their shard.
+    /// Returns the source of these values as single values, which are then counted; `None` if they
+    /// must be read from their shard.
     fn source_of_few(
         &self,
         shard: ShardIdx,
@@ -276,7 +279,7 @@ impl Files {
         Some(source)
     }
 
-    /// Calls `look` with each sample and the index of its shard, as long as it says yes.
+    /// Calls `look` with each sample and the index of its shard, until it returns false.
     fn each(&self, mut look: impl FnMut(&Index, SampleId) -> bool) -> Result<(), Error> {
         let bundle = &self.stream.bundle;
         for shard in ShardIdx::first(bundle.manifest().shards.len()) {
@@ -288,8 +291,8 @@ impl Files {
         Ok(())
     }
 
-    /// Keeps a shard here: in the space of the loaders that stream the same bundle, where there
-    /// are any.
+    /// Keeps a shard here, in the space of the loaders that stream the same bundle, if there are
+    /// any.
     fn hold(&self, py: Python<'_>, shard: ShardIdx) -> PyResult<Arc<Held>> {
         let shared = streams::shared(&self.source, &self.options);
         let shared = shared.map_err(|error| raise(py, &error))?;

@@ -1,8 +1,8 @@
 //! The Python module `gular._gular`: the loader, and its batches lent to NumPy, PyTorch and JAX.
 //!
-//! What users see is the package in `gular/`, which chooses ranks, turns arrays into tensors
-//! and writes its own documentation; here is what needs Rust. Options come as JSON, so that
-//! each has one name and one check.
+//! The package in `gular/` is what users see: it chooses ranks, turns arrays into tensors and has
+//! its own documentation. This module has what needs Rust. Options are given as JSON, so that each
+//! has one name and one check.
 
 mod array;
 mod augment;
@@ -32,7 +32,7 @@ mod _gular {
     #[pymodule_export]
     use super::loader::{Loader, merge_states, mixed, n_steps, ranks};
 
-    /// The version of the package and of the program `gular`.
+    /// Version of the package, which is that of the program `gular`.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

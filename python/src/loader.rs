@@ -24,9 +24,9 @@ use crate::wait::{LOOK, Lines, Waits, opened};
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Loader {
     loader: ProcessLocal<Mutex<gular_runtime::Loader>>,
-    /// What its shards are waited for with.
+    /// What the loader waits for while shards are fetched.
     waits: Waits,
-    /// Told that.
+    /// A function that is called with that.
     tell: Option<Py<PyAny>>,
     permuted: bool,
     labelled: bool,
@@ -59,7 +59,7 @@ impl Loader {
                 Ok((loader, waits, unmet))
             }
         });
-        // What the user's function raised goes before what it led to.
+        // An exception of the user's function is reported before its consequences.
         select.map_or(Ok(()), Selected::raised)?;
         let (loader, waits, unmet) = made?;
         if let Some(unmet) = unmet {
@@ -194,7 +194,7 @@ impl Loader {
 }
 
 impl Loader {
-    /// The loader, in the process that has its threads.
+    /// Returns the loader, in the process that has its threads.
     fn loader(&self, py: Python<'_>) -> PyResult<&Mutex<gular_runtime::Loader>> {
         if self.loader.is_own() {
             return Ok(&self.loader);
@@ -211,11 +211,11 @@ fn lock(loader: &Mutex<gular_runtime::Loader>) -> MutexGuard<'_, gular_runtime::
     loader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A bundle, and all that its loader is made of.
+/// A bundle, and everything that its loader is made of.
 struct Prepared {
     bundle: Arc<Bundle>,
     options: LoaderOptions,
-    /// What its shards will be waited for with.
+    /// What the loader will wait for while shards are fetched.
     waits: Waits,
     asked: Asked,
 }
@@ -251,7 +251,7 @@ impl Settings {
     }
 }
 
-/// A function of the user's that says which samples are used, and what it raised.
+/// A function of the user that chooses samples, and the exception that it raised.
 #[derive(Clone)]
 struct Selected {
     select: Arc<Py<PyAny>>,
@@ -299,7 +299,7 @@ pub(crate) fn n_steps(
         move |watch| {
             let Prepared { bundle, options, asked, .. } = settings.open(select.as_ref(), watch)?;
             let n_steps = gular_runtime::Loader::n_steps_of(&bundle, &options)?;
-            // With `drop_last` there may be samples that make no step.
+            // With `drop_last` there may be samples that do not make a step.
             let n_at_least = n_steps.max(u64::from(options.order.drop_last));
             Ok((n_steps, asked.unmet(n_at_least, bundle.n_samples(options.split))))
         }

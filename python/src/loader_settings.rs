@@ -1,4 +1,4 @@
-//! What a loader is told, as the package writes it: JSON.
+//! The settings of a loader, as the package writes them in JSON.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::augment::{Change, augment};
 use crate::selection::{Asked, Keys};
 
-/// All options but the rank; absent ones are those of [`LoaderOptions::new`].
+/// All options but the rank; options that are absent are those of [`LoaderOptions::new`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -95,14 +95,14 @@ enum NumberKind {
     Stored,
 }
 
-/// How images lie in memory, and in which order their axes are named.
+/// The order of images in memory, and the order in which their axes are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum Axes {
     #[serde(rename = "NCHW")]
     Planes,
     #[serde(rename = "NHWC")]
     Pixels,
-    /// In memory as `NHWC`, named as `NCHW`.
+    /// The order in memory is `NHWC`, and the names are in the order `NCHW`.
     #[serde(rename = "channels_last")]
     ChannelsLast,
 }
@@ -164,7 +164,8 @@ enum When {
 }
 
 impl Settings {
-    /// What is asked of the samples of its split; `selects` says whether a function is.
+    /// Returns the request for samples of the split; `selects` says whether the user has given a
+    /// function.
     pub(crate) fn asked(&mut self, selects: bool) -> Asked {
         let by = [
             ("keys", self.only.is_some()),
@@ -176,13 +177,13 @@ impl Settings {
         Asked { split: self.split, by, keys: self.only.take().map(Keys::new) }
     }
 
-    /// Whether images of pixels in a row are named channels first.
+    /// Returns whether images that are stored pixel by pixel name their channels first.
     pub(crate) fn permuted(&self) -> bool {
         self.layout == Axes::ChannelsLast
     }
 
-    /// Whether shards of a URL come as they are needed: with windows, which need a few at a time,
-    /// and where a limit asks for it.
+    /// Returns whether shards of a URL are fetched on demand: with order `window`, which needs a
+    /// few at a time, and if there is a limit.
     pub(crate) fn is_streamed(&self) -> bool {
         let by_windows = matches!(self.order, OrderSetting::Window { .. });
         self.source.contains("://") && (by_windows || self.cache_limit.is_some())
@@ -216,10 +217,10 @@ impl Settings {
         })
     }
 
-    /// The rank that was given, else the one that a launcher says.
+    /// Returns the rank that was given, else the one from the launcher.
     ///
     /// # Errors
-    /// [`Error::Rank`]; [`Error::Option`] where only half is given.
+    /// [`Error::Rank`]; [`Error::Option`] if only rank or world size is given.
     pub(crate) fn ranks(&self, env: &Env) -> Result<Ranks, Error> {
         let explicit = match (self.rank, self.world_size) {
             (Some(rank), Some(world_size)) => Some((rank, world_size)),
@@ -354,7 +355,7 @@ impl Shape {
                 Transform::Crop { width, height, padding, flip }
             }
             Self::Center { width, height, resize_short } => {
-                // As 224 is cut from 256.
+                // The ratio is that of 256 to 224.
                 let short = width.min(height);
                 let resize_short = resize_short.unwrap_or(short.saturating_add(short / 7));
                 Transform::Eval { resize_short, width, height }

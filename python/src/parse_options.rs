@@ -1,4 +1,4 @@
-//! Options as the package gives them: JSON, whose faults are told in Python's words.
+//! Options as the package gives them: JSON, whose faults are reported in Python's words.
 
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
@@ -6,10 +6,10 @@ use serde_path_to_error::Segment;
 
 use crate::error::named;
 
-/// The options in `text`.
+/// Parses the options in `text`.
 ///
 /// # Errors
-/// `OptionError` names the first option that cannot be, what is expected and what was found.
+/// `OptionError` names the first option that is not valid, what is expected and what was found.
 pub(crate) fn parse<T: DeserializeOwned>(py: Python<'_>, text: &str) -> PyResult<T> {
     let mut json = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
@@ -27,7 +27,7 @@ fn name(segment: &Segment) -> Option<&str> {
     }
 }
 
-/// What the user calls it.
+/// Returns the user's name of an option.
 fn option<'a>(path: &[&'a str]) -> &'a str {
     match path {
         ["only", ..] => "keys",
@@ -42,11 +42,11 @@ fn option<'a>(path: &[&'a str]) -> &'a str {
     }
 }
 
-/// What serde says, without the place in a text that the user never sees.
+/// Returns serde's message without the position in a text that the user never sees.
 pub(crate) fn reason(text: &str) -> String {
     let text = text.rfind(" at line ").map_or(text, |at| &text[..at]);
     if text == "expected value" {
-        // Of a name, where there is something else.
+        // A name was expected, and something else is there.
         return "expected a text".to_owned();
     }
     let Some((fault, expected)) = text.rsplit_once(", expected ") else { return text.to_owned() };

@@ -1,14 +1,14 @@
-//! What belongs to the process that made it.
+//! Values that belong to the process that made them.
 
 use std::mem;
 use std::ops::Deref;
 use std::process;
 
-/// A value that is dropped in the process that made it alone: a forked one has none of its
+/// A value that is dropped only in the process that made it: a forked process has none of its
 /// threads, and its locks are the parent's.
 #[derive(Debug)]
 pub(crate) struct ProcessLocal<T> {
-    /// Until this is dropped.
+    /// The value, until this is dropped.
     value: Option<T>,
     pid: u32,
 }
@@ -18,7 +18,7 @@ impl<T> ProcessLocal<T> {
         Self { value: Some(value), pid: process::id() }
     }
 
-    /// Whether this is the process that made it.
+    /// Returns whether this is the process that made the value.
     pub(crate) fn is_own(&self) -> bool {
         self.pid == process::id()
     }

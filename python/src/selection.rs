@@ -1,4 +1,4 @@
-//! Which samples of a split the user asked for, and whether there are any.
+//! The samples of a split that the user asked for, and the check that there are any.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +8,14 @@ use pyo3::prelude::*;
 
 use crate::error::named;
 
-/// How many unknown keys an error names.
+/// The number of unknown keys that an error names.
 const NAMED: usize = 3;
 
-/// What was asked of the samples of a split.
+/// The user's request for samples of a split.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) split: Split,
-    /// The option that selects, the first one of several.
+    /// The option that selects samples; the first one if there are several.
     pub(crate) by: Option<&'static str>,
     pub(crate) keys: Option<Keys>,
 }
@@ -24,11 +24,11 @@ pub(crate) struct Asked {
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
     all: Arc<Vec<String>>,
-    /// Those that no sample had so far.
+    /// Keys that no sample had so far.
     unknown: Arc<Mutex<HashSet<String>>>,
 }
 
-/// What was asked for and is not there.
+/// A part of the request that no sample fits.
 #[derive(Debug)]
 pub(crate) enum Unmet {
     Keys { split: Split, first: Vec<String>, unknown: usize, of: usize },
@@ -36,7 +36,7 @@ pub(crate) enum Unmet {
 }
 
 impl Asked {
-    /// What is missing, once the samples were looked through and `n` of `of` are left.
+    /// Returns what is missing, after all samples were examined and `n` of `of` are left.
     pub(crate) fn unmet(&self, n: u64, of: u64) -> Option<Unmet> {
         let split = self.split;
         self.keys.as_ref().and_then(|keys| keys.unmet(split)).or_else(|| {
@@ -52,7 +52,8 @@ impl Keys {
         Self { all: Arc::new(all), unknown: Arc::new(Mutex::new(unknown)) }
     }
 
-    /// True of the samples with these keys, each of which it notes.
+    /// Returns a predicate that is true for the samples with these keys, and records each key that
+    /// it finds.
     pub(crate) fn predicate(&self) -> Predicate {
         let wanted: HashSet<String> = self.all.iter().cloned().collect();
         let unknown = Arc::clone(&self.unknown);

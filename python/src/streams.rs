@@ -1,5 +1,5 @@
-//! Bundles whose shards come while they are read: the loaders of a process share one, and so its
-//! room in the node's cache.
+//! Bundles whose shards are fetched while they are read. The loaders of a process share one, and so
+//! its space in the node's cache.
 
 use std::path::PathBuf;
 use std::process;
@@ -9,14 +9,14 @@ use gular_runtime::{Bundle, BundleOptions, Env, Error, Size, Watch, open_bundle}
 
 use crate::wait::Waits;
 
-/// A bundle, and what its shards are waited for with.
+/// A bundle, and what its readers wait for.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     pub(crate) bundle: Arc<Bundle>,
     pub(crate) waits: Waits,
 }
 
-/// What is open: as long as somebody reads it.
+/// A bundle that is open as long as somebody reads it.
 struct Open {
     place: Place,
     limit: Option<u64>,
@@ -24,7 +24,7 @@ struct Open {
     waits: Waits,
 }
 
-/// Where a bundle comes from and goes to, in which process, and how it is checked.
+/// The source and the cache of a bundle, how it is checked, and the process.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     source: String,
@@ -42,10 +42,10 @@ impl Place {
     }
 }
 
-/// The bundle at `source` that another loader of this process streams, if there is one.
+/// Returns the bundle at `source` that another loader of this process streams, if there is one.
 ///
 /// # Errors
-/// [`Error::Option`] where it has another limit.
+/// [`Error::Option`] if that loader has another limit.
 pub(crate) fn shared(source: &str, options: &BundleOptions) -> Result<Option<Stream>, Error> {
     let place = Place::new(source, options);
     let mut open = lock();
@@ -60,13 +60,13 @@ pub(crate) fn shared(source: &str, options: &BundleOptions) -> Result<Option<Str
     }
     let waits = found.waits.clone();
     let stream = found.bundle.upgrade().map(|bundle| Stream { bundle, waits });
-    // Of another bundle than is wanted the URL is opened again, which says so.
+    // If another bundle is wanted, the URL is opened again, which reports the difference.
     let is_wanted =
         |stream: &Stream| options.open.digest.is_none_or(|wanted| stream.bundle.digest() == wanted);
     Ok(stream.filter(is_wanted))
 }
 
-/// Opens it, with the indexes of all its splits, for the loaders that come later.
+/// Opens a bundle, with the indexes of all its splits, for the loaders that are made later.
 ///
 /// # Errors
 /// Those of [`open_bundle`].
@@ -79,7 +79,7 @@ pub(crate) fn open(
     let (place, limit) = (Place::new(source, &options), options.cache_limit_bytes);
     let Stream { bundle, waits } = alone(source, options, env, watch)?;
     let mut all = lock();
-    // Another thread may have been faster.
+    // Another thread may have opened it meanwhile.
     let known = all.iter().find(|one| one.place == place && one.limit == limit);
     if let Some((bundle, waits)) =
         known.and_then(|one| Some((one.bundle.upgrade()?, one.waits.clone())))
@@ -90,7 +90,8 @@ pub(crate) fn open(
     Ok(Stream { bundle, waits })
 }
 
-/// Opens it for one who decides nothing for others. A bundle in a folder has all its shards.
+/// Opens a bundle for one reader, whose options do not affect others. A bundle in a folder has all
+/// its shards.
 ///
 /// # Errors
 /// Those of [`open_bundle`].

@@ -1,5 +1,5 @@
-//! Waits that hear Ctrl-C and say what they wait for: Python's lock is given away, and its
-//! signals are looked at 20 times a second.
+//! Waits that can be interrupted by Ctrl-C and report what they wait for: Python's lock is
+//! released, and its signals are checked 20 times a second.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ use pyo3::prelude::*;
 
 use crate::error::{named, raise};
 
-/// How often a wait looks at Python's signals.
+/// How often a wait checks Python's signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// Between two lines that a user is told.
+/// Time between two lines that a user is shown.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
-/// What is waited for, in words, said by any thread.
+/// What is waited for, in words, which any thread can set.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Waits(Arc<Mutex<Option<String>>>);
 
@@ -32,14 +32,14 @@ impl Waits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes what a loader waits for whose shards come as they are needed.
+    /// Returns the callback for what a loader waits for while its shards are fetched on demand.
     pub(crate) fn teller(&self) -> TellWaiting {
         let waits = self.clone();
         TellWaiting::new(move |what| waits.say(what.map(|what| format!("waiting for {what}"))))
     }
 }
 
-/// Calls a function of the user's with each new line, and not too often.
+/// Calls a function of the user with each new line, but not too often.
 pub(crate) struct Lines<'py> {
     waits: Waits,
     tell: Option<&'py Py<PyAny>>,
@@ -49,12 +49,12 @@ pub(crate) struct Lines<'py> {
 
 impl<'py> Lines<'py> {
     pub(crate) fn new(waits: &Waits, tell: Option<&'py Py<PyAny>>) -> Self {
-        // Short waits are not worth a line.
+        // Short waits do not need a line.
         let next = Instant::now() + BETWEEN_LINES;
         Self { waits: waits.clone(), tell, last: None, next }
     }
 
-    /// Looks at Python's signals, and tells what is new.
+    /// Checks Python's signals, and reports what is new.
     pub(crate) fn look(&mut self, py: Python<'_>) -> PyResult<()> {
         py.check_signals()?;
         let Some(tell) = self.tell.filter(|_| Instant::now() >= self.next) else { return Ok(()) };
@@ -67,8 +67,8 @@ impl<'py> Lines<'py> {
     }
 }
 
-/// What `open` opens, in a thread of its own, as it may fetch for minutes: it is given what to
-/// tell of that, and is told when to end.
+/// Runs `open` in a separate thread, since it may fetch for minutes. It gets a callback for what it
+/// waits for, and a flag that tells it to end.
 pub(crate) fn opened<T: Send + 'static>(
     py: Python<'_>,
     waits: &Waits,
@@ -88,7 +88,7 @@ pub(crate) fn opened<T: Send + 'static>(
                 let dir = dir.display();
                 waits.say(Some(format!("waiting for another process that writes to `{dir}`")));
             };
-            // After Ctrl-C nobody waits for it any more.
+            // After Ctrl-C nobody waits for the thread any more.
             let _ =
                 send.send(open(Watch { progress: &progress, waiting: &waiting, cancel: &cancel }));
         }

@@ -16,12 +16,12 @@ use gular_files::{TEMP_PREFIX, parallel};
 use super::source::{Directory, PlainFile};
 use crate::Error;
 
-/// The class names beside unpacked samples, one a line.
+/// The list of class names beside unpacked samples, one name per line.
 const CLASSES_NAME: &str = "classes.txt";
 /// The number of blocks that one thread copies at a time.
 const PIECE_BLOCKS: u64 = 64;
 
-/// A copy under way.
+/// The state of one copy while it is made.
 pub(super) struct Copy<'a> {
     /// The new folder, which exists and is empty.
     pub(super) to: &'a Path,
@@ -38,7 +38,8 @@ impl Copy<'_> {
         (self.progress)(self.done.fetch_add(bytes, Ordering::Relaxed) + bytes, self.total);
     }
 
-    /// Every file of a bundle: manifest and indexes by their digests, shards by their blocks.
+    /// Copies every file of a bundle, and checks manifest and indexes by their digests, shards by
+    /// their blocks.
     pub(super) fn bundle(&self, bundle: &Bundle) -> Result<(), Error> {
         let data = self.to.join(DATA_DIR);
         make_folder(&data)?;
@@ -49,7 +50,7 @@ impl Copy<'_> {
             create(&path)?;
         }
         let (mut pieces, mut indexes) = (Vec::new(), Vec::new());
-        // Splits may share a shard, whose bytes are copied once.
+        // Splits may share a shard, whose bytes are copied only once.
         let mut seen = BTreeSet::new();
         for (shard, entry) in ShardIdx::first(shards.len()).zip(shards) {
             if seen.insert(&entry.file.name) {
@@ -70,7 +71,8 @@ impl Copy<'_> {
         })?;
         check_stop(self.cancel)?;
         let from = bundle.dir().join(MANIFEST_NAME);
-        // An error of the bundle, so that it is had from where the node's cache has it from.
+        // This counts as an error of the bundle, so that the source of the node's cache is tried
+        // instead.
         let unread = |e| gular_bundle::Error::from(gular_files::Error::new("read", &from, e));
         let manifest = fs::read(&from).map_err(unread)?;
         let (expected, found) = (bundle.digest(), Digest::of(&manifest));
@@ -88,7 +90,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Some blocks of a shard.
+    /// Copies some blocks of a shard.
     fn piece(
         &self,
         bundle: &Bundle,
@@ -110,7 +112,7 @@ impl Copy<'_> {
         })
     }
 
-    /// Every sample as `split/` and the file names that `gular convert` gives it.
+    /// Writes every sample below `split/`, with the file names that `gular convert` gives it.
     pub(super) fn samples(&self, bundle: &Bundle) -> Result<(), Error> {
         let names = BundleNames::new(bundle)?;
         let shards: Vec<ShardIdx> = ShardIdx::first(bundle.manifest().shards.len()).collect();
@@ -121,7 +123,7 @@ impl Copy<'_> {
         self.lists(bundle)
     }
 
-    /// Joins the lists of the shards to one a split, and names the classes.
+    /// Joins the lists of the shards to one list per split, and writes the class names.
     fn lists(&self, bundle: &Bundle) -> Result<(), Error> {
         let manifest = bundle.manifest();
         for split in Split::ALL.iter().filter(|split| manifest.of_split(**split).next().is_some()) {
@@ -148,7 +150,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// A shard's part of the list, until all are there.
+    /// Returns the path of a shard's part of the list, which is joined when all parts are there.
     fn lines(&self, shard: ShardIdx) -> PathBuf {
         self.to.join(format!("{TEMP_PREFIX}lines-{shard}"))
     }
@@ -198,7 +200,7 @@ impl Copy<'_> {
         write(&path, 0, lines.as_bytes())
     }
 
-    /// A folder's files; one that changes meanwhile is an error.
+    /// Copies a folder's files; a file that changes meanwhile is an error.
     pub(super) fn directory(&self, directory: &Directory) -> Result<(), Error> {
         for folder in &directory.folders {
             make_folder(&self.to.join(folder))?;
@@ -259,7 +261,7 @@ pub(super) fn make_folder(path: &Path) -> Result<(), Error> {
     builder.create(path).map_err(|e| Error::io("create", path, e))
 }
 
-/// A new file; never one that is there, nor through a link.
+/// Creates a new file, and fails if there is a file or link with that name.
 fn create(path: &Path) -> Result<File, Error> {
     File::create_new(path).map_err(|e| Error::io("create", path, e))
 }

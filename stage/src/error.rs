@@ -18,18 +18,18 @@ pub enum Error {
     /// A bundle could not be fetched: a federation, server or token.
     #[error(transparent)]
     Transfer(gular_transfer::Error),
-    /// A copy would not fit.
+    /// The copy would not fit into the space that is left.
     #[error("not enough room in `{dir}`: the copy needs {}, but {limit} allows only {}", Size(*needed), Size(*available))]
     NoRoom {
         /// The folder for the copy.
         dir: String,
-        /// Its bytes, with what must stay free beside them.
+        /// Bytes of the copy, with the reserve that must stay free beside it.
         needed: u64,
         /// The bytes that the limit leaves.
         available: u64,
-        /// Which limit.
+        /// The limit that is too low.
         limit: String,
-        /// Whether `dir` lies in memory.
+        /// Whether `dir` is in memory.
         memory: bool,
     },
     /// A file of the copy would be over this process's limit (`RLIMIT_FSIZE`).
@@ -40,19 +40,19 @@ pub enum Error {
     FileTooLarge {
         /// The folder for the copy.
         dir: String,
-        /// Its largest file.
+        /// Bytes of the copy's largest file.
         needed: u64,
-        /// The limit.
+        /// The limit of this process, in bytes.
         limit: u64,
     },
-    /// The file system has no room for so many files.
+    /// The file system cannot take so many more files.
     #[error(
         "not enough room in `{dir}`: the copy has {needed} files and folders, and the file system has room for only {free} more"
     )]
     TooManyFiles {
         /// The folder for the copy.
         dir: String,
-        /// Files and folders.
+        /// The number of files and folders of the copy.
         needed: u64,
         /// The number that the file system can still take.
         free: u64,
@@ -62,41 +62,41 @@ pub enum Error {
     Target {
         /// The folder for the copy.
         dir: String,
-        /// What is wrong with it.
+        /// What is wrong with the folder.
         reason: String,
     },
-    /// The folder of copies is not one that we made.
+    /// The folder of copies was not made by Gular.
     #[error("cannot keep copies of bundles in `{dir}`: {reason}")]
     Foreign {
         /// The folder.
         dir: String,
-        /// What is wrong with it.
+        /// What is wrong with the folder.
         reason: &'static str,
     },
-    /// Something that cannot be copied.
+    /// A source has something that cannot be copied.
     #[error("`{path}` cannot be staged: {reason}")]
     Source {
         /// The file.
         path: String,
-        /// Why.
+        /// Why the file cannot be copied.
         reason: &'static str,
         /// What the user can do.
         remedy: &'static str,
     },
-    /// A bundle whose shards are not file systems.
+    /// The shards of the bundle are not file systems.
     #[error("`{path}` cannot be mounted: its envelope is `{envelope}`, expected `squashfs`")]
     NotMountable {
         /// The bundle.
         path: String,
-        /// Its envelope.
+        /// The bundle's envelope.
         envelope: &'static str,
     },
-    /// A shard that nothing here could mount.
+    /// No program on this machine could mount a shard.
     #[error("cannot mount `{image}`: {reason}")]
     Mount {
         /// The shard.
         image: String,
-        /// What each program said.
+        /// What each program reported.
         reason: String,
     },
     /// There is nothing to copy.
@@ -108,7 +108,7 @@ pub enum Error {
     /// Staging was asked to stop before the copy was complete.
     #[error("staging `{place}` was stopped; the unfinished copy was removed")]
     Stopped {
-        /// What was staged.
+        /// The place that was staged.
         place: String,
     },
 }

@@ -11,9 +11,9 @@
 //!   NAME.keep                    nobody need take part in it
 //! ```
 //!
-//! Locks of users are taken and tried inside the gate, so between two of them nobody
-//! comes. The kernel drops the locks of whoever is killed: what nobody takes part in
-//! and nobody keeps is removed by the next one inside the gate.
+//! Locks of users are taken and tried inside the gate, so nobody can come between two such calls.
+//! The kernel drops the locks of processes that are killed. A copy that nobody takes part in and
+//! nobody keeps is removed by the next process inside the gate.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -34,7 +34,7 @@ pub(super) struct Folder {
     path: PathBuf,
 }
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Missing,
@@ -85,7 +85,7 @@ impl Folder {
         self.path.join(format!("{name}.keep"))
     }
 
-    /// Waits until nobody else looks at the folder; makes it when there is none.
+    /// Waits until no other process examines the folder; makes the folder if there is none.
     pub(super) fn enter(&self, cancelled: &dyn Fn() -> bool) -> Result<Gate<'_>, Error> {
         loop {
             match DirBuilder::new().mode(0o700).create(&self.path) {
@@ -103,7 +103,7 @@ impl Folder {
         }
     }
 
-    /// Like [`Self::enter`], but writes nothing: `None` if there is no folder.
+    /// Does the same as [`Self::enter`], but writes nothing: `None` if there is no folder.
     pub(super) fn enter_there(
         &self,
         cancelled: &dyn Fn() -> bool,
@@ -111,7 +111,7 @@ impl Folder {
         let path = self.path.join(MARKER);
         while self.is_ours()? {
             let marker = match open(&path, false) {
-                // Empty, or foreign: nobody's copies.
+                // The folder is empty or belongs to others, so it has no copies.
                 Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
                 marker => marker.map_err(|e| Error::io("open", &path, e))?,
             };
@@ -122,17 +122,18 @@ impl Folder {
         Ok(None)
     }
 
-    /// Waits for the marker's lock; `None` when its folder is gone by then.
+    /// Waits for the marker's lock; `None` if its folder was removed meanwhile.
     fn lock(&self, marker: &File, cancelled: &dyn Fn() -> bool) -> Result<Option<Gate<'_>>, Error> {
         let path = self.path.join(MARKER);
         let marker = Lock::wait_on(marker, &path, LockMode::Exclusive, &mut |_| !cancelled())?;
         let marker = marker.ok_or_else(Error::cancelled)?;
-        // The process that had it may have removed the folder with it.
+        // The process that had the lock may have removed the marker with the folder.
         let is_current = marker.is_current();
         Ok(is_current.then(|| Gate { folder: self, marker: Some(marker) }))
     }
 
-    /// A folder of this user that nobody else may enter; `false` when it is gone again.
+    /// Checks that the folder is this user's and that nobody else may enter it; false if it was
+    /// removed meanwhile.
     fn is_ours(&self) -> Result<bool, Error> {
         let found = match fs::symlink_metadata(&self.path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
@@ -152,7 +153,8 @@ impl Folder {
         Error::Foreign { dir: self.path.display().to_string(), reason }
     }
 
-    /// Opens the marker; makes it in an empty folder. `None`: the folder is gone again.
+    /// Opens the marker, or makes it in an empty folder; `None` if the folder was removed
+    /// meanwhile.
     fn marker(&self) -> Result<Option<File>, Error> {
         let path = self.path.join(MARKER);
         let gone = |e: io::Error| match e.kind() {
@@ -176,17 +178,17 @@ impl Folder {
     }
 }
 
-/// The folder while nobody else looks at it.
+/// The folder while this process holds its gate, so that no other process examines or changes it.
 #[derive(Debug)]
 pub(super) struct Gate<'a> {
     folder: &'a Folder,
-    /// Released when this is dropped, and by a kill too.
+    /// The gate's lock, which is released when this value is dropped or the process is killed.
     marker: Option<Lock>,
 }
 
 impl Gate<'_> {
-    /// Takes part in the copy `name`, for as long as the file is open. What is there
-    /// without anybody is removed first, unless it was kept; `true` when it was.
+    /// Takes part in the copy `name`, as long as the lock is held. A copy that nobody takes part in
+    /// is removed first, unless it is kept; returns `true` if one was removed.
     pub(super) fn join(&self, name: &str) -> Result<(Lock, bool), Error> {
         let path = self.folder.users(name);
         let free = lock(&path, true, LockMode::Exclusive)?;
@@ -196,12 +198,12 @@ impl Gate<'_> {
         if unused {
             self.remove_trees(name)?;
         }
-        // Inside the gate nobody else comes between the two.
+        // Inside the gate no other process can come between the two locks.
         drop(free);
         Ok((held(lock(&path, true, LockMode::Shared)?, &path)?, left))
     }
 
-    /// Whether somebody takes part in the copy `name`, or it is kept.
+    /// Returns whether a process takes part in the copy `name`, or it is kept.
     pub(super) fn is_used(&self, name: &str) -> Result<bool, Error> {
         let path = self.folder.users(name);
         if !path.exists() {
@@ -211,7 +213,7 @@ impl Gate<'_> {
         Ok(!is_free || (self.folder.keep(name).exists() && is_folder(&self.folder.whole(name))))
     }
 
-    /// How far a copy is that was joined.
+    /// Returns the progress of a copy that this process takes part in.
     pub(super) fn state(&self, name: &str) -> Result<State, Error> {
         if is_folder(&self.folder.whole(name)) {
             return Ok(State::Whole);
@@ -223,7 +225,7 @@ impl Gate<'_> {
         Ok(State::Growing)
     }
 
-    /// Begins to copy, which will take `bytes`; ends when the lock is dropped.
+    /// Begins to copy `bytes` in all, until the lock is dropped.
     pub(super) fn begin(&self, name: &str, bytes: u64) -> Result<Lock, Error> {
         use std::os::unix::fs::FileExt as _;
         self.remove_trees(name)?;
@@ -235,7 +237,7 @@ impl Gate<'_> {
         Ok(making)
     }
 
-    /// Bytes that others have reserved and not written yet.
+    /// Returns the bytes that others have reserved and not written yet.
     pub(super) fn reserved(&self) -> Result<u64, Error> {
         let mut sum = 0_u64;
         for name in self.names()? {
@@ -252,7 +254,7 @@ impl Gate<'_> {
         Ok(sum)
     }
 
-    /// What [`sweep`](Self::sweep) would remove.
+    /// Counts the copies that [`sweep`](Self::sweep) would remove.
     pub(super) fn stale(&self) -> Result<Stale, Error> {
         let mut stale = Stale::default();
         for name in self.names()? {
@@ -270,7 +272,7 @@ impl Gate<'_> {
         Ok(stale)
     }
 
-    /// Removes all copies that nobody takes part in and nobody keeps; returns how many.
+    /// Removes all copies that nobody takes part in and nobody keeps; returns their number.
     pub(super) fn sweep(&self) -> Result<u64, Error> {
         let mut swept = 0;
         for name in self.names()? {
@@ -279,15 +281,15 @@ impl Gate<'_> {
         Ok(swept)
     }
 
-    /// Gives the copy its name.
+    /// Gives the complete copy its name.
     pub(super) fn finish(&self, name: &str) -> Result<(), Error> {
         let (part, whole) = (self.folder.part(name), self.folder.whole(name));
-        // Not synced: a copy that outlives a crash is a kept one, and `set_keep` syncs all of it.
+        // The copy is not synced: only a kept copy must survive a crash, and `set_keep` syncs that.
         fs::rename(&part, &whole).map_err(|e| Error::io("rename to", &whole, e))?;
         remove_file(&self.folder.making(name))
     }
 
-    /// Keeps a copy without users, its bytes on the disk; or no longer.
+    /// Keeps a copy without users, with its bytes on the disk; or no longer keeps it.
     pub(super) fn set_keep(&self, name: &str, keep: bool) -> Result<(), Error> {
         let path = self.folder.keep(name);
         if keep {
@@ -298,9 +300,11 @@ impl Gate<'_> {
         remove_file(&path)
     }
 
-    /// Takes part no more, and removes the copy when nobody else does; says whether.
+    /// Stops taking part in the copy, and removes it if nobody else takes part; returns whether it
+    /// was removed.
     pub(super) fn leave(&self, name: &str, users: Lock) -> Result<bool, Error> {
-        // Dropped, not released: a process that inherited it may go on using it.
+        // The lock is dropped, not released: a process that inherited it may continue to use the
+        // copy.
         drop(users);
         self.remove_unused(name)
     }
@@ -312,12 +316,12 @@ impl Gate<'_> {
             return Ok(false);
         }
         self.remove_trees(name)?;
-        // Last: it is by this file that a later run knows the rest to be ours.
+        // This file is removed last, since a later run recognises the other files by it.
         remove_file(&path)?;
         Ok(true)
     }
 
-    /// Removes what is there of the copy.
+    /// Removes all files of the copy.
     pub(super) fn remove_trees(&self, name: &str) -> Result<(), Error> {
         self.set_keep(name, false)?;
         remove_file(&self.folder.making(name))?;
@@ -327,7 +331,7 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// The copies that have a file of users, in any state.
+    /// Returns the names of copies that have a file of users, in any state.
     fn names(&self) -> Result<Vec<String>, Error> {
         let io = |e| Error::io("list", &self.folder.path, e);
         let mut names = Vec::new();
@@ -342,8 +346,8 @@ impl Gate<'_> {
 
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
-        // An empty folder goes too, after its marker. Who waits for the marker sees that
-        // it is gone and makes a new one. Beside it there may be the files of a lock.
+        // An empty folder is removed too, after its marker. A process that waits for the marker
+        // sees that it is gone and makes a new one. The folder may still have files of a lock.
         let path = &self.folder.path;
         let is_marker = |entry: io::Result<fs::DirEntry>| {
             entry.is_ok_and(|e| e.file_name().to_string_lossy().starts_with(MARKER))
@@ -354,30 +358,30 @@ impl Drop for Gate<'_> {
             marker.release();
         }
         if is_last {
-            // Fails when somebody has made a new marker in it meanwhile.
+            // This fails if another process has made a new marker in the folder meanwhile.
             let _ = fs::remove_dir(path);
         }
     }
 }
 
-/// 64 hex digits, and what else tells kinds of copies apart.
+/// Returns whether a name is 64 hex digits, and a suffix for the kind of copy.
 fn is_name(name: &str) -> bool {
     let hex = name.strip_suffix("-files").or(mount::digest_in(name)).unwrap_or(name);
     hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Locks a small file of ours; `None` while others hold it.
+/// Locks one of our small files; `None` while others hold it.
 fn lock(path: &Path, create: bool, mode: LockMode) -> Result<Option<Lock>, Error> {
     let file = open(path, create).map_err(|e| Error::io("open", path, e))?;
     Ok(Lock::try_on(file, path, mode)?)
 }
 
-/// A lock that, inside the gate, nobody else can have.
+/// Returns a lock that, inside the gate, nobody else can hold.
 fn held(lock: Option<Lock>, path: &Path) -> Result<Lock, Error> {
     lock.ok_or_else(|| Error::io("lock", path, ErrorKind::WouldBlock.into()))
 }
 
-/// Opens a small file of ours; never through a link.
+/// Opens one of our small files, but not through a link.
 fn open(path: &Path, create: bool) -> io::Result<File> {
     let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let mut options = fs::OpenOptions::new();
@@ -385,13 +389,14 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
     options.mode(0o600).custom_flags(no_links).open(path)
 }
 
-/// Removes a folder of this user with all in it; a link is not followed, and is not a folder.
+/// Removes a folder of this user with all its contents; a link is not followed, and does not count
+/// as a folder.
 fn remove_tree(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() {
         return Err(io::Error::other("it is not a folder that belongs to this user"));
     }
-    // File systems mounted below it are not part of it.
+    // File systems that are mounted below the folder are not part of it.
     mount::unmount_below(path)?;
     fs::remove_dir_all(path)
 }
@@ -408,8 +413,8 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-/// The space of the files and folders below `dir`, including itself, without what is mounted
-/// there.
+/// Returns the space of the files and folders below `dir`, including `dir`, without mounted file
+/// systems.
 fn taken(dir: &Path) -> Taken {
     let device = fs::symlink_metadata(dir).map(|found| found.dev()).ok();
     let Ok(entries) = fs::read_dir(dir) else { return Taken::default() };

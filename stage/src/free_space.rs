@@ -8,12 +8,12 @@ use super::folder::Taken;
 use super::memory;
 use crate::Error;
 
-/// `statfs` of a file system in memory.
+/// The type that `statfs` gives for a file system in memory.
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
 /// The space that stays free for the rest of the job is this plus a twentieth of the copy.
 const MARGIN_BYTES: u64 = 16 << 20;
-/// How a file system in memory counts a file.
+/// A file system in memory counts files in pages of this size.
 const PAGE_BYTES: u64 = 4096;
 
 /// A limit on the size of the copy, such as free memory or disk space.
@@ -24,14 +24,14 @@ pub struct SpaceLimit {
     /// Bytes that the limit still allows.
     #[serde(rename = "available")]
     pub available_bytes: u64,
-    /// Whether the limit is one of memory, not of a disk.
+    /// Whether memory is limited, and not the space of a disk.
     pub memory: bool,
 }
 
 /// The space that a copy needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Need {
-    /// In whole pages.
+    /// Bytes of all files, in whole pages.
     pub(super) bytes: u64,
     /// The sum of the files' lengths.
     pub(super) content: u64,
@@ -51,7 +51,7 @@ impl Need {
         self.largest = self.largest.max(len);
     }
 
-    /// Adds a file of ours beside the data, of `len` bytes or less.
+    /// Adds a file of our own beside the data, of `len` bytes or less.
     pub(super) fn add_list(&mut self, len: u64) {
         let (content, files) = (self.content, self.files);
         self.add(len);
@@ -80,7 +80,7 @@ pub(super) struct FreeSpace {
 }
 
 impl FreeSpace {
-    /// Measures `dir`, which exists; /proc and /sys are read below `root`.
+    /// Measures `dir`, which must exist; /proc and /sys are read below `root`.
     pub(super) fn of(dir: &Path, root: &Path) -> Result<Self, Error> {
         let refused = |e: rustix::io::Errno| Error::io("measure", dir, e.into());
         let free = gular_files::free(dir)?;
@@ -99,7 +99,7 @@ impl FreeSpace {
         Ok(Self { dir: dir.to_owned(), limits, inodes, file_bytes, in_memory })
     }
 
-    /// The same when what others left is removed first.
+    /// Returns the space after files that others left are removed.
     pub(super) fn without(mut self, left: Taken) -> Self {
         for limit in &mut self.limits {
             limit.available_bytes = limit.available_bytes.saturating_add(left.bytes);
@@ -108,20 +108,20 @@ impl FreeSpace {
         self
     }
 
-    /// The limit that allows least.
+    /// Returns the limit that allows the least.
     pub(super) fn tightest(&self) -> Option<&SpaceLimit> {
         self.limits.iter().min_by_key(|limit| limit.available_bytes)
     }
 
-    /// Whether less than half of what there is would be taken, `reserved` bytes
-    /// being promised to others already.
+    /// Returns whether less than half of the space would be taken, in addition to `reserved` bytes
+    /// that are promised to others.
     pub(super) fn is_ample(&self, need: Need, reserved: u64) -> bool {
         let half = |limit: &SpaceLimit| limit.available_bytes.saturating_sub(reserved) / 2;
         self.tightest().is_none_or(|limit| need.with_margin() <= half(limit))
             && self.check(need, reserved).is_ok()
     }
 
-    /// Says which limit is in the way.
+    /// Fails if the copy does not fit, and says which limit is too low.
     pub(super) fn check(&self, need: Need, reserved: u64) -> Result<(), Error> {
         let dir = self.dir.display().to_string();
         let needed = need.with_margin();
@@ -142,10 +142,10 @@ impl FreeSpace {
     }
 }
 
-/// Where a copy goes.
+/// The place of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum StageTo {
-    /// Memory when it takes less than half of what is available, else scratch.
+    /// Memory if the copy takes less than half of what is available, else scratch.
     #[default]
     Auto,
     /// `/dev/shm`.
@@ -157,8 +157,8 @@ pub enum StageTo {
 }
 
 impl StageTo {
-    /// The folders to try, best first; all but the last only when they are ample.
-    /// `/dev` lies below `root`.
+    /// Returns the folders to try, best first; all but the last are used only if there is ample
+    /// space. `/dev` is looked for below `root`.
     pub(super) fn folders(&self, env: &Env, root: &Path) -> Vec<PathBuf> {
         let shm = || root.join("dev/shm");
         let scratch = || gular_transfer::scratch(env).map_or_else(|| "/tmp".into(), PathBuf::from);

@@ -6,10 +6,10 @@
 //!          memory, cgroups, free space: before a byte        nothing      the last one left
 //! ```
 //!
-//! NAME is the bundle's digest, so that all ranks of a job meet at one copy: the
-//! first makes it, the others wait and share it, the last removes it. What a killed
-//! one left is removed by the next, whatever it stages. Shards that are SquashFS images can be mounted
-//! instead, where they are; then NAME holds the mounts.
+//! NAME is the bundle's digest, so that all ranks of a job use one copy: the first makes it, the
+//! others wait and share it, the last removes it. A copy that a killed rank left is removed by the
+//! next run, whatever that stages. Shards that are SquashFS images can be mounted instead, where
+//! they are; then NAME contains the mounts.
 
 #![forbid(unsafe_code)]
 

@@ -1,19 +1,19 @@
 //! How much memory a job may still take: what the machine has free, and what each cgroup above this
 //! process allows.
 //!
-//! Files in a tmpfs are charged to the cgroup of whoever writes them, so a copy
-//! that is too large gets the job killed, not refused.
+//! Files in a tmpfs are charged to the cgroup of the process that writes them, so a copy that is
+//! too large gets the job killed, instead of an error.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::free_space::SpaceLimit;
 
-/// v1 writes a number near 2⁶³ for "no limit".
+/// cgroup v1 writes a number near 2⁶³ for "no limit".
 const UNLIMITED_V1: u64 = 1 << 62;
 
-/// Everything that bounds the memory of this process, read below `root` (`/`).
-/// What cannot be read bounds nothing.
+/// Returns everything that limits the memory of this process, read below `root` (`/`). A file that
+/// cannot be read gives no limit.
 pub(super) fn limits(root: &Path) -> Vec<SpaceLimit> {
     let mut limits: Vec<SpaceLimit> = Vec::new();
     limits.extend(available(root));
@@ -36,7 +36,7 @@ fn available(root: &Path) -> Option<SpaceLimit> {
     })
 }
 
-/// The memory cgroup of this process, of one version.
+/// The memory cgroup of this process, in one of the two versions.
 #[derive(Debug, PartialEq, Eq)]
 struct Group<'a> {
     path: &'a str,
@@ -50,7 +50,7 @@ enum Version {
 }
 
 impl<'a> Group<'a> {
-    /// A line of /proc/self/cgroup: `number:controllers:path`.
+    /// Parses a line of /proc/self/cgroup: `number:controllers:path`.
     fn parse(line: &'a str) -> Option<Self> {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -62,8 +62,8 @@ impl<'a> Group<'a> {
         Some(Self { path, version })
     }
 
-    /// The limits of the group and all above it. A container may see its own group
-    /// as the root of the hierarchy; then the path leads nowhere, and the root counts.
+    /// Returns the limits of the group and all groups above it. A container may see its own group
+    /// as the root of the hierarchy; then the path does not exist, and the root is used.
     fn limits(&self, root: &Path) -> Vec<SpaceLimit> {
         let top = root.join("sys/fs/cgroup");
         let tops = match self.version {
@@ -87,7 +87,7 @@ impl Version {
         let number = |name: &str| -> Option<u64> {
             fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok()
         };
-        // `max` is not a number, so it bounds nothing.
+        // The text `max` is not a number, so it gives no limit.
         let (files, usage, stat): (&[_], _, _) = match self {
             Self::V1 => {
                 (&["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file")
@@ -96,7 +96,7 @@ impl Version {
         };
         let limits = files.iter().filter_map(|file| Some((number(file)?, *file)));
         let (limit, file) = limits.filter(|(n, _)| *n < UNLIMITED_V1).min()?;
-        // Cached file pages that nobody touched lately are given back on demand.
+        // Cached file pages that were not used lately are freed when memory is needed.
         let text = fs::read_to_string(dir.join("memory.stat")).unwrap_or_default();
         let idle = text.lines().find_map(|line| {
             line.strip_prefix(stat)?.strip_prefix(' ')?.trim().parse::<u64>().ok()
@@ -162,7 +162,7 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/slurm/job_1/memory.limit_in_bytes", "5000\n"),
-            // Passed by whoever needs it while there is memory: no limit.
+            // A soft limit may be exceeded while there is memory, so it is not counted.
             ("sys/fs/cgroup/memory/slurm/job_1/memory.soft_limit_in_bytes", "2100\n"),
             ("sys/fs/cgroup/memory/slurm/job_1/memory.usage_in_bytes", "2000\n"),
             (

@@ -6,8 +6,8 @@
 //! NAME/train → files/<shard>   of a split that is one shard; its folder `train`, if all is in it
 //! ```
 //!
-//! The kernel mounts for root; for others squashfuse does. What a killed run left mounted is found
-//! in the list of mounts, and unmounted by whoever removes NAME.
+//! The kernel mounts for root; for others squashfuse does. File systems that a killed run left
+//! mounted are found in the list of mounts, and are unmounted by the process that removes NAME.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -23,7 +23,7 @@ use super::copy::make_folder;
 use super::free_space::Need;
 use crate::Error;
 
-/// Where the shards are, below the folder.
+/// The folder of the shards, below the folder of the copy.
 const FILES_DIR: &str = "files";
 
 /// Refuses a bundle whose shards cannot be mounted.
@@ -37,8 +37,9 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Error> {
     }
 }
 
-/// Names the folder, which runs share: those of one namespace of mounts, where alone mounts are
-/// seen, and of one copy of the bundle, since it leads to that copy's files.
+/// Returns the name of the folder. Runs share it if they are in one namespace of mounts, since
+/// mounts are only visible there, and use the same copy of the bundle, since the folder has links
+/// to its files.
 pub(super) fn name(bundle: &Bundle) -> String {
     let namespace = fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
     let copy = fs::metadata(bundle.dir().join(MANIFEST_NAME));
@@ -50,16 +51,16 @@ pub(super) fn name(bundle: &Bundle) -> String {
     format!("{}{MARK}{id}", bundle.digest().hex())
 }
 
-/// In names, before the namespace.
+/// The text before the namespace in names.
 const MARK: &str = "-mount-";
 
-/// The digest that a name of [`name`] begins with.
+/// Returns the digest at the beginning of a name that [`name`] made.
 pub(super) fn digest_in(name: &str) -> Option<&str> {
     let (hex, namespace) = name.split_once(MARK)?;
     namespace.bytes().all(|b| b.is_ascii_digit()).then_some(hex)
 }
 
-/// The space that the links and folders need. The shards stay where they are.
+/// Returns the space that the links and folders need. The shards are not copied.
 pub(super) fn need(bundle: &Bundle) -> Need {
     let mut need = Need::default();
     let manifest = bundle.manifest();
@@ -73,7 +74,7 @@ pub(super) fn need(bundle: &Bundle) -> Need {
     need
 }
 
-/// Makes the folder `to`, which is empty.
+/// Makes the contents of the folder `to`, which is empty.
 pub(super) fn mount(bundle: &Bundle, to: &Path, stop: &dyn Fn() -> bool) -> Result<(), Error> {
     let absolute = |path: PathBuf| fs::canonicalize(&path).map_err(|e| Error::io("open", &path, e));
     let link = |from: &Path, at: &Path| {
@@ -103,8 +104,8 @@ pub(super) fn mount(bundle: &Bundle, to: &Path, stop: &dyn Fn() -> bool) -> Resu
     Ok(())
 }
 
-/// The folder of a mounted shard that holds all its samples: that of its split, where all keys begin
-/// with it, and else the shard's own.
+/// Returns the folder that has all samples of a mounted shard: that of its split if all keys begin
+/// with it, else the shard's own.
 fn split_in(shard: &Path, split: Split) -> String {
     let split = split.to_string();
     let is_other = |entry: io::Result<fs::DirEntry>| {
@@ -115,7 +116,7 @@ fn split_in(shard: &Path, split: Split) -> String {
     if others || !shard.join(&split).is_dir() { String::new() } else { split }
 }
 
-/// Shards, each file once.
+/// Returns the shards, each file once.
 fn shards(bundle: &Bundle) -> impl Iterator<Item = &ShardEntry> {
     let mut seen = std::collections::HashSet::new();
     bundle.manifest().shards.iter().filter(move |shard| seen.insert(&shard.file.name))
@@ -143,7 +144,7 @@ fn mount_one(image: &Path, at: &Path) -> Result<(), Error> {
     Err(Error::Mount { image: image.display().to_string(), reason: said.join("; ") })
 }
 
-/// Runs a program to its end; why it failed.
+/// Runs a program to its end; the error says why it failed.
 fn run(command: &mut Command) -> Result<(), String> {
     let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).output();
     let ended = ended.map_err(|e| match e.kind() {
@@ -159,7 +160,8 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(if said.is_empty() { ended.status.to_string() } else { said })
 }
 
-/// Unmounts what is mounted below `dir`, the deepest first, also where a server of it is dead.
+/// Unmounts everything that is mounted below `dir`, the deepest first, including mounts whose
+/// server is dead.
 pub(super) fn unmount_below(dir: &Path) -> io::Result<()> {
     let mut mounts = below(dir, &fs::read("/proc/self/mountinfo").unwrap_or_default());
     mounts.sort();
@@ -179,8 +181,8 @@ pub(super) fn unmount_below(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Places below `dir` in a list of mounts (proc_pid_mountinfo(5)): the fifth word of each line, in
-/// which blanks are octal.
+/// Returns the places below `dir` in a list of mounts (proc_pid_mountinfo(5)): the fifth word of
+/// each line, in which spaces are octal.
 fn below(dir: &Path, list: &[u8]) -> Vec<PathBuf> {
     let place = |line: &[u8]| -> Option<PathBuf> {
         let word = line.split(|b| *b == b' ').nth(4)?;

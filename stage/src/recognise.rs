@@ -15,11 +15,11 @@ use super::source::{Directory, Source};
 use super::staged::StageOptions;
 use crate::Error;
 
-/// A source, and whence.
+/// A source, and where it is from.
 pub(super) struct Found {
     pub(super) source: Source,
     pub(super) need: Need,
-    /// It lies in the node's cache; this is where the cache has it from, with its digest.
+    /// For a bundle in the node's cache, the URL that it was fetched from, with its digest.
     pub(super) cached: Option<BundleUrl>,
 }
 
@@ -60,9 +60,9 @@ pub(super) fn look(
         };
         let directory = Directory::list(path)?;
         return match (directory.holds_shards(), fault) {
-            // The manifest of another program, or none.
+            // The manifest is that of another program, or there is none.
             (false, _) => Found::local(Source::Directory(directory)),
-            // Copied as plain files, nothing of it would be checked.
+            // If the bundle was copied as plain files, nothing would be checked.
             (true, Some(fault)) => Err(fault.into()),
             (true, None) => Err(Error::Source {
                 path: path.display().to_string(),
@@ -76,7 +76,7 @@ pub(super) fn look(
         url.url = url.url.direct();
     }
     if options.unpack {
-        // Samples are read here and there: their shards have to be on this machine.
+        // Samples are read in any order, so their shards have to be on this machine.
         let samples = |url: &BundleUrl, trust| cached_samples(url, trust, options, env, cancel);
         let bundle = samples(&url, Trust::Names)?;
         let url = BundleUrl { digest: Some(bundle.digest()), ..url };
@@ -102,7 +102,7 @@ pub(super) fn remote(
     Ok(RemoteBundle::open(&client(options, env)?, url, cancel)?)
 }
 
-/// The client for fetching.
+/// Makes the client for fetching.
 pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
     let options = ClientOptions {
         token_files: options.token_files.clone(),
@@ -114,8 +114,8 @@ pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error>
     Ok(client.map_err(gular_transfer::Error::from)?)
 }
 
-/// The bundle at `url` from the node's cache, which gets what it has not; all of it is
-/// checked, and mended, when names are not trusted.
+/// Opens the bundle at `url` from the node's cache, after fetching what is missing. All of it is
+/// checked and repaired, unless names are trusted.
 pub(super) fn cached_samples(
     url: &BundleUrl,
     trust: Trust,
@@ -130,7 +130,8 @@ pub(super) fn cached_samples(
     Ok(cache.open(&client, url, &options, &open, Watch::silent(cancel))?.bundle)
 }
 
-/// Whether a file by that name may be no manifest at all, and none of a later version.
+/// Returns whether a file with that name may be no manifest at all, not even one of a later
+/// version.
 fn is_no_manifest(fault: &gular_bundle::Error) -> bool {
     use gular_bundle::Error::{Format, Malformed, TooLarge};
     matches!(fault, Format { .. } | Malformed { .. } | TooLarge { .. })

@@ -17,14 +17,14 @@ use super::free_space::Need;
 use super::mount;
 use crate::Error;
 
-/// A source that was looked at, and not read yet.
+/// A source that was measured, but not read yet.
 #[derive(Debug)]
 pub(super) enum Source {
     /// A bundle, file by file.
     Bundle(Box<Bundle>),
-    /// A bundle's samples as plain files.
+    /// The samples of a bundle, as plain files.
     Samples(Box<Bundle>),
-    /// A bundle of this machine whose shards are mounted.
+    /// A bundle on this machine whose shards are mounted.
     Mounted(Box<Bundle>),
     /// A published bundle.
     Remote(Box<RemoteBundle>),
@@ -36,23 +36,23 @@ pub(super) enum Source {
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
-    /// Folders below it, each after the one it lies in.
+    /// Folders below the directory, each after the one that contains it.
     pub(super) folders: Vec<PathBuf>,
     pub(super) files: Vec<PlainFile>,
 }
 
-/// One of its files.
+/// A file of a directory.
 #[derive(Debug)]
 pub(super) struct PlainFile {
-    /// Its path below the folder.
+    /// Path of the file below the folder.
     pub(super) path: PathBuf,
     pub(super) len: u64,
-    /// Seconds and nanoseconds of its last change.
+    /// Time of the file's last change, in seconds and nanoseconds.
     pub(super) changed: (i64, i64),
 }
 
 impl Source {
-    /// Names the copy: the same name, the same bytes.
+    /// Returns the name of the copy: equal names mean equal bytes.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Bundle(bundle) => bundle.digest().hex(),
@@ -63,7 +63,7 @@ impl Source {
         }
     }
 
-    /// Refuses a copy in the folder that is copied: it would grow by itself.
+    /// Refuses a copy inside the folder that is copied, since the copy would contain itself.
     pub(super) fn check_apart(&self, base: &Path) -> Result<(), Error> {
         match self {
             Self::Directory(directory) if base.starts_with(&directory.path) => {
@@ -107,7 +107,7 @@ fn bundle_files(manifest: &gular_bundle::Manifest, need: &mut Need) {
     }
 }
 
-/// Adds what the sample files need, from the indexes alone.
+/// Adds the space for files of samples, which is known from the indexes.
 fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
     let manifest = bundle.manifest();
     let heads: Vec<u64> = manifest.fields.iter().map(|f| file_head(f).len() as u64).collect();
@@ -129,35 +129,35 @@ fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
         }
         need.add_list(0);
     }
-    // All of a split, and the part of a shard that is being joined to it.
+    // These are the list of each split, and the part of a shard that is being joined to it.
     Split::ALL.iter().for_each(|_| need.add_list(0));
     need.add_list(lists.saturating_mul(2));
     need.add_list(manifest.classes.iter().map(|class| class.len() as u64 + 1).sum());
     Ok(())
 }
 
-/// More than a sample's line takes in the list: each file is named by the key, its
-/// field, and an extension.
+/// Returns more than the length of a sample's line in the list, in which each file is named by the
+/// key, its field, and an extension.
 fn line_bound(fields: &[Field], key: &str) -> u64 {
     let names = fields.iter().map(|field| key.len() + field.name.as_str().len() + 32);
     (names.sum::<usize>() + key.len() + 1) as u64
 }
 
-/// Counts folders, each once, by hashes of their paths: two of a hash would be off by
-/// one folder, far less than the margin.
+/// Counts folders, each once, by hashes of their paths. If two have the same hash, the count is too
+/// low by one folder, which is far less than the margin.
 struct Folders {
     state: RandomState,
     seen: HashSet<u64>,
 }
 
 impl Folders {
-    /// Counts the copy's own.
+    /// Starts with the folder of the copy itself.
     fn new(need: &mut Need) -> Self {
         need.add_folders(1);
         Self { state: RandomState::new(), seen: HashSet::new() }
     }
 
-    /// Counts those that the file `below` folder `top` is the first to lie in.
+    /// Counts those folders of the file `below` in folder `top` that were not counted before.
     fn add(&mut self, need: &mut Need, top: &str, below: &str) {
         let mut path = below;
         loop {
@@ -223,7 +223,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Whether indexes of shards lie where those of a bundle do.
+    /// Returns whether there are indexes of shards where a bundle has them.
     pub(super) fn holds_shards(&self) -> bool {
         let is_index = |path: &Path| {
             path.starts_with(DATA_DIR)
@@ -232,7 +232,8 @@ impl Directory {
         self.files.iter().any(|file| is_index(&file.path))
     }
 
-    /// A name made of its path, and of the names, lengths and times of its contents.
+    /// Returns a name made of the directory's path, and of the names, lengths and times of its
+    /// contents.
     fn name(&self) -> String {
         let mut digest = StreamDigest::new();
         let mut text = |bytes: &[u8]| {
@@ -271,7 +272,7 @@ mod tests {
         check("train", "a/b/c/x.jpg", 5);
         check("train", "a/b/d/x.jpg", 6);
         check("train", "a/e/x.jpg", 7);
-        // Shuffled: back again is not a new one.
+        // Changing it back gives the old name again.
         check("train", "a/b/c/y.jpg", 7);
         check("val", "a/b/c/x.jpg", 11);
         check("train", "c/x.jpg", 12);

@@ -1,4 +1,4 @@
-//! Makes a shared copy of a source, and removes it in the end.
+//! Makes a shared copy of a source, and removes it at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::source::Source;
 use super::target_folder::{Base, bases, no_base};
 use crate::Error;
 
-/// How long to wait for a copy that somebody makes before it is looked at again.
+/// How long to wait before a copy that another process makes is examined again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Options of [`stage`]: what is staged, and how.
@@ -25,26 +25,28 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct StageOptions {
     /// The place of the copy.
     pub to: StageTo,
-    /// A bundle's samples as plain files, named as `gular convert` names them.
+    /// Whether a bundle's samples are written as plain files, with names as from `gular convert`.
     pub unpack: bool,
-    /// Instead of a copy, the shards of a bundle of this machine, mounted; they are SquashFS images.
+    /// Whether the shards of a bundle on this machine are mounted instead of copied; they must be
+    /// SquashFS images.
     pub mount: bool,
-    /// The copy stays when its last user leaves, until a run that does not say so.
+    /// Whether the copy stays after its last user leaves, until a run without this option uses it.
     pub keep: bool,
-    /// Threads that copy.
+    /// Number of threads that copy.
     pub jobs: usize,
-    /// For a URL, a file with the token to use, before all that the environment names.
+    /// For a URL, files with the token to use, tried before those that the environment names.
     pub token_files: Vec<PathBuf>,
     /// The most bytes per second to read from a URL.
     pub max_bytes_per_second: Option<u64>,
-    /// For a URL, read from the origin instead of from caches.
+    /// For a URL, whether to read from the origin instead of from caches.
     pub direct: bool,
-    /// The folder below which `dev`, `proc` and `sys` lie: `/`, but for tests.
+    /// The folder with `dev`, `proc` and `sys`: `/`, except in tests.
     pub root: PathBuf,
 }
 
 impl Default for StageOptions {
-    /// Memory or scratch, the bundle's own files, removed at the end, four threads.
+    /// Returns the defaults: memory or scratch, the bundle's own files, removed at the end, four
+    /// threads.
     fn default() -> Self {
         Self {
             to: StageTo::Auto,
@@ -63,9 +65,9 @@ impl Default for StageOptions {
 /// What [`stage`] reports while it works, from any thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageEvent {
-    /// Another process copies; said once a wait.
+    /// Another process is copying; reported once per wait.
     Waiting,
-    /// Bytes copied, and all there are.
+    /// Bytes that were copied, and bytes in all.
     Copied(u64, u64),
 }
 
@@ -74,9 +76,9 @@ pub enum StageEvent {
 pub struct StageReport {
     /// The path of the copy.
     pub path: String,
-    /// Files of the copy, without the lists of unpacked samples.
+    /// Number of files of the copy, without the lists of unpacked samples.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
     /// Bytes that must be free: the copy, and the reserve beside it.
     #[serde(rename = "needed")]
@@ -87,16 +89,17 @@ pub struct StageReport {
     pub in_memory: bool,
     /// Whether another process made the copy, or is making it.
     pub shared: bool,
-    /// Copies of killed runs that were removed first, or would be.
+    /// Number of copies that killed runs left and that were removed first; in a dry run, that would
+    /// be removed.
     pub removed: u64,
     /// In a dry run: the bytes that removing these copies would free.
     #[serde(rename = "freed")]
     pub freed_bytes: u64,
-    /// Whether shards are mounted there, and not copied.
+    /// Whether shards are mounted in the folder instead of copied.
     pub mounted: bool,
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// Wall-clock time, waiting included.
+    /// Wall-clock time, including waits.
     pub seconds: f64,
 }
 
@@ -136,13 +139,13 @@ impl Staged {
     }
 }
 
-/// Takes part in a copy, from before it is whole. Not to be dropped inside the gate.
+/// A part in a copy, from before it is complete. It must not be dropped inside the gate.
 #[derive(Debug)]
 struct Seat {
     folder: Folder,
     name: String,
     keep: bool,
-    /// Shared with all who take part; the kernel drops it when we are killed.
+    /// A lock that all users of the copy share; the kernel drops it if this process is killed.
     users: Option<Lock>,
 }
 
@@ -159,12 +162,12 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // A fault here leaves the copy to the next run.
+        // If this fails, the next run removes the copy.
         let _ = self.leave();
     }
 }
 
-/// Says what [`stage`] would do; writes nothing.
+/// Returns what [`stage`] would do; writes nothing.
 ///
 /// # Errors
 /// Those of [`stage`] that can be known before a byte is written.
@@ -231,7 +234,8 @@ pub fn stage(
     run().map_err(|e| stopped(e, place))
 }
 
-/// A copy that was stopped is removed entirely, unlike other fetches.
+/// Turns the error of a copy that was stopped into one that says so. Unlike other fetches, such a
+/// copy is removed completely.
 fn stopped(error: Error, place: &str) -> Error {
     match error {
         Error::Transfer(error) if error.is_cancelled() => {
@@ -258,7 +262,7 @@ fn report(path: &Path, need: Need, space: Option<&FreeSpace>) -> StageReport {
     }
 }
 
-/// One run.
+/// One call of [`stage`] or [`plan`].
 struct Work<'a> {
     source: Source,
     cached: Option<BundleUrl>,
@@ -272,7 +276,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Stages where a copy is or grows, else where there is room.
+    /// Stages where a copy exists or is being made, else where there is space.
     fn stage(&self, bases: &[Base]) -> Result<Staged, Error> {
         let mut bases: Vec<&Base> = bases.iter().collect();
         let mut removed = 0;
@@ -280,15 +284,16 @@ impl Work<'_> {
             let (base, gate) = self.choose(&bases, &mut removed)?;
             bases.retain(|other| other.path != base.path);
             match self.stage_in(base, gate, &mut removed) {
-                // Whom we waited for failed, and here is no room to do it ourselves.
+                // The process that we waited for failed, and there is no space here to copy
+                // ourselves.
                 Err(Error::NoRoom { .. }) if !bases.is_empty() => {}
                 done => return done,
             }
         }
     }
 
-    /// All gates at once, so that two processes never choose apart; all come to them in
-    /// one order.
+    /// Chooses a folder while holding all gates, so that two processes never choose different ones.
+    /// All processes take the gates in the same order.
     fn choose<'b>(
         &self,
         bases: &[&'b Base],
@@ -323,7 +328,7 @@ impl Work<'_> {
         let folder = &base.folder;
         let cancelled = || self.cancel.load(Ordering::Relaxed);
         let name = self.name.as_str();
-        // Dropped after the gate.
+        // The seat is dropped after the gate.
         let (mut seat, mut waited) = (None, false);
         let mut entered = Some(gate);
         let report = loop {
@@ -375,7 +380,7 @@ impl Work<'_> {
         seat.ok_or_else(|| no_base(&base.path, "nobody takes part".into()))
     }
 
-    /// Copies; after a fault nothing is left, and who waits may try.
+    /// Makes the copy; after a failure nothing is left, and processes that wait may try.
     fn make(&self, folder: &Folder, gate: Gate<'_>) -> Result<(), Error> {
         let making = gate.begin(&self.name, self.need.with_margin())?;
         drop(gate);
@@ -384,7 +389,7 @@ impl Work<'_> {
         let gate = folder.enter(&|| false)?;
         let made = copied.and_then(|()| gate.finish(&self.name));
         if made.is_err() {
-            // Why it failed is worth more than why it could not be removed.
+            // The reason of the failure is more useful than why the copy could not be removed.
             let _ = gate.remove_trees(&self.name);
         }
         drop(making);
@@ -397,7 +402,7 @@ impl Work<'_> {
         else {
             return self.copy_from(&self.source, to);
         };
-        // If it cannot be taken, as in a cache that only others may write to, every byte is
+        // If the lock cannot be taken, as in a cache that only others may write to, every byte is
         // still checked.
         let waiting = |_: &Path| (self.event)(StageEvent::Waiting);
         let watch = Watch { waiting: &waiting, ..Watch::silent(self.cancel) };
@@ -405,7 +410,7 @@ impl Work<'_> {
         let copied = self.copy_from(&self.source, to);
         drop(lock);
         let source = match (copied, &self.source) {
-            // Bad bytes, or files that somebody cleaned away.
+            // The cache has wrong bytes, or files were removed from it.
             (Err(Error::Bundle(_)), Source::Samples(_)) => {
                 let bundle =
                     cached_samples(url, Trust::Nothing, self.options, self.env, self.cancel)?;
@@ -484,7 +489,7 @@ mod tests {
             plan(data.to_str().unwrap(), &self.options, &self.env, &never)
         }
 
-        /// Another process's growing copy, which takes all the space there is.
+        /// Starts a growing copy of another process, which takes all the space there is.
         fn fill(&self, base: &str) -> (Lock, Lock) {
             let name = "f".repeat(64);
             let folder = Folder::below(&fs::canonicalize(self.dir.path().join(base)).unwrap());
@@ -506,14 +511,14 @@ mod tests {
         let first = node.stage().unwrap();
         assert!(node.lies_in(&first.report, "scratch"));
         drop(others);
-        // Now /dev/shm has room again.
+        // Now /dev/shm has enough space again.
         let second = node.stage().unwrap();
         assert!(second.report.shared);
         assert_eq!(second.report.path, first.report.path);
         let planned = node.plan().unwrap();
         assert!(planned.shared && planned.dry_run);
         assert_eq!(planned.path, first.report.path);
-        // Nor does a copy that is there need room once more.
+        // A copy that exists does not need its space a second time.
         let others = node.fill("scratch");
         assert!(node.plan().unwrap().shared);
         assert!(node.stage().unwrap().report.shared);
@@ -551,7 +556,7 @@ mod tests {
         node.env = Env::from_pairs(&[("TMPDIR", shm.to_str().unwrap())]);
         assert!(node.lies_in(&node.plan().unwrap(), "dev/shm"));
         assert!(node.lies_in(&node.stage().unwrap().report, "dev/shm"));
-        // A scratch folder in what is copied is none; memory is left.
+        // A scratch folder inside the copied folder cannot be used; memory can.
         let inside = node.dir.path().join("data");
         node.env = Env::from_pairs(&[("TMPDIR", inside.to_str().unwrap())]);
         assert!(node.lies_in(&node.stage().unwrap().report, "dev/shm"));

@@ -14,15 +14,15 @@ use crate::Error;
 
 /// A folder to stage to.
 pub(super) struct Base {
-    /// Absolute: the command may run elsewhere.
+    /// Absolute path of the folder, since the command may run elsewhere.
     pub(super) path: PathBuf,
-    /// The folder of copies in it.
+    /// The folder of copies in this folder.
     pub(super) folder: Folder,
 }
 
 impl Base {
-    /// Whether a new copy goes here: into the last one when it fits, or an error; into
-    /// the others only when it leaves most of the space free.
+    /// Returns whether a new copy is made here: in the last folder if it fits, else that is an
+    /// error; in the others only if it leaves most of the space free.
     pub(super) fn takes(
         is_last: bool,
         space: &FreeSpace,
@@ -36,7 +36,8 @@ impl Base {
     }
 }
 
-/// The folders to try, best first, one at least; of several the last one must be there.
+/// Returns the folders to try, best first, at least one; if there are several, the last one must
+/// exist.
 pub(super) fn bases(
     source: &Source,
     options: &StageOptions,
@@ -53,7 +54,7 @@ pub(super) fn bases(
                     Err(_) => continue,
                     Ok(()) => {}
                 }
-                // Two names of one folder: it has one gate.
+                // Two names of one folder are one entry, since the folder has one gate.
                 bases.retain(|base| !is_same(&base.path, &path));
                 let folder = Folder::below(&path);
                 bases.push(Base { path, folder });

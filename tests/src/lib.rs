@@ -1,5 +1,4 @@
-//! What whole-program tests share: the programs, images to feed them, and
-//! what they said.
+//! Shared by the whole-program tests: the programs, images to feed them, and what they printed.
 
 #![forbid(unsafe_code)]
 
@@ -8,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a program did.
+/// The exit code and the output of a program.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Exit code; `None` when a signal ended it.
+    /// Exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
     /// All of stdout.
     pub stdout: String,
@@ -33,7 +32,7 @@ fn program(variable: &str, name: &str) -> PathBuf {
         return path.into();
     }
     let test = std::env::current_exe().expect("a running test has a path");
-    // target/<profile>/deps/<test>: the programs lie one folder up.
+    // The test is target/<profile>/deps/<test>, and the programs are one folder up.
     let beside = test.ancestors().nth(2).map(|dir| dir.join(name)).unwrap_or_default();
     assert!(
         beside.is_file(),
@@ -69,7 +68,7 @@ pub fn finish(command: &mut Command) -> Outcome {
     Outcome { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// A JPEG of its own for each `i`.
+/// Returns a different JPEG for each `i`.
 ///
 /// # Panics
 /// Never: the sizes are valid.
@@ -80,7 +79,7 @@ pub fn jpeg(i: u32) -> Vec<u8> {
     gular_codec::encode_jpeg(&pixels, w, h, 85).expect("a small picture encodes")
 }
 
-/// A PNG of its own for each `i`, of noise, so that it takes `side`² · 3 bytes.
+/// Returns a different PNG for each `i`, of noise, so that it takes `side`² · 3 bytes.
 ///
 /// # Panics
 /// Never: the sizes are valid.
@@ -106,7 +105,7 @@ pub fn put(dir: &Path, name: impl AsRef<Path>, bytes: &[u8]) {
     fs::write(path, bytes).expect("a file can be written");
 }
 
-/// Every file below `dir` with its bytes, sorted.
+/// Returns every file below `dir` with its bytes, sorted.
 ///
 /// # Panics
 /// When the disk refuses.
@@ -129,7 +128,7 @@ pub fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// Whether this process may do what only root may; some tests mount a small disk.
+/// Returns whether this process has the rights of root; some tests mount a small disk.
 #[must_use]
 pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)

@@ -1,4 +1,5 @@
-//! The same command on what it has finished, or was killed at: exit code 0, and the same files.
+//! The same command on files that it has finished, or was killed at: exit code 0, and the same
+//! files.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -39,7 +40,7 @@ fn done(outcome: &Outcome) {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
-/// Runs `args` twice; the second run says that there was nothing to do, and does nothing.
+/// Runs `args` twice; the second run reports that there was nothing to do, and changes nothing.
 fn twice(args: &[&str], made: &Path) {
     done(&run(args));
     let before = if made.is_dir() { files(made) } else { Vec::new() };
@@ -97,7 +98,7 @@ fn what_another_command_made_is_refused() {
     refused(&["pack", text(&case.images), bundle]);
     refused(&["convert", text(&other), text(&folder), "--envelope", "directory"]);
     refused(&["export", text(&other), "--tar-zst", text(&tar)]);
-    // One file of the folder is not what it was.
+    // One file of the folder is changed.
     let file =
         files(&folder).into_iter().find(|(name, _)| name.extension().is_some_and(|e| e == "jpg"));
     std::fs::write(folder.join(file.unwrap().0), b"cut").unwrap();

@@ -1,4 +1,4 @@
-//! One command from an archive, as it was downloaded, to a bundle.
+//! One command makes a bundle from an archive, as it was downloaded.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,12 +10,12 @@ use std::process::Command;
 use gular_tests::{Outcome, finish, gular, jpeg};
 use zip::write::SimpleFileOptions;
 
-/// The program, in folder `dir`.
+/// Runs the program in folder `dir`.
 fn run<'a>(dir: &Path, args: impl IntoIterator<Item = &'a str>) -> Outcome {
     finish(Command::new(gular()).current_dir(dir).args(args))
 }
 
-/// As "Dogs vs. Cats" comes: one folder, the class in each name.
+/// Makes an archive like that of "Dogs vs. Cats": one folder, the class in each name.
 fn cats_and_dogs(path: &Path) {
     let mut zip = zip::ZipWriter::new(File::create(path).unwrap());
     zip.add_directory("train", SimpleFileOptions::default()).unwrap();
@@ -47,7 +47,7 @@ fn cats_and_dogs_become_a_bundle_in_one_command() {
     assert_eq!(verified.code, Some(0), "{}", verified.stderr);
     let again: serde_json::Value = serde_json::from_str(&pack("bundle").stdout).unwrap();
     assert_eq!(again["already_done"], true);
-    // The same from the folder that it unpacks to.
+    // The folder that the archive unpacks to gives the same.
     zip::ZipArchive::new(File::open(dir.path().join("train.zip")).unwrap())
         .unwrap()
         .extract(dir.path().join("unpacked"))

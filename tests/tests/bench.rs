@@ -1,5 +1,5 @@
-//! `gular bench`: every row is there with its figures, the page stands alone, and nothing
-//! is left of what was written. How fast anything is, no test says.
+//! `gular bench`: every row is there with its figures, the page needs no other file, and no file
+//! that was written is left. No test checks how fast anything is.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking and says when it skips")]
 
@@ -66,21 +66,22 @@ fn strings(values: &Value, of: &str) -> BTreeSet<String> {
     strings.map(str::to_owned).collect()
 }
 
-/// Envelopes that were measured: all but those that the notes say this build cannot write.
+/// Returns the envelopes that were measured: all but those that the notes say this build cannot
+/// write.
 fn envelopes(report: &Value) -> BTreeSet<String> {
     let notes = report["notes"].to_string();
     let left_out = |e: &&str| notes.contains(&format!("envelope {e} is left out"));
     Envelope::ALL.iter().map(|e| e.name()).filter(|e| !left_out(e)).map(str::to_owned).collect()
 }
 
-/// All combinations of these envelopes, and their figures.
+/// Checks that all combinations of these envelopes have rows with figures.
 fn check_rows(report: &Value, payloads: &[&str], caches: &[&str], orders: &[&str]) {
     let rows = report["rows"].as_array().unwrap();
     let library = report["machine"]["hdf5"].is_string();
     for payload in payloads {
         for cache in caches {
             for kind in ["read", "load"] {
-                // Batches are loaded by the first reader and order.
+                // Batches are only loaded by the first reader and in the first order.
                 let (readers, orders): (&[&str], &[&str]) = match kind {
                     "read" => (&["pread", "map"], orders),
                     _ => (&["pread"], &orders[..1]),
@@ -129,7 +130,7 @@ fn check_rows(report: &Value, payloads: &[&str], caches: &[&str], orders: &[&str
     }
 }
 
-/// The words name a row of the table, and a command that makes such a bundle.
+/// Checks that the advice names a row of the table, and a command that makes such a bundle.
 fn check_advice(report: &Value) -> String {
     let pick = report["advice"]["pick"].as_u64().unwrap();
     let row = &report["rows"][usize::try_from(pick).unwrap()];
@@ -140,7 +141,7 @@ fn check_advice(report: &Value) -> String {
     assert!(first.starts_with(&format!("Pick `{what}` with payload ")), "{first}");
     assert!(first.contains(row["payload"].as_str().unwrap()), "{first}");
     let Some(command) = report["advice"]["command"].as_str() else {
-        // A bundle that is the pick already, or of images in another payload.
+        // The bundle is the recommended one already, or has images in another payload.
         let same = &report["data"]["bundle"];
         let said = if same["payload"] == row["payload"] {
             assert_eq!(same["envelope"], row["envelope"]);
@@ -198,7 +199,7 @@ fn a_bundle_gives_the_same_rows() {
     check_advice(&report);
     assert_eq!(gular_tests::files(&bundle), before, "the bundle was not touched");
 
-    // Of pixels nothing else can be made.
+    // Pixels cannot be made into other payloads.
     let raw = case.dir.path().join("raw");
     let payload = ["--payload", "raw", "--size", "16", "--quiet"];
     let packed = run([&["pack", text(&case.images), text(&raw)], &payload[..]].concat());
@@ -207,7 +208,7 @@ fn a_bundle_gives_the_same_rows() {
     check_rows(&report, &["raw"], &["warm"], &["shuffled"]);
     assert!(report["notes"].to_string().contains("payload encoded is left out"));
 
-    // Of two bytes an element, which the HDF5 library reads as numbers.
+    // Each element has two bytes, which the HDF5 library reads as numbers.
     let deep = case.dir.path().join("deep");
     let payload = ["--payload", "raw", "--size", "16", "--dtype", "u16", "--quiet"];
     let packed = run([&["pack", text(&case.images), text(&deep)], &payload[..]].concat());
@@ -265,7 +266,7 @@ fn a_dry_run_says_what_would_be_written_and_writes_nothing() {
     assert_eq!(files.len(), Envelope::ALL.len() + 1, "the links, too: {plan}");
     let sum: u64 = files.iter().map(|f| f[1].as_u64().unwrap()).sum();
     assert_eq!(plan["needed"], sum);
-    // 224 x 224 x 3 bytes of each of 21 images, at least.
+    // The limit is 224 x 224 x 3 bytes for each of 21 images, at least.
     assert!(
         sum > 21 * 150_528 * Envelope::ALL.len() as u64 && plan["seconds"].as_f64().unwrap() > 0.0,
         "{plan}"
@@ -314,7 +315,7 @@ fn a_page_that_cannot_be_written_is_said_before_anything_is_measured() {
     refused(&notes, "gular replaces only");
     assert!(fs::read_to_string(&notes).unwrap().contains("my notes"));
 
-    // An earlier page is replaced, through a link too, and nothing lies beside it.
+    // An earlier page is replaced, also through a link, and no other file is beside it.
     let folder = case.dir.path().join("pages");
     fs::create_dir(&folder).unwrap();
     let (page, link) = (folder.join("page.html"), folder.join("link.html"));

@@ -1,4 +1,4 @@
-//! The program as a user meets it: pack, inspect, verify.
+//! The program as a user calls it: pack, inspect, verify.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A time and the rate behind it become `#`, the temporary folder `DIR`.
+/// Replaces a time and the rate behind it by `#`, and the temporary folder by `DIR`.
 fn masked(outcome: &Outcome, dir: &Path) -> String {
     let mut shown = format!("exit {:?}\n{}{}", outcome.code, outcome.stdout, outcome.stderr);
     shown = shown.replace(text(dir), "DIR");
@@ -103,7 +103,7 @@ class train val
     assert!(shown.starts_with(expected.trim_end()), "{shown}");
 }
 
-/// Sizes and digests depend on the encoder, and with sizes the width of columns.
+/// Removes sizes and digests, which depend on the encoder, and with sizes the width of columns.
 fn without_sizes(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let mut words: Vec<&str> = Vec::new();
@@ -191,7 +191,7 @@ fn contact_sheet_and_extract() {
     let header =
         gular_codec::read_header(&fs::read(&sheet).unwrap(), &gular_codec::Limits::default())
             .unwrap();
-    // Names of seven letters, ten columns, and a row for each of three classes.
+    // Names have seven letters; there are ten columns, and a row for each of three classes.
     let names = 4 + 7 * 12;
     assert_eq!((header.width, header.height), (names + 10 * 100 + 4, 3 * 100 + 4));
     let mut command = Command::new(gular());
@@ -277,7 +277,7 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
 }
 
-/// Packs, killed by `signal` at some moment; then again, to the end.
+/// Packs, and kills the program by `signal` after a while; then packs again, to the end.
 fn interrupted(signal: &str, after: Duration, source: &Path, out: &Path) -> (Outcome, Outcome) {
     let args = [
         "pack",
@@ -297,7 +297,7 @@ fn interrupted(signal: &str, after: Duration, source: &Path, out: &Path) -> (Out
         .spawn()
         .unwrap();
     std::thread::sleep(after);
-    // A program that has not begun yet ends by the signal itself.
+    // A program that has not begun yet is ended by the signal itself.
     while !out.exists() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -339,7 +339,7 @@ fn a_killed_pack_goes_on_to_the_same_bytes() {
             let out = dir.path().join(format!("bundle{i}{signal}"));
             let (stopped, again) = interrupted(signal, took.mul_f64(share), &source, &out);
             assert_eq!(again.code, Some(0), "{stopped:?} {again:?}");
-            // Else it was whole before the signal came.
+            // Otherwise the bundle was complete before the signal came.
             if !again.stdout.contains("nothing to do") {
                 assert_eq!(stopped.code, code, "{stopped:?}");
                 if code.is_some() {
@@ -351,7 +351,7 @@ fn a_killed_pack_goes_on_to_the_same_bytes() {
     }
 }
 
-/// A run killed while it wrote the manifest leaves its temporary file there.
+/// A run that is killed while it writes the manifest leaves its temporary file there.
 #[test]
 fn a_resumed_pack_leaves_no_temporary_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -379,7 +379,7 @@ fn another_process_may_not_pack_into_the_same_folder() {
     assert!(outcome.stderr.contains("another process"), "{outcome:?}");
 }
 
-/// The lines without the block on `--json` and `--quiet`, which every verb has.
+/// Returns the lines without the block on `--json` and `--quiet`, which every verb has.
 fn without_output<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let mut output = false;
     let heading = |line: &str| line.starts_with(|c: char| !c.is_whitespace());
@@ -390,7 +390,7 @@ fn without_output<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     lines.iter().filter(keep).copied().collect()
 }
 
-/// Adds what `verbs` say of themselves, and the verbs below them.
+/// Adds the help of `verbs`, and of the verbs below them.
 fn add_help(page: &mut String, verbs: &[&str]) {
     let mut command = Command::new(gular());
     let outcome = finish(command.args(verbs).arg("--help").env("COLUMNS", "100"));
@@ -426,7 +426,7 @@ fn shells_and_man_know_every_verb() {
     for (page, word) in [
         ("gular.1", "gular\\-fetch"),
         ("gular-pack.1", "shard\\-size"),
-        // What `-h` leaves out, and lines that are not to be filled.
+        // These are lines that `-h` leaves out, and lines that must not be filled.
         ("gular-pack.1", "\nThe table\\*(Aqs column of splits"),
         ("gular-pack.1", "\n.SH NOTES\n.nf\nExamples:\n  gular pack"),
     ] {
@@ -435,7 +435,7 @@ fn shells_and_man_know_every_verb() {
     }
 }
 
-/// `docs/cli.md` is what `--help` says.
+/// `docs/cli.md` is the output of `--help`.
 #[test]
 fn the_reference_page_is_up_to_date() {
     let mut page = String::from(
@@ -551,7 +551,7 @@ the same in both: 17 samples of 18
     let wrong = run(["derive", &bundle, &at("x"), "--where", "class = dog"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(2), ""));
     assert!(wrong.stderr.contains("at character 9, `dog` is not a class of the bundle"));
-    // What is wrong whatever the bundle is said before it is looked for.
+    // A fault that does not depend on the bundle is reported before the bundle is looked for.
     let missing = format!("file://{}", at("no/such/v1"));
     let wrong = run(["fetch", &missing, &at("x"), "--where", "class ="]);
     assert_eq!(wrong.code, Some(2));

@@ -1,4 +1,4 @@
-//! One bundle in every envelope: all that is done with bundles does the same.
+//! One bundle in every envelope: everything that is done with bundles gives the same result.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn json(args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&done(&with_json).stdout).unwrap()
 }
 
-/// Images of both kinds, names with dots, more than one shard.
+/// Writes images of both kinds, names with dots, more than one shard.
 fn images(dir: &Path) {
     for i in 0..24 {
         let split = if i % 6 == 0 { "val" } else { "train" };
@@ -36,7 +36,7 @@ fn images(dir: &Path) {
     }
 }
 
-/// One bundle an envelope, in a folder that goes with it.
+/// Makes one bundle per envelope, in a folder that is removed with them.
 fn bundles() -> (tempfile::TempDir, Vec<(Envelope, PathBuf)>) {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("images");
@@ -59,7 +59,7 @@ fn bundles() -> (tempfile::TempDir, Vec<(Envelope, PathBuf)>) {
     (dir, bundles)
 }
 
-/// All batches of two epochs, augmented.
+/// Returns all batches of two epochs, augmented.
 fn batches(bundle: &Path) -> Vec<(Vec<u64>, Vec<i64>, Vec<u8>)> {
     let bundle = Arc::new(Bundle::open(bundle, OpenOptions::default()).unwrap());
     let order = OrderSpec { kind: OrderKind::Window { shards: 2 }, seed: 5, drop_last: false };

@@ -1,5 +1,5 @@
-//! What happens when things are bad: one message that says what, where,
-//! expected against found, and what to do; nothing half-written.
+//! Errors: one message that says what failed, where, expected against found, and what to do; no
+//! incomplete file is left.
 
 #![expect(
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ impl Case {
     }
 }
 
-/// The program ended with `code`, one error holding all `words`, and a hint.
+/// Checks that the program ended with `code`, one error that contains all `words`, and a hint.
 fn expect(outcome: &Outcome, code: i32, words: &[&str]) {
     assert_eq!(outcome.code, Some(code), "{outcome:?}");
     let errors: Vec<&str> = outcome.stderr.lines().filter(|l| l.starts_with("error: ")).collect();
@@ -58,14 +58,14 @@ fn expect(outcome: &Outcome, code: i32, words: &[&str]) {
     assert_eq!(outcome.stdout, "", "an error prints nothing on stdout");
 }
 
-/// A file that cannot be packed: refused by name, or left out and listed.
+/// Checks a file that cannot be packed: it is refused by name, or left out and listed.
 fn check_bad_file(name: &str, bytes: &[u8], options: &[&str], words: &[&str]) {
     let case = Case::new();
     put(&case.source, name, bytes);
     let refused = case.pack(options);
     expect(&refused, 2, &[&[name, "--on-error skip"], words].concat());
     assert!(!case.out.join("manifest.json").exists());
-    // The same folder works once the file is left out.
+    // The same folder can be packed if the file is left out.
     let _ = fs::remove_dir_all(&case.out);
     let skipped = case.pack(&[options, &["--on-error", "skip", "--json"]].concat());
     assert_eq!(skipped.code, Some(0), "{skipped:?}");
@@ -76,7 +76,7 @@ fn check_bad_file(name: &str, bytes: &[u8], options: &[&str], words: &[&str]) {
     assert_eq!(run([OsStr::new("verify"), case.out.as_os_str()]).code, Some(0));
 }
 
-/// A PNG header that promises `width` times `height` pixels.
+/// Returns a PNG header that declares `width` times `height` pixels.
 fn huge_png(width: u32, height: u32) -> Vec<u8> {
     let mut png = noisy_png(1, 8);
     png[16..20].copy_from_slice(&width.to_be_bytes());
@@ -86,7 +86,7 @@ fn huge_png(width: u32, height: u32) -> Vec<u8> {
     png
 }
 
-/// PNG's checksum, bit by bit.
+/// Returns PNG's checksum, computed bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
@@ -138,8 +138,8 @@ fn unreadable_file() {
     let mut command = Command::new(gular());
     command.arg("pack").arg(&case.source).arg(&case.out);
     if is_root() {
-        // Root may read everything: somebody else is asked. Their program and
-        // folder must be within reach.
+        // Root may read everything, so the program runs as another user, who must be able to reach
+        // it and the folder.
         let program = case.dir.path().join("gular");
         fs::copy(gular(), &program).unwrap();
         fs::create_dir(&case.out).unwrap();
@@ -208,7 +208,7 @@ fn label_outside_classes() {
     assert!(!case.out.exists());
 }
 
-/// A small disk of its own; `None`, said aloud, where only root could mount it.
+/// A small disk for a test; `None`, with a message, if only root could mount it.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -249,7 +249,8 @@ fn disk_too_small_for_the_bundle() {
     assert!(!out.exists());
 }
 
-/// A disk has room for so many files too: that runs out on the way, always at the same place.
+/// A disk can take a limited number of files, too. That limit is reached during packing, always at
+/// the same place.
 #[test]
 fn disk_full_on_the_way_keeps_finished_shards() {
     let Some(disk) = SmallDisk::mount("size=32m,nr_inodes=16") else { return };
@@ -311,7 +312,7 @@ fn flipped_and_cut_bytes_anywhere() {
     assert_eq!(run([OsStr::new("verify"), bundle.as_os_str()]).code, Some(0));
 }
 
-/// The digest of the bundle as it was packed.
+/// Returns the digest of the bundle as it was packed.
 fn digest(good: &[u8], name: &Path, bundle: &Path) -> String {
     let manifest = if name == Path::new("manifest.json") {
         good.to_vec()

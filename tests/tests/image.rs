@@ -18,21 +18,21 @@ struct Case {
     dir: tempfile::TempDir,
 }
 
-/// Libraries that this process has loaded: those that any Rust program needs.
+/// Returns the libraries that this process has loaded, which any Rust program needs.
 fn libraries() -> BTreeSet<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
     let own = std::env::current_exe().unwrap();
     let mut found: BTreeSet<PathBuf> =
         paths.filter(|path| *path != own && path.to_string_lossy().contains(".so")).collect();
-    // The program counts more than this test does.
+    // The program uses more mathematics than this test, so it also needs libm.
     let libc = found.iter().find(|path| path.ends_with("libc.so.6")).unwrap();
     let libm = libc.with_file_name("libm.so.6");
     found.insert(libm);
     found
 }
 
-/// `[app.files]` of a shell and all that programs here need.
+/// Returns `[app.files]` of a shell and all libraries that programs here need.
 fn files(without: &str) -> String {
     let mut lines =
         vec![r#""bin/sh" = "/bin/sh""#.to_owned(), r#""bin/bash" = "/bin/sh""#.to_owned()];
@@ -54,7 +54,7 @@ impl Case {
         Self { dir }
     }
 
-    /// An image that works here, but for the libraries that begin like this.
+    /// Makes an image that works here, without the libraries that begin with `without`.
     fn working(without: &str) -> Self {
         let (program, files) = (gular().display().to_string(), files(without));
         Self::new(&format!(
@@ -80,7 +80,7 @@ impl Case {
         serde_json::from_str(&outcome.stdout).unwrap()
     }
 
-    /// Builds into `out`, and returns the paths of what was written.
+    /// Builds into `out`, and returns the paths of the files and folders written.
     fn build(&self, out: &str, more: &[&str]) -> Vec<PathBuf> {
         let built = self.json(&[&["build", "--out", out, "--offline"], more].concat());
         let outputs = built["outputs"].as_array().unwrap();
@@ -96,8 +96,7 @@ impl Case {
     }
 }
 
-/// A lock that asks for nothing, as `gular image lock` writes it where nothing is
-/// to be resolved.
+/// Writes a lock without packages, as `gular image lock` writes it if nothing is to be resolved.
 fn locked(case: &Case) {
     let locked = case.run(&["lock"]);
     assert_eq!(locked.code, Some(0), "{}", locked.stderr);
@@ -132,7 +131,7 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
         assert!(listed.iter().any(|file| file["path"] == "/.singularity.d/test"), "{path}");
         assert!(seen["recipe"].as_str().unwrap().contains("name = \"tool\""), "{path}");
     }
-    // Jobs take what runs where they do, with its size.
+    // Jobs use the form of the image that can run at their site, with its size.
     let job = |path: &Path, site: &str| {
         let mut command = Command::new(gular());
         command.args(["job", "new", "j", "--dry-run", "--site", site, "--image"]).arg(path);
@@ -158,7 +157,7 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     assert_eq!(facts["digest"], format!("blake3:{digest}"));
     assert_eq!(facts["bytes"], fs::metadata(&paths[0]).unwrap().len());
     assert!(facts["minimum_capability"].is_null());
-    // Under any name it is published as what it is.
+    // The image is published by its contents, whatever its file is called.
     fs::copy(&paths[0], case.at("mine.sif")).unwrap();
     let to = format!("file://{}/", case.at("published").display());
     let mut publish = Command::new(gular());
@@ -174,7 +173,7 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     let bytes = pulled["bytes"].as_u64().unwrap();
     assert_eq!(pulled["blocks"], bytes.div_ceil(1 << 20));
     assert_eq!(blake3(&case.at("pulled").join(&name)), digest);
-    // Another image under this name.
+    // Another image has this name.
     fs::write(case.at("published").join("mine-0123456789abcdef.sif"), "other").unwrap();
     let other = case.run(&["pull", &format!("{to}mine-0123456789abcdef.sif"), "pulled"]);
     assert_eq!(other.code, Some(1), "{}", other.stderr);
@@ -261,7 +260,7 @@ fn the_same_recipe_gives_the_same_bytes() {
     let first = case.build("one", &[&formats[..], &["--jobs", "1"]].concat());
     fs::remove_dir_all(case.at("cache")).unwrap();
     let second = case.build("two", &[&formats[..], &["--jobs", "3"]].concat());
-    // Blocks and layers of the second.
+    // The third build uses blocks and layers of the second.
     let third = case.build("three", &formats);
     for ((one, two), three) in first.iter().zip(&second).zip(&third) {
         assert_eq!(one.file_name(), two.file_name());
@@ -327,7 +326,7 @@ fn what_is_wrong_is_said_with_the_next_step() {
         2,
         &["`gular image lock --vendor DIR` once"],
     );
-    // Flags that do nothing for what is asked.
+    // These flags have no effect on the command.
     for words in [
         &["pull", "docker://127.0.0.1:9/a", "--token", "file"][..],
         &["pull", "oras://127.0.0.1:9/a", "--platform", "linux/arm64"],
@@ -352,7 +351,7 @@ fn a_damaged_sif_is_told_from_a_sound_one() {
     let outcome = case.run(&["check", "cut.sif"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
     assert!(outcome.stderr.contains("cut.sif"), "{}", outcome.stderr);
-    // One byte of a compressed block.
+    // One byte of a compressed block is changed.
     let flipped = case.at("flipped.sif");
     fs::copy(&sif, &flipped).unwrap();
     let mut file = fs::File::options().read(true).write(true).open(&flipped).unwrap();
@@ -361,7 +360,7 @@ fn a_damaged_sif_is_told_from_a_sound_one() {
     file.read_exact(&mut byte).unwrap();
     file.seek(SeekFrom::Start(len / 2)).unwrap();
     file.write_all(&[byte[0] ^ 0x55]).unwrap();
-    // Compressed blocks carry a checksum, so that none is taken for sound.
+    // Compressed blocks have a checksum, so that damaged ones are refused.
     for words in [&["check", "flipped.sif"][..], &["inspect", "flipped.sif", "--json"]] {
         let outcome = case.run(words);
         assert_eq!(outcome.code, Some(2), "{words:?}: {}", outcome.stdout);
@@ -371,7 +370,7 @@ fn a_damaged_sif_is_told_from_a_sound_one() {
     }
 }
 
-/// Answers 404 to all, and keeps what it was asked.
+/// A server that answers 404 to all requests, and records them.
 struct Recorder {
     url: String,
     heads: Arc<Mutex<Vec<String>>>,
@@ -383,7 +382,7 @@ impl Recorder {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let heads: Arc<Mutex<Vec<String>>> = Arc::default();
         let kept = Arc::clone(&heads);
-        // Ends with the process.
+        // The thread ends with the process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = BufReader::new(stream.unwrap());

@@ -1,6 +1,6 @@
-//! `gular login`. A stand-in plays the program `pelican`, whose issuers want a browser: so
-//! this is about what we ask of it and what becomes of the token. `tests/peers/pelican/login.py`
-//! does it with the real one, where that is installed.
+//! `gular login`. A script takes the place of the program `pelican`, whose issuers need a browser.
+//! So the tests are about how that program is called, and what is done with the token.
+//! `tests/peers/pelican/login.py` uses the real program, if it is installed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,11 +11,12 @@ use std::process::Command;
 
 use gular_tests::{Outcome, finish, gular};
 
-/// {"alg":"none"} . {"iss":"https://a.invalid","scope":"storage.create:/birds"} . a signature
+/// The token {"alg":"none"} . {"iss":"https://a.invalid","scope":"storage.create:/birds"} . a
+/// signature.
 const TOKEN: &str = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2EuaW52YWxpZCIsInNjb3BlIjoic3RvcmFnZS5jcmVhdGU6L2JpcmRzIn0.c2lnbmF0dXJlLXRoYXQtaXMtbm9uZQ";
 const URL: &str = "pelican://a.invalid/ns/birds/v1";
 
-/// A folder with a program `pelican` that runs `script`.
+/// Makes a folder with a program `pelican` that runs `script`.
 fn site(script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("pelican");
@@ -41,7 +42,7 @@ fn usual(dir: &Path) -> std::path::PathBuf {
 
 #[test]
 fn the_token_is_kept_where_it_is_looked_for_and_shown_to_nobody() {
-    // As Pelican's: a token goes to a terminal alone, unless told otherwise.
+    // As with Pelican, a token is written only to a terminal, unless told otherwise.
     let script = format!(
         "[ -t 1 ] || [ -n \"$PELICAN_SKIP_TERMINAL_CHECK\" ] || exit 1
          echo \"$@\" >> \"$(dirname \"$0\")/asked\"; echo approve >&2; echo {TOKEN}"

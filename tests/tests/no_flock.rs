@@ -1,5 +1,5 @@
 //! File systems without flock, without fsync of folders, and on which an open file that is removed
-//! keeps another name: a preloaded library plays them.
+//! keeps another name; a preloaded library imitates them.
 
 #![expect(
     clippy::print_stdout,
@@ -15,9 +15,9 @@ use std::process::{Command, Stdio};
 
 use gular_tests::{Outcome, files, finish, gular, jpeg, noisy_png, put};
 
-/// Answers as Lustre without its option `flock` does, and CIFS for folders. Each answer
-/// adds a letter to the file `GULAR_TEST_ANSWERS`. An open file that is removed is renamed until
-/// it is closed, as on NFS.
+/// Answers as Lustre does without its option `flock`, and as CIFS does for folders. Each answer
+/// adds a letter to the file `GULAR_TEST_ANSWERS`. An open file that is removed is renamed until it
+/// is closed, as on NFS.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -95,7 +95,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// `None`, and said, without a C compiler.
+    /// Makes the machine; `None`, with a message, if there is no C compiler.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let (code, library) = (dir.path().join("no_flock.c"), dir.path().join("no_flock.so"));
@@ -131,14 +131,15 @@ impl Machine {
         command
     }
 
-    /// Runs to the end; which answers were given: `l` for flock, `s` for a folder's fsync.
+    /// Runs the program to its end, and returns which answers were given: `l` for flock, `s` for a
+    /// folder's fsync.
     fn run(&self, args: &[&str]) -> (Outcome, String) {
         let _ = fs::remove_file(self.at("answers"));
         let outcome = finish(&mut self.command(args));
         (outcome, fs::read_to_string(self.at("answers")).unwrap_or_default())
     }
 
-    /// Runs what must succeed although flock was refused.
+    /// Runs a command that must succeed although flock was refused.
     fn done(&self, args: &[&str]) -> String {
         let (outcome, answers) = self.run(args);
         assert_eq!(outcome.code, Some(0), "{args:?} {outcome:?}");
@@ -151,7 +152,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// No file of a lock is left.
+/// Checks that no file of a lock is left.
 fn no_locks_below(dir: &Path) {
     let is_lock = |name: &Path| {
         let name = name.to_string_lossy();
@@ -192,7 +193,7 @@ fn every_verb_that_locks_does_its_work() {
     let stage = ["stage", text(&bundle), "--to", text(&to)];
     machine.done(&[&stage[..], &["--", "cp", "-r", "{}", text(&seen)]].concat());
     assert!(files(&seen) == files(&bundle));
-    // Through the node's cache.
+    // The bundle is staged from the node's cache.
     let stage = ["stage", pinned, "--to", text(&to), "--unpack"];
     let unpacked = machine.at("unpacked");
     machine.done(&[&stage[..], &["--", "cp", "-r", "{}", text(&unpacked)]].concat());
@@ -233,13 +234,14 @@ fn one_holds_a_folder_and_a_killed_holder_is_followed_at_once() {
     BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let copy = PathBuf::from(line.trim_end());
     assert!(copy.join("manifest.json").is_file(), "{line}");
-    // A second one shares the copy, and leaves it to the first.
+    // A second process shares the copy, and leaves it to the first.
     let shared = machine.done(&[&stage[..], &["--json", "--", "true"]].concat());
     assert!(shared.contains("\"shared\":true"), "{shared}");
     assert!(copy.join("manifest.json").is_file());
     holder.kill().unwrap();
     holder.wait().unwrap();
-    // What it left is nobody's: the next one removes it and makes its own.
+    // The copy that the killed process left belongs to nobody: the next one removes it and makes
+    // its own.
     let begin = std::time::Instant::now();
     let after = machine.done(&[&stage[..], &["--json", "--", "true"]].concat());
     assert!(after.contains("\"removed\":1"), "{after}");

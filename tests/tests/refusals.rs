@@ -1,4 +1,5 @@
-//! What `gular convert`, `export`, `adopt` and `inspect` refuse: one clear error, and nothing lost.
+//! Errors of `gular convert`, `export`, `adopt` and `inspect`: one clear message, and no file is
+//! lost.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking and says when it skips")]
 
@@ -43,7 +44,7 @@ fn done(args: &[&str]) {
     assert_eq!(outcome.code, Some(0), "{args:?}: {}", outcome.stderr);
 }
 
-/// Runs what must fail with exit code `code`, and say each of `parts`.
+/// Runs a command that must fail with exit code `code`, and print each of `parts`.
 fn refused(args: &[&str], code: i32, parts: &[&str]) {
     let outcome = run(args);
     assert_eq!(outcome.code, Some(code), "{args:?}: {}", outcome.stderr);
@@ -54,7 +55,7 @@ fn refused(args: &[&str], code: i32, parts: &[&str]) {
     assert_eq!(errors, 1, "{args:?}: {}", outcome.stderr);
 }
 
-/// The shard of split `train`.
+/// Returns the path of the shard of split `train`.
 fn shard(data: &Path) -> PathBuf {
     let paths = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
     let is_shard = |path: &PathBuf| {
@@ -117,7 +118,7 @@ fn a_damaged_bundle_goes_nowhere() {
         );
         assert!(!out.exists());
     }
-    // A cut shard is found before a byte is written.
+    // A shard that was cut is found before a byte is written.
     for envelope in ["tar", "directory"] {
         let (out, args) = (case.at("out"), text(&case.bundle));
         let args = ["convert", args, text(&out), "--envelope", envelope];
@@ -137,7 +138,7 @@ fn adopted_files_that_change_are_found() {
     let (there, adopted, next_to) = (text(&there), text(&out), text(&next));
     done(&["adopt", there, "--out", adopted]);
     done(&["verify", adopted]);
-    // Again: the bundle is there, and it is the same one elsewhere.
+    // A second run finds the bundle; in another place it makes the same one.
     done(&["adopt", there, "--out", adopted]);
     refused(&["adopt", there, "--out", adopted, "--as-split", "val"], 2, &["holds bundle blake3:"]);
     done(&["adopt", there, "--out", next_to]);
@@ -196,7 +197,7 @@ fn what_cannot_be_adopted_is_named() {
     let (tar, own) = (case.tar.join("data"), case.bundle.join("data"));
     adopt(&[tar.clone(), own], &["is tar", "is shards", "a bundle of its own"]);
     adopt(&[tar.clone(), tar.clone()], &["is given twice"]);
-    // A folder of images, and of a bundle.
+    // One folder has images, and the other has a bundle.
     for folder in [case.at("images"), case.bundle.clone()] {
         adopt(&[folder], &["no file that can be adopted", "`.tar`", "`gular pack`"]);
     }
@@ -273,7 +274,7 @@ fn a_file_that_inspect_did_not_write_is_not_replaced() {
             outcome.stderr
         );
         assert_eq!(fs::read(&manifest).unwrap(), before, "{option}");
-        // One that it wrote is.
+        // A folder that the program wrote is accepted.
         let to = case.at(&format!("new{option}"));
         for _ in 0..2 {
             let outcome = call(&to);

@@ -1,4 +1,4 @@
-//! What a script relies on: exit codes, silence, pipes that end early.
+//! Properties that scripts rely on: exit codes, silence, pipes that end early.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A bundle of two classes in a folder that goes with it.
+/// A bundle of two classes, in a folder that is removed with it.
 struct Packed {
     dir: tempfile::TempDir,
     bundle: PathBuf,
@@ -34,7 +34,7 @@ impl Packed {
         Self { dir, bundle }
     }
 
-    /// The only shard.
+    /// Returns the path of the only shard.
     fn shard(&self) -> PathBuf {
         let data = fs::read_dir(self.bundle.join("data")).unwrap();
         let mut paths = data.map(|e| e.unwrap().path());
@@ -49,7 +49,7 @@ impl Packed {
     }
 }
 
-/// A pipe that nobody reads.
+/// Makes a pipe that nobody reads.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -108,7 +108,7 @@ fn quiet_leaves_faults_and_errors() {
     assert_eq!(unsound.code, Some(1), "{unsound:?}");
     assert_eq!(lines[0], format!("data/{} (train)", shard.file_name().unwrap().to_str().unwrap()));
     assert!(lines.iter().any(|l| l.starts_with("    sample c")), "{unsound:?}");
-    // One file, so what to do is said once, and last.
+    // There is one file, so what to do is printed once, and last.
     assert!(lines.last().unwrap().starts_with("  do: "), "{unsound:?}");
     assert_eq!(lines.iter().filter(|l| l.starts_with("  do: ")).count(), 1, "{unsound:?}");
     let error = run(["verify", "/nowhere", "--quiet"]);
@@ -141,7 +141,7 @@ fn keys_of_a_fault_are_listed_up_to_a_limit() {
     }
 }
 
-/// One error with a hint, nothing on stdout.
+/// Checks that there is one error with a hint, and nothing on stdout.
 fn refused(outcome: &Outcome, words: &[&str]) {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
     assert!(outcome.stderr.starts_with("error: ") && outcome.stderr.contains("\nhint: "));
@@ -162,7 +162,7 @@ fn inspect_says_what_a_path_is_instead() {
     put(dir, "empty", b"");
     refused(&inspect(&dir.join("empty")), &["empty"]);
     refused(&inspect(&dir.join("none")), &["none", "o such file"]);
-    // Sparse: its length alone must be enough to refuse it.
+    // The file is sparse: its length alone must be enough to refuse it.
     let huge = dir.join("huge.json");
     put(dir, "huge.json", b"{\"format\":\"gular-bundle\"");
     File::options().write(true).open(&huge).unwrap().set_len(1 << 40).unwrap();
@@ -194,7 +194,7 @@ fn a_sheet_in_the_current_folder_with_a_broken_image() {
     for i in 0..6 {
         put(dir.path(), format!("images/c{}/{i}.jpg", i % 2), &jpeg(i));
     }
-    // Its header is whole, so it is packed by default.
+    // The header is complete, so the file is packed by default.
     let whole = jpeg(7);
     put(dir.path(), "images/c1/cut.jpg", &whole[..whole.len() * 2 / 3]);
     let here = |args: &[&str]| finish(Command::new(gular()).args(args).current_dir(dir.path()));

@@ -1,10 +1,10 @@
-//! The seeds of the fuzz targets are what their targets read.
+//! The targets of the fuzz tests can read their seeds.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// `fuzz-seeds` ends with an error when a seed is refused by the reader it is for.
+/// `fuzz-seeds` ends with an error if a seed is refused by its reader.
 #[test]
 fn every_fuzz_target_has_seeds_that_are_accepted() {
     let dir = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! `gular federation`: started, given tokens for, and stopped as its user would.
+//! `gular federation`: a user starts it, gets tokens for it, and stops it.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use gular_tests::{gular, run};
 use serde_json::Value;
 
-/// A federation in `dir`, and what it said on stdout when it served.
+/// Starts a federation in `dir`, and returns it with its stdout once it serves.
 fn serve(dir: &Path, options: &[&str]) -> (Child, String) {
     let mut child = Command::new(gular())
         .args(["federation", "serve"])
@@ -24,7 +24,7 @@ fn serve(dir: &Path, options: &[&str]) -> (Child, String) {
     (child, line)
 }
 
-/// Stops it; its exit code, and all of its stderr.
+/// Stops the federation, and returns its exit code and all of its stderr.
 fn stop(mut child: Child, signal: &str) -> (Option<i32>, String) {
     let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "it was still running");

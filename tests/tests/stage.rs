@@ -1,4 +1,4 @@
-//! `gular stage`: one copy a node, and nothing left of it.
+//! `gular stage`: one copy per node, of which nothing is left.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking and says when it skips")]
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use gular_tests::{Outcome, files, finish, gular, is_root, jpeg, noisy_png, put, run};
 use serde_json::Value;
 
-/// A bundle, a folder to stage to, and what is in it.
+/// Images, a bundle of them, and a folder to stage to.
 struct Case {
     dir: tempfile::TempDir,
     images: PathBuf,
@@ -29,7 +29,7 @@ impl Case {
             let split = if i % 4 == 0 { "val" } else { "train" };
             put(&images, format!("{split}/class {}/{i}.jpg", i % 3), &jpeg(i));
         }
-        // Shards of several blocks.
+        // Shards have several blocks.
         put(&images, "train/class 0/large.png", &noisy_png(1, 900));
         let packed = run(["pack", text(&images), text(&bundle), "--quiet"]);
         assert_eq!(packed.code, Some(0), "{}", packed.stderr);
@@ -47,7 +47,7 @@ impl Case {
         finish(&mut self.command(source, more))
     }
 
-    /// Starts one that holds its copy, and waits until it is there.
+    /// Starts a process that holds its copy, and waits until the copy is there.
     fn hold(&self, source: &Path, more: &[&str]) -> (Child, PathBuf) {
         let mut command = self.command(source, more);
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -57,7 +57,7 @@ impl Case {
         (child, PathBuf::from(line.trim_end()))
     }
 
-    /// The bundle's samples as `gular convert` unpacks them.
+    /// Returns the bundle's samples as `gular convert` unpacks them.
     fn plain_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let to = self.dir.path().join("plain");
         let converted =
@@ -70,7 +70,7 @@ impl Case {
         fs::read_dir(&self.to).unwrap().count() == 0
     }
 
-    /// The folder of copies of whoever runs the test.
+    /// Returns the folder of copies of the user who runs the test.
     fn folder(&self) -> PathBuf {
         let uid = fs::metadata(self.dir.path()).unwrap().uid();
         self.to.join(format!("gular-stage-{uid}"))
@@ -86,7 +86,7 @@ fn signal(child: &Child, name: &str) {
     assert!(sent.success());
 }
 
-/// Waits for something that must come.
+/// Waits until a condition is true, which must happen.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -128,7 +128,7 @@ fn samples_unpack_to_the_files_they_were() {
     let copy = case.dir.path().join("seen");
     let outcome = case.stage(&case.bundle, &["--unpack", "--", "cp", "-r", "{}", text(&copy)]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    // What `gular convert` writes: the files they were, and lists of them.
+    // The copy has what `gular convert` writes: the original files, and lists of them.
     let plain = case.plain_files();
     assert_eq!(files(&copy), plain);
     let (lists, images): (Vec<_>, Vec<_>) =
@@ -152,7 +152,7 @@ fn a_file_of_two_splits_is_copied_once() {
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let outcome = case.stage(&adopted, &["--jobs", "4", "--", "cp", "-r", "{}", text(&copy)]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    // The file, an index per split, the manifest.
+    // The files are the shard, an index per split, and the manifest.
     assert_eq!(files(&copy).len(), 4);
     assert_eq!(files(&copy), files(&adopted));
     let verified = run(["verify", text(&copy)]);
@@ -163,7 +163,7 @@ fn a_file_of_two_splits_is_copied_once() {
 fn samples_of_different_shards_have_files_of_different_names() {
     let case = Case::new();
     let (images, bundle) = (case.dir.path().join("close"), case.dir.path().join("recoded"));
-    // Recoded to JPEG, the first is a file of the second's name.
+    // Recoded to JPEG, the first file would have the name of the second.
     put(&images, "train/c/a.png", &noisy_png(1, 900));
     put(&images, "train/c/a.png.jpg", &jpeg(1));
     let mut args =
@@ -191,8 +191,8 @@ fn unpacked_samples_have_room_for_all_their_folders() {
     let outcome = case.stage(&bundle, &["--unpack", "--dry-run", "--json"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    // Five folders and a file of less than a page each, the list and the classes; a
-    // twentieth and 16 MiB beside them.
+    // There are five folders and a file of less than a page each, the list and the classes; in
+    // addition a twentieth and 16 MiB.
     let pages = 40 * 6 + 2 + 2;
     let least = pages * 4096 * 21 / 20 + (16 << 20);
     let needed = report["needed"].as_u64().unwrap();
@@ -260,7 +260,7 @@ fn what_is_no_folder_is_named() {
         &file,
         ["cannot stage to", "manifest.json`: it is not a folder", "--to DIR"],
     );
-    check(&file, &case.to, ["manifest.json` cannot be staged", "it is not a folder", "gular pack"]);
+    check(&file, &case.to, ["manifest.json` cannot be staged", "it is not a folder", "give the folder"]);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn processes_share_one_copy_and_the_last_removes_it() {
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
     assert!(case.is_clean());
-    // And once more.
+    // The same happens a second time.
     let mut child = start();
     assert!(path.is_dir());
     signal(&child, "TERM");
@@ -311,7 +311,7 @@ fn processes_share_one_copy_and_the_last_removes_it() {
 #[test]
 fn who_waits_gets_the_copy_that_it_waited_for() {
     let case = Case::new();
-    // The other one is copying when we come: its lock is ours, and so is what it leaves.
+    // The test plays the other process, which is copying: it holds the locks, and leaves the files.
     let digest = fs::read(case.bundle.join("manifest.json")).unwrap();
     let name = gular_bundle::Digest::of(&digest).hex();
     let folder = case.folder();
@@ -334,7 +334,7 @@ fn who_waits_gets_the_copy_that_it_waited_for() {
     let mut said = String::new();
     BufReader::new(run.stderr.take().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "note: another process copies; waiting\n");
-    // It ends as soon as it is done, and leaves the copy to who waits.
+    // The process ends as soon as it has copied, and leaves the copy to the process that waits.
     put(&folder, format!("{name}/theirs"), b"");
     drop((users, making));
     let ended = run.wait_with_output().unwrap();
@@ -353,7 +353,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     held.kill().unwrap();
     held.wait().unwrap();
     assert!(path.is_dir());
-    // Counted as free by who only asks, and left there.
+    // A dry run counts the space as free, and leaves the files.
     let asked = case.stage(&case.images, &["--dry-run", "--json"]);
     let report: Value = serde_json::from_str(&asked.stdout).unwrap();
     let size: u64 = files(&path).iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -362,7 +362,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     let asked = case.stage(&case.images, &["--dry-run"]);
     assert!(asked.stderr.contains("1 copy that killed runs left, "), "{asked:?}");
     assert!(path.is_dir());
-    // Of another source, so that it is not the same copy.
+    // The other source is a different one, so that it has another copy.
     let check = |source: &Path, command: &[&str]| {
         let outcome = case.stage(source, &[&["--json", "--"], command].concat());
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
@@ -371,14 +371,15 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
         assert!(case.is_clean());
     };
     check(&case.images, &["test", "!", "-e", text(&path)]);
-    // Nor is it taken over by the same one: nobody knows what its end left unwritten.
+    // The same source does not take over the copy either, since it is unknown what the killed
+    // process did not write.
     let (mut held, _) = case.hold(&case.bundle, &[]);
     held.kill().unwrap();
     held.wait().unwrap();
     check(&case.bundle, &["true"]);
 }
 
-/// Mounts themselves are tried in `tests/peers/squashfs_envelope.py`.
+/// Mounting itself is tested in `tests/peers/squashfs_envelope.py`.
 #[test]
 fn what_cannot_be_mounted_is_named_and_leaves_nothing() {
     let case = Case::new();
@@ -412,7 +413,7 @@ fn an_unfinished_copy_is_begun_anew() {
     put(&folder, ".gular-stage", b"");
     put(&folder, format!("{name}.users"), b"1000000");
     put(&folder, format!("{name}.part/data/half"), b"xxxx");
-    // Not ours by its name: left alone.
+    // A file with another name is not Gular's, and is left alone.
     put(&folder, "notes.txt", b"mine");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     let copy = case.dir.path().join("seen");
@@ -491,12 +492,12 @@ fn a_kept_copy_is_used_again_until_a_run_does_not_keep_it() {
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
         serde_json::from_str(&outcome.stdout).unwrap()
     };
-    // Without a command it does not wait.
+    // Without a command the program does not wait.
     let first = report(&["--keep"]);
     assert_eq!(first["shared"], false);
     let path = PathBuf::from(first["path"].as_str().unwrap());
     assert_eq!(files(&path), files(&case.bundle));
-    // Another source sweeps, and leaves it.
+    // A run with another source removes unused copies, but not this one.
     assert_eq!(case.stage(&case.images, &["--", "true"]).code, Some(0));
     assert!(path.is_dir());
     assert_eq!(report(&["--keep", "--", "true"])["shared"], true);
@@ -527,8 +528,8 @@ fn a_damaged_source_is_refused_and_nothing_is_left() {
         assert!(case.is_clean() && !marker.exists(), "{name:?}");
         fs::write(&path, bytes).unwrap();
     }
-    // Another format by its manifest, or none, is not a folder of plain files as long as
-    // there are shards.
+    // The manifest is one of another format, or is missing; the folder is still not one of plain
+    // files, as long as there are shards.
     let path = case.bundle.join("manifest.json");
     let manifest = fs::read_to_string(&path).unwrap();
     let refused = |reason: &str| {
@@ -710,7 +711,7 @@ fn a_bad_copy_in_the_cache_is_fetched_again() {
         assert!(case.is_clean());
         files(&copy)
     };
-    // Unpacking brings it into the cache.
+    // Unpacking fetches the bundle into the cache.
     let plain = case.plain_files();
     assert_eq!(stage(&["--unpack"]), plain);
     let cached = cache.join(&hex);
@@ -774,7 +775,7 @@ fn a_signal_ends_the_staging_and_leaves_nothing() {
     put(&holder, ".gular-stage", b"");
     fs::set_permissions(&holder, fs::Permissions::from_mode(0o700)).unwrap();
     put(&holder, format!("{other}.users"), b"");
-    // We are at the gate, so that the run waits.
+    // The test holds the gate, so that the run waits.
     let gate = fs::File::open(holder.join(".gular-stage")).unwrap();
     gate.lock().unwrap();
     let mut command = case.command(&case.bundle, &["--quiet", "--", "true"]);

@@ -1,5 +1,5 @@
-//! Training from a URL by windows: shards come from a federation when the order needs them, and
-//! leave the node's cache for others.
+//! Training from a URL with windows: shards are fetched from a federation when the order needs
+//! them, and are removed from the node's cache for others.
 
 #![expect(
     clippy::unwrap_used,
@@ -75,7 +75,7 @@ impl Site {
         self.dir.path().join("cache")
     }
 
-    /// The bundle's folder in the cache.
+    /// Returns the bundle's folder in the cache.
     fn data(&self) -> PathBuf {
         self.cache().join(self.digest.hex()).join(DATA_DIR)
     }
@@ -90,7 +90,7 @@ impl Site {
         Arc::new(self.open(options).unwrap())
     }
 
-    /// Gives the caches a small disk of their own; `None`, said aloud, where only root could.
+    /// Puts the caches on a small disk; `None`, with a message, if only root could mount it.
     fn small_disk(&self) -> Option<SmallDisk> {
         fs::create_dir(self.cache()).unwrap();
         let mut mount = Command::new("mount");
@@ -106,14 +106,14 @@ impl Site {
         self.manifest.shards.iter().map(|shard| shard.file.bytes).collect()
     }
 
-    /// What the cache needs for `n` shards.
+    /// Returns the bytes that the cache needs for `n` shards.
     fn limit(&self, n: u64) -> u64 {
         let manifest = fs::metadata(self.dir.path().join("local").join(MANIFEST_NAME)).unwrap();
         let indexes: u64 = self.manifest.shards.iter().map(|shard| shard.index.bytes).sum();
         manifest.len() + indexes + n * self.shard_bytes().iter().max().unwrap()
     }
 
-    /// How often the bytes of each shard were sent.
+    /// Returns how often the bytes of each shard were sent.
     fn fetches(&self) -> Vec<f64> {
         let sent: BTreeMap<String, u64> = self.federation.bytes_sent();
         let of = |name: &str| sent.get(&format!("/gular/set/data/{name}")).copied().unwrap_or(0);
@@ -177,7 +177,7 @@ fn windows(shards: u64) -> OrderKind {
     OrderKind::Window { shards }
 }
 
-/// The keys and pixels of each batch of an epoch, which is proven to be complete.
+/// Returns the keys and pixels of each batch of an epoch, which must be complete.
 fn batches(loader: &mut Loader, epoch: u64) -> Vec<(Vec<String>, Digest)> {
     let of_batch = |batch: Result<gular_runtime::Batch, Error>| {
         let batch = batch.unwrap();
@@ -190,7 +190,7 @@ fn batches(loader: &mut Loader, epoch: u64) -> Vec<(Vec<String>, Digest)> {
     all
 }
 
-/// The bytes of all files of a folder, each once.
+/// Returns the bytes of all files of a folder, each counted once.
 fn usage(dir: &Path, seen: &mut HashSet<u64>) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     entries
@@ -206,7 +206,7 @@ fn usage(dir: &Path, seen: &mut HashSet<u64>) -> u64 {
         .sum()
 }
 
-/// Does `work` while the largest size of `dir` is measured.
+/// Does `work`, and measures the largest size of `dir` meanwhile.
 fn measured<T>(dir: &Path, work: impl FnOnce() -> T) -> (T, u64) {
     let (done, most) = (AtomicBool::new(false), AtomicU64::new(0));
     let worked = thread::scope(|scope| {
@@ -215,20 +215,20 @@ fn measured<T>(dir: &Path, work: impl FnOnce() -> T) -> (T, u64) {
                 most.fetch_max(usage(dir, &mut HashSet::new()), Ordering::Relaxed);
             }
         });
-        // Also when it panics.
+        // The flag is also set if `work` panics.
         let _done = Done(&done);
         work()
     });
     (worked, most.into_inner())
 }
 
-/// A disk has room for whole pages.
+/// Disks allocate whole pages.
 const PAGE: usize = 4096;
 
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Leaves `pages` of it free.
+    /// Fills the disk up to `pages` free pages.
     fn fill_but(&self, pages: u64) {
         let mut file = fs::File::create(self.0.join("of-others")).unwrap();
         while file.write_all(&[7; PAGE]).is_ok() {}
@@ -270,7 +270,7 @@ fn ten_shards_through_a_cache_with_room_for_three_give_the_local_tensors() {
             assert_eq!(batches(&mut loader, 1), batches(&mut local, 1), "window {window}");
             let second = site.fetches().into_iter().zip(&before).map(|(now, then)| now - then);
             let second: Vec<f64> = second.collect();
-            // What was left of the epoch before need not come again.
+            // Shards that were left from the epoch before need not be fetched again.
             assert!(second.iter().all(|n| *n == 1.0 || *n == 2.0), "window {window}: {second:?}");
             second.iter().filter(|n| **n == 1.0).count()
         });
@@ -294,7 +294,7 @@ fn what_fits_is_fetched_once_and_the_next_epoch_is_made_ahead() {
         let fetches: Vec<f64> =
             site.fetches().iter().zip(&before).map(|(now, then)| now - then).collect();
         assert_eq!(fetches, [1.0; N_SHARDS], "{cache_limit:?}");
-        // Another process finds all of it.
+        // Another process finds the whole bundle in the cache.
         let options =
             BundleOptions { cache_limit_bytes: Some(site.limit(10)), ..BundleOptions::default() };
         let whole = site.open(options).unwrap();
@@ -303,7 +303,7 @@ fn what_fits_is_fetched_once_and_the_next_epoch_is_made_ahead() {
     }
 }
 
-/// As a training run does that validates after its first step.
+/// The loaders are those of a training run that validates after its first step.
 #[test]
 fn a_loader_that_nobody_asks_gives_room_to_another() {
     let site = Site::start();
@@ -311,7 +311,8 @@ fn a_loader_that_nobody_asks_gives_room_to_another() {
     let mut idle = Loader::new(Arc::clone(&bundle), loader_options(windows(1))).unwrap();
     let mut epoch = idle.epoch(0);
     let first = epoch.next().unwrap().unwrap();
-    // Until it holds all the room there is: the slots have samples of the first three shards.
+    // The loader is left alone until it holds all the space there is: the slots have samples of the
+    // first three shards.
     let begun = Instant::now();
     while site.fetches().iter().sum::<f64>() < 5.0 && begun.elapsed() < Duration::from_secs(5) {
         thread::sleep(Duration::from_millis(10));
@@ -328,7 +329,7 @@ fn a_loader_that_nobody_asks_gives_room_to_another() {
 fn ranks_of_a_node_share_one_copy() {
     let site = Site::start();
     let (limit, dir) = (site.limit(3), site.cache().join(site.digest.hex()));
-    // Two small batches are less than a window: no rank is done with one before both have begun.
+    // Two small batches are less than a window, so no rank finishes one before both have begun.
     let options = |rank| LoaderOptions {
         rank,
         world_size: 2,
@@ -359,7 +360,7 @@ fn ranks_of_a_node_share_one_copy() {
     });
     assert_eq!(site.fetches(), [1.0; N_SHARDS]);
     assert!(most <= limit, "{most} of {limit}");
-    // Nobody holds anything any more.
+    // Nobody holds a shard any more.
     let left = fs::read_dir(site.data()).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("hold")).collect();
     assert!(left.is_empty(), "{left:?}");
@@ -390,7 +391,7 @@ fn a_killed_training_goes_on_with_the_same_tensors() {
     assert_eq!(batches(&mut loader, 0), expected[n_before..]);
 }
 
-/// What [`a_killed_training_goes_on_with_the_same_tensors`] kills.
+/// The process that [`a_killed_training_goes_on_with_the_same_tensors`] kills.
 #[test]
 fn child() {
     let Some(url) = env::var_os("GULAR_TEST_URL") else { return };
@@ -404,7 +405,7 @@ fn child() {
     let mut epoch = loader.epoch(0);
     epoch.by_ref().take(6).for_each(|batch| drop(batch.unwrap()));
     fs::write(path("GULAR_TEST_STATE"), serde_json::to_vec(&epoch.state()).unwrap()).unwrap();
-    // Whatever is under way stays as it is.
+    // The process ends in the middle of everything that it is doing.
     std::process::abort();
 }
 
@@ -419,14 +420,15 @@ fn a_cache_that_is_too_small_is_an_error_at_the_start() {
     check(*needed, windows(4)).unwrap();
     assert!(check(*needed - 1, windows(4)).is_err());
     assert!(error.to_string().contains("4 of its 10 shards at a time, which take "), "{error}");
-    // Any other order needs all of a split, and is served where there is room.
+    // Any other order needs the whole split, and works if there is enough space.
     let error = check(site.limit(9), OrderKind::Elastic).unwrap_err();
     assert!(error.hint().unwrap().contains("`window`"), "{error}");
     let bundle = site.streamed(Some(site.limit(10)));
     let mut loader = Loader::new(bundle, loader_options(OrderKind::Elastic)).unwrap();
     let mut local = Loader::new(site.local(), loader_options(OrderKind::Elastic)).unwrap();
     assert_eq!(batches(&mut loader, 0), batches(&mut local, 0));
-    // All of a split is held by one open file: there may be more shards than a process may open.
+    // The whole split is held by one open file, since there may be more shards than a process may
+    // open.
     let open = fs::read_dir("/proc/self/fd").unwrap();
     let open = open.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
     let data = site.data();
@@ -435,7 +437,7 @@ fn a_cache_that_is_too_small_is_an_error_at_the_start() {
     let locks: Vec<PathBuf> = open.filter(is_lock).collect();
     assert!(matches!(&locks[..], [one] if one.ends_with(".gular-tmp-split-train")), "{locks:?}");
     drop(loader);
-    // As a whole, too.
+    // The limit also applies if the bundle is opened as a whole.
     let whole = |limit| {
         let options = BundleOptions { cache_limit_bytes: Some(limit), ..BundleOptions::default() };
         site.open(options).map(drop)
@@ -449,17 +451,17 @@ fn a_cache_that_is_too_small_is_an_error_at_the_start() {
 fn a_disk_that_others_fill_costs_shards_that_nobody_holds_and_not_the_training() {
     let site = Site::start();
     let Some(disk) = site.small_disk() else { return };
-    // When it begins, there is room for all of them.
+    // At the beginning, there is space for all shards.
     let bundle = site.streamed(None);
     disk.fill_but(3 * site.shard_bytes().iter().max().unwrap().div_ceil(PAGE as u64) + 1);
     let mut loader = Loader::new(bundle, loader_options(windows(1))).unwrap();
     let mut local = Loader::new(site.local(), loader_options(windows(1))).unwrap();
-    // In the second epoch, all that is there is needed later.
+    // In the second epoch, every shard that is there is needed later.
     for epoch in 0..3 {
         assert_eq!(batches(&mut loader, epoch), batches(&mut local, epoch), "epoch {epoch}");
     }
     drop(loader);
-    // A limit that the disk has no room for is none.
+    // A limit that is larger than the disk has no effect.
     let check = |n| {
         let bundle = site.streamed(Some(site.limit(10)));
         Loader::new(bundle, loader_options(windows(n))).map(drop)

@@ -8,7 +8,7 @@ use std::process::Command;
 use gular_tests::{Outcome, finish, gular, noisy_png, put};
 use serde_json::Value;
 
-/// The program, in folder `dir`.
+/// Runs the program in folder `dir`.
 fn run(dir: &Path, line: &str) -> Outcome {
     finish(Command::new(gular()).current_dir(dir).args(line.split(' ')))
 }
@@ -23,7 +23,7 @@ fn json(dir: &Path, line: &str) -> Value {
     serde_json::from_str(&done(dir, &format!("{line} --json")).stdout).unwrap()
 }
 
-/// A palette PNG would do as well: one channel of 8 bits.
+/// Returns a PNG mask of one channel of 8 bits; a palette PNG would also do.
 fn mask(i: u8) -> Vec<u8> {
     let header = [&[0, 0, 0, 16, 0, 0, 0, 16][..], &[8, 0, 0, 0, 0]].concat();
     let rows: Vec<u8> = (0..16).flat_map(|y| [vec![0], vec![i ^ y; 16]].concat()).collect();
@@ -37,7 +37,7 @@ fn mask(i: u8) -> Vec<u8> {
     png
 }
 
-/// As zlib stores it, uncompressed.
+/// Returns the bytes as zlib stores them, uncompressed.
 fn stored(data: &[u8]) -> Vec<u8> {
     let len = (data.len() as u16).to_le_bytes();
     let (a, b) = data.iter().fold((1_u32, 0), |(a, b), byte| {

@@ -21,15 +21,15 @@ const VIEW: &str = "application/vnd.gular.bundle.view.v1";
 /// One file of a bundle, stored as one blob of its artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactFile {
-    /// Its name in the artifact: the path below the bundle's folder.
+    /// Name of the file in the artifact: its path below the bundle's folder.
     pub title: String,
-    /// What it is.
+    /// Media type of the blob.
     pub media_type: String,
-    /// Where it is on this machine.
+    /// Path of the file on this machine.
     pub path: PathBuf,
-    /// Its length.
+    /// Length of the file.
     pub bytes: u64,
-    /// Its digest in the bundle.
+    /// Digest of the file in the bundle.
     pub digest: Digest,
 }
 

@@ -13,12 +13,12 @@ use gular_pelican::{Client, Error as Pelican, Url};
 
 use crate::{Error, Watch};
 
-/// Where the block tree of `url` is; `None` for an object without a name.
+/// Returns the URL of the block tree of `url`; `None` for an object without a name.
 pub(crate) fn beside(url: &Url) -> Option<Url> {
     url.parent()?.join(&format!("{}{BLOCKS_SUFFIX}", url.name()))
 }
 
-/// The block tree of a file, as it is stored.
+/// Makes the block tree of a file, in the form in which it is stored.
 pub(crate) fn list_of(from: &Path, watch: Watch<'_>) -> Result<Vec<u8>, Error> {
     let file = ReadAt::open(from, Backend::Pread)?;
     let mut check = |_: &[u8]| Ok::<_, Error>(watch.check()?);
@@ -26,9 +26,10 @@ pub(crate) fn list_of(from: &Path, watch: Watch<'_>) -> Result<Vec<u8>, Error> {
     Ok(tree.to_list().unwrap_or_default())
 }
 
-/// The block tree of the object at `url`, if one is stored beside it whose digest `is_wanted`.
+/// Reads the block tree of the object at `url`, if one whose digest `is_wanted` is stored beside
+/// it.
 ///
-/// What is there and is not that is no error: the object can be checked as a whole.
+/// Another file with that name is not an error, since the object can be checked as a whole.
 ///
 /// # Errors
 /// [`Error::Pelican`] when no server answers, and when it was cancelled.

@@ -1,4 +1,4 @@
-//! Where the files of a bundle come from.
+//! Sources of the files of a bundle.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -16,13 +16,14 @@ pub trait BundleFiles: Sync {
     /// The bundle's manifest.
     fn manifest(&self) -> &ManifestFile;
 
-    /// A small file of the manifest (an index), checked.
+    /// Reads a small file of the manifest, such as an index, and checks it.
     ///
     /// # Errors
     /// [`Error::Source`] and others.
     fn read(&self, file: &FileEntry, cancel: &AtomicBool) -> Result<Vec<u8>, Error>;
 
-    /// Blocks `from_block` to the end of a shard, each accepted, in order; [`Blocks`] cuts them.
+    /// Reads the blocks of a shard from `from_block` to its end, in order, each accepted;
+    /// [`Blocks`] cuts them.
     ///
     /// # Errors
     /// As [`BundleFiles::read`].
@@ -35,13 +36,13 @@ pub trait BundleFiles: Sync {
         cancel: &AtomicBool,
     ) -> Result<(), Error>;
 
-    /// Servers that gave wrong bytes.
+    /// Returns the servers that gave wrong bytes.
     fn wrong_copies(&self) -> Vec<WrongCopy> {
         Vec::new()
     }
 }
 
-/// A `manifest.json`: what it says, its bytes, and their digest.
+/// A `manifest.json`: its contents, its bytes, and their digest.
 #[derive(Debug)]
 pub struct ManifestFile {
     manifest: Manifest,
@@ -78,10 +79,10 @@ impl ManifestFile {
         self.digest
     }
 
-    /// The shards of `splits`; of all splits if `splits` is empty.
+    /// Returns the shards of `splits`; of all splits if `splits` is empty.
     ///
     /// # Errors
-    /// [`Error::NoSplit`] for a split without a shard, a slip of the one who asked for it.
+    /// [`Error::NoSplit`] for a split without a shard, which the caller must have misspelt.
     pub fn shards_of(&self, splits: &[Split]) -> Result<Vec<&ShardEntry>, Error> {
         has_splits(&self.manifest, splits)?;
         let wanted = |shard: &&ShardEntry| splits.is_empty() || splits.contains(&shard.split);
@@ -130,7 +131,7 @@ pub struct Blocks<'a> {
     file: &'a FileEntry,
     accepts: &'a (dyn Fn(u64, &[u8]) -> bool + Sync),
     sink: &'a mut Sink<'a>,
-    /// The block that is being filled, and what of it is there.
+    /// The block that is being filled, and its bytes so far.
     block: u64,
     bytes: Vec<u8>,
     refused: bool,
@@ -147,7 +148,7 @@ impl<'a> Blocks<'a> {
         Self { file, accepts, sink, block: from_block, bytes: Vec::new(), refused: false }
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     ///
     /// # Errors
     /// Those of the sink; [`io::ErrorKind::InvalidData`] for a block that is not accepted, and for
@@ -169,10 +170,10 @@ impl<'a> Blocks<'a> {
         Ok(())
     }
 
-    /// Ends the file: an error unless all of it was passed on.
+    /// Ends the file. Fails unless all of it was passed on.
     ///
     /// # Errors
-    /// [`gular_bundle::Error::Block`] names the block that was refused, or did not come whole.
+    /// [`gular_bundle::Error::Block`] names the block that was refused, or is incomplete.
     pub fn end(&self) -> Result<(), Error> {
         let start = self.start();
         if !self.refused && start >= self.file.bytes {
@@ -197,7 +198,7 @@ impl<'a> Blocks<'a> {
         self.block.saturating_mul(BLOCK_BYTES as u64)
     }
 
-    /// How many bytes the current block still needs.
+    /// Returns how many bytes the current block still needs.
     fn wanted(&self) -> usize {
         let rest = self.file.bytes.saturating_sub(self.start()).min(BLOCK_BYTES as u64);
         usize::try_from(rest).unwrap_or(BLOCK_BYTES).saturating_sub(self.bytes.len())
@@ -223,7 +224,7 @@ mod tests {
 
     const BLOCK: usize = BLOCK_BYTES;
 
-    /// Which bytes are passed on if they arrive in pieces: the first one, and their number.
+    /// Returns which bytes are passed on if they arrive in pieces: the first one, and their number.
     fn passed(len: usize, from: u64, piece: usize, bad: Option<u64>) -> (Vec<(u64, usize)>, bool) {
         let name = BundlePath::parse("x").unwrap();
         let file = FileEntry { name, bytes: len as u64, digest: Digest::of(b"") };

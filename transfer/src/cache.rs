@@ -6,10 +6,10 @@
 //! ROOT/routes/…                                              who served a namespace last
 //! ```
 //!
-//! A folder is written by one process at a time, the others wait for it; files get
-//! their names when every block has been checked, so who comes later only looks
-//! at lengths, and the loader checks each sample on first touch. Where shards come when they
-//! are needed, several processes bring one each, and remove those that nobody holds.
+//! A folder is written by one process at a time, and the others wait for it. Files get their names
+//! when every block was checked, so later processes only compare lengths, and the loader checks
+//! each sample on first touch. If shards are fetched on demand, several processes fetch one each,
+//! and remove shards that nobody holds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,8 +64,8 @@ impl Cache {
     /// Fetches the bundle at `url`, once for all processes of this machine; uses no network when
     /// the cache has all of it.
     ///
-    /// What is here was checked when it came: [`Trust::Names`](crate::Trust::Names) spares
-    /// checking it again.
+    /// The cached files were checked when they were fetched: [`Trust::Names`](crate::Trust::Names)
+    /// avoids checking them again.
     ///
     /// # Errors
     /// [`Error::SharedCache`], [`Error::BundleChanged`], and those of
@@ -115,7 +115,7 @@ impl Cache {
         self.open_within(client, url, fetch, open, None, watch)
     }
 
-    /// Like [`Cache::open`], if the bundle takes at most `limit` bytes.
+    /// Does the same as [`Cache::open`], if the bundle takes at most `limit` bytes.
     ///
     /// # Errors
     /// Those of [`Cache::open`]; [`Error::CacheLimit`].
@@ -133,8 +133,9 @@ impl Cache {
             self.check_limit(&remote, options, limit)?;
         }
         let dir = self.dir_of(remote.digest());
-        // Before its files are examined: a streaming run removes those that no process holds.
-        // If the folder cannot be made, nothing is removed, and `fetch` says so if it needs one.
+        // This is done before its files are examined, since a streaming run removes those that no
+        // process holds. If the folder cannot be made, nothing is removed, and `fetch` says so if
+        // it needs one.
         let _ = fs::create_dir_all(dir.join(DATA_DIR));
         let guard = keep_whole(&dir);
         let report = fetch(client, &remote, &dir, options, watch)?;
@@ -143,7 +144,7 @@ impl Cache {
         Ok(Opened { bundle, fetched: Some(report) })
     }
 
-    /// The bundle at `url`, by its manifest here when its digest is known.
+    /// Opens the bundle at `url`, by the manifest in the cache if its digest is known.
     pub(crate) fn remote(
         &self,
         client: &Client,
@@ -162,8 +163,8 @@ impl Cache {
         Ok(remote)
     }
 
-    /// The folder of a bundle with its manifest and the indexes of `splits`, and what brings its
-    /// shards there when they are needed.
+    /// Fetches the manifest and the indexes of `splits` into the bundle's folder, and returns the
+    /// source that fetches its shards when they are needed.
     pub(crate) fn stream(
         &self,
         client: Client,
@@ -183,7 +184,8 @@ impl Cache {
     pub fn whole(&self, digest: Digest, options: &OpenOptions) -> Option<Bundle> {
         self.check_own().ok()?;
         let dir = self.dir_of(digest);
-        // Before its files are examined: a streaming run removes those that no process holds.
+        // This is done before its files are examined, since a streaming run removes those that no
+        // process holds.
         let guard = keep_whole(&dir);
         let bundle =
             Bundle::open(&dir, OpenOptions { digest: Some(digest), ..options.clone() }).ok()?;
@@ -216,10 +218,10 @@ impl Cache {
         self.check_own()
     }
 
-    /// Only its owner may write here: a file with the right name is trusted.
+    /// Fails if others may write to the cache, since a file with the right name is trusted.
     fn check_own(&self) -> Result<(), Error> {
         use std::os::unix::fs::MetadataExt as _;
-        // In a folder that everyone may write to, a link could lead anywhere.
+        // In a folder that everyone can write to, a link could lead anywhere.
         let look = if self.root.starts_with("/tmp") { fs::symlink_metadata } else { fs::metadata };
         let found = look(&self.root).map_err(|e| Error::io("look at", &self.root, e))?;
         let own = found.is_dir() && found.uid() == rustix::process::getuid().as_raw();
@@ -229,7 +231,7 @@ impl Cache {
         Err(Error::SharedCache { dir: self.root.display().to_string() })
     }
 
-    /// Keeps the digest first seen at a URL; another one later is an error.
+    /// Records the digest that was first seen at a URL; a different one later is an error.
     fn remember(&self, url: &BundleUrl, found: Digest) -> Result<(), Error> {
         let urls = self.root.join("urls");
         fs::create_dir_all(&urls).map_err(|e| Error::io("create", &urls, e))?;

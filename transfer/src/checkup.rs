@@ -15,13 +15,13 @@ use crate::{BundleUrl, Error, Published, RemoteBundle};
 /// The result of a checkup: what was examined, and how each server answered.
 #[derive(Debug, Clone)]
 pub struct Checkup {
-    /// Of each server, in the order in which a transfer would meet them.
+    /// Results for each server, in the order in which a transfer would use them.
     pub examination: Examination,
     /// The object that the servers were asked for.
     pub asked: Url,
-    /// The bundle, when a server has its manifest.
+    /// The bundle's digest, if a server has its manifest.
     pub digest: Option<Digest>,
-    /// Whether the bundle is another one than the URL says.
+    /// Whether the published bundle is not the one in the URL.
     pub other: bool,
 }
 
@@ -73,7 +73,7 @@ pub fn examine(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<
                 asked = shard;
             }
             Err(Error::Pelican(Pelican::Cancelled)) => return Err(Pelican::Cancelled.into()),
-            // The manifest was there, so the speeds are only those of that.
+            // The manifest was there, so the speeds are only those of reading it.
             Err(_) => {}
         }
     }
@@ -81,13 +81,13 @@ pub fn examine(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<
     Ok(Checkup { examination, asked, digest: Some(remote.digest()), other })
 }
 
-/// Whether some server may have it: all others said that it is missing.
+/// Returns whether some server may have it; false if all others said that it is missing.
 fn is_anywhere(seen: &Examination) -> bool {
     let missing = |fault: &Option<ProbeFault>| matches!(fault, Some(ProbeFault::Missing(_)));
     !seen.probes.iter().any(|probe| missing(&probe.fault)) || seen.object.is_some()
 }
 
 fn is_object(client: &Client, url: &Url, cancel: &AtomicBool) -> bool {
-    // If nothing can be listed, a server's answer for the name decides.
+    // If nothing can be listed, a server's answer about the name decides.
     client.stat(url, cancel).is_ok_and(|stat| stat.collection != Some(true))
 }

@@ -6,8 +6,8 @@
 //! known ──── all ask there; for what is missing there, the others
 //! ```
 //!
-//! So a bundle that was published costs no request more than its files, and another one
-//! at most two, whatever the number of files and threads.
+//! So a bundle that was published needs no more requests than it has files, and another one needs
+//! at most two more, whatever the number of files and threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ use crate::{Error, Published};
 pub(crate) struct DataFolder {
     /// The number of the folder, counted from 1; 0 while it is unknown.
     known: AtomicUsize,
-    /// Held by the one who asks while it is unknown.
+    /// Locked while one thread asks for the folder.
     asking: Mutex<()>,
 }
 
@@ -83,14 +83,14 @@ impl DataFolder {
         answer
     }
 
-    /// The number of the folder, once it is known.
+    /// Returns the number of the folder, once it is known.
     pub(crate) fn known(&self) -> Option<usize> {
         self.known.load(Ordering::Relaxed).checked_sub(1)
     }
 }
 
-/// Whether what was said of the likeliest folder leaves room for another one. Where the
-/// bundle's data is known to be, other bytes are damage.
+/// Returns whether this error about the likeliest folder allows another folder to have the file.
+/// Once the folder of the data is known, wrong bytes mean damage.
 fn is_elsewhere(error: &Pelican, known: bool) -> bool {
     match error {
         Pelican::NotFound { .. } => true,
@@ -99,7 +99,7 @@ fn is_elsewhere(error: &Pelican, known: bool) -> bool {
     }
 }
 
-/// Whether the object is not there: servers answer as they like about what never was.
+/// Returns whether the object does not exist. Servers differ in how they answer for such objects.
 fn is_absent(error: &Pelican) -> bool {
     use Pelican::{Corrupt, Denied, NotFound, Unsupported};
     matches!(error, NotFound { .. } | Corrupt { .. } | Denied { .. } | Unsupported { .. })
@@ -126,7 +126,7 @@ mod tests {
         Pelican::NotFound { url, server, said: String::new() }
     }
 
-    /// The URLs that are asked for `name` when only those with `there` are there.
+    /// Returns the URLs that are asked for `name` if only those with `there` exist.
     fn asked(data: &DataFolder, name: &str, there: &str) -> (Vec<String>, bool) {
         let mut asked = Vec::new();
         let found = data.seek(&published(), &file(name), |url| {

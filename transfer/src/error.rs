@@ -27,21 +27,21 @@ pub enum Error {
         /// The refused text.
         text: String,
     },
-    /// A collection without a manifest.
+    /// A collection has no manifest.
     #[error("`{url}` is not a bundle: the collection has no `{name}`")]
     NoManifest {
         /// The collection.
         url: String,
-        /// What is missing.
+        /// The name of the missing object.
         name: &'static str,
     },
-    /// A URL that is too short to name a version of a bundle.
+    /// A URL is too short to name a version of a bundle.
     #[error("`{url}` is not the URL of a bundle; expected a URL that ends in NAME/VERSION")]
     NoBundleUrl {
         /// The URL.
         url: String,
     },
-    /// A file of a bundle that cannot be published under its name.
+    /// A file of a bundle cannot be published under its name.
     #[error("the file `{name}` cannot be published: its name cannot be part of a URL")]
     ObjectName {
         /// The refused name.
@@ -64,27 +64,27 @@ pub enum Error {
         dir: String,
         /// The bundle that was to be fetched.
         expected: Digest,
-        /// The one that is there.
+        /// The bundle that is in the folder.
         found: Digest,
     },
-    /// The folder has other files, and none of the bundle.
+    /// The folder has other files, and no file of the bundle.
     #[error("the folder `{dir}` has files that do not belong to this bundle: `{found}`{}", and_more(*more))]
     NotEmpty {
         /// The folder.
         dir: String,
         /// One of the files.
         found: String,
-        /// How many others there are.
+        /// The number of other files.
         more: usize,
     },
-    /// A bundle's URL whose data would be outside the namespace.
+    /// The data of a bundle's URL would be outside the namespace.
     #[error(
         "`{url}` is the namespace `{namespace}` itself; a bundle's URL continues with NAME/VERSION"
     )]
     NoRoomForName {
         /// The URL.
         url: String,
-        /// The namespace: all objects must be below it.
+        /// The namespace, which all objects must be below.
         namespace: String,
     },
     /// The manifest is valid, but belongs to another bundle.
@@ -94,12 +94,12 @@ pub enum Error {
         url: String,
         /// The digest asked for.
         expected: Digest,
-        /// The one that is published there.
+        /// The digest of the bundle that is published there.
         found: Digest,
-        /// What each server has.
+        /// The answers of all servers.
         attempts: Box<gular_pelican::Attempts>,
     },
-    /// A file that would be replaced by a fetched object.
+    /// A fetched object would replace a file.
     #[error("`{path}` already exists, and may differ from the object at `{url}`")]
     Occupied {
         /// The file.
@@ -107,17 +107,17 @@ pub enum Error {
         /// The object.
         url: String,
     },
-    /// The origin took none of the objects, and the token may read none of them.
+    /// The origin accepted none of the objects, and the token may not read any of them.
     #[error(
         "the origin refused all {refused} objects of `{url}`: either they already exist, or the origin does not accept the token. This token cannot read them, so gular cannot tell which of the two it is"
     )]
     NoneAccepted {
-        /// What was published.
+        /// URL of the bundle or folder that was published.
         url: String,
-        /// How many objects.
+        /// The number of objects.
         refused: usize,
     },
-    /// A split that the bundle does not have.
+    /// The bundle does not have a split.
     #[error("the bundle has no split `{split}`; it has {}", listed(has))]
     NoSplit {
         /// The split asked for.
@@ -141,7 +141,7 @@ pub enum Error {
         /// The cache's folder.
         dir: String,
     },
-    /// The cache may not hold all of a bundle.
+    /// The bundle is larger than the cache may be.
     #[error("the bundle takes {}, but its cache `{dir}` is limited to {}", Size(*needed), Size(*limit))]
     CacheLimit {
         /// The bundle's folder in the cache.
@@ -151,14 +151,14 @@ pub enum Error {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// Other processes hold what the cache has.
+    /// Other processes are using all shards that the cache has space for.
     #[error("no room for {} in the cache `{dir}`: its limit is {}, and other processes are using the shards that are in it", Size(*needed), Size(*limit))]
     CacheInUse {
         /// The bundle's folder in the cache.
         dir: String,
         /// The limit for the bundle, in bytes.
         limit: u64,
-        /// Bytes of a shard.
+        /// Bytes of the shard that has no space.
         needed: u64,
     },
     /// The folder contains no files.
@@ -174,32 +174,32 @@ pub enum Error {
         dir: String,
         /// The collection.
         url: String,
-        /// One of them.
+        /// One of these files.
         found: String,
-        /// How many others there are.
+        /// The number of other files.
         more: usize,
     },
-    /// An object where a collection is expected.
+    /// A URL is that of an object where a collection is expected.
     #[error("`{url}` is a single object, not a collection")]
     NotCollection {
         /// The object.
         url: String,
     },
-    /// Names in a listing that no path can hold.
+    /// A listing has names that cannot be paths.
     #[error("{names} objects of `{url}` were left out: their names cannot be used as file names")]
     UnsafeNames {
         /// The collection.
         url: String,
-        /// How many.
+        /// The number of such names.
         names: usize,
     },
-    /// An object of which no server tells the length.
+    /// No server reports the length of an object.
     #[error("no server reports the length of `{url}`")]
     NoLength {
         /// The object.
         url: String,
     },
-    /// More files or objects than are to be moved at a time.
+    /// There are more files or objects than may be transferred at a time.
     #[error("`{place}` holds more than {limit} files and folders")]
     TooMany {
         /// The folder or collection.
@@ -207,7 +207,7 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
-    /// Folders in folders without an end.
+    /// Folders are nested too deep, perhaps without an end.
     #[error("`{place}` is more than {limit} folders deep, or leads back to a folder above it")]
     TooDeep {
         /// The folder or collection.
@@ -218,12 +218,12 @@ pub enum Error {
     /// The list of keys is empty.
     #[error("the list of keys is empty")]
     NoKeys,
-    /// Keys that no sample of the bundle has.
+    /// No sample of the bundle has any of the keys.
     #[error("the list has {} that no sample of the bundle has: {}", counted(*n), shown(keys, *n))]
     NoSuchKeys {
-        /// How many are listed.
+        /// The number of keys in the list.
         n: u64,
-        /// The first ones.
+        /// The first of these keys.
         keys: Vec<String>,
     },
     /// The condition is malformed, or cannot be decided for this bundle.
@@ -232,10 +232,10 @@ pub enum Error {
     /// The condition is true for no sample.
     #[error("the condition matches none of the {of} samples")]
     NoneFits {
-        /// How many samples the bundle has.
+        /// The number of samples of the bundle.
         of: u64,
     },
-    /// A sample that the shard does not have.
+    /// The shard does not have a sample with this number.
     #[error(
         "shard `{shard}` has no sample {row}: it has {samples} samples, and the first one is sample 0"
     )]
@@ -244,20 +244,20 @@ pub enum Error {
         shard: String,
         /// The number asked for.
         row: Row,
-        /// How many there are.
+        /// The number of samples of the shard.
         samples: usize,
     },
-    /// An error of a source that is not a federation.
+    /// A source that is not a federation failed.
     #[error("{message}")]
     Source {
         /// What failed, and where.
         message: String,
         /// What may help.
         hint: Option<String>,
-        /// Whether the same may work at another time.
+        /// Whether the same may work later.
         passes: bool,
     },
-    /// The file system has no room.
+    /// The file system has no space left.
     #[error("not enough disk space: `{dir}` has {} free, and {} are needed", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
@@ -384,7 +384,7 @@ fn counted(n: u64) -> String {
     if n == 1 { "1 key".to_owned() } else { format!("{n} keys") }
 }
 
-/// Some of `n` keys.
+/// Returns some of `n` keys, in words.
 fn shown(keys: &[String], n: u64) -> String {
     let shown: Vec<String> = keys.iter().map(|key| format!("`{}`", key.escape_debug())).collect();
     match n.saturating_sub(keys.len() as u64) {

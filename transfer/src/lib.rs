@@ -35,7 +35,8 @@ pub use blocks::read_blocks;
 pub use cache::{Cache, scratch};
 pub use checkup::{Checkup, examine};
 pub use error::Error;
-// Arguments of functions here: callers that fetch or stage need no other part of the client.
+// These are argument types of functions here: callers that fetch or stage need no other part of the
+// client.
 pub use bundle_files::{Blocks, BundleFiles, ManifestFile};
 pub use fetch::{
     Checked, FetchOptions, FetchReport, FolderLock, SampleOptions, SampleReport, TellWaiting,

@@ -14,19 +14,21 @@ pub struct BundleOptions {
     /// For a URL, the splits to fetch; splits that the bundle does not have are ignored. An empty
     /// list means all.
     pub splits: Vec<Split>,
-    /// How its files are read; its digest and that of a URL must agree.
+    /// How the bundle's files are read; if it has a digest, that must agree with the digest in the
+    /// URL.
     pub open: OpenOptions,
     /// The node's folder of fetched bundles; see [`Cache::at`].
     pub cache: Option<PathBuf>,
-    /// The bytes that the bundle may take there; without, what the file system has.
+    /// The bytes that the bundle may take in the cache; `None` for the space of the file system.
     pub cache_limit_bytes: Option<u64>,
-    /// Fetch shards when they are needed and remove them when others need the room: a training run
-    /// starts before all are here, and the cache may be smaller than the bundle. Order `window`
-    /// needs a few shards at a time; other orders need room for the whole split.
+    /// Whether to fetch shards when they are needed and remove them when others need the space.
+    /// Then a training run starts before all shards are here, and the cache may be smaller than the
+    /// bundle. Order `window` needs a few shards at a time; other orders need space for the whole
+    /// split.
     pub streamed: bool,
-    /// Told what is waited for, when shards come as they are needed.
+    /// Is called with what a streamed bundle waits for.
     pub tell: TellWaiting,
-    /// For a URL, a file with the token to use, before all that the environment names.
+    /// For a URL, files with the token to use, tried before those that the environment names.
     pub token_files: Vec<PathBuf>,
     /// The most bytes per second from servers, all threads together.
     pub max_bytes_per_second: Option<u64>,
@@ -35,10 +37,10 @@ pub struct BundleOptions {
 /// An open bundle, and how it was fetched.
 #[derive(Debug)]
 pub struct Opened {
-    /// The bundle: all wanted splits of it on this machine, unless its shards come when they are
-    /// needed.
+    /// The bundle. All wanted splits of it are on this machine, unless shards are fetched when they
+    /// are needed.
     pub bundle: Bundle,
-    /// What was fetched for it; `None` for a local folder, or if shards are fetched later.
+    /// The report on the fetch; `None` for a local folder, or if shards are fetched later.
     pub fetched: Option<FetchReport>,
 }
 
@@ -80,7 +82,7 @@ pub fn open_bundle(
     if options.streamed {
         let remote = cache.remote(&client, &url, watch)?;
         let has = |split: &Split| remote.manifest().of_split(*split).next().is_some();
-        // When it has none of them, the first is named.
+        // If the bundle has none of the splits, the first is named.
         if fetch.splits.iter().any(has) {
             fetch.splits.retain(has);
         }
@@ -94,7 +96,7 @@ pub fn open_bundle(
     loop {
         let limit = options.cache_limit_bytes;
         match cache.open_within(&client, &url, &fetch, &options.open, limit, watch) {
-            // So far only its manifest was read.
+            // Only the manifest was read so far.
             Err(Error::NoSplit { split, .. }) if fetch.splits.len() > 1 => {
                 fetch.splits.retain(|wanted| *wanted != split);
             }

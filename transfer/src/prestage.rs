@@ -1,7 +1,7 @@
 //! Loads a bundle into a federation's cache, so that many jobs find it there.
 //!
-//! Every byte is read from that cache and checked, and none is kept: what the cache gave
-//! right once it has.
+//! Every byte is read through that cache and checked, and none is stored here: bytes that the cache
+//! gave correctly are in it.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,14 +18,14 @@ use crate::{BundleUrl, Error, Published, RemoteBundle, Watch};
 /// Options of [`prestage`]: what is read, and how.
 #[derive(Debug, Clone)]
 pub struct PrestageOptions {
-    /// These splits; all when empty.
+    /// The splits to load; all if the list is empty.
     pub splits: Vec<Split>,
-    /// Shards at a time.
+    /// Number of shards that are read at the same time.
     pub jobs: usize,
 }
 
 impl Default for PrestageOptions {
-    /// All splits, four shards at a time.
+    /// Returns the defaults: all splits, four shards at the same time.
     fn default() -> Self {
         Self { splits: Vec::new(), jobs: 4 }
     }
@@ -34,15 +34,15 @@ impl Default for PrestageOptions {
 /// The result of [`prestage`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PrestageReport {
-    /// `URL#blake3=…`.
+    /// The URL with its digest, `URL#blake3=…`.
     pub url: BundleUrl,
     /// The bundle's digest.
     pub digest: Digest,
-    /// The cache: `https://HOST[:PORT]`.
+    /// Address of the cache, `https://HOST[:PORT]`.
     pub cache: String,
-    /// Files of the bundle, the manifest included.
+    /// Number of files of the bundle, including the manifest.
     pub files: u64,
-    /// Bytes of these files; the cache sent all of them, and they were right.
+    /// Bytes of these files, all of which the cache sent correctly.
     pub bytes: u64,
     /// How many of these bytes the cache already had.
     pub bytes_there: u64,
@@ -97,7 +97,7 @@ pub fn prestage(
     })
 }
 
-/// Bytes of files that the cache had, lacked, or did not tell of.
+/// Bytes of files that the cache had, did not have, or did not report on.
 #[derive(Default)]
 struct Counts {
     there: AtomicU64,
@@ -115,7 +115,7 @@ impl Counts {
     }
 }
 
-/// One shard with its index.
+/// The task of reading a shard with its index.
 struct Job<'a> {
     client: &'a Client,
     remote: &'a RemoteBundle,
@@ -125,7 +125,8 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Reads the files of `shard` that are not in `seen`; of the others its index and view alone.
+    /// Reads the files of `shard` that are not in `seen`; if the shard itself was seen, only its
+    /// index and view.
     fn shard<'a>(
         &self,
         shard: &'a ShardEntry,
@@ -166,7 +167,7 @@ impl Job<'_> {
         Ok(bytes)
     }
 
-    /// Notes whether the cache has the file, before it is made to.
+    /// Asks whether the cache has the file, before the file is read through it.
     fn count(&self, file: &FileEntry) -> Result<(), Error> {
         let copy = self.remote.copy_of(self.client, file, self.cancel)?;
         self.counts.of(copy).fetch_add(file.bytes, Ordering::Relaxed);

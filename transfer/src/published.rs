@@ -6,8 +6,8 @@
 //! NAME/<version>/manifest.json       written last
 //! ```
 //!
-//! A folder may also stand at a URL as it was on a disk; [`Published::folders`] says where
-//! its data is sought.
+//! A URL may also be that of a bundle's folder as it was on a disk; [`Published::folders`] says
+//! where its data is looked for.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,31 +16,31 @@ use gular_pelican::{Client, Error as Pelican, Url};
 
 use crate::Error;
 
-/// Where the parts of a published bundle are.
+/// The URLs of the parts of a published bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     version: Url,
     manifest: Url,
-    /// The first is where data is published.
+    /// Folders in which data is looked for; data is published to the first one.
     folders: [Url; 3],
 }
 
 /// What a server stores under the name of a data file, or under its next name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stored {
-    /// An object of the right length.
+    /// An object of the full length.
     Whole,
     /// Only objects of other lengths; the length of the first one, if the server reports it.
     OtherLength(Option<u64>),
-    /// Nothing, according to this server.
+    /// No object, according to this server.
     Missing {
-        /// `https://HOST[:PORT]`.
+        /// Address of the server, `https://HOST[:PORT]`.
         server: String,
     },
 }
 
 impl Published {
-    /// The layout of the bundle whose version is at `url`, the collection or its manifest.
+    /// Returns the layout of the bundle whose version is at `url`, the collection or its manifest.
     ///
     /// # Errors
     /// [`Error::NoBundleUrl`] for a URL too short to end in NAME/VERSION.
@@ -57,34 +57,34 @@ impl Published {
         }
     }
 
-    /// `NAME/VERSION`.
+    /// Returns `NAME/VERSION`.
     #[must_use]
     pub fn version(&self) -> &Url {
         &self.version
     }
 
-    /// `NAME/VERSION/manifest.json`.
+    /// Returns `NAME/VERSION/manifest.json`.
     #[must_use]
     pub fn manifest(&self) -> &Url {
         &self.manifest
     }
 
-    /// `NAME/data`, where data is published.
+    /// Returns `NAME/data`, where data is published.
     #[must_use]
     pub fn data(&self) -> &Url {
         let [shared, ..] = &self.folders;
         shared
     }
 
-    /// The folders in which data is looked for, in this order: `NAME/data`; `NAME/VERSION/data`, of
-    /// a bundle's folder that was copied as it is; `NAME/VERSION`, of one with all files side by
-    /// side.
+    /// Returns the folders in which data is looked for, in this order: `NAME/data`;
+    /// `NAME/VERSION/data`, for a bundle's folder that was copied as it is; `NAME/VERSION`, for a
+    /// folder with all files side by side.
     #[must_use]
     pub fn folders(&self) -> &[Url; 3] {
         &self.folders
     }
 
-    /// The first name that a shard or index is published under.
+    /// Returns the first name that a shard or index is published under.
     ///
     /// # Errors
     /// [`Error::ObjectName`] for a name that no URL can hold.
@@ -93,13 +93,13 @@ impl Published {
     }
 }
 
-/// The first name of `file` in `folder`.
+/// Returns the first name of `file` in `folder`.
 pub(crate) fn in_folder(folder: &Url, file: &FileEntry) -> Result<Url, Error> {
     let name = file.name.as_str();
     folder.join(name).ok_or_else(|| Error::ObjectName { name: name.to_owned() })
 }
 
-/// Whether the object at `url`, or one that replaces it, has `len_bytes`, asked for without
+/// Finds out whether the object at `url`, or one with a replacement name, has `len_bytes`, without
 /// reading it.
 pub(crate) fn stored_at(
     client: &Client,
@@ -112,9 +112,9 @@ pub(crate) fn stored_at(
         match client.stat(&name, cancel) {
             Ok(stat) if stat.len_bytes == Some(len_bytes) => return Ok(Stored::Whole),
             Ok(stat) => drop(first.get_or_insert(stat.len_bytes)),
-            // Burned, and removed since: the next name may have it.
+            // The object was removed, and its name cannot be used again; the next name may have it.
             Err(Pelican::NotFound { server, .. }) if name == *url => missing = Some(server),
-            // Names are taken in order: there is none behind this one.
+            // Replacement names are used in order, so there is none after this one.
             Err(Pelican::NotFound { .. }) => break,
             Err(error) => return Err(error),
         }
@@ -125,7 +125,7 @@ pub(crate) fn stored_at(
     })
 }
 
-/// The collection that `url` names, itself or by its manifest.
+/// Returns the collection that `url` names, directly or by its manifest.
 pub(crate) fn version_of(url: Url) -> Url {
     match url.parent() {
         Some(folder) if url.name() == MANIFEST_NAME => folder,
@@ -179,7 +179,7 @@ mod tests {
         check(&Stored::OtherLength(Some(3)));
         fs::write(data.join("train-0.tar~2"), b"whole").unwrap();
         check(&Stored::Whole);
-        // The first was cleaned up.
+        // The first object was removed.
         fs::remove_file(data.join("train-0.tar")).unwrap();
         check(&Stored::Whole);
         fs::remove_file(data.join("train-0.tar~1")).unwrap();

@@ -22,7 +22,7 @@ use crate::{BundleUrl, Error, ManifestFile, Published, Stored};
 pub struct RemoteBundle {
     url: BundleUrl,
     published: Published,
-    /// Which of its folders has the data.
+    /// Knows which of the bundle's folders has the data.
     data: DataFolder,
     file: ManifestFile,
 }
@@ -30,12 +30,12 @@ pub struct RemoteBundle {
 impl RemoteBundle {
     /// Reads and checks the manifest at `url`.
     ///
-    /// Without a digest the first copy that is a manifest is taken.
+    /// Without a digest, the first copy that is a manifest is used.
     ///
     /// # Errors
-    /// [`Error::AnotherBundle`] where every server has the manifest of another bundle,
+    /// [`Error::AnotherBundle`] if every server has the manifest of another bundle,
     /// [`gular_bundle::Error::TooNew`]; otherwise those of [`Client::read`], of which
-    /// [`gular_pelican::Error::Corrupt`] says what each server has in place of it.
+    /// [`gular_pelican::Error::Corrupt`] says what each server has instead.
     pub fn open(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<Self, Error> {
         let published = Published::at(&url.url)?;
         let (newer, other) = (Cell::new(None), Cell::new(None));
@@ -49,7 +49,7 @@ impl RemoteBundle {
                 return Err(format!("its digest is {found}, expected {expected}"));
             }
             match Manifest::parse(&shown, bytes) {
-                // Another server would give the same; the caller has to know.
+                // Another server would give the same manifest, so the caller has to know.
                 Err(error @ gular_bundle::Error::TooNew { .. }) => {
                     newer.set(Some(error));
                     Ok(())
@@ -77,9 +77,9 @@ impl RemoteBundle {
         }
     }
 
-    /// Opens the bundle at `url` with the manifest of its local copy in `dir`: the digest in the
-    /// URL proves that, and no server is asked. `None` unless there is such a digest and such a
-    /// copy.
+    /// Opens the bundle at `url` with the manifest of its local copy in `dir`. The digest in the
+    /// URL proves that the manifest is right, and no server is asked. `None` unless there is such a
+    /// digest and such a copy.
     #[must_use]
     pub fn of_copy(url: &BundleUrl, dir: &Path) -> Option<Self> {
         let expected = url.digest?;
@@ -87,7 +87,7 @@ impl RemoteBundle {
         if Digest::of(&bytes) == expected { Self::with(url, bytes).ok() } else { None }
     }
 
-    /// The bundle at `url` whose manifest is `bytes`.
+    /// Makes the bundle at `url` whose manifest is `bytes`.
     pub(crate) fn with(url: &BundleUrl, bytes: Vec<u8>) -> Result<Self, Error> {
         Self::new(Published::at(&url.url)?, bytes)
     }
@@ -122,7 +122,7 @@ impl RemoteBundle {
         self.file.bytes()
     }
 
-    /// Its manifest's file.
+    /// The file of the bundle's manifest.
     pub(crate) fn file(&self) -> &ManifestFile {
         &self.file
     }
@@ -133,7 +133,8 @@ impl RemoteBundle {
         &self.published
     }
 
-    /// The folder with its data, found by its first file: one of [`Published::folders`].
+    /// Returns the folder with the bundle's data, found by its first file: one of
+    /// [`Published::folders`].
     ///
     /// # Errors
     /// Those of [`Client::stat`].
@@ -145,10 +146,10 @@ impl RemoteBundle {
         Ok(known.unwrap_or(self.published.data()).clone())
     }
 
-    /// The shards of `splits`; of all splits if `splits` is empty.
+    /// Returns the shards of `splits`; of all splits if `splits` is empty.
     ///
     /// # Errors
-    /// [`Error::NoSplit`] for a split without a shard, a slip of the one who asked for it.
+    /// [`Error::NoSplit`] for a split without a shard, which the caller must have misspelt.
     pub fn shards_of(&self, splits: &[Split]) -> Result<Vec<&ShardEntry>, Error> {
         self.file.shards_of(splits)
     }
@@ -169,7 +170,7 @@ impl RemoteBundle {
         })
     }
 
-    /// Reads blocks `from_block` to the end of a shard, as [`Client::stream`] does, from
+    /// Reads the blocks of a shard from `from_block` to its end, as [`Client::stream`] does, from
     /// whichever folder has it.
     ///
     /// # Errors
@@ -183,7 +184,7 @@ impl RemoteBundle {
         sink: &mut Sink<'_>,
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
-        // Blocks from one folder need not be read again from the next.
+        // Blocks that one folder gave are not read again from the next.
         let mut next = from_block;
         self.data.seek(&self.published, file, |url| {
             let object = Object { url, len_bytes: file.bytes, accepts };
@@ -272,11 +273,11 @@ impl RemoteBundle {
     }
 }
 
-/// The bytes of the manifest in the folder `dir`, as far as one may be long.
+/// Reads the manifest in the folder `dir`, up to the length limit of manifests.
 pub(crate) fn read_manifest(dir: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(dir.join(MANIFEST_NAME))?;
-    // With one more byte, it is a different file.
+    // One more byte than the limit is read, to recognise a file that is too long.
     file.take(MAX_MANIFEST_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -288,18 +289,18 @@ pub enum Remote {
     Bundle(Box<RemoteBundle>),
     /// A plain object.
     Object {
-        /// Its length in bytes.
+        /// Length of the object in bytes.
         len_bytes: u64,
     },
 }
 
 impl Remote {
-    /// Finds out what is at `url`: a bundle when there is a manifest below it.
+    /// Finds out what is at `url`: a bundle if there is a manifest below it.
     ///
-    /// The manifest comes first, as any object does, through caches: a job that was
-    /// started ten thousand times must not ask the one server that lists. Only where there
-    /// is none somebody is asked what the URL is; with a digest, or for the name of a
-    /// manifest, not even that, but for the length of an object.
+    /// The manifest is asked for first, through caches, like any object: ten thousand jobs that
+    /// start at once must not all ask the one server that lists. Only if there is no manifest, a
+    /// server is asked what the URL is. If the URL has a digest, or the name of a manifest, it is
+    /// only asked for the length of an object.
     ///
     /// # Errors
     /// [`Error::NoManifest`] for another collection; those of [`Client::stat`] and
@@ -309,7 +310,7 @@ impl Remote {
             Ok(remote) => return Ok(Self::Bundle(Box::new(remote))),
             Err(error) => error,
         };
-        // Below an object some servers find nothing, and others fail in their own ways.
+        // Below an object some servers find nothing, and others fail in various ways.
         let may_be_object = match &no_bundle {
             Error::Pelican(error) => matches!(
                 error,
@@ -339,13 +340,14 @@ impl Remote {
     }
 }
 
-/// The files of `shards`, each once: a shard may be listed several times, such as once per split.
+/// Returns the files of `shards`, each once: a shard may be listed several times, such as once per
+/// split.
 pub(crate) fn files_of<'a>(shards: &[&'a ShardEntry]) -> impl Iterator<Item = &'a FileEntry> {
     let mut seen = HashSet::new();
     shards.iter().flat_map(|shard| shard.files()).filter(move |file| seen.insert(&file.name))
 }
 
-/// `shards` by their files: entries of one file are worked on one after another.
+/// Groups `shards` by their files: entries of one file are processed one after another.
 pub(crate) fn by_file<'a>(shards: &[&'a ShardEntry]) -> Vec<Vec<&'a ShardEntry>> {
     let mut groups: Vec<Vec<&ShardEntry>> = Vec::new();
     let mut group_of = HashMap::new();
@@ -362,7 +364,7 @@ pub(crate) fn by_file<'a>(shards: &[&'a ShardEntry]) -> Vec<Vec<&'a ShardEntry>>
 /// Returns an error unless the bundle has each of `splits`.
 ///
 /// # Errors
-/// [`Error::NoSplit`] names the first that it does not have.
+/// [`Error::NoSplit`] names the first one that the bundle does not have.
 pub fn has_splits(manifest: &Manifest, splits: &[Split]) -> Result<(), Error> {
     let has = |split: Split| manifest.of_split(split).next().is_some();
     match splits.iter().copied().find(|split| !has(*split)) {

@@ -5,9 +5,9 @@
 //! index ─▶ where each value is ─▶ values near each other: one request ─▶ digest of each
 //! ```
 //!
-//! What a client asks for is little more than what it wants. What moves between cache and origin
-//! is the cache's business: one of XRootD fetches the blocks that hold the bytes, 1 MiB or what
-//! its operator chose, and others the whole shard.
+//! A client requests little more than the bytes that it wants. How much is transferred between
+//! cache and origin depends on the cache: XRootD's fetches the blocks that contain the bytes, 1 MiB
+//! or what its operator chose, and others fetch the whole shard.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,30 +18,31 @@ use gular_pelican::Client;
 
 use crate::{Error, RemoteBundle};
 
-/// For this many wanted bytes, one byte between values may be requested: that is worth saving a
-/// request.
+/// For each 16 bytes that are wanted, one byte between values may be requested, which is worth
+/// saving a request.
 const GAPS_OF: u64 = 16;
 
 /// The largest gap that is read if values are small and many, such as one number per sample:
 /// one request then replaces thousands.
 const SMALL_GAP: u64 = 4 << 10;
 
-/// The longest gap: another request takes a round trip, in which a good line moves this much.
+/// The longest gap that is read: another request takes a round trip, in which a fast connection
+/// transfers this much.
 const MOST_GAP: u64 = 64 << 10;
 
 /// The most bytes of one request, so that memory stays bounded; only a longer value is fetched whole.
 const MOST_OF_ONE: u64 = 8 << 20;
 
-/// The samples of one shard that are wanted, and which of their fields.
+/// The wanted samples of one shard, and the wanted fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Sparse<'a> {
     /// The shard.
     pub shard: &'a ShardEntry,
-    /// Its index.
+    /// Index of the shard.
     pub index: &'a Index,
     /// The samples, in any order.
     pub rows: &'a [Row],
-    /// The fields; values that the index holds are not given.
+    /// The fields; values that are only in the index are not given.
     pub fields: &'a [FieldIdx],
 }
 
@@ -50,16 +51,16 @@ pub struct Sparse<'a> {
 pub struct SparseReport {
     /// Values that were given.
     pub values: u64,
-    /// Their bytes.
+    /// Bytes of these values.
     pub bytes_wanted: u64,
     /// Bytes that servers were asked for.
     pub bytes_asked: u64,
-    /// Ranges that they were asked for, each one request where nothing fails.
+    /// Ranges that servers were asked for; each is one request if nothing fails.
     pub ranges: u64,
 }
 
 impl SparseReport {
-    /// Counts what another call asked for.
+    /// Adds the counts of another call.
     pub(crate) fn add(&mut self, other: &Self) {
         self.values += other.values;
         self.bytes_wanted += other.bytes_wanted;
@@ -71,7 +72,8 @@ impl SparseReport {
 /// A callback that gets each value, from any thread.
 pub type GiveValue<'a> = dyn Fn(Row, FieldIdx, &[u8]) -> Result<(), Error> + Sync + 'a;
 
-/// Reads the wanted values, `jobs` requests at a time, and gives each when it has its digest.
+/// Reads the wanted values, with `jobs` requests at the same time, and gives each value after
+/// comparing its digest.
 ///
 /// # Errors
 /// [`gular_pelican::Error::Corrupt`] where no server has the right bytes, and names the sample;
@@ -88,7 +90,8 @@ pub fn read_samples(
     read_with_gaps(client, remote, (wanted, 0), jobs, give, cancel)
 }
 
-/// Like [`read_samples`], for small values: it reads small gaps as well, however many.
+/// Does the same as [`read_samples`] for small values: it reads small gaps as well, whatever their
+/// number.
 pub(crate) fn read_small(
     client: &Client,
     remote: &RemoteBundle,
@@ -143,7 +146,7 @@ struct Value {
     digest: Digest,
 }
 
-/// Values that one request brings.
+/// Values that one request fetches together.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
     range: Range<u64>,
@@ -156,7 +159,7 @@ impl Run {
         bytes.get(at(value.range.start)?..at(value.range.end)?)
     }
 
-    /// Whether each value has its digest.
+    /// Checks that each value has its digest.
     fn check(&self, bytes: &[u8], index: &Index) -> Result<(), String> {
         for value in &self.values {
             let found = self.bytes_of(value, bytes).map(Digest::of);
@@ -171,7 +174,7 @@ impl Run {
     }
 }
 
-/// The wanted values in the order of the shard's bytes, each once.
+/// Returns the wanted values in the order of the shard's bytes, each once.
 fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
     let mut values = Vec::new();
     for &row in wanted.rows {
@@ -184,7 +187,7 @@ fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
             if row.0 >= wanted.index.n_samples() {
                 return Err(no_sample());
             }
-            // A field without digests has its values in the index.
+            // For a field without digests, the values are in the index.
             let Some(digest) = wanted.index.digest(row, field) else { continue };
             let (start, len) = wanted.index.range(row, field).ok_or_else(no_sample)?;
             let end = start.saturating_add(len as u64);
@@ -196,7 +199,7 @@ fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
     Ok(values)
 }
 
-/// Joins values that are near each other, as long as few bytes are between them, or no gap is over
+/// Joins values that are near each other, if few bytes are between them, or no gap is larger than
 /// `small`.
 fn runs(values: Vec<Value>, small: u64) -> Vec<Run> {
     let wanted = values.iter().map(|value| value.range.end - value.range.start).sum::<u64>();
@@ -249,7 +252,7 @@ mod tests {
             &[0..MOST_OF_ONE, MOST_OF_ONE..MOST_OF_ONE + 1],
             &[0..MOST_OF_ONE, MOST_OF_ONE..MOST_OF_ONE + 1],
         );
-        // A number of every hundredth sample.
+        // The values are a number of every hundredth sample.
         let numbers: Vec<Value> = (0..1000).map(|i| value(i * 800..i * 800 + 8)).collect();
         assert_eq!(runs(numbers.clone(), SMALL_GAP).len(), 1);
         assert!(runs(numbers, 0).len() > 900);

@@ -10,14 +10,14 @@ use serde::{Serialize, Serializer};
 use crate::Error;
 use crate::published::version_of;
 
-/// `URL#blake3=HEX`: where a bundle is published, and which one it must be.
+/// A URL with a digest, `URL#blake3=HEX`: where a bundle is published, and which bundle it must be.
 ///
 /// The URL is that of the folder with the manifest, or of the manifest itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleUrl {
     /// The collection `NAME/VERSION`, or an object.
     pub url: Url,
-    /// Its identity, when it was given.
+    /// The bundle's digest, if it was given.
     pub digest: Option<Digest>,
 }
 

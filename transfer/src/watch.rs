@@ -14,9 +14,9 @@ pub type Waiting<'a> = dyn Fn(&Path) + Sync + 'a;
 /// Follows a transfer, and can cancel it.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Told how far it is.
+    /// Is called with the progress.
     pub progress: &'a Progress<'a>,
-    /// Told once per folder that another process has been writing to for
+    /// Is called once per folder that another process has been writing to for
     /// [`gular_files::SAY_AFTER`], while this one waits for it.
     pub waiting: &'a Waiting<'a>,
     /// Once set, the transfer ends as soon as it can.

@@ -1,16 +1,16 @@
-//! Servers that gave wrong bytes for an object that another server has right.
+//! Servers that gave wrong bytes for an object that another server gave correctly.
 
 use gular_pelican::Client;
 use serde::Serialize;
 
-/// A server that sent wrong bytes: no harm came of it, and who runs it should know.
+/// A server that sent wrong bytes. They did no harm, but the server's operator should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WrongCopy {
-    /// `https://HOST[:PORT]`.
+    /// Address of the server, `https://HOST[:PORT]`.
     pub server: String,
     /// Number of objects for which the server sent wrong bytes.
     pub objects: u64,
-    /// One of these objects.
+    /// Name of one of these objects.
     pub such_as: String,
 }
 

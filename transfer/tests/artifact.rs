@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use crate::fixtures::{self, BLOCK};
 
-/// Gives the files of a folder as a registry does: in pieces that are not blocks.
+/// A source that gives the files of a folder as a registry does: in pieces that are not blocks.
 struct Lent {
     dir: TempDir,
     manifest: ManifestFile,
-    /// The position of a byte that is wrong, in files that have one.
+    /// The position of a wrong byte, in files that are long enough.
     flipped: Option<usize>,
-    /// Bytes of shards that it gives before it fails.
+    /// Bytes of shards that the source gives before it fails.
     allowed: AtomicUsize,
 }
 

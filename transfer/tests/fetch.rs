@@ -20,11 +20,11 @@ use gular_transfer::{
 };
 use tempfile::TempDir;
 
-/// A bundle as it lies at an origin: `set/v1/manifest.json`, `set/data/…`.
+/// A bundle as an origin stores it: `set/v1/manifest.json`, `set/data/…`.
 struct Published {
     dir: TempDir,
     digest: Digest,
-    /// Its largest shard, of more than one block.
+    /// Name of the bundle's largest shard, which has more than one block.
     big: String,
 }
 
@@ -65,7 +65,7 @@ impl Published {
         fetch(&client, &remote, to, options, Watch::silent(&cancel))
     }
 
-    /// Whether `dir` holds the whole bundle, byte for byte, and nothing else.
+    /// Checks that `dir` has the whole bundle, byte for byte, and nothing else.
     fn check_same(&self, dir: &Path) {
         let names = |dir: &Path| {
             let mut names: Vec<_> =
@@ -105,12 +105,12 @@ fn a_fetched_bundle_is_the_published_one() {
     let report = published.fetch(&dir).unwrap();
     assert_eq!((report.bytes_fetched, report.bytes_kept), (report.bytes, 0));
     published.check_same(&dir);
-    // Again: everything is checked and kept.
+    // When it is run again, everything is checked and kept.
     let again = published.fetch(&dir).unwrap();
     assert_eq!((again.bytes_fetched, again.bytes_kept), (0, report.bytes));
 }
 
-/// One shard, of which one sample is of `train` and one of `val`.
+/// The bundle has one shard, in which one sample belongs to `train` and one to `val`.
 #[test]
 fn a_shard_that_is_listed_twice_is_fetched_and_counted_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,13 +148,14 @@ fn a_shard_that_is_listed_twice_is_fetched_and_counted_once() {
     open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
 }
 
-/// As `pelican object put -r` or rclone leave a bundle's folder, and as a job's sandbox does.
+/// The folder is as `pelican object put -r` or rclone leave it, or as in a job's sandbox.
 #[test]
 fn a_folder_that_was_copied_as_it_is_can_be_fetched() {
     let published = publish();
     let set = published.dir.path().join("set");
     let (shared, version) = (set.join(DATA_DIR), set.join("v1"));
-    // In the order in which they are sought; each has what the one before had.
+    // The folders are tried in the order in which they are looked for; each has what the one before
+    // had.
     let to = tempfile::tempdir().unwrap();
     let check = |name: &str| {
         let dir = to.path().join(name);
@@ -168,7 +169,7 @@ fn a_folder_that_was_copied_as_it_is_can_be_fetched() {
     let own = version.join(DATA_DIR);
     fs::rename(&shared, &own).unwrap();
     check("copied");
-    // A name that a cut upload burned, at the origin whose folder was copied.
+    // The name is one that a cut upload made unusable, at the origin whose folder was copied.
     let burned = own.join(&published.big);
     fs::rename(&burned, format!("{}~1", burned.display())).unwrap();
     check("gone");
@@ -179,10 +180,10 @@ fn a_folder_that_was_copied_as_it_is_can_be_fetched() {
         fs::rename(entry.path(), version.join(entry.file_name())).unwrap();
     }
     check("flat");
-    // Another version's data, beside it, is of no use and no harm.
+    // Data of another version beside it has no effect.
     fixtures::make(&set, &[7]);
     check("beside another");
-    // What is nowhere is named where it would be published.
+    // An error about missing data names the place where it would be published.
     fs::remove_dir_all(&set).unwrap();
     fs::create_dir_all(&version).unwrap();
     fs::copy(to.path().join("flat").join(MANIFEST_NAME), version.join(MANIFEST_NAME)).unwrap();
@@ -233,7 +234,7 @@ fn a_damaged_local_file_is_fetched_again() {
     published.fetch(to.path()).unwrap();
     flip(&to.path().join(DATA_DIR).join(&published.big), BLOCK + 7);
     let index = published.big.replace(".safetensors", ".index.safetensors");
-    // Its index has another name: that of its own digest. Take any.
+    // Its index has another name, that of its own digest; any index is used.
     let any_index = fs::read_dir(to.path().join(DATA_DIR))
         .unwrap()
         .map(|e| e.unwrap().path())
@@ -255,7 +256,7 @@ fn a_damaged_object_is_an_error_that_names_it_and_leaves_no_bundle() {
     assert!(text.contains(&published.big), "{text}");
     assert!(text.contains("bytes 1048576 to 2097152"), "{text}");
     assert!(!to.path().join(MANIFEST_NAME).exists());
-    // The sound copy under the next name does.
+    // An undamaged copy under the next name is used.
     let mut sound = fs::read(published.object(&published.big)).unwrap();
     sound[BLOCK + 7] ^= 1;
     fs::write(published.object(&format!("{}~1", published.big)), sound).unwrap();
@@ -286,7 +287,7 @@ fn nothing_is_written_beside_other_files() {
     let fetched = tempfile::tempdir().unwrap();
     published.fetch(fetched.path()).unwrap();
     let manifest = fs::read(fetched.path().join(MANIFEST_NAME)).unwrap();
-    // A folder with these files.
+    // The folder contains these files.
     let check = |files: &[(&str, &[u8])], refused: Option<&str>| {
         let to = tempfile::tempdir().unwrap();
         fs::create_dir(to.path().join(DATA_DIR)).unwrap();
@@ -307,7 +308,7 @@ fn nothing_is_written_beside_other_files() {
     check(&[("notes.txt", b"mine")], Some("notes.txt"));
     check(&[("data/theirs.bin", b"x"), ("z", b"")], Some("data/theirs.bin"));
     check(&[(MANIFEST_NAME, b"{\"name\": \"a web page\"}")], Some(MANIFEST_NAME));
-    // What a fetch that was stopped left, whatever else is there by now.
+    // Files that a stopped fetch left are accepted, whatever else is in the folder by now.
     let partial = format!("{DATA_DIR}/{TEMP_PREFIX}fetch-{}", published.big);
     let result = {
         let to = tempfile::tempdir().unwrap();
@@ -318,7 +319,7 @@ fn nothing_is_written_beside_other_files() {
     };
     assert!(result.is_ok(), "{result:?}");
     check(&[(&format!("{DATA_DIR}/{TEMP_PREFIX}fetch.lock"), b"")], None);
-    // A manifest that a copy cut short, alone.
+    // The folder only has a manifest that was cut short by a copy.
     check(&[(MANIFEST_NAME, &manifest[..manifest.len() / 2])], None);
 }
 
@@ -343,7 +344,7 @@ fn a_damaged_manifest_is_replaced_and_said() {
         assert_eq!(report.bytes_fetched, whole.len() as u64);
         published.check_same(to.path());
     }
-    // Another bundle's manifest is sound, and stays.
+    // Another bundle's manifest is undamaged, and is kept.
     let other = tempfile::tempdir().unwrap();
     fixtures::make(other.path(), &[3]);
     let other = fs::read(other.path().join(MANIFEST_NAME)).unwrap();
@@ -368,7 +369,7 @@ fn the_digest_in_the_url_proves_a_copy_without_a_server() {
     };
     let report = get(&[]).unwrap();
     assert_eq!((report.bytes_fetched, report.bytes_kept), (0, report.bytes));
-    // What is damaged is still found.
+    // Damage is still found.
     flip(&to.path().join(DATA_DIR).join(&published.big), BLOCK + 7);
     assert!(get(&[]).unwrap_err().to_string().contains(&published.big));
     assert_eq!(get(&[Split::Val]).unwrap().bytes_fetched, 0);
@@ -410,7 +411,7 @@ fn a_plain_object_is_fetched_with_its_digest_or_without() {
     assert_eq!(report.digest, Some(Digest::of(&bytes)));
     let (report, _) = get(&format!("{plain}#blake3={}", Digest::of(&bytes).hex())).unwrap();
     assert_eq!(report.bytes_fetched, 0);
-    // What a killed run left is kept when it is the beginning, and only then.
+    // A file that a killed run left is kept only if it is the beginning of the object.
     let with = format!("{plain}#blake3={}", Digest::of(&bytes).hex());
     let left = to.path().join(format!("{TEMP_PREFIX}fetch-{}", published.big));
     for (begun, fetched) in [(&bytes[..BLOCK + 7], len - BLOCK as u64), (&[7; BLOCK][..], len)] {
@@ -424,7 +425,7 @@ fn a_plain_object_is_fetched_with_its_digest_or_without() {
         |url: &str| object_here(&url.parse().unwrap(), to.path(), Watch::silent(&cancel)).unwrap();
     assert_eq!(here(&with).map(|report| report.bytes_kept), Some(len));
     assert!(here(&plain).is_none() && here(&other).is_none());
-    // A file that is there is never replaced.
+    // An existing file is never replaced.
     for url in [&plain, &other] {
         let error = get(url).unwrap_err();
         assert!(matches!(error, Error::Occupied { .. }), "{error}");
@@ -497,7 +498,7 @@ fn a_cached_bundle_needs_no_network_and_a_changed_one_is_an_error() {
     fs::copy(other.path().join(MANIFEST_NAME), &manifest).unwrap();
     let error = get(&without).unwrap_err();
     assert!(matches!(error, Error::BundleChanged { .. }), "{error}");
-    // By its digest it is found without asking.
+    // With its digest it is found without asking a server.
     fs::remove_dir_all(published.dir.path().join("set")).unwrap();
     let report = get(&published.url()).unwrap();
     assert_eq!(report.digest, Some(published.digest));

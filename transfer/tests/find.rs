@@ -87,7 +87,7 @@ fn an_object_is_looked_at_when_there_is_no_manifest_below_it() {
         _ => (404, Vec::new()),
     });
     let hex = Digest::of(b"").hex();
-    // With a digest a name that is gone is sought under the one that replaces it.
+    // With a digest, an object that is gone is looked for under its replacement name.
     let gone = ["GET /set/x/manifest.json", "GET /set/x/manifest.json~1"];
     for (end, expected) in [
         (format!("#blake3={hex}"), vec![gone[0], gone[1], "HEAD /set/x"]),

@@ -30,7 +30,7 @@ fn failed(report: &FolderReport<FolderFetch>) -> Vec<&str> {
     report.failed.iter().map(|failed| failed.name.as_str()).collect()
 }
 
-/// All files below `dir`, by their names.
+/// Returns the names of all files below `dir`.
 fn names(dir: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -41,7 +41,7 @@ fn names(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// A folder with `a/1`, `a/2` and `3`, and its URL.
+/// Makes a folder with `a/1`, `a/2` and `3`, and returns it with its URL.
 fn folder() -> (tempfile::TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("a")).unwrap();
@@ -101,7 +101,7 @@ fn a_folder_for_one_collection_holds_nothing_else() {
     let alone = FolderOptions { alone: true, ..FolderOptions::default() };
     for _ in 0..2 {
         let held = fetch(&url, to.path(), &alone).unwrap();
-        // Nobody else may write there until the caller is done with it.
+        // Nobody else may write to the folder until the caller has dropped the report.
         let cancel = AtomicBool::new(true);
         let lock = || FolderLock::wait(to.path(), Watch::silent(&cancel));
         assert!(lock().is_err());

@@ -24,7 +24,7 @@ struct Site {
 }
 
 impl Site {
-    /// A federation with a bundle.
+    /// Starts a federation with a bundle.
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let federation = Federation::start(&Options::new(dir.path())).unwrap();
@@ -44,7 +44,8 @@ impl Site {
         site
     }
 
-    /// The client of a new process; whether it has the node's folder, without which it is to fail.
+    /// Makes the client of a new process. `has_folder` says whether it has the node's folder of
+    /// routes, without which it fails.
     fn client(&self, has_folder: bool) -> Client {
         let token = self.dir.path().join("token");
         let env = Env::from_pairs(&[
@@ -83,14 +84,14 @@ fn a_job_goes_on_and_the_next_one_begins_without_a_director() {
             told[0].starts_with("using the servers that the director named earlier"),
             "{told:?}"
         );
-        // Of bytes that nothing checks the director must say where they are.
+        // For bytes that nothing checks, only the director may name the server.
         let unchecked = BundleUrl { digest: None, ..site.url.clone() };
         assert!(site.fetch(&site.client(true), &unchecked, silent).is_err(), "{trouble:?}");
         assert!(site.fetch(&site.client(false), &site.url, silent).is_err(), "{trouble:?}");
     }
     site.federation.trouble(Trouble::None);
 
-    // In mid-job, and before another one.
+    // The director fails during a job, and before the next one.
     let stopped = AtomicBool::new(false);
     let stop = |_: u64, _: u64| {
         if !stopped.swap(true, Ordering::Relaxed) {

@@ -20,7 +20,7 @@ use gular_transfer::{
 };
 use tempfile::TempDir;
 
-/// Where a bundle is published to, and what is stored there.
+/// A place to publish a bundle to, and what is stored there.
 struct Target {
     dir: TempDir,
     /// The folder in which the target keeps the objects of `set`.
@@ -48,7 +48,7 @@ impl Target {
         })
     }
 
-    /// One whose client has a token for this.
+    /// Makes a federation whose client has a token for this request.
     fn federation_for(request: &TokenRequest) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let federation = Federation::start(&Options::new(dir.path())).unwrap();
@@ -59,14 +59,14 @@ impl Target {
         Self { dir, set, url, client, federation: Some(federation) }
     }
 
-    /// Another client of the federation, which sends no more bytes per second than this.
+    /// Makes another client of the federation, which sends at most this many bytes per second.
     fn client_with(&self, max_bytes_per_second: Option<u64>) -> Client {
         let federation = self.federation.as_ref().unwrap();
         let options = options_for(federation, &self.dir.path().join("token"));
         Client::new(ClientOptions { max_bytes_per_second, ..options }).unwrap()
     }
 
-    /// A bundle of three train shards, the second of several blocks.
+    /// Makes a bundle of three train shards, of which the second has several blocks.
     fn bundle(&self) -> SoundBundle {
         let dir = self.dir.path().join("bundle");
         let digest = fixtures::make(&dir, &[100, 2 * BLOCK, 5000]);
@@ -94,7 +94,7 @@ impl Target {
         self.set.join("v1").join(MANIFEST_NAME)
     }
 
-    /// The names of the data objects.
+    /// Returns the names of the data objects.
     fn data(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.set.join(DATA_DIR)) else { return Vec::new() };
         let name = |entry: std::io::Result<fs::DirEntry>| {
@@ -105,7 +105,7 @@ impl Target {
         names
     }
 
-    /// Whether what is published is `sound`, as a reader of the target finds it.
+    /// Checks that the published bundle is `sound`, as a reader of the target finds it.
     fn check_published(&self, report: &PublishReport, sound: &SoundBundle) {
         let (cancel, to) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
         assert_eq!(report.digest, Some(sound.bundle().digest()));
@@ -125,7 +125,7 @@ fn options_for(federation: &Federation, token: &Path) -> ClientOptions {
     ClientOptions { settle: Duration::from_millis(100), ..ClientOptions::new(env) }
 }
 
-/// The data files of a bundle.
+/// Returns the names of the data files of a bundle.
 fn files(sound: &SoundBundle) -> Vec<String> {
     let shards = &sound.bundle().manifest().shards;
     let mut names: Vec<String> =
@@ -170,7 +170,7 @@ fn a_publish_that_is_cut_leaves_no_manifest_and_the_next_sends_the_rest() {
     with_each(|target| {
         let sound = target.bundle();
         let cancel = AtomicBool::new(false);
-        // The big shard goes first and is there when the second object begins.
+        // The big shard is sent first and is there when the second object begins.
         let stop = |_: u64, _: u64| {
             cancel.fetch_or(!target.data().is_empty(), Ordering::Relaxed);
         };
@@ -203,14 +203,14 @@ fn a_token_that_may_only_create_publishes_and_what_was_not_compared_is_said() {
     assert_eq!((again.not_compared, again.manifest_not_compared), (9, true));
     assert_eq!(target.data(), files(&sound));
 
-    // Whoever may read finds all of it.
+    // A client that may read finds everything.
     let reads = TokenRequest { read: all(), ..TokenRequest::default() };
     let token = mint(target.dir.path(), &reads).unwrap();
     fs::write(target.dir.path().join("token"), token.secret()).unwrap();
     target.check_published(&report, &sound);
 }
 
-/// An origin that refuses everything may have everything, or not want the token.
+/// An origin that refuses everything may already have everything, or may not accept the token.
 #[test]
 fn a_publish_of_which_nothing_was_taken_and_nothing_can_be_read_is_an_error() {
     let (origin, _log) = crate::find::serve(|_, _| (403, Vec::new()));
@@ -239,7 +239,7 @@ fn a_publish_of_which_nothing_was_taken_and_nothing_can_be_read_is_an_error() {
     assert!(error.to_string().contains("refused all 9 objects"), "{error}");
 }
 
-/// A listing of a large collection costs the origin more than all the looks at one name.
+/// A listing of a large collection costs the origin more than asking for every name.
 #[test]
 fn a_collection_is_listed_once_however_long_the_publish_takes() {
     let asked = |max_bytes_per_second: Option<u64>| {
@@ -332,7 +332,7 @@ fn what_nobody_proved_sound_is_not_published() {
     let refused = |_: &Path| Err(Error::ObjectName { name: "damaged".into() });
     let error = SoundBundle::prove(dir.path(), refused).unwrap_err();
     assert!(matches!(error, Error::ObjectName { .. }), "{error}");
-    // Proved, and replaced by another bundle afterwards.
+    // The bundle is checked, and replaced by another one afterwards.
     let replaced = |dir: &Path| {
         fs::remove_file(dir.join(MANIFEST_NAME)).unwrap();
         assert_ne!(fixtures::make(dir, &[101]), digest);
@@ -352,7 +352,7 @@ fn a_url_without_a_version_is_refused() {
     assert!(matches!(error, Err(Error::NoBundleUrl { .. })), "{error:?}");
 }
 
-/// The cache keeps what it once read; here that is damaged on its disk.
+/// The cache keeps every object that was read; here its copy is damaged on the disk.
 #[test]
 fn an_object_that_a_cache_has_wrongly_is_read_from_the_origin() {
     let target = Target::federation();
@@ -411,9 +411,9 @@ fn a_file_with_its_blocks_beside_it_is_checked_block_by_block() {
     let (report, path) = get(to.path()).unwrap();
     assert_eq!((report.checked, report.digest), (Checked::Digest, Some(digest)));
     assert!(fs::read(&path).unwrap() == bytes);
-    // It is there.
+    // The object is there already.
     assert_eq!(get(to.path()).unwrap().0.bytes_fetched, 0);
-    // Of what a killed run left, whole blocks are kept as far as they are right.
+    // Whole blocks that a killed run left are kept as far as they are right.
     fs::remove_file(&path).unwrap();
     let mut left = bytes[..5 * BLOCK / 2].to_vec();
     left[BLOCK] ^= 1;
@@ -421,7 +421,7 @@ fn a_file_with_its_blocks_beside_it_is_checked_block_by_block() {
     assert_eq!(get(to.path()).unwrap().0.bytes_kept, BLOCK as u64);
     assert!(fs::read(&path).unwrap() == bytes);
 
-    // A cache whose copy is damaged is left; where all are, nothing is kept under the name.
+    // A cache with a damaged copy is not asked again; if all copies are damaged, no file is kept.
     let damage = |copy: PathBuf| {
         let mut damaged = fs::read(&copy).unwrap();
         damaged[2 * BLOCK + 1] ^= 1;

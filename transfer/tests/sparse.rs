@@ -73,7 +73,7 @@ impl Site {
         Ok(report)
     }
 
-    /// The file of the shard at the origin or in the cache.
+    /// Returns the path of the shard's file at the origin or in the cache.
     fn shard(&self, of: &str) -> std::path::PathBuf {
         let data = self.dir.path().join(of).join("gular/set").join(DATA_DIR);
         let mut files = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
@@ -112,7 +112,7 @@ fn manifest(shards: Vec<ShardEntry>) -> Manifest {
     }
 }
 
-/// One of a hundred, anywhere.
+/// Returns one of every hundred samples, anywhere.
 fn one_percent() -> Vec<Row> {
     (0..SAMPLES / 100).map(|i| Row((i * 617 + 13) % SAMPLES)).collect()
 }
@@ -126,13 +126,13 @@ fn little_more_is_asked_for_than_the_wanted_samples() {
     let wanted: usize = one_percent().iter().map(|row| sample(row.0).len()).sum();
     assert_eq!(report.bytes_wanted, wanted as u64);
     assert!(report.bytes_asked * 100 <= report.bytes_wanted * 115, "{report:?}");
-    // What was sent is what was asked for. The cache fetched all of the shard for it.
+    // No more bytes were sent than requested. The cache fetched the whole shard for them.
     let name = site.shard("cache").file_name().unwrap().to_str().unwrap().to_owned();
     let sent = site.federation.bytes_sent();
     let of_shard = sent.iter().find(|(object, _)| object.ends_with(&name)).unwrap().1;
     assert_eq!(*of_shard, report.bytes_asked);
 
-    // Neighbours come together.
+    // Neighbours are fetched in one request.
     let rows: Vec<Row> = (100..200).map(Row).collect();
     let report = site.read(&client, &rows).unwrap();
     assert_eq!((report.values, report.ranges), (100, 1));
@@ -166,7 +166,7 @@ fn a_damaged_copy_is_read_around_and_named_and_a_damaged_origin_is_an_error() {
     let error = site.read(&site.client(), &[Row(500)]).unwrap_err();
     assert!(matches!(error, Error::Pelican(Pelican::Corrupt { .. })), "{error}");
     assert!(error.to_string().contains("`0500.jpg`"), "{error}");
-    // The others are sound.
+    // The other samples are undamaged.
     site.read(&site.client(), &[Row(499), Row(501)]).unwrap();
 }
 
@@ -196,14 +196,14 @@ fn a_bundle_that_is_open_gives_single_values_of_a_shard_that_is_not_here() {
     assert!(source.is_here(shard));
 }
 
-/// A bundle as it lies at an origin: `set/v1/manifest.json`, `set/data/…`.
+/// A bundle as an origin stores it: `set/v1/manifest.json`, `set/data/…`.
 struct Published {
     dir: TempDir,
     manifest: Manifest,
 }
 
 impl Published {
-    /// Two shards of two samples each, `train/0-0.jpg` to `val/1-1.jpg`.
+    /// Makes two shards of two samples each, `train/0-0.jpg` to `val/1-1.jpg`.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let set = dir.path().join("set");
@@ -214,7 +214,7 @@ impl Published {
         Self { dir, manifest }
     }
 
-    /// One shard of a hundred samples `00.jpg` to `99.jpg`, whose `score` is their number.
+    /// Makes one shard of a hundred samples `00.jpg` to `99.jpg`, whose `score` is their number.
     fn scored() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (data, version) = (dir.path().join("set/data"), dir.path().join("set/v1"));
@@ -265,7 +265,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Whether `dir` holds the bundle of that report, and nothing else.
+/// Checks that `dir` has the bundle with this digest, and nothing else.
 fn check_whole(dir: &Path, digest: Option<Digest>) {
     let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
     assert_eq!(Some(bundle.digest()), digest);
@@ -277,7 +277,7 @@ fn check_whole(dir: &Path, digest: Option<Digest>) {
     assert_eq!(names(&dir.join(DATA_DIR)), files);
 }
 
-/// So that it may be `.`, or where a file system is mounted.
+/// So the folder may be `.`, or a place where a file system is mounted.
 #[test]
 fn chosen_samples_are_made_in_the_folder_itself_and_nothing_beside_it() {
     let (published, to) = (Published::new(), tempfile::tempdir().unwrap());
@@ -295,7 +295,7 @@ fn chosen_samples_are_made_in_the_folder_itself_and_nothing_beside_it() {
     let error = published.fetch(&dir, &CHOSEN[..1]).unwrap_err();
     assert!(matches!(&error, Error::NotEmpty { .. }), "{error}");
     check_whole(&dir, report.digest);
-    // No samples: no folder.
+    // If no samples are chosen, no folder is made.
     let none = to.path().join("none");
     let error = published.fetch(&none, &["no/such.jpg"]).unwrap_err();
     assert!(matches!(error, Error::NoSuchKeys { n: 1, .. }), "{error}");
@@ -309,7 +309,7 @@ fn after_a_killed_run_chosen_samples_are_fetched_again_or_moved_to_the_end() {
     let (published, to) = (Published::new(), tempfile::tempdir().unwrap());
     let dir = to.path().join("b");
     let (data, work) = (dir.join(DATA_DIR), dir.join(DATA_DIR).join(".gular-tmp-keys"));
-    // Killed while a shard was written.
+    // The run was killed while it wrote a shard.
     fs::create_dir_all(&work).unwrap();
     fs::write(work.join(".gular-tmp-abc"), b"half").unwrap();
     fs::write(work.join("train-0123456789abcdef.safetensors"), b"whole").unwrap();
@@ -318,7 +318,7 @@ fn after_a_killed_run_chosen_samples_are_fetched_again_or_moved_to_the_end() {
     assert!(!report.already_done);
     check_whole(&dir, report.digest);
 
-    // Killed between any two moves: the manifest is the last to go.
+    // The run was killed between any two moves; the manifest is moved last.
     let files = names(&data);
     for n in 0..=files.len() {
         fs::create_dir(&work).unwrap();
@@ -327,7 +327,7 @@ fn after_a_killed_run_chosen_samples_are_fetched_again_or_moved_to_the_end() {
             fs::rename(data.join(name), work.join(name)).unwrap();
         }
         if n > 0 {
-            // What is there is of other samples.
+            // The folder has other samples.
             let error = published.fetch(&dir, &CHOSEN[..1]).unwrap_err();
             assert!(matches!(&error, Error::NotEmpty { .. }), "{error}");
         }
@@ -386,7 +386,7 @@ fn samples_that_fit_a_condition_cost_their_bytes_and_the_values_that_it_names() 
         let index = bundle.index(ShardIdx(0)).unwrap();
         index.rows().map(|row| index.key(row).unwrap().to_owned()).collect::<Vec<_>>()
     };
-    // The index decides.
+    // The index decides alone.
     let report = fetch("key", &[], "key ~ '4?.jpg' and bytes = 1000 and split = train").unwrap();
     assert_eq!((report.samples, report.samples_of), (10, 100));
     assert_eq!((report.bytes_of_condition, report.requests_of_condition), (0, 0));
@@ -397,16 +397,16 @@ fn samples_that_fit_a_condition_cost_their_bytes_and_the_values_that_it_names() 
     assert_eq!((report.samples, report.bytes_wanted), (3, 3 * 1008));
     assert!(report.bytes_asked * 100 <= report.bytes_wanted * 115, "{report:?}");
     assert_eq!(keys("score"), ["97.jpg", "98.jpg", "99.jpg"]);
-    // Only those of samples for which the index leaves it open.
+    // Scores are only read for samples about which the index does not decide.
     let report = fetch("both", &[], "score != 3 and key ~ 0*").unwrap();
     assert_eq!((report.bytes_of_condition, report.samples), (80, 9));
     let report = fetch("listed", &["01.jpg", "12.jpg", "no.jpg"], "score = 12").unwrap();
     assert_eq!((report.samples, report.unknown_keys), (1, 1));
-    // One request reads over those between.
+    // One request also reads the values between the wanted ones.
     assert_eq!((report.bytes_of_condition, report.requests_of_condition), (12 * 8, 1));
     assert_eq!(keys("listed"), ["12.jpg"]);
 
-    // The same again is there; another condition means another bundle.
+    // The same request finds its bundle; another condition means another bundle.
     assert!(fetch("score", &[], "score >= 97").unwrap().already_done);
     let error = fetch("score", &[], "score >= 98").unwrap_err();
     assert!(matches!(&error, Error::NotEmpty { .. }), "{error}");

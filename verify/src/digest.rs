@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BlockTree, Digest, Error, ReadAt};
 
-/// The digest of the bytes `range` of `file`, read in blocks of 1 MiB.
+/// Computes the digest of the bytes `range` of `file`, read in blocks of 1 MiB.
 ///
-/// `advance` is called with the bytes just read; `None` when `cancel` was set.
+/// `advance` is called with the number of bytes just read. Returns `None` if `cancel` was set.
 ///
 /// # Errors
 /// Those of [`ReadAt::read_at`].

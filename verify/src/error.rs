@@ -1,17 +1,16 @@
 //! Errors that prevent any judgement of a bundle.
 
-/// Why verification could not run; what is wrong *with the data* is a
-/// [`Fault`](crate::Fault).
+/// Why verification could not run. A fault *of the data* is a [`Fault`](crate::Fault).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no manifest.
+    /// The folder has no manifest.
     #[error("`{path}` is not a bundle: it has no `manifest.json`")]
     NoManifest {
         /// The folder.
         path: String,
     },
-    /// A pack did not finish.
+    /// An earlier pack did not finish.
     #[error("`{path}` is not a bundle yet: packing was interrupted")]
     Interrupted {
         /// The folder.
@@ -23,10 +22,10 @@ pub enum Error {
     /// The manifest cannot be read.
     #[error(transparent)]
     Manifest(gular_bundle::Error),
-    /// A federation, server or token.
+    /// A federation, server or token failed.
     #[error(transparent)]
     Pelican(#[from] gular_pelican::Error),
-    /// A published bundle that cannot be found.
+    /// A published bundle cannot be found.
     #[error(transparent)]
     Transfer(gular_transfer::Error),
     /// The bundle is of a later format.
@@ -37,13 +36,13 @@ pub enum Error {
     Cancelled {
         /// Bytes read.
         bytes: u64,
-        /// Bytes there were to read.
+        /// Bytes that had to be read.
         total: u64,
     },
 }
 
 impl Error {
-    /// An error of reading the manifest, as one of this crate.
+    /// Makes an error of this crate from an error of reading the manifest.
     pub(crate) fn reading(error: gular_bundle::Error) -> Self {
         match error {
             gular_bundle::Error::Io(error) => Self::Io(error),

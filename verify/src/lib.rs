@@ -6,11 +6,10 @@
 //!                                                         └ sample: some samples
 //! ```
 //!
-//! A published bundle is read as a stream and kept nowhere; a local one is read
-//! where it lies.
+//! A published bundle is read as a stream and not stored; a local one is read where it is.
 //!
-//! Faults are values and all of them are collected: a report that stopped at
-//! the first would have to be asked for again after each repair.
+//! Faults are values, and all of them are collected: a report that stopped at the first fault would
+//! have to be made again after each repair.
 
 #![forbid(unsafe_code)]
 

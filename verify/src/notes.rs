@@ -1,4 +1,4 @@
-//! What is unusual in a bundle's folder, although it is not wrong.
+//! Unusual things in a bundle's folder that are not faults.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -8,10 +8,10 @@ use std::path::Path;
 use gular_bundle::{DATA_DIR, Manifest};
 use gular_files::TEMP_PREFIX;
 
-/// Files named one by one, of each kind; more are counted.
+/// At most this many files of each kind are named; more are only counted.
 const MAX_NAMED: usize = 20;
 
-/// Files that the manifest does not list, leftovers, and inputs left out.
+/// Lists files that are not in the manifest, leftovers, and inputs that were left out.
 pub(crate) fn notes(dir: &Path, data: &Path, manifest: &Manifest) -> Vec<String> {
     let known: HashSet<&str> =
         manifest.shards.iter().flat_map(|s| s.files().map(|file| file.name.as_str())).collect();
@@ -19,7 +19,7 @@ pub(crate) fn notes(dir: &Path, data: &Path, manifest: &Manifest) -> Vec<String>
     for name in files_of(dir).filter(|n| n.starts_with(TEMP_PREFIX)) {
         leftovers.push(name);
     }
-    // A folder that is not the bundle's alone may hold anything.
+    // A folder that does not belong only to the bundle may contain anything.
     let own = dir.join(DATA_DIR);
     for name in files_of(&own).filter(|_| data == own) {
         if name.starts_with(TEMP_PREFIX) {
@@ -35,8 +35,8 @@ pub(crate) fn notes(dir: &Path, data: &Path, manifest: &Manifest) -> Vec<String>
     notes
 }
 
-/// Names of the regular files in `dir`; none when it cannot be read, which
-/// every file that is looked for there reports.
+/// Returns names of the regular files in `dir`; none if the folder cannot be read, which every
+/// missing file reports.
 fn files_of(dir: &Path) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries
@@ -60,7 +60,7 @@ fn skipped(dir: &Path) -> Option<String> {
     if !path.is_file() {
         return None;
     }
-    // Lines of any length in the memory of one buffer.
+    // Lines of any length are counted, with the memory of one buffer.
     let count = || {
         let mut file = BufReader::new(File::open(&path).ok()?);
         let (mut lines, mut open) = (0_u64, false);

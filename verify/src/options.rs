@@ -7,15 +7,15 @@ use crate::Error;
 /// How much of a bundle is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
-    /// Manifest and indexes whole, the lengths and headers of shards; no sample.
+    /// The whole manifest and indexes, and the lengths and headers of shards, but no sample.
     Quick,
     /// Every byte of every file.
     Full,
-    /// Quick, and a share of the samples chosen by a seed.
+    /// Everything that `Quick` reads, and a share of the samples that a seed chooses.
     Sample {
         /// The share, above 0 and up to 1; at least one sample is read.
         fraction: f64,
-        /// Another seed, other samples.
+        /// The seed; another one chooses other samples.
         seed: u64,
     },
 }
@@ -23,31 +23,32 @@ pub enum Mode {
 /// Options of [`verify`](crate::verify).
 #[derive(Debug, Clone)]
 pub struct VerifyOptions {
-    /// How much is read.
+    /// How much of the bundle is read.
     pub mode: Mode,
-    /// Threads; each takes whole shards.
+    /// Number of threads; each takes whole shards.
     pub jobs: usize,
-    /// The bundle digest that is wanted.
+    /// The bundle digest that is expected.
     pub digest: Option<Digest>,
-    /// Keys listed for one fault; the rest are counted.
+    /// The most keys listed for one fault; further ones are counted.
     pub max_keys: usize,
-    /// Only shards of these splits; empty for all. For folders that hold a part.
+    /// The splits whose shards are verified; all if the list is empty. For folders with a part of a
+    /// bundle.
     pub splits: Vec<Split>,
 }
 
 impl Default for VerifyOptions {
-    /// Full, one thread, any digest, 20 keys.
+    /// Returns the defaults: full, one thread, any digest, 20 keys.
     fn default() -> Self {
         Self { mode: Mode::Full, jobs: 1, digest: None, max_keys: 20, splits: Vec::new() }
     }
 }
 
 impl VerifyOptions {
-    /// The manifest without shards of other splits.
+    /// Returns the manifest without the shards of other splits.
     ///
     /// # Errors
-    /// [`NoSplit`](gular_transfer::Error::NoSplit), as when that split is fetched: of nothing
-    /// all would be sound.
+    /// [`NoSplit`](gular_transfer::Error::NoSplit), as when such a split is fetched: otherwise a
+    /// bundle without that split would be found undamaged.
     pub(crate) fn part_of(&self, manifest: &Manifest) -> Result<Manifest, Error> {
         gular_transfer::has_splits(manifest, &self.splits)?;
         let mut part = manifest.clone();

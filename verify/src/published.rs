@@ -1,8 +1,8 @@
 //! Verifies a published bundle: it is streamed from the servers, and nothing is stored.
 //!
-//! A copy that another server has right is not a fault: the client passes on what the
-//! manifest's digests accept, wherever it comes from. A fault here means that no
-//! server has the right bytes.
+//! If one server has a wrong copy and another one a right copy, that is not a fault: the client
+//! passes on the bytes that the manifest's digests accept, from whichever server. A fault here
+//! means that no server has the right bytes.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,7 +94,7 @@ pub fn verify_url(
     Ok(report)
 }
 
-/// The report on a bundle of which no server has the manifest.
+/// Makes the report on a bundle whose manifest no server has.
 fn without_manifest(attempts: &Attempts, options: &VerifyOptions, start: Instant) -> VerifyReport {
     let mut report = VerifyReport::new(None, options.mode);
     report.faults.push(no_manifest(attempts));
@@ -102,7 +102,7 @@ fn without_manifest(attempts: &Attempts, options: &VerifyOptions, start: Instant
     report
 }
 
-/// The report on a URL under which another bundle is published than was asked for.
+/// Makes the report on a URL at which another bundle is published than was asked for.
 fn another_bundle(
     expected: Digest,
     found: Digest,
@@ -119,14 +119,14 @@ fn another_bundle(
     report
 }
 
-/// None of the copies is the bundle's manifest.
+/// Makes the fault that no copy is the bundle's manifest.
 fn no_manifest(attempts: &Attempts) -> Fault {
     let mut fault = manifest_fault(attempts.to_string());
     fault.advice = PUBLISH_AGAIN;
     fault
 }
 
-/// What checking a shard needs of the whole.
+/// What checking a shard needs to know about the whole bundle.
 struct Walk<'a> {
     client: &'a Client,
     remote: &'a RemoteBundle,
@@ -138,7 +138,7 @@ struct Walk<'a> {
     cancel: &'a AtomicBool,
 }
 
-/// One shard and its index.
+/// The check of one shard and its index.
 struct Check<'a> {
     walk: &'a Walk<'a>,
     number: ShardIdx,
@@ -170,7 +170,7 @@ impl Check<'_> {
         self.blocks(&index, &wanted)
     }
 
-    /// The index, when some server has the one the manifest describes.
+    /// Reads the index, if some server has the one that the manifest describes.
     fn index(&mut self) -> Result<Option<Index>, Error> {
         let entry = self.entry;
         let bytes = self.listing(&entry.index)?;
@@ -189,7 +189,7 @@ impl Check<'_> {
         }
     }
 
-    /// An index or a view, when some server has the one that the manifest lists.
+    /// Reads an index or a view, if some server has the one that the manifest lists.
     fn listing(&mut self, file: &FileEntry) -> Result<Option<Vec<u8>>, Error> {
         match self.walk.remote.read(self.walk.client, file, self.walk.cancel) {
             Ok(bytes) => {
@@ -243,7 +243,7 @@ impl Check<'_> {
         self.name_samples(index, |_| true);
     }
 
-    /// Streams the wanted blocks. A bad one does not hide those behind it.
+    /// Streams the wanted blocks. After a bad block the others are still read.
     fn blocks(&mut self, index: &Index, wanted: &[bool]) -> Result<(), Error> {
         let entry = self.entry;
         let Walk { client, remote, cancel, .. } = self.walk;
@@ -273,7 +273,7 @@ impl Check<'_> {
                     let Range { start, end } = tree.range(next as u64);
                     bad.push((ByteRange { start, end }, attempts.to_string()));
                     next += 1;
-                    // Of another length, all of its blocks would be refused alike.
+                    // If the shard has another length, all of its blocks would be refused alike.
                     let stored = if bad.len() == 1 { self.stored()? } else { Stored::Whole };
                     if stored != Stored::Whole {
                         self.judge(index, stored);
@@ -295,7 +295,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Names the samples with bytes in ranges that are bad, in the last fault.
+    /// Names, in the last fault, the samples that have bytes in bad ranges.
     fn name_samples(&mut self, index: &Index, is_bad: impl Fn(ByteRange) -> bool) {
         let max = self.walk.options.max_keys;
         let Some(fault) = self.faults.last_mut() else { return };
@@ -309,7 +309,7 @@ impl Check<'_> {
         }
     }
 
-    /// The blocks that hold a share of the samples, chosen by seed, shard and row.
+    /// Returns the blocks that have a share of the samples, chosen by seed, shard and row.
     fn blocks_of(&self, index: &Index, fraction: f64, seed: u64) -> Vec<bool> {
         let tree = index.blocks();
         let mut wanted = vec![false; tree.n_blocks()];
@@ -332,7 +332,7 @@ impl Check<'_> {
     }
 }
 
-/// Where the values of a sample lie.
+/// Returns the ranges of a sample's values.
 fn ranges_of(index: &Index, row: Row) -> impl Iterator<Item = ByteRange> {
     index.fields().filter_map(move |field| {
         let (start, len) = index.range(row, field)?;

@@ -7,7 +7,7 @@ use gular_bundle::{Digest, FieldIdx, Index, ReadAt, Row, SampleId};
 use crate::digest::digest;
 use crate::verify_report::{ByteRange, merged};
 
-/// The samples of one shard, with what is needed to look at them.
+/// The samples of one shard, with everything that is needed to check them.
 pub(crate) struct Samples<'a> {
     pub(crate) shard: &'a ReadAt,
     pub(crate) index: &'a Index,
@@ -15,36 +15,36 @@ pub(crate) struct Samples<'a> {
     pub(crate) cancel: &'a AtomicBool,
 }
 
-/// What was looked at, value by value.
+/// The values that were checked.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// One entry a field, in the manifest's order.
+    /// One entry per field, in the manifest's order.
     pub(crate) fields: Vec<BadValues>,
-    /// Bytes of good values, merged.
+    /// Ranges of the good values, merged.
     pub(crate) good: Vec<ByteRange>,
-    /// Samples looked at.
+    /// Number of samples that were checked.
     pub(crate) n_samples: u64,
 }
 
 /// The bad values of one field.
 #[derive(Default, Clone)]
 pub(crate) struct BadValues {
-    /// Keys of their samples, in the index's order.
+    /// Keys of the samples with bad values, in the index's order.
     pub(crate) keys: Vec<String>,
-    /// Their bytes, merged.
+    /// Ranges of the bad values, merged.
     pub(crate) ranges: Vec<ByteRange>,
 }
 
 impl Seen {
-    /// Bytes of bad values of all fields, merged.
+    /// Returns the ranges of the bad values of all fields, merged.
     pub(crate) fn bad(&self) -> Vec<ByteRange> {
         merged(self.fields.iter().flat_map(|f| f.ranges.iter().copied()).collect())
     }
 }
 
 impl Samples<'_> {
-    /// Looks at the values of the samples that `wanted` picks by row, those
-    /// alone that touch one of the merged ranges `within` when it is given.
+    /// Checks the values of the samples that `wanted` picks by row. If the merged ranges `within`
+    /// are given, only samples that touch one of them are checked.
     pub(crate) fn look(&self, wanted: impl Fn(Row) -> bool, within: Option<&[ByteRange]>) -> Seen {
         let n_fields = self.index.n_fields();
         let mut seen = Seen { fields: vec![BadValues::default(); n_fields], ..Seen::default() };
@@ -78,16 +78,16 @@ impl Samples<'_> {
     fn is_sound(&self, row: Row, field: FieldIdx, value: ByteRange) -> bool {
         let ByteRange { start, end } = value;
         let digest = digest(self.shard, start..end, self.advance, self.cancel);
-        // Of a label its copy in the index is the one that counts.
+        // For a label, the copy in the index counts.
         let of_label = || Some(Digest::of(&i64::from(self.index.label(row)?).to_le_bytes()));
         let Some(expected) = self.index.digest(row, field).or_else(of_label) else { return false };
-        // Once stopped, nothing is said of the sample: the report is dropped.
+        // If reading was stopped, the sample counts as good, since the report is dropped.
         digest.is_ok_and(|found| found.is_none_or(|found| found == expected))
     }
 }
 
-/// Appends a range, to the last one when it follows it: values lie one behind
-/// the other, so the list stays short.
+/// Appends a range, or extends the last one if the range follows it: values are one behind the
+/// other, so the list stays short.
 fn push(ranges: &mut Vec<ByteRange>, range: ByteRange) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,
@@ -95,13 +95,13 @@ fn push(ranges: &mut Vec<ByteRange>, range: ByteRange) {
     }
 }
 
-/// Whether `range` has a byte in one of the merged ranges `of`.
+/// Returns whether `range` has a byte in one of the merged ranges `of`.
 pub(crate) fn touches(of: &[ByteRange], range: ByteRange) -> bool {
     let after = of.partition_point(|r| r.end <= range.start);
     range.start < range.end && of.get(after).is_some_and(|r| r.start < range.end)
 }
 
-/// The bytes of `range` in none of the merged ranges `holes`.
+/// Returns the bytes of `range` that are in none of the merged ranges `holes`.
 pub(crate) fn without(range: ByteRange, holes: &[ByteRange]) -> Vec<ByteRange> {
     let mut left = Vec::new();
     let mut start = range.start;
@@ -118,12 +118,12 @@ pub(crate) fn without(range: ByteRange, holes: &[ByteRange]) -> Vec<ByteRange> {
     left
 }
 
-/// Whether a share of all samples, chosen by `seed`, has this one.
+/// Returns whether this sample is in the share of all samples that `seed` chooses.
 pub(crate) fn is_chosen(sample: SampleId, fraction: f64, seed: u64) -> bool {
     unit(seed, sample.shard.0 as u64, sample.row.0 as u64) < fraction
 }
 
-/// A number in 0..1 that depends on its arguments alone.
+/// Returns a number in 0..1 that depends only on the arguments.
 pub(crate) fn unit(seed: u64, shard: u64, row: u64) -> f64 {
     let mut bytes = [0; 24];
     for (slot, value) in bytes.chunks_exact_mut(8).zip([seed, shard, row]) {
@@ -142,7 +142,7 @@ mod tests {
         of.iter().map(|(start, end)| ByteRange { start: *start, end: *end }).collect()
     }
 
-    /// Against a plain list of bytes.
+    /// Compares ranges with a plain list of bytes.
     #[test]
     fn ranges_are_sets_of_bytes() {
         let holes = ranges(&[(2, 4), (6, 7), (9, 12)]);

@@ -14,30 +14,30 @@ use crate::samples::{Samples, Seen, is_chosen, touches, without};
 use crate::verify_report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged};
 use crate::{Mode, VerifyOptions};
 
-/// What checking a shard needs of the whole.
+/// What checking a shard needs to know about the whole bundle.
 pub(crate) struct Context<'a> {
     /// The bundle's folder, and the one with its shards.
     pub(crate) dir: &'a Path,
     pub(crate) data: &'a Path,
     pub(crate) manifest: &'a Manifest,
     pub(crate) options: &'a VerifyOptions,
-    /// Called with the bytes just read.
+    /// Is called with the number of bytes just read.
     pub(crate) advance: &'a (dyn Fn(u64) + Sync),
     pub(crate) checked: &'a AtomicU64,
-    /// The sample that is read however small the share.
+    /// A sample that is always read, however small the share.
     pub(crate) always: Option<SampleId>,
     pub(crate) cancel: &'a AtomicBool,
 }
 
 impl Context<'_> {
-    /// The file as it is called from the bundle's folder.
+    /// Returns the path of the file from the bundle's folder.
     fn name_of(&self, file: &FileEntry) -> String {
         let path = self.data.join(file.name.as_str());
         path.strip_prefix(self.dir).unwrap_or(&path).display().to_string()
     }
 }
 
-/// Everything that is wrong with shard `number` and its index.
+/// Returns all faults of shard `number` and its index.
 pub(crate) fn check_shard(
     context: &Context<'_>,
     number: ShardIdx,
@@ -80,14 +80,14 @@ impl Check<'_> {
         &mut self.faults[last]
     }
 
-    /// A fault of a file with another digest than the manifest says.
+    /// Adds the fault that a file has another digest than the manifest says.
     fn other_digest(&mut self, kind: FaultKind, file: &FileEntry, found: Digest) -> &mut Fault {
         let expected = file.digest;
         let message = format!("its digest is {found}, the manifest says {expected}");
         self.fault(kind, file, message).compared(&expected, &found)
     }
 
-    /// Names the samples of a shard that is not there or cannot be opened.
+    /// Names all samples of a shard that is missing or cannot be opened.
     fn name_all(&mut self, index: Option<&Index>) {
         let (n, max) = (self.entry.samples, self.context.options.max_keys);
         if let (Some(index), Some(fault)) = (index, self.faults.last_mut()) {
@@ -97,7 +97,7 @@ impl Check<'_> {
         }
     }
 
-    /// Opens a file of the manifest's length, or of another, which is a fault.
+    /// Opens a file if it has the manifest's length; another length is a fault.
     fn open(&mut self, file: &FileEntry) -> Option<ReadAt> {
         let path = stored_file(self.context.data, file);
         match ReadAt::open(&path, Backend::Pread) {
@@ -123,7 +123,7 @@ impl Check<'_> {
         }
     }
 
-    /// The index, when it is the one the manifest describes.
+    /// Reads the index, if it is the one that the manifest describes.
     fn index(&mut self) -> Option<Index> {
         let entry = self.entry;
         let bytes = self.listing(&entry.index);
@@ -149,7 +149,7 @@ impl Check<'_> {
         None
     }
 
-    /// All bytes of an index or a view of the manifest's length.
+    /// Reads all bytes of an index or a view, if it has the manifest's length.
     fn listing(&mut self, entry: &FileEntry) -> Option<Vec<u8>> {
         let file = self.open(entry)?;
         if file.len_bytes() != entry.bytes {
@@ -164,8 +164,8 @@ impl Check<'_> {
         Some(bytes)
     }
 
-    /// The shard's own structure: its header, or, where that is spread over
-    /// the file, all of it when every byte is read anyway.
+    /// Checks the shard's own structure: its header, or the whole file, if the structure is spread
+    /// over it and every byte is read anyway.
     fn structure(&mut self, shard: &ReadAt) {
         let entry = self.entry;
         let wrong = match self.context.manifest.envelope {
@@ -180,13 +180,13 @@ impl Check<'_> {
                 Err(e) => e.reason(),
             },
         };
-        // A cut file has been reported by its length.
+        // A file that was cut is already reported because of its length.
         if shard.len_bytes() == entry.file.bytes {
             self.fault(FaultKind::Structure, &entry.file, wrong);
         }
     }
 
-    /// Every block against the index; in bad ones, every sample.
+    /// Compares every block with the index, and in bad blocks, every sample.
     fn blocks(&mut self, shard: &ReadAt, index: &Index) {
         let entry = self.entry;
         let tree = index.blocks();
@@ -209,10 +209,11 @@ impl Check<'_> {
         }
     }
 
-    /// What lies in bad blocks: samples that are bad, and bytes of no sample.
+    /// Reports the contents of bad blocks: samples that are bad, and bytes that belong to no
+    /// sample.
     fn bad_blocks(&mut self, shard: &ReadAt, index: &Index, bad: Vec<ByteRange>) {
         let entry = self.entry;
-        // Reading again what a block of the walk has read is not counted.
+        // Bytes of these blocks were already counted, so reading them again is not.
         let seen = self.samples(shard, index, &|_| {}).look(|_| true, Some(&merged(bad.clone())));
         let (total, bad_values) = (index.blocks().n_blocks(), seen.bad());
         let (of_samples, of_none): (Vec<_>, Vec<_>) =
@@ -259,7 +260,7 @@ impl Check<'_> {
         Samples { shard, index, advance, cancel: self.context.cancel }
     }
 
-    /// A share of the samples, chosen by seed, shard and row.
+    /// Checks a share of the samples, chosen by seed, shard and row.
     fn some(&mut self, shard: &ReadAt, index: &Index, fraction: f64, seed: u64) {
         let (number, always) = (self.number, self.context.always);
         let wanted = |row: Row| {
@@ -272,7 +273,7 @@ impl Check<'_> {
         self.bad_samples(seen, &of);
     }
 
-    /// With its index lost, a shard is judged as a whole, and whether it can give the index again.
+    /// Judges a shard whose index is lost as a whole, and whether its index can be made again.
     fn without_index(&mut self, shard: &ReadAt) {
         let entry = self.entry;
         if self.context.options.mode != Mode::Full || shard.len_bytes() != entry.file.bytes {
@@ -302,7 +303,7 @@ impl Check<'_> {
         for fault in self.faults.iter_mut().filter(|f| f.file == name) {
             fault.advice = match (fault.kind, again) {
                 (_, true) => INDEX_FROM_SHARD,
-                // Of the right digest and yet wrong: no copy is better.
+                // The digest is right and the file still wrong, so no copy is better.
                 (FaultKind::Index, _) if fault.found.is_none() => continue,
                 (_, false) => INDEX_ELSEWHERE,
             };

@@ -15,23 +15,23 @@ pub struct VerifyReport {
     /// is published.
     #[serde(serialize_with = "Digest::serialize_or_empty")]
     pub digest: Option<Digest>,
-    /// `quick`, `full` or `sample`.
+    /// How much was read: `quick`, `full` or `sample`.
     pub mode: &'static str,
-    /// Shards by the manifest.
+    /// Number of shards in the manifest.
     pub shards: u64,
-    /// Samples by the manifest.
+    /// Number of samples in the manifest.
     pub samples: u64,
-    /// Bytes of all shards and indexes by the manifest.
+    /// Bytes of all shards and indexes, as the manifest gives them.
     pub bytes: u64,
-    /// Bytes read.
+    /// Bytes that were read from the bundle.
     pub bytes_read: u64,
     /// Samples whose bytes were compared with their digest, one by one or within blocks.
     pub samples_checked: u64,
     /// Wall-clock time.
     pub seconds: f64,
-    /// Everything that is wrong, in the manifest's order.
+    /// Every fault of the bundle, in the manifest's order.
     pub faults: Vec<Fault>,
-    /// What is unusual, but not a fault.
+    /// Unusual things that are not faults.
     pub notes: Vec<String>,
     /// The splits that are here, if all files of the other splits are missing and nothing else is
     /// wrong: perhaps only these splits were fetched.
@@ -43,7 +43,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Of a bundle of which at most its digest is known.
+    /// Makes an empty report on a bundle of which at most the digest is known.
     pub(crate) fn new(digest: Option<Digest>, mode: Mode) -> Self {
         Self {
             sound: false,
@@ -66,7 +66,7 @@ impl VerifyReport {
         }
     }
 
-    /// Takes the manifest's figures; returns how many bytes are to be read.
+    /// Copies the figures of the manifest; returns how many bytes are to be read.
     pub(crate) fn describe(&mut self, manifest: &Manifest, mode: Mode) -> u64 {
         self.shards = manifest.shards.len() as u64;
         self.samples = total_of(manifest, |s| s.samples);
@@ -85,7 +85,7 @@ impl VerifyReport {
     }
 }
 
-/// A sum over the shards of a bundle.
+/// Returns a sum over the shards of a bundle.
 pub(crate) fn total_of(manifest: &Manifest, size: impl Fn(&ShardEntry) -> u64) -> u64 {
     manifest.shards.iter().fold(0, |sum, shard| sum.saturating_add(size(shard)))
 }
@@ -95,20 +95,20 @@ pub(crate) fn total_of(manifest: &Manifest, size: impl Fn(&ShardEntry) -> u64) -
 pub struct Fault {
     /// The kind of fault.
     pub kind: FaultKind,
-    /// The file, below the bundle's folder.
+    /// The damaged file, as a path below the bundle's folder.
     pub file: String,
-    /// The split of the shard it belongs to.
+    /// The split of the shard that the file belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
-    /// The field of the samples named; a sample with two bad fields is in two faults.
+    /// The field of the samples in `keys`; a sample with two bad fields is in two faults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// What was expected and what was found.
     pub message: String,
-    /// The digest or length that was expected, where there is one.
+    /// The digest or length that was expected, if one was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// The digest or length that was found in its place.
+    /// The digest or length that was found instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
     /// Bytes of the file that are wrong. For samples these are whole values, otherwise whole
@@ -116,17 +116,17 @@ pub struct Fault {
     /// included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<ByteRange>,
-    /// Keys of wrong samples, at most as many as were asked for.
+    /// Keys of wrong samples, at most as many as the options allow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
-    /// How many samples are wrong in all.
+    /// The number of wrong samples, including those that `keys` does not list.
     pub n_keys: u64,
     /// What can be done about the fault.
     pub advice: &'static str,
 }
 
 impl Fault {
-    /// One that says `message` of a file.
+    /// Makes a fault with a message about a file.
     pub(crate) fn new(
         kind: FaultKind,
         file: String,
@@ -148,7 +148,7 @@ impl Fault {
         }
     }
 
-    /// Says what was compared.
+    /// Sets the expected and the found value.
     pub(crate) fn compared(&mut self, expected: &dyn ToString, found: &dyn ToString) -> &mut Self {
         self.expected = Some(expected.to_string());
         self.found = Some(found.to_string());
@@ -160,9 +160,9 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// The manifest breaks a rule, or is not the one wanted.
+    /// The manifest breaks a rule, or is not the one that is expected.
     Manifest,
-    /// A file is not there.
+    /// A file is missing.
     Missing,
     /// A file cannot be read.
     Unreadable,
@@ -181,9 +181,9 @@ pub enum FaultKind {
 /// A range of bytes in a file; `end` is not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ByteRange {
-    /// First byte.
+    /// First byte of the range.
     pub start: u64,
-    /// One past the last.
+    /// End of the range: one past its last byte.
     pub end: u64,
 }
 

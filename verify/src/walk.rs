@@ -97,8 +97,8 @@ pub fn verify(
     Ok(report)
 }
 
-/// The splits that are here, when whole others are missing and nothing else is wrong: the
-/// folder may have been fetched without them.
+/// Returns the splits that are here, if all files of the others are missing and nothing else is
+/// wrong: perhaps only these splits were fetched.
 fn only_splits(manifest: &Manifest, faults: &[Fault]) -> Vec<Split> {
     let of = |split: Split| manifest.of_split(split).map(|s| s.files().count()).sum::<usize>();
     let missing = |split: Split| {
@@ -115,10 +115,10 @@ fn only_splits(manifest: &Manifest, faults: &[Fault]) -> Vec<Split> {
     here
 }
 
-/// For a manifest that is sound by itself.
+/// The advice for a manifest that is valid, but not the expected one.
 const OTHER_MANIFEST: &str = "the manifest was changed, or this is another bundle: check the digest and the path or URL, or fetch the bundle again";
 
-/// The sample that is looked at however small the share.
+/// Returns the sample that is always read, however small the share.
 pub(crate) fn always(manifest: &Manifest, mode: Mode) -> Option<SampleId> {
     match mode {
         Mode::Sample { seed, .. } => nth_sample(manifest, unit(seed, u64::MAX, u64::MAX)),
@@ -126,7 +126,7 @@ pub(crate) fn always(manifest: &Manifest, mode: Mode) -> Option<SampleId> {
     }
 }
 
-/// The sample at `share` (0 to 1) of all.
+/// Returns the sample at `share` (0 to 1) of all samples.
 fn nth_sample(manifest: &Manifest, share: f64) -> Option<SampleId> {
     let mut n = (total_of(manifest, |s| s.samples) as f64 * share) as u64;
     let id = |number: usize, row: u64| SampleId {
@@ -139,7 +139,7 @@ fn nth_sample(manifest: &Manifest, share: f64) -> Option<SampleId> {
         }
         n -= shard.samples;
     }
-    // Rounding can reach the very end.
+    // Rounding can give the very end, past the last sample.
     let last = manifest.shards.last()?;
     Some(id(manifest.shards.len() - 1, last.samples.saturating_sub(1)))
 }
@@ -162,7 +162,7 @@ fn open_manifest(dir: &Path) -> Result<ReadAt, Error> {
     }
 }
 
-/// The digest of the manifest's bytes, and the manifest or what is wrong with it.
+/// Returns the digest of the manifest's bytes, and the manifest or its fault.
 fn read_manifest(
     source: &ReadAt,
     cancel: &AtomicBool,
@@ -175,7 +175,7 @@ fn read_manifest(
         let (path, what) = (source.path(), "a manifest");
         return Ok((digest, Err(gular_bundle::Error::TooLarge { path, what, found, limit })));
     }
-    // Read once: the digest is of the very bytes that are parsed.
+    // The file is read once, so that the digest is of the same bytes that are parsed.
     let mut bytes = vec![0; usize::try_from(found).unwrap_or(0)];
     source.read_at(0, &mut bytes).map_err(Error::reading)?;
     Ok((Digest::of(&bytes), Manifest::parse(&source.path(), &bytes)))

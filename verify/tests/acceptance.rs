@@ -12,7 +12,7 @@ use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{BundleUrl, FetchOptions, RemoteBundle, Watch, fetch};
 use gular_verify::{FaultKind, VerifyOptions, VerifyReport, verify, verify_url};
 
-/// A sound bundle of three samples in `dir`, once `change` has had its manifest.
+/// Writes an undamaged bundle of three samples to `dir`, after `change` has changed its manifest.
 fn write(dir: &Path, change: impl FnOnce(&mut Manifest)) {
     let fields = vec![Field::bytes(FieldName::image(), vec!["image/png".into()]), Field::label()];
     let classes = ["cat".to_owned(), "dog".to_owned()];
@@ -38,7 +38,8 @@ fn write(dir: &Path, change: impl FnOnce(&mut Manifest)) {
     write_manifest(dir, &manifest).unwrap();
 }
 
-/// Opens, verifies and fetches what `change` makes of a sound bundle; all say `expected`.
+/// Changes an undamaged bundle with `change`, then opens, verifies and fetches it; all must report
+/// `expected`.
 fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), change);
@@ -56,7 +57,7 @@ fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
     };
     assert_eq!(message(&report), expected);
 
-    // As an origin has it: `NAME/data` beside `NAME/VERSION`.
+    // The folders are as an origin has them: `NAME/data` beside `NAME/VERSION`.
     let version = dir.path().join("v1");
     fs::create_dir(&version).unwrap();
     fs::rename(dir.path().join(MANIFEST_NAME), version.join(MANIFEST_NAME)).unwrap();
@@ -71,7 +72,7 @@ fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
         fetch(&client, &remote, to.path(), &FetchOptions::default(), Watch::silent(&cancel));
     let fetched = fetched.unwrap_err().to_string();
     assert!(fetched.ends_with(expected), "fetched: {fetched}");
-    // Nothing was kept of it.
+    // No file of it was kept.
     assert_eq!(fs::read_dir(to.path().join(DATA_DIR)).unwrap().count(), 0);
 }
 

@@ -16,7 +16,7 @@ fn first_index(dir: &Path) -> Index {
     Index::parse("i", bytes, &manifest.fields, manifest.shards[0].file.bytes).unwrap()
 }
 
-/// Keys of the samples with a value that holds byte `at`.
+/// Returns the keys of the samples that have a value with byte `at`.
 fn keys_at(index: &Index, at: u64) -> Vec<String> {
     let holds = |row: Row| {
         index
@@ -38,7 +38,8 @@ fn the_keys_named_are_those_that_hold_the_byte() {
     let (path, _) = first(dir.path());
     let (index, good) = (first_index(dir.path()), fs::read(&path).unwrap());
     assert!(index.blocks().n_blocks() > 1);
-    // A stride through all, and every 5th byte of the tables behind the samples.
+    // The bytes are at a stride through the whole file, and every 5th byte of the tables behind the
+    // samples.
     let tables = 4096 + 1_301_050;
     let places = (0..good.len()).step_by(65_537).chain((tables..good.len()).step_by(5));
     let (mut of_samples, mut of_none) = (0, 0);
@@ -54,7 +55,7 @@ fn the_keys_named_are_those_that_hold_the_byte() {
         if expected.is_empty() {
             of_none += 1;
             assert!(samples.is_empty() && blocks[0].message.contains("no sample"), "byte {at}");
-            // Narrowed to what no sample holds.
+            // The ranges only have bytes that belong to no sample.
             for range in &blocks[0].ranges {
                 for byte in [range.start, range.end - 1] {
                     assert!(keys_at(&index, byte).is_empty(), "byte {at}: {range:?}");
@@ -76,7 +77,7 @@ fn the_fields_that_were_hit_are_named() {
     make(dir.path(), &[1000, 900, 800]);
     let (path, _) = first(dir.path());
     let index = first_index(dir.path());
-    // The images of samples 0 and 1, the labels of 1 and 2.
+    // The images of samples 0 and 1 are bad, and the labels of 1 and 2.
     for (field, rows) in [(0, [0, 1]), (1, [1, 2])] {
         for row in rows {
             let (start, len) = index.range(Row(row), FieldIdx(field)).unwrap();
@@ -125,11 +126,11 @@ fn harm_in_and_outside_samples_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path(), &[3_000_000]);
     let (path, _) = first(dir.path());
-    // In the padding of the header's block, and in the third block.
+    // One byte is in the padding of the header's block, and one in the third block.
     flip(&path, 4000);
     flip(&path, 2_500_000);
     let sample = full(dir.path());
-    // One value covers both blocks, so both are put down to it.
+    // One value is in both blocks, so both are explained by it.
     assert_eq!(of_kind(&sample, FaultKind::Blocks).len(), 1);
 
     let dir = tempfile::tempdir().unwrap();
@@ -151,7 +152,7 @@ fn a_cut_shard_names_the_samples_past_its_end() {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path(), &[1_000_000; 4]);
     let (path, _) = first(dir.path());
-    // Sample 2 is cut, sample 3 is gone, and so are the labels of all behind them.
+    // Sample 2 is cut, sample 3 is missing, and so are all labels, which are behind them.
     let good = fs::read(&path).unwrap();
     fs::write(&path, &good[..4096 + 2_500_000]).unwrap();
     let report = full(dir.path());
@@ -211,7 +212,7 @@ fn at_least_one_sample_is_read_and_the_seed_says_which() {
     let (path, _) = first(dir.path());
     flip(&path, 4096);
     let found = (0..64).filter(|seed| !tiny(*seed).sound).count();
-    // One of twelve samples is bad; the same seed says the same.
+    // One of twelve samples is bad; the same seed gives the same result.
     assert!((1..32).contains(&found), "{found}");
     assert_eq!(found, (0..64).filter(|seed| !tiny(*seed).sound).count());
     let all = run(dir.path(), Mode::Sample { fraction: 1.0, seed: 9 }, None).unwrap();

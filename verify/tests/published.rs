@@ -1,4 +1,4 @@
-//! A published bundle: what no server has right is found and named.
+//! A published bundle: bytes that no server has right are found and named.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const BLOCK: usize = 1 << 20;
 
-/// `set/v1/manifest.json` and `set/data/…`, as a publisher leaves them.
+/// A published bundle as its publisher leaves it: `set/v1/manifest.json` and `set/data/…`.
 struct Published {
     dir: TempDir,
     digest: Digest,
@@ -40,9 +40,9 @@ impl Published {
         self.check(Mode::Full, Some(self.digest)).unwrap()
     }
 
-    /// The first shard and its index.
+    /// Returns the paths of the first shard and its index.
     fn first(&self) -> (PathBuf, PathBuf) {
-        // The bundle's own layout, as `first` wants it.
+        // The folders are those of a local bundle, which `first` expects.
         let set = self.dir.path().join("set");
         let link = set.join(MANIFEST_NAME);
         fs::copy(set.join("v1").join(MANIFEST_NAME), &link).unwrap();

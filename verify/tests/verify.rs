@@ -29,7 +29,7 @@ fn any_flipped_or_cut_byte_of_any_file_is_found() {
     let mut names: Vec<PathBuf> =
         entries.map(|e| Path::new(DATA_DIR).join(e.unwrap().file_name())).collect();
     names.push("manifest.json".into());
-    // Each in a bundle of its own, all at once.
+    // Each change is made in a separate bundle, all at the same time.
     std::thread::scope(|scope| {
         for name in &names {
             scope.spawn(|| any_flipped_or_cut_byte_is_found(name));
@@ -46,7 +46,8 @@ fn any_flipped_or_cut_byte_is_found(name: &Path) {
     };
     let file = dir.path().join(name);
     let good = fs::read(&file).unwrap();
-    // Every byte where files begin, every few of what follows, fewer of the padding of headers.
+    // Every byte at the beginning of files is changed, every few bytes after that, and fewer bytes
+    // in the padding of headers.
     let stride = |at| match at {
         0..300 => 1,
         700..4000 => 41,
@@ -88,7 +89,7 @@ fn the_samples_hit_are_named_and_no_others() {
         assert!(range.start as usize == start_of(hit) && samples.ranges.len() == 1);
         fs::write(&shard, good).unwrap();
     }
-    // The gap between the last image and its offsets holds no sample.
+    // The gap between the last image and its offsets belongs to no sample.
     let good = fs::read(&shard).unwrap();
     flip(&shard, start_of(4) + 50 + 1);
     let report = full(dir.path());
@@ -229,7 +230,7 @@ fn absurd_sizes_in_a_manifest_are_faults() {
         let report = run(dir.path(), mode, None).unwrap();
         assert!(!report.sound && !report.faults.is_empty());
     }
-    // Past the limit of a manifest; sparse, so no disk is filled.
+    // The file is longer than a manifest may be; it is sparse, so that the disk is not filled.
     let limit = gular_bundle::MAX_MANIFEST_BYTES;
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(limit + 1).unwrap();
     assert_eq!(kinds(&full(dir.path())), [FaultKind::Manifest]);

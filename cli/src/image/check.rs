@@ -55,13 +55,14 @@ pub(super) struct CheckArgs {
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct Checked<'a> {
-    /// The image.
+    /// The image that was checked, as it was given.
     image: &'a str,
-    /// The values that jobs must ask for.
+    /// Values of the image that jobs must ask for.
     facts: &'a ImageFacts,
     /// The result of the check.
     check: &'a CheckReport,
-    /// HTCondor's lines, as far as they could be tried.
+    /// Results of the command lines with which HTCondor tests and starts an image, as far as they
+    /// could be tried.
     replay: &'a [Replay],
 }
 

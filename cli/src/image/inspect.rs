@@ -34,23 +34,23 @@ pub(super) struct InspectArgs {
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct Inspected<'a> {
-    /// The values that jobs must ask for.
+    /// Values of the image that jobs must ask for.
     facts: &'a ImageFacts,
     /// The program that the image starts.
     program: Option<String>,
-    /// Variables that it sets.
+    /// Environment variables that the image sets.
     env: &'a BTreeMap<String, String>,
-    /// Its labels.
+    /// Labels of the image.
     labels: &'a BTreeMap<String, String>,
     /// The SIF's objects, or the OCI image's layers.
     parts: &'a [ImagePart],
     /// The packages in the image's list of contents.
     packages: Vec<Package>,
-    /// The recipe or definition file it was made from; may be empty.
+    /// The recipe or definition file that the image was made from; may be empty.
     recipe: &'a str,
     /// The result of the check.
     check: &'a CheckReport,
-    /// With `--files`: its files.
+    /// With `--files`: the files of the image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<Listed>,
 }
@@ -58,7 +58,7 @@ struct Inspected<'a> {
 /// A package of the list of contents.
 #[derive(Debug, Serialize)]
 struct Package {
-    /// Its name.
+    /// Name of the package.
     name: String,
     /// The package's version, if the list has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,13 +67,13 @@ struct Package {
 
 #[derive(Debug, Serialize)]
 struct Listed {
-    /// Its path in the image.
+    /// Path of the file in the image.
     path: String,
     /// The kind of file, as the first letter of `ls -l`, and its permissions in octal.
     mode: String,
-    /// Its length.
+    /// Length of the file.
     bytes: u64,
-    /// The target of a link.
+    /// The target, if the file is a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
 }

@@ -49,23 +49,23 @@ pub(super) struct LockArgs {
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct LockReport {
-    /// The lock file.
+    /// Path of the lock file.
     lock: String,
     /// Whether it was a dry run, which writes nothing.
     dry_run: bool,
     /// Whether the lock was written; a lock with the same contents is not written again.
     written: bool,
-    /// Debian packages in it.
+    /// Number of Debian packages in the lock.
     debian_packages: usize,
-    /// Wheels in it.
+    /// Number of wheels in the lock.
     wheels: usize,
-    /// Bytes of all packages.
+    /// Bytes of all packages in the lock.
     bytes: u64,
     /// Packages that the lock did not have before.
     added: Vec<String>,
-    /// Packages that it no longer has.
+    /// Packages that the lock no longer has.
     removed: Vec<String>,
-    /// Packages with another version.
+    /// Packages with another version than before.
     changed: Vec<String>,
     /// The image that this one is built on, if its name now has another digest than in the lock
     /// before.

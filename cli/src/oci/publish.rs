@@ -37,21 +37,21 @@ const IDENTITY: &str = "org.gular.bundle.digest";
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
 struct OciReport {
-    /// `oci://…@sha256:…#blake3=…`.
+    /// URL of the version with its digests, `oci://…@sha256:…#blake3=…`.
     url: String,
     /// The bundle's digest.
     digest: Digest,
-    /// Blobs that the version has now.
+    /// Number of blobs that the version has now.
     objects: usize,
-    /// Objects that were sent.
+    /// Number of blobs that were sent.
     uploaded: usize,
-    /// Objects that already existed.
+    /// Number of blobs that already existed.
     identical: usize,
-    /// Objects that another repository of the registry had.
+    /// Number of blobs that another repository of the registry had.
     mounted: usize,
     /// Bytes of all blobs.
     bytes: u64,
-    /// Bytes of the objects that were sent.
+    /// Bytes of the blobs that were sent.
     bytes_uploaded: u64,
     /// Bytes that an earlier, interrupted run had already uploaded.
     bytes_resumed: u64,

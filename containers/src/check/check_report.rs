@@ -12,17 +12,17 @@ use super::gpus::GpuTable;
 pub struct CheckReport {
     /// The findings, the worst first.
     pub findings: Vec<Finding>,
-    /// Which GPUs run it; no rows for an image without GPU code.
+    /// Whether each GPU runs the image; without rows for an image without GPU code.
     pub gpus: GpuTable,
-    /// The C library's version, such as `2.36`.
+    /// Version of the image's C library, such as `2.36`.
     pub glibc: Option<String>,
-    /// CUDA's version; `None` without GPU code.
+    /// Version of CUDA in the image; `None` without GPU code.
     pub cuda_runtime: Option<CudaRuntime>,
-    /// The oldest driver that runs it, such as `525.60.13`.
+    /// The oldest NVIDIA driver that runs the image, such as `525.60.13`.
     pub minimum_driver: Option<String>,
     /// How older drivers run the image, the oldest first; empty without GPU code.
     pub drivers: Vec<DriverRow>,
-    /// Bytes of all files, before compression.
+    /// Bytes of all files of the image, before compression.
     pub bytes: u64,
 }
 

@@ -26,15 +26,15 @@ const OLDER: [(u32, &str); 2] = [
 /// How drivers for one version of CUDA run an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DriverRow {
-    /// CUDA's major number.
+    /// Major version of CUDA that these drivers are for.
     pub cuda: u32,
-    /// The first driver.
+    /// The oldest driver for this version of CUDA.
     pub from: &'static str,
-    /// The first driver of the next; `None` for the newest that is known.
+    /// The oldest driver for the next version of CUDA; `None` for the newest version that is known.
     pub below: Option<&'static str>,
-    /// Whether they run the image.
+    /// Whether these drivers run the image.
     pub runs: bool,
-    /// What would run on such drivers instead.
+    /// What would run on these drivers instead, if they do not run the image.
     pub instead: Option<&'static str>,
 }
 

@@ -23,11 +23,11 @@ pub struct Finding {
     pub severity: Severity,
     /// The rule's name: lower-case words with `-` between.
     pub rule: &'static str,
-    /// The path in the image, or the setting, it is about.
+    /// The path in the image, or the setting, that the finding is about.
     pub subject: String,
     /// What is wrong, in one sentence.
     pub message: String,
-    /// What to do about it, if anything is known.
+    /// What to do about the finding, if anything is known.
     pub hint: Option<String>,
 }
 

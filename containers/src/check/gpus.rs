@@ -41,7 +41,7 @@ const COUNTS_FROM: u64 = 10;
 /// The GPUs that run an image, and those that do not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct GpuTable {
-    /// GPUs of the places that this project serves, by capability.
+    /// The GPUs of the sites that this project supports, by compute capability.
     pub rows: Vec<GpuRow>,
     /// The lowest compute capability that every needed library has code for.
     pub minimum: Option<String>,
@@ -84,11 +84,11 @@ pub enum Runs {
 /// One library's GPU code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuLibrary {
-    /// Its path in the image.
+    /// Path of the library in the image.
     pub path: String,
-    /// Bytes of machine code by capability.
+    /// Bytes of the library's machine code, by compute capability.
     pub cubin: BTreeMap<String, u64>,
-    /// Capabilities of its intermediate code.
+    /// Compute capabilities of the library's intermediate code (PTX).
     pub ptx: Vec<String>,
     #[serde(skip)]
     code: Code,

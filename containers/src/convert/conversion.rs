@@ -56,13 +56,13 @@ pub struct Conversion {
 pub struct Converted {
     /// Whether it was a dry run, which writes nothing.
     pub dry_run: bool,
-    /// Digest of the manifest of the image that it was made of.
+    /// Digest of the manifest of the image that was converted.
     pub source: OciDigest,
-    /// The SIF.
+    /// The SIF that was written; `None` in a dry run.
     pub output: Option<Output>,
-    /// Number of files inside.
+    /// Number of files inside the SIF.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files, unpacked.
     pub unpacked_bytes: u64,
     /// Entries of layers that the SIF does not have.
     pub left_out: Vec<LeftOut>,

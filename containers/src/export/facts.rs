@@ -13,29 +13,30 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ImageFacts {
-    /// Version of this form: 1.
+    /// Version of this list of facts, which is 1.
     pub version: u32,
     /// File name of the image.
     pub image: Option<String>,
-    /// The image's bytes, which a job's disk must hold.
+    /// Bytes of the image, which the disk of a job must have space for.
     pub bytes: Option<u64>,
     /// The digest that identifies the image.
     pub digest: Option<ImageDigest>,
-    /// Bytes of all files, unpacked.
+    /// Bytes of all files of the image, unpacked.
     pub unpacked_bytes: u64,
-    /// `amd64` or `arm64`.
+    /// Architecture of the image, `amd64` or `arm64`.
     pub arch: String,
-    /// Lowest compute capability that runs it, such as `7.5`; `None` without GPU code.
+    /// Lowest compute capability that runs the image, such as `7.5`; `None` without GPU code.
     pub minimum_capability: Option<String>,
-    /// Highest compute capability that it has code for; newer GPUs of another major number do not run it.
+    /// Highest compute capability that the image has code for; newer GPUs of another major number
+    /// do not run it.
     pub maximum_capability: Option<String>,
-    /// Compute capabilities of the machine code in its libraries.
+    /// Compute capabilities of the machine code in the image's libraries.
     pub capabilities: Vec<String>,
-    /// CUDA's version, such as `13.0`.
+    /// Version of CUDA in the image, such as `13.0`.
     pub cuda_runtime: Option<String>,
-    /// Oldest driver, such as `580.65.06`.
+    /// Oldest NVIDIA driver that runs the image, such as `580.65.06`.
     pub minimum_driver: Option<String>,
-    /// Version of its C library, such as `2.36`.
+    /// Version of the image's C library, such as `2.36`.
     pub glibc: Option<String>,
 }
 

@@ -24,11 +24,11 @@ pub struct Changes {
 /// An image whose name has another digest than before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BaseMoved {
-    /// The name in the recipe.
+    /// The base image's name in the recipe.
     pub name: String,
-    /// Its digest in the lock before.
+    /// Digest of that image in the earlier lock.
     pub before: OciDigest,
-    /// Its digest now.
+    /// Digest of that image now.
     pub now: OciDigest,
 }
 

@@ -26,17 +26,18 @@ use crate::{Error, Result};
 pub struct Built {
     /// Whether it was a dry run, which writes nothing.
     pub dry_run: bool,
-    /// Files and folders written; none when the image was refused.
+    /// Files and folders that were written; empty if the image was refused.
     pub outputs: Vec<Output>,
-    /// The list of contents beside each, SPDX.
+    /// Paths of the lists of contents (SPDX), one beside each output.
     pub sbom: Vec<PathBuf>,
-    /// The values that jobs must ask for.
+    /// Values of the image that jobs must ask for.
     pub facts: ImageFacts,
     /// The result of all checks: whether the image would run.
     pub check: CheckReport,
-    /// HTCondor's lines, as far as they could be tried.
+    /// Results of the command lines with which HTCondor tests and starts an image, as far as they
+    /// could be tried.
     pub replay: Vec<Replay>,
-    /// Number of files inside.
+    /// Number of files inside the image.
     pub files: u64,
     /// Seconds that the whole command took.
     pub seconds: f64,

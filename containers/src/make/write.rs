@@ -23,7 +23,7 @@ const NAME_DIGITS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Output {
-    /// The format.
+    /// File format of the image.
     pub format: ImageFormat,
     /// The path of the file or folder.
     pub path: PathBuf,
@@ -31,12 +31,12 @@ pub struct Output {
     pub bytes: u64,
     /// The digest that identifies the image.
     pub digest: ImageDigest,
-    /// Digests of OCI layers: name, of the tar, of the blob, bytes.
+    /// The layers of an OCI image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<OutputLayer>,
-    /// Whether the same was there already.
+    /// Whether the same file or folder was there already.
     pub was_there: bool,
-    /// Why the cache does not have its blocks, when it should.
+    /// Why the image's blocks are not in the cache, if they should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_cached: Option<String>,
 }
@@ -44,13 +44,13 @@ pub struct Output {
 /// A layer of an OCI image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutputLayer {
-    /// `base`, `cuda`, `libtorch`, `python`, `app`.
+    /// Name of the layer: `base`, `cuda`, `libtorch`, `python` or `app`.
     pub name: &'static str,
-    /// Digest of the uncompressed tar.
+    /// Digest of the layer's uncompressed tar.
     pub diff_id: OciDigest,
-    /// Digest of the blob.
+    /// Digest of the layer's blob.
     pub digest: OciDigest,
-    /// Bytes of the blob.
+    /// Bytes of the layer's blob.
     pub bytes: u64,
 }
 

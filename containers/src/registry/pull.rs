@@ -33,18 +33,18 @@ const MAX_LAYERS: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Pulled {
-    /// The image's name with the digest of the index or manifest that its tag had.
+    /// Name of the image, with the digest of the index or manifest that its tag had.
     pub pinned: String,
     /// Digest of the index or manifest that the tag had.
     #[serde(skip)]
     pub top: OciDigest,
-    /// Digest of the manifest.
+    /// Digest of the image's manifest.
     pub digest: OciDigest,
-    /// Bytes of its blobs.
+    /// Bytes of the image's blobs.
     pub bytes: u64,
-    /// How many of all blobs were here already.
+    /// Number of blobs that were here already.
     pub kept: usize,
-    /// All blobs.
+    /// Number of blobs of the image.
     pub blobs: usize,
 }
 

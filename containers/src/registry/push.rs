@@ -34,21 +34,21 @@ pub struct Pushing<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The image's name with its digest.
+    /// Name of the image, with its digest.
     pub pinned: String,
-    /// Digest of the manifest.
+    /// Digest of the image's manifest.
     pub digest: OciDigest,
-    /// Bytes of its blobs.
+    /// Bytes of the image's blobs.
     pub bytes: u64,
     /// Bytes that this run sent.
     pub sent: u64,
     /// Bytes of interrupted uploads that this run continued.
     pub resumed: u64,
-    /// Blobs in all, those that were there already, and those that were mounted.
+    /// Number of blobs of the image, including those that were there already or were mounted.
     pub blobs: usize,
-    /// Blobs that were there.
+    /// Number of blobs that the repository already had.
     pub there: usize,
-    /// Blobs that were mounted from another repository.
+    /// Number of blobs that were mounted from another repository.
     pub mounted: usize,
 }
 

@@ -31,11 +31,11 @@ pub struct Replay {
     pub name: &'static str,
     /// The command line that was run.
     pub line: String,
-    /// The outcome.
+    /// Whether the command line succeeded.
     pub outcome: Outcome,
-    /// Why it failed, or was not possible.
+    /// Why the command line failed, or could not be tried.
     pub why: Option<String>,
-    /// The end of what it said on standard error.
+    /// The end of what the command line printed on standard error.
     pub stderr: String,
 }
 

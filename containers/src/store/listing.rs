@@ -66,9 +66,10 @@ pub enum MemberKind {
 /// An entry of an archive that is not in the tree made from it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LeftOut {
-    /// The path in the image.
+    /// Path of the entry in the image.
     pub path: String,
-    /// What was left out: `character device 1:3`, `attribute security.capability`.
+    /// The part that was left out, such as `character device 1:3` or `attribute
+    /// security.capability`.
     pub what: String,
 }
 

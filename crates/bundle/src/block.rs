@@ -31,7 +31,7 @@ pub fn n_blocks(len_bytes: u64) -> u64 {
     len_bytes.div_ceil(BLOCK_LEN).max(1)
 }
 
-/// The chaining values of a file's blocks: tells for any one of them whether its bytes are right.
+/// The chaining values of a file's blocks, which tell whether the bytes of any one block are right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockTree {
     /// One value per block; never empty.
@@ -47,12 +47,12 @@ impl BlockTree {
         (cvs.len() as u64 == n_blocks(len_bytes)).then_some(Self { cvs, len: len_bytes })
     }
 
-    /// The tree of an index that was parsed: it has one value per block.
+    /// Returns the tree of an index that was parsed, and so has one value per block.
     pub(crate) fn of_index(cvs: &[BlockCv], len_bytes: u64) -> Self {
         Self { cvs: cvs.to_vec(), len: len_bytes }
     }
 
-    /// Hashes `file` block by block, in the memory of one.
+    /// Hashes `file` block by block, with only one block in memory.
     ///
     /// # Errors
     /// Those of [`ReadAt::read_at`].
@@ -161,7 +161,7 @@ fn range_of(block: u64, len: u64) -> Range<u64> {
     start..start.saturating_add(BLOCK_LEN).min(len)
 }
 
-/// Room for one block of a file of `len` bytes.
+/// Returns a buffer for one block of a file of `len` bytes.
 fn block_buffer(len: u64) -> Vec<u8> {
     vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(BLOCK_BYTES)]
 }
@@ -171,9 +171,9 @@ fn room_for<'a>(buffer: &'a mut [u8], range: &Range<u64>) -> &'a mut [u8] {
     buffer.split_at_mut(len.min(buffer.len())).0
 }
 
-/// The chaining value of the block that starts at byte `block * 1 MiB`.
+/// Returns the chaining value of the block that starts at byte `block * 1 MiB`.
 ///
-/// `single` says that the block is the whole file; then this is its digest.
+/// If `single` is set, the block is the whole file, and the value is the file's digest.
 fn block_cv(block: u64, bytes: &[u8], single: bool) -> BlockCv {
     let mut hasher = blake3::Hasher::new();
     if single {
@@ -187,7 +187,7 @@ fn block_cv(block: u64, bytes: &[u8], single: bool) -> BlockCv {
 
 /// Merges the chaining values of all blocks, in order, to the file's digest.
 ///
-/// `None` when there are none.
+/// Returns `None` if there are no values.
 fn merge(cvs: &[BlockCv]) -> Option<Digest> {
     match cvs {
         [] => None,
@@ -211,7 +211,8 @@ fn subtree(cvs: &[BlockCv]) -> Option<BlockCv> {
     }
 }
 
-/// BLAKE3 puts the largest power of two of chunks that leaves a remainder on the left.
+/// Splits the values as BLAKE3 does: the largest power of two that leaves a remainder is on the
+/// left.
 fn halves(cvs: &[BlockCv]) -> (&[BlockCv], &[BlockCv]) {
     cvs.split_at(cvs.len().div_ceil(2).next_power_of_two())
 }
@@ -266,7 +267,7 @@ impl BlockHasher {
         // Block 0 gets its value in `finish`, after the header was patched.
         let cv = if self.cvs.is_empty() { [0; 32] } else { self.hasher.finalize_non_root() };
         self.cvs.push(cv);
-        // A new one: `reset` after `set_input_offset` overflows in blake3 1.8.7.
+        // A new hasher is made, since `reset` after `set_input_offset` overflows in blake3 1.8.7.
         self.hasher = blake3::Hasher::new();
         self.hasher.set_input_offset((self.cvs.len() as u64).saturating_mul(BLOCK_LEN));
         self.in_block = 0;

@@ -5,7 +5,7 @@
 //! x.sif.blocks.safetensors   block.cv   u8 [k, 32]   chaining values of its 1 MiB blocks
 //! ```
 //!
-//! The values merge to the digest of the file: whoever knows that needs to trust nobody for them.
+//! The values merge to the digest of the file, so anyone who knows the digest can check them.
 //! Format: `FORMAT.md`, "Blocks of a file".
 
 use crate::block::{BlockCv, BlockTree};
@@ -15,7 +15,7 @@ use crate::{Dtype, Error};
 /// The suffix that is appended to the name of the file.
 pub const BLOCKS_SUFFIX: &str = ".blocks.safetensors";
 
-/// The longest that is read: of a file of 1 TiB.
+/// The size limit of a list, which is that of a file of 1 TiB.
 pub const MAX_BLOCKS_BYTES: u64 = 33 << 20;
 
 const FORMAT: &str = "gular-blocks";
@@ -94,7 +94,7 @@ mod tests {
         for at in (0..list.len()).step_by(11) {
             let mut bad = list.clone();
             bad[at] ^= 1;
-            // Blanks of the header mean nothing.
+            // Spaces in the header have no meaning.
             let read = BlockTree::parse_list("x", &bad);
             assert!(read.is_err() || at < 4096 || read.unwrap().digest() != good.digest(), "{at}");
         }

@@ -6,7 +6,7 @@
 //! DIR/data/<split>-<16 hex>.index.safetensors    their indexes
 //! ```
 //!
-//! Or where [`data_folder`] finds them.
+//! The shards may also be in the other places where [`data_folder`] looks.
 
 use std::fmt;
 use std::ops::Range;
@@ -39,8 +39,8 @@ pub struct OpenOptions {
     /// shard; for views, two bits per sample of their indexes, and 8 bytes per label; and, while a
     /// shard is opened for the first time, its whole index.
     pub index_bytes: u64,
-    /// Files open at a time, or mapped: one or two per open shard. `None` takes half of what
-    /// the system allows this process: of `ulimit -n`, or of Linux's 65,530 maps.
+    /// Most files that are open or mapped at a time; each open shard has one or two. `None` takes
+    /// half of what the system allows this process: of `ulimit -n`, or of Linux's 65,530 maps.
     pub open_files: Option<usize>,
 }
 
@@ -48,7 +48,8 @@ pub struct OpenOptions {
 const MAPS: usize = 32_765;
 
 impl Default for OpenOptions {
-    /// Positional reads, checked on first touch, any digest, 56 MiB of indexes.
+    /// Returns the defaults: positional reads, checks on first touch, any digest, 56 MiB of
+    /// indexes.
     fn default() -> Self {
         Self {
             backend: Backend::Pread,
@@ -60,12 +61,12 @@ impl Default for OpenOptions {
     }
 }
 
-/// A sample: which shard, which row in it.
+/// The shard and the row of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SampleId {
-    /// Which shard.
+    /// The shard that has the sample.
     pub shard: ShardIdx,
-    /// Which sample of it.
+    /// The sample's row in the shard.
     pub row: Row,
 }
 
@@ -77,7 +78,7 @@ pub struct Bundle {
     manifest: Manifest,
     digest: Digest,
     options: OpenOptions,
-    /// Per split: first sample number of each of its shards, and the shard.
+    /// For each split, the number of the first sample of each of its shards, and the shard.
     starts: [Vec<(u64, ShardIdx)>; 3],
     /// Names of the fields.
     fields: Arc<[String]>,
@@ -89,7 +90,7 @@ pub struct Bundle {
     guard: Option<Box<dyn Guard>>,
 }
 
-/// Anything that ends something when it is dropped.
+/// A value that ends something when it is dropped, such as a lock.
 trait Guard: fmt::Debug + Send + Sync {}
 impl<T: fmt::Debug + Send + Sync> Guard for T {}
 
@@ -128,8 +129,8 @@ impl Bundle {
         Ok(Self { dir, data, manifest, digest, options, starts, fields, open, source, guard })
     }
 
-    /// Sets the source that fetches shards when they are needed. Whoever reads one holds and brings
-    /// it first, as the loader of `gular-runtime` does.
+    /// Sets the source that fetches shards when they are needed. A reader of a shard holds and
+    /// brings it first, as the loader of `gular-runtime` does.
     #[must_use]
     pub fn with_source(self, source: Arc<dyn ShardSource>) -> Self {
         Self { source: Some(source), ..self }
@@ -165,8 +166,8 @@ impl Bundle {
         &self.dir
     }
 
-    /// Reads the `blocks` of a shard that it has, in order, and hands each to `take` with
-    /// its first byte's position, once the index has said that it is right.
+    /// Reads the `blocks` of a shard in order, and hands each to `take` with the position of its
+    /// first byte, once the index has confirmed its bytes.
     ///
     /// # Errors
     /// Those of [`Bundle::shard`]; [`Error::Block`] when one is wrong;
@@ -202,7 +203,7 @@ impl Bundle {
         Ok(bytes)
     }
 
-    /// All bytes of a file that is as long as the manifest says, whatever they are.
+    /// Reads all bytes of a file and checks its length, but not its digest.
     fn read_len(&self, entry: &FileEntry) -> Result<Vec<u8>, Error> {
         let file = ReadAt::open(&self.path_of(entry), Backend::Pread)?;
         let (expected, found) = (entry.bytes, file.len_bytes());
@@ -275,15 +276,15 @@ impl Bundle {
         self.open.get(shard, |known| self.open_shard(entry, known))
     }
 
-    /// Closes a shard, so that its file takes no room once it is removed; it opens again when it
-    /// is asked for.
+    /// Closes a shard, so that its file takes no space once it is removed. The shard is opened
+    /// again when it is asked for.
     pub fn close(&self, shard: ShardIdx) {
         self.open.close(shard);
     }
 
-    /// Returns the index of a shard, which says where its samples are. The shard itself is not
-    /// needed where it is absent: in a job that was sent some of them, and in a bundle whose shards
-    /// are brought on demand.
+    /// Returns the index of a shard, which says where its samples are. The shard itself may be
+    /// absent: in a job that was sent only some shards, and in a bundle whose shards are fetched on
+    /// demand.
     ///
     /// # Errors
     /// Those of [`Bundle::shard`].
@@ -302,12 +303,12 @@ impl Bundle {
         Ok(Arc::new(Index::accept_file(&path, held, view.as_deref(), &self.manifest, entry)?))
     }
 
-    /// The bytes of a shard's view, where it has one.
+    /// Reads the bytes of a shard's view; `None` if the shard has none.
     fn read_view(&self, entry: &ShardEntry) -> Result<Option<Vec<u8>>, Error> {
         entry.view.as_ref().map(|view| self.read_file(view)).transpose()
     }
 
-    /// Returns what the bundle has opened so far, and what it holds.
+    /// Returns counts of what the bundle has opened so far, and of what it has open now.
     #[must_use]
     pub fn opened(&self) -> OpenCounts {
         self.open.counts()
@@ -414,12 +415,12 @@ impl Bundle {
     }
 }
 
-/// Which of `starts` sample `index` of `n_samples` is behind.
+/// Returns the position in `starts` of the shard with sample `index` of `n_samples`.
 fn place_of(starts: &[(u64, ShardIdx)], index: u64, n_samples: u64) -> Option<usize> {
     if index >= n_samples {
         return None;
     }
-    // Most shards have one size: then it is where it should be, and nothing is searched.
+    // Most shards have the same size, so this guess is usually right and nothing is searched.
     let share = u128::from(index).checked_mul(starts.len() as u128)?;
     let guess = usize::try_from(share.checked_div(u128::from(n_samples))?).ok()?;
     let begins = |at: usize| starts.get(at).is_some_and(|(start, _)| *start <= index);
@@ -515,7 +516,7 @@ mod tests {
             tries.set(tries.get() + 1);
             match bundle.opened().open {
                 0 => bundle.open_shard(&bundle.manifest.shards[1], known),
-                // EMFILE, while anything is open.
+                // Opening fails with EMFILE while another shard is open.
                 _ => Err(Error::io("open", Path::new("x"), io::Error::from_raw_os_error(24))),
             }
         };
@@ -523,7 +524,7 @@ mod tests {
         assert_eq!((tries.get(), bundle.opened().open), (2, 1));
         let never = |_| Err(Error::io("open", Path::new("x"), io::Error::from_raw_os_error(24)));
         assert!(bundle.open.get(ShardIdx(0), never).is_err());
-        // No thread is left waiting.
+        // No thread still waits for the shard.
         bundle.shard(ShardIdx(0)).unwrap();
     }
 }

@@ -97,7 +97,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Written as a text: `blake3:` and hex digits.
+/// The digest is written as a text: `blake3:` and hex digits.
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Digest {
 }
 
 impl Digest {
-    /// For reports that have always said an empty text where there is no digest.
+    /// Serialises a missing digest as an empty text, for reports that have always had one.
     ///
     /// # Errors
     /// Those of `serializer`.

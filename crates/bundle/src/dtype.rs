@@ -71,8 +71,8 @@ impl Dtype {
         !matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// The integer that these little-endian bytes of this type are: as many as
-    /// [`Dtype::size_bytes`].
+    /// Returns the integer in these little-endian bytes of this type; there must be as many as
+    /// [`Dtype::size_bytes`] says.
     #[must_use]
     pub fn integer(self, bytes: &[u8]) -> i64 {
         let signed = matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64);

@@ -16,14 +16,14 @@ pub enum Error {
     TooLarge {
         /// The file.
         path: String,
-        /// Which part of it.
+        /// The part of the file that is too large.
         what: &'static str,
-        /// Its declared or real size.
+        /// Declared or real size of that part.
         found: u64,
-        /// The largest size read.
+        /// The largest size that is read.
         limit: u64,
     },
-    /// A file says that it is something else.
+    /// A file of another format than expected.
     #[error("`{path}` is not a {expected}: its format is {found}")]
     Format {
         /// The file.
@@ -38,9 +38,9 @@ pub enum Error {
     TooNew {
         /// The file.
         path: String,
-        /// Its version.
+        /// Format version of the file.
         found: u64,
-        /// The newest known version.
+        /// The newest version that this build reads.
         supported: u64,
     },
     /// The bytes break a rule of `FORMAT.md`.
@@ -60,9 +60,9 @@ pub enum Error {
         path: String,
         /// The sample.
         key: String,
-        /// Its label.
+        /// The sample's label.
         label: i32,
-        /// The classes there are.
+        /// The number of classes of the bundle.
         n_classes: usize,
     },
     /// A file has another length than the manifest says.
@@ -70,9 +70,9 @@ pub enum Error {
     Length {
         /// The file.
         path: String,
-        /// Bytes by the manifest.
+        /// Length in the manifest.
         expected: u64,
-        /// Bytes on disk.
+        /// Length on the disk.
         found: u64,
     },
     /// A file has another digest than expected.
@@ -90,9 +90,9 @@ pub enum Error {
     Block {
         /// The file.
         path: String,
-        /// Its first byte.
+        /// First byte of the block.
         start: u64,
-        /// The byte behind its last one.
+        /// End of the block: one past its last byte.
         end: u64,
     },
     /// A sample's bytes are not those that were packed.
@@ -123,7 +123,7 @@ pub enum Error {
     Value {
         /// The sample.
         key: String,
-        /// Which condition is not met.
+        /// The condition that is not met.
         reason: String,
     },
     /// A file whose values are not stored runs of bytes.
@@ -131,7 +131,7 @@ pub enum Error {
     NotInPlace {
         /// The file.
         path: String,
-        /// What prevents it.
+        /// Why the file cannot be read in place.
         reason: String,
     },
     /// Samples that an envelope has no place for.
@@ -159,7 +159,7 @@ pub enum Error {
     Unwalked {
         /// The file.
         path: String,
-        /// Its envelope.
+        /// The file's envelope.
         envelope: Envelope,
     },
     /// A name or key that is not a safe relative path.

@@ -13,7 +13,7 @@ const LABEL: &str = "label";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "FieldLine", into = "FieldLine")]
 pub struct Field {
-    /// `image` is the input by convention, `label` the class index.
+    /// Name of the field; by convention `image` is the input, and `label` the class index.
     pub name: FieldName,
     /// How a value is stored.
     pub kind: FieldKind,
@@ -44,7 +44,7 @@ pub enum FieldKind {
     },
 }
 
-/// [`Field`] as it is written: with the members of its kind between its own.
+/// [`Field`] as it is written: the members of its kind are between its own members.
 #[derive(Serialize, Deserialize)]
 struct FieldLine {
     name: FieldName,
@@ -106,7 +106,7 @@ impl From<Field> for FieldLine {
 /// One spectral band.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Band {
-    /// The sensor's name for it, such as `B04`.
+    /// The sensor's name for the band, such as `B04`.
     pub name: String,
     /// Central wavelength in nanometres.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,8 +137,8 @@ impl Field {
         self.name.as_str() == LABEL
     }
 
-    /// Whether its values depend on the order of the classes, as those of `labels` and `box_labels`
-    /// do. Numbers of `label` are apart: a view may give others.
+    /// Returns whether values depend on the order of the classes, as those of `labels` and
+    /// `box_labels` do. This is false for `label`, since a view can give other numbers.
     #[must_use]
     pub fn depends_on_classes(&self) -> bool {
         matches!(self.name.as_str(), "labels" | "box_labels")

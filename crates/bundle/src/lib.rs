@@ -77,5 +77,5 @@ pub use view::View;
 
 /// The format version of shards and indexes, the only one there is.
 pub const VERSION: u64 = 1;
-/// The newest version of manifests that this build reads: that of derived bundles.
+/// The newest version of manifests that this build reads, which derived bundles have.
 pub const MANIFEST_VERSION: u64 = 2;

@@ -14,12 +14,13 @@ use gular_files::MAX_RENAMES;
 use crate::manifest::DATA_DIR;
 use crate::{FileEntry, Manifest, ShardEntry, Split};
 
-/// The folder that holds the shards and indexes of the bundle in `dir`: the first with the
-/// first shard of a split, or its index; `DIR/data` when none has one.
+/// Returns the folder with the shards and indexes of the bundle in `dir`: the first folder that has
+/// the first shard of a split, or its index; `DIR/data` if there is none.
 #[must_use]
 pub fn data_folder(dir: &Path, manifest: &Manifest) -> PathBuf {
     let own = dir.join(DATA_DIR);
-    // Not each shard: a folder may lack whole splits, and a manifest may list 100,000.
+    // Not every shard is looked for, since a folder may lack whole splits, and a manifest may list
+    // 100,000 shards.
     let first = |split| manifest.of_split(split).next();
     let files: Vec<&FileEntry> =
         Split::ALL.into_iter().filter_map(first).flat_map(ShardEntry::files).collect();
@@ -34,8 +35,8 @@ pub fn data_folder(dir: &Path, manifest: &Manifest) -> PathBuf {
     folders.into_iter().flatten().find(|folder| holds(folder)).unwrap_or(own)
 }
 
-/// The file of `folder` that holds the bytes of `file`: under its name, or under the first
-/// of the names that replace it that has its length; its own name when none has.
+/// Returns the file in `folder` with the bytes of `file`: the one with its name, or the first with
+/// a replacement name that has the right length; the path with its own name if there is none.
 #[must_use]
 pub fn stored_file(folder: &Path, file: &FileEntry) -> PathBuf {
     let path = folder.join(file.name.as_str());
@@ -48,7 +49,7 @@ pub fn stored_file(folder: &Path, file: &FileEntry) -> PathBuf {
         match len(&other) {
             Some(found) if found == file.bytes => return other,
             Some(_) => {}
-            // Names are taken in order: there is none behind this one.
+            // Replacement names are used in order, so there is none after this one.
             None => break,
         }
     }
@@ -82,7 +83,7 @@ mod tests {
         check("train-0.tar~2");
         write("train-0.tar~1", b"whole");
         check("train-0.tar~1");
-        // The broken object was removed meanwhile.
+        // The broken object is removed.
         fs::remove_file(dir.path().join("train-0.tar")).unwrap();
         check("train-0.tar~1");
         write("train-0.tar", b"whole");

@@ -1,4 +1,4 @@
-//! `manifest.json`: what a bundle consists of. Format: `FORMAT.md`, "Manifest".
+//! `manifest.json`, which lists the parts of a bundle. Format: `FORMAT.md`, "Manifest".
 //!
 //! ```text
 //! {"format":"gular-bundle","version":1,
@@ -37,7 +37,7 @@ const MAX_DEPTH: u32 = 128;
 /// More samples than this in one shard are refused; the index counts in 32 bits.
 pub const MAX_SHARD_SAMPLES: u64 = i32::MAX as u64;
 
-/// Lists all that a bundle consists of; the digest of its canonical bytes identifies the bundle.
+/// Lists all parts of a bundle; the digest of its canonical bytes identifies the bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// The file format of all shards.
@@ -54,7 +54,7 @@ pub struct Manifest {
     pub about: About,
     /// Exact sums over decoded pixels, when they were decoded.
     pub statistics: Option<Statistics>,
-    /// All shards: by split, then in the plan's order.
+    /// All shards, ordered by split, then as in the plan.
     pub shards: Vec<ShardEntry>,
 }
 
@@ -74,9 +74,9 @@ pub enum Envelope {
     Tar,
     /// SquashFS.
     Squashfs,
-    /// MosaicML Streaming's shards; of adopted bundles only.
+    /// MosaicML Streaming's shards; only adopted bundles have them.
     Mds,
-    /// FFCV's `.beton`; of adopted bundles only.
+    /// FFCV's `.beton`; only adopted bundles have it.
     Ffcv,
 }
 
@@ -137,7 +137,7 @@ pub enum Payload {
     Raw,
 }
 
-/// The first two members; read before the rest, whose rules depend on them.
+/// The first two members, which are read before the rest, whose rules depend on them.
 #[derive(Deserialize)]
 struct Head {
     format: String,
@@ -255,7 +255,8 @@ impl Manifest {
         text.into_bytes()
     }
 
-    /// The version that it is written in: the lowest that has all that it holds.
+    /// Returns the format version that the manifest is written in: the lowest that has all members
+    /// used.
     #[must_use]
     pub fn version(&self) -> u64 {
         if self.is_derived() { crate::MANIFEST_VERSION } else { 1 }
@@ -284,7 +285,7 @@ impl Manifest {
         self.shards.iter().filter(move |s| s.split == split)
     }
 
-    /// All files but the manifest, each once: a shard of two splits is listed by both.
+    /// Returns all files but the manifest, each once, even if two splits list the same shard.
     pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
         let mut seen = HashSet::new();
         self.shards.iter().flat_map(ShardEntry::files).filter(move |file| seen.insert(&file.name))
@@ -326,7 +327,7 @@ impl Manifest {
         self.fields.iter().any(Field::is_label)
     }
 
-    /// The first rule broken, in words.
+    /// Returns the first broken rule, in words.
     fn fault(&self) -> Option<String> {
         self.field_fault().or_else(|| self.class_fault()).or_else(|| self.shard_fault())
     }
@@ -422,8 +423,8 @@ impl Manifest {
     }
 }
 
-/// Reads JSON; an error names the member, such as `shards[2].index.bytes`, and says what
-/// was expected and found.
+/// Reads JSON. An error names the member, such as `shards[2].index.bytes`, and says what was
+/// expected and found.
 fn json_of<'de, T: Deserialize<'de>>(path: &str, bytes: &'de [u8]) -> Result<T, Error> {
     let wrong = |reason: String| Error::malformed(path, format!("it is not a manifest: {reason}"));
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -436,8 +437,8 @@ fn json_of<'de, T: Deserialize<'de>>(path: &str, bytes: &'de [u8]) -> Result<T, 
     Ok(read)
 }
 
-/// How deeply objects and lists are nested; counted before parsing, since the
-/// parser skips unknown members whatever their depth.
+/// Returns how deeply objects and lists are nested. This is checked before parsing, since the
+/// parser skips unknown members at any depth.
 fn depth(json: &[u8]) -> u32 {
     let (mut now, mut most, mut in_text, mut escaped) = (0_u32, 0_u32, false, false);
     for byte in json {
@@ -456,7 +457,7 @@ fn depth(json: &[u8]) -> u32 {
     most
 }
 
-/// Serde's JSON of our own types: member order as declared, no spaces, integers only.
+/// Writes our own types as JSON with Serde: member order as declared, no spaces, integers only.
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("maps have text keys and no value can fail to serialise")
 }
@@ -537,7 +538,7 @@ pub(crate) mod tests {
         let mut twice = manifest.clone();
         twice.shards.push(ShardEntry { view: None, ..manifest.shards[1].clone() });
         assert_eq!(twice.listings().count(), manifest.shards.len() + 1);
-        // Version 2 without a view is read too, and never written.
+        // Version 2 without a view can be read, but is never written.
         let plain = String::from_utf8(example().to_bytes()).unwrap();
         let two = plain.replacen("\"version\":1", "\"version\":2", 1);
         assert_eq!(Manifest::parse("m", two.as_bytes()).unwrap(), example());
@@ -587,7 +588,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// For each kind of mistake: which member, what was expected, what was found.
+    /// An error says for each kind of mistake which member is wrong, and what was expected and
+    /// found.
     #[test]
     fn a_mistake_is_named_with_what_was_expected_and_found() {
         let text = String::from_utf8(example().to_bytes()).unwrap();
@@ -599,7 +601,7 @@ pub(crate) mod tests {
                 assert!(error.contains(word), "{from} -> {to}: {word} is not in {error}");
             }
         };
-        // A value of another type, at every depth.
+        // A value has another type, at every depth.
         check("\"seed\":7", "\"seed\":-7", &["`made.seed`", "`-7`", "a text or a whole number"]);
         check("\"seed\":7", "\"seed\":[7]", &["`made.seed`", "sequence", "a text or a whole"]);
         check("\"seed\":7", "\"seed\":7.5", &["`made.seed`", "`7.5`", "a text or a whole number"]);
@@ -616,7 +618,7 @@ pub(crate) mod tests {
             &["`fields[0].media_types[0]`", "`7`", "string"],
         );
         check("\"classes\":[", "\"classes\":[true,", &["`classes[0]`", "`true`", "string"]);
-        // A word that is not of the list.
+        // A word is not one of the list.
         check(
             "\"envelope\":\"shards\"",
             "\"envelope\":\"zip\"",
@@ -629,14 +631,14 @@ pub(crate) mod tests {
         );
         check("\"dtype\":\"i64\"", "\"dtype\":\"i65\"", &["`fields[1].dtype`", "`i65`", "`i64`"]);
         check("\"split\":\"val\"", "\"split\":\"vali\"", &["`shards[2].split`", "`vali`", "`val`"]);
-        // A text that breaks its rule.
+        // A text breaks its rule.
         check(
             "\"blake3\":\"",
             "\"blake3\":\"xx",
             &["`shards[0].blake3`", "`xx", "64 lower-case hexadecimal digits"],
         );
         check("\"name\":\"label\"", "\"name\":\"Label\"", &["`fields[1].name`", "`Label`"]);
-        // A member that is missing, or there twice.
+        // A member is missing, or is there twice.
         check("\"kind\":\"fixed\",", "", &["`fields[1]`", "missing field `kind`"]);
         check("\"dtype\":\"i64\",", "", &["`fields[1]`", "field `label`", "`fixed`", "no `dtype`"]);
         check(",\"shape\":[]", "", &["`fields[1]`", "field `label`", "`fixed`", "no `shape`"]);
@@ -646,7 +648,7 @@ pub(crate) mod tests {
             "\"samples\":1,\"samples\":1",
             &["`shards[0]", "duplicate field `samples`"],
         );
-        // A whole that is of another type.
+        // A whole object has another type.
         check("\"fields\":[", "\"fields\":[[],", &["`fields[0]`"]);
         check("\"made\":{", "\"made\":7,\"later\":{", &["`made`", "`7`", "a map"]);
     }
@@ -668,7 +670,7 @@ pub(crate) mod tests {
             let list = format!("\"later\":{}\"]\"{},\n\"envelope\"", "[".repeat(n), "]".repeat(n));
             Manifest::parse("m", text.replacen("\"envelope\"", &list, 1).as_bytes())
         };
-        // The object around it is one level.
+        // The object around the nested lists is one more level.
         assert_eq!(nested(127).unwrap(), example());
         assert!(nested(128).unwrap_err().to_string().contains("nested deeper"));
         assert!(nested(100_000).is_err());

@@ -9,9 +9,9 @@
 //!    └── the longest unused, when files run out: what was checked stays known
 //! ```
 //!
-//! An index that found no room does not push out one that is in use. Under an order that
-//! touches all shards alike, pushing out would mean to read a whole index per sample; looking
-//! into the file costs six small reads.
+//! An index for which there was no space does not replace one that is in use. Under an order that
+//! touches all shards alike, replacing would mean to read a whole index per sample; reading single
+//! entries from the file costs six small reads.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,8 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::shard::Known;
 use crate::{Error, Shard, ShardIdx};
 
-// An index is in no more use when its shard was not asked for while the others were, on the
-// average, this often. By chance that happens to one shard in e^16 (9 million).
+// An index is no longer in use if its shard was not asked for while the others were, on average,
+// this often. By chance that happens to one shard in e^16 (9 million).
 const TURNS: u64 = 16;
 
 /// Counts of what a bundle has opened so far, and what it holds now.
@@ -39,11 +39,11 @@ pub struct OpenCounts {
 #[derive(Debug)]
 pub(crate) struct OpenShards {
     state: Mutex<State>,
-    /// Some shard has been opened, or could not be.
+    /// Signals that some shard was opened, or could not be.
     settled: Condvar,
-    /// Bytes of indexes in memory.
+    /// Most bytes of indexes in memory.
     most_bytes: u64,
-    /// Files open, or mapped.
+    /// Most files that are open or mapped.
     most_files: usize,
 }
 
@@ -51,8 +51,7 @@ pub(crate) struct OpenShards {
 struct State {
     open: HashMap<ShardIdx, (Arc<Shard>, u64)>,
     opening: HashSet<ShardIdx>,
-    /// What is remembered of each shard that was ever open: a bit per sample, and a few hundred
-    /// bytes.
+    /// Facts about each shard that was ever open: a bit per sample, and a few hundred bytes.
     known: HashMap<ShardIdx, Arc<Known>>,
     clock: u64,
     counts: OpenCounts,
@@ -65,8 +64,9 @@ impl OpenShards {
         Self { state, settled, most_bytes, most_files }
     }
 
-    /// The shard, opened by `open` if it is not; other threads that want it wait meanwhile,
-    /// and try themselves when it fails. `open` is given what is known of it from before.
+    /// Returns the shard, which `open` opens if it is not open. Other threads that want it wait
+    /// meanwhile, and try themselves if it fails. `open` gets what is known about the shard from
+    /// before.
     pub(crate) fn get(
         &self,
         shard: ShardIdx,
@@ -85,7 +85,7 @@ impl OpenShards {
         let known = state.known.get(&shard).cloned();
         drop(state);
         let opening = Opening { of: self, shard };
-        // Opened without the lock, so that other shards stay readable meanwhile.
+        // The lock is released while the shard is opened, so that others can be read meanwhile.
         let mut opened = open(known.clone());
         if opened.as_ref().is_err_and(is_out_of_files) {
             self.lock().close_all();
@@ -103,7 +103,7 @@ impl OpenShards {
         Ok(opened)
     }
 
-    /// The shard, if it is open.
+    /// Returns the shard, if it is open.
     pub(crate) fn opened(&self, shard: ShardIdx) -> Option<Arc<Shard>> {
         self.lock().get(shard)
     }
@@ -113,7 +113,7 @@ impl OpenShards {
         self.lock().close(shard);
     }
 
-    /// Whether there is room for an index of `bytes` in memory, which is then taken for it.
+    /// Reserves memory for an index of `bytes`; returns whether there was enough.
     pub(crate) fn make_room(&self, bytes: u64) -> bool {
         if bytes > self.most_bytes {
             return false;
@@ -132,7 +132,7 @@ impl OpenShards {
         true
     }
 
-    /// Room that was made and is not needed.
+    /// Gives back reserved memory that is not needed.
     pub(crate) fn leave_room(&self, bytes: u64) {
         let mut state = self.lock();
         state.counts.index_bytes = state.counts.index_bytes.saturating_sub(bytes);
@@ -149,7 +149,7 @@ impl OpenShards {
     }
 }
 
-/// Lets the others at the shard when its opening is over, however it ended.
+/// Lets other threads try the shard when an attempt to open it is over, however it ended.
 struct Opening<'a> {
     of: &'a OpenShards,
     shard: ShardIdx,
@@ -199,12 +199,12 @@ impl State {
     }
 }
 
-/// Whether the process, or the machine, has no file left to open: others took them.
+/// Returns whether the process or the machine cannot open more files, since others took them.
 fn is_out_of_files(error: &Error) -> bool {
     let Error::Io(error) = error else { return false };
     matches!(error.source.raw_os_error(), Some(OUT_OF_FILES | OUT_OF_FILES_ALL))
 }
 
-// EMFILE and ENFILE of Linux.
+// These are EMFILE and ENFILE of Linux.
 const OUT_OF_FILES: i32 = 24;
 const OUT_OF_FILES_ALL: i32 = 23;

@@ -20,12 +20,12 @@ pub struct BundlePath(String);
 pub struct PathError {
     /// The refused text, control characters escaped.
     pub path: String,
-    /// What is wrong with it.
+    /// The rule that the text breaks.
     pub reason: &'static str,
 }
 
 impl BundlePath {
-    /// The longest path in bytes, that of Linux (`PATH_MAX`, with its final zero byte).
+    /// The length limit in bytes, as in Linux (`PATH_MAX`, with its final zero byte).
     pub const MAX_LEN: usize = 4095;
 
     /// Checks `text`.
@@ -37,7 +37,7 @@ impl BundlePath {
         Ok(Self(text.to_owned()))
     }
 
-    /// Checks like [`BundlePath::parse`], without storing the text.
+    /// Checks the same as [`BundlePath::parse`], without storing the text.
     pub(crate) fn check(text: &str) -> Result<(), PathError> {
         match Self::fault(text) {
             None => Ok(()),

@@ -10,7 +10,7 @@ macro_rules! position {
         pub struct $name(pub usize);
 
         impl $name {
-            /// The first `n` of them, in order.
+            /// Returns the first `n` positions, in order.
             pub fn first(n: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator {
                 (0..n).map(Self)
             }

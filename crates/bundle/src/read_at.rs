@@ -44,7 +44,7 @@ pub(crate) struct Identity {
     device: u64,
     inode: u64,
     len: u64,
-    /// Seconds and nanoseconds.
+    /// Seconds and nanoseconds of the last write.
     written: (i64, i64),
     changed: (i64, i64),
 }
@@ -88,22 +88,22 @@ impl ReadAt {
         Ok(Self { path: path.to_owned(), len: metadata.len(), source, identity, stop: None })
     }
 
-    /// Reads from memory: for bytes that came by another way than a file.
+    /// Reads from memory, for bytes that are not from a local file.
     #[must_use]
     pub fn in_memory(name: &str, bytes: Vec<u8>) -> Self {
         let (len, source) = (bytes.len() as u64, Source::Memory(bytes));
         Self { path: name.into(), len, source, identity: None, stop: None }
     }
 
-    /// Makes reads of this file fail with [`Error::Stopped`] once `stop` is set. So whatever walks
-    /// a file of millions of samples can be stopped, and need not know of it.
+    /// Makes reads of this file fail with [`Error::Stopped`] once `stop` is set. So code that walks
+    /// a file of millions of samples can be stopped without knowing about `stop`.
     #[must_use]
     pub fn until(mut self, stop: &Arc<AtomicBool>) -> Self {
         self.stop = Some(Arc::clone(stop));
         self
     }
 
-    /// The same file, all its bytes in memory.
+    /// Reads all bytes of the file, and returns it as a file in memory.
     ///
     /// # Errors
     /// Those of [`ReadAt::read_at`].
@@ -118,18 +118,18 @@ impl ReadAt {
         matches!(self.source, Source::Map(_))
     }
 
-    /// Which file it was when it was opened; `None` for bytes that came by another way.
+    /// Returns the identity that the file had when it was opened; `None` for bytes in memory.
     pub(crate) fn identity(&self) -> Option<Identity> {
         self.identity
     }
 
-    /// Whether each read asks the kernel, by a file that is held open.
+    /// Returns whether each read asks the kernel, through an open file.
     pub(crate) fn is_read_in_pieces(&self) -> bool {
         matches!(self.source, Source::Pread(_))
     }
 
-    /// Fails when somebody has written to the file since it was opened; a map's and
-    /// memory's bytes are not asked after.
+    /// Fails if the file was written to since it was opened. Maps and bytes in memory are not
+    /// checked.
     pub(crate) fn check_unchanged(&self) -> Result<(), Error> {
         let Source::Pread(file) = &self.source else { return Ok(()) };
         let now = file.metadata().map_err(|e| Error::io("look at", &self.path, e))?;
@@ -176,8 +176,8 @@ impl ReadAt {
         }
     }
 
-    /// The bytes from `offset` on, where they lie in memory already: of a map, within
-    /// its length.
+    /// Returns the bytes from `offset` on if they are in memory already: those of a map, within its
+    /// length.
     pub(crate) fn mapped(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let bytes: &[u8] = match &self.source {
             Source::Pread(_) => return None,
@@ -188,7 +188,7 @@ impl ReadAt {
         bytes.get(start..start.checked_add(len)?)
     }
 
-    /// The bytes `range`, where they lie in memory already.
+    /// Returns the bytes `range`, if they are in memory already.
     pub(crate) fn lent(&self, range: &Range<u64>) -> Option<&[u8]> {
         let len = range.end.checked_sub(range.start)?;
         self.mapped(range.start, usize::try_from(len).ok()?)
@@ -217,7 +217,7 @@ mod tests {
         assert!(matches!(error, Error::Stopped { path } if path == "f"));
     }
 
-    /// The suite that each back end runs.
+    /// Runs the tests that every back end must pass.
     fn check(backend: Backend) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");

@@ -11,28 +11,29 @@ use crate::{Digest, Error, FieldIdx, Index, ReadAt, Row, SampleFault};
 /// When the bytes of a sample are checked against their digest in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CheckWhen {
-    /// The files were checked block by block when they were fetched.
+    /// Never: the files were checked block by block when they were fetched.
     OnFetch,
     /// The first time a sample is read since its bundle was opened.
     #[default]
     FirstTouch,
-    /// Every time.
+    /// Every time a sample is read.
     Always,
 }
 
-/// What is remembered of a closed shard, so that it need not be verified again.
+/// Facts about a closed shard, so that it need not be verified again.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// The identities of the shard's file and of the index's, when they were opened.
     files: [Option<Identity>; 2],
     /// Where the parts of the accepted index are.
     layout: Arc<Layout>,
-    /// One bit per sample and field: set if its bytes were right. Empty if nothing asks for it.
+    /// One bit per sample and field, set if the bytes were right; empty if no check needs it.
     checked: Vec<AtomicU64>,
 }
 
 impl Known {
-    /// `index` was accepted, and `data` is as long as the manifest says.
+    /// Starts the facts about a shard whose `index` was accepted, and whose `data` has the length
+    /// in the manifest.
     pub(crate) fn new(data: &ReadAt, index: &Index, check: CheckWhen) -> Arc<Self> {
         let bits = match check {
             CheckWhen::FirstTouch => index.n_samples().saturating_mul(index.n_fields()),
@@ -45,7 +46,7 @@ impl Known {
         })
     }
 
-    /// Whether these are the files that all this is known of: nobody has written to them.
+    /// Returns whether the facts are about these two files, and neither was written to.
     pub(crate) fn is_of(&self, data: &ReadAt, index: &ReadAt) -> bool {
         let files = [data.identity(), index.identity()];
         self.files == files && files.iter().all(Option::is_some)
@@ -65,9 +66,9 @@ impl Known {
 /// The index of an open shard.
 #[derive(Debug)]
 pub(crate) enum Sidecar {
-    /// In memory, or mapped.
+    /// The index is in memory or mapped.
     Held(Arc<Index>),
-    /// Looked into where it lies, entry by entry; it was accepted.
+    /// The index was accepted, and its entries are read from the disk one by one.
     OnDisk(ReadAt),
 }
 
@@ -113,7 +114,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// `known` is of these two files.
+    /// Makes a shard of these two files, which `known` is about.
     pub(crate) fn new(
         data: ReadAt,
         sidecar: Sidecar,
@@ -169,9 +170,9 @@ impl Shard {
         Ok(found.then(|| String::from_utf8(key).ok()).flatten())
     }
 
-    /// Returns all that a reader of field `field` of sample `row` needs, in one step: an index that
-    /// is looked into on the disk is asked once whether it has changed. The sample's key replaces
-    /// what `key` held; it is empty past the last sample.
+    /// Returns everything that a reader of field `field` of sample `row` needs, in one step, so
+    /// that an index on the disk is only compared once. The sample's key replaces what `key` held;
+    /// it is empty past the last sample.
     ///
     /// # Errors
     /// Those of [`Shard::index`].
@@ -179,7 +180,7 @@ impl Shard {
         let (file, layout) = (self.entries()?, &self.known.layout);
         let mut bytes = std::mem::take(key).into_bytes();
         self.key_of(file, row, &mut bytes)?;
-        // Keys were checked when the index was accepted.
+        // The key is valid UTF-8, since keys were checked when the index was accepted.
         *key = String::from_utf8(bytes).unwrap_or_default();
         Ok(SampleEntry {
             row,
@@ -194,7 +195,7 @@ impl Shard {
         key.clear();
         let Some(range) = self.known.layout.key(file, row)? else { return Ok(false) };
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
-        // Keys were accepted; a longer one is of a file that has changed.
+        // Keys of an accepted index are not longer; a longer one means that the file has changed.
         key.resize(len.min(crate::BundlePath::MAX_LEN), 0);
         file.read_at(range.start, key)?;
         Ok(true)
@@ -217,8 +218,8 @@ impl Shard {
         self.known.layout.source(self.entries()?, row)
     }
 
-    /// First byte and length of field `field` of sample `row`; `None` past the last, and for
-    /// a label that lies in the index alone.
+    /// Returns first byte and length of field `field` of sample `row`; `None` past the last, and
+    /// for a label that only the index has.
     ///
     /// # Errors
     /// Those of [`Shard::index`].
@@ -226,7 +227,7 @@ impl Shard {
         self.known.layout.range(self.entries()?, row, field)
     }
 
-    /// Bytes of field `field` of sample `row`, without reading them.
+    /// Returns the number of bytes of field `field` of sample `row`, without reading them.
     ///
     /// # Errors
     /// Those of [`Shard::index`].
@@ -243,8 +244,9 @@ impl Shard {
         self.check(row, field, out)
     }
 
-    /// Reads without checking, the first half of [`Shard::read`], so that the two can be measured
-    /// separately: the bytes are not to be used before [`Shard::check`] accepts them.
+    /// Reads a value without checking it, which is the first half of [`Shard::read`], so that the
+    /// two halves can be measured separately. The bytes must not be used before [`Shard::check`]
+    /// accepts them.
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; those of [`ReadAt::read_at`]. `out` is then unspecified.
@@ -261,8 +263,8 @@ impl Shard {
         self.data.read_at(offset, out)
     }
 
-    /// Reads like [`Shard::fetch`], and lends the bytes: a map's own, which no one copies, or
-    /// `buffer`'s.
+    /// Reads like [`Shard::fetch`], and lends the bytes: those of the map, without a copy, or those
+    /// in `buffer`.
     ///
     /// # Errors
     /// Those of [`Shard::fetch`].
@@ -318,8 +320,9 @@ impl Shard {
         self.data.read_at(offset, out)
     }
 
-    /// Whether [`Shard::check`] would accept any bytes of field `field` of sample `row`, since
-    /// the right ones were seen or are taken for granted: then a part of them may be read alone.
+    /// Returns whether [`Shard::check`] would accept any bytes of field `field` of sample `row`,
+    /// since the right ones were seen or are taken for granted. Then a part of them may be read
+    /// alone.
     #[must_use]
     pub fn is_checked(&self, row: Row, field: FieldIdx) -> bool {
         let (word, bit) = self.known.bit(row, field);
@@ -382,8 +385,8 @@ impl Shard {
         self.data.read_at(offset, out)
     }
 
-    /// Compares `bytes`, fetched as field `field` of sample `row`, with the
-    /// digest in the index, when [`OpenOptions::check`](crate::OpenOptions::check) asks for it.
+    /// Compares `bytes`, fetched as field `field` of sample `row`, with the digest in the index, if
+    /// [`OpenOptions::check`](crate::OpenOptions::check) asks for it.
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::SampleDigest`] when they are not those packed; those of
@@ -396,7 +399,8 @@ impl Shard {
             return Ok(());
         }
         let Some(expected) = self.digest(row, field)? else {
-            // `label`: the reader uses the index's copy, which the manifest's digest covers.
+            // Field `label` has no digest: readers use the index's copy, which the manifest's
+            // digest covers.
             return Ok(());
         };
         let found = Digest::of(bytes);
@@ -422,7 +426,7 @@ impl Shard {
         &self.known
     }
 
-    /// Bytes of the index in memory, not counting a map's.
+    /// Returns the bytes of the index in memory, not counting those of a map.
     pub(crate) fn index_bytes(&self) -> u64 {
         match &self.sidecar {
             Sidecar::Held(index) if !index.file().is_mapped() => index.file().len_bytes(),
@@ -430,7 +434,7 @@ impl Shard {
         }
     }
 
-    /// Files that are open, and maps.
+    /// Returns the number of open files and maps.
     pub(crate) fn n_files(&self) -> usize {
         match &self.sidecar {
             Sidecar::Held(index) if !index.file().is_mapped() => 1,
@@ -449,16 +453,16 @@ impl Shard {
         }
     }
 
-    /// Like [`Shard::range`], for a field that has one.
+    /// Does the same as [`Shard::range`], and fails for a field without a range.
     fn place(&self, row: Row, field: FieldIdx) -> Result<(u64, usize), Error> {
         self.within(row, self.range(row, field)?)
     }
 
-    /// The place of a value, where there is one and it lies within the shard.
+    /// Checks that a value has a place, and that it is within the shard.
     fn within(&self, row: Row, place: Option<(u64, usize)>) -> Result<(u64, usize), Error> {
         let found = place.ok_or_else(|| self.out_of_range(row))?;
-        // The index was accepted, and so nothing lies outside; but no length is trusted
-        // with memory that was read after that.
+        // The index was accepted, so all values are within the shard. But no length that was read
+        // later is used to reserve memory without this check.
         let end = found.0.checked_add(found.1 as u64);
         if end.is_none_or(|end| end > self.data.len_bytes()) {
             let reason = format!("its index was changed: sample {row} is outside of the shard");
@@ -467,7 +471,7 @@ impl Shard {
         Ok(found)
     }
 
-    /// The offset of the bytes `part` of a value.
+    /// Returns the offset of the bytes `part` of a value.
     fn part_of(
         &self,
         row: Row,
@@ -479,7 +483,7 @@ impl Shard {
                 format!("bytes {part:?} of sample {row} are past its end: it has {len} bytes");
             return Err(Error::malformed(self.data.path(), reason));
         }
-        // Within the file, as the value's end is.
+        // The sum is within the file, as the value's end is.
         Ok(offset.saturating_add(part.start as u64))
     }
 

@@ -13,13 +13,13 @@ use crate::{FieldIdx, Index, Row, ShardIdx, Split};
 
 /// Fetches shards into the folder of a bundle, and removes them when space is needed.
 ///
-/// The indexes are all there from the start.
+/// All indexes are in the folder from the start.
 pub trait ShardSource: fmt::Debug + Send + Sync {
-    /// The bytes that shards may take in the folder.
+    /// Returns the space that shards may take in the folder.
     fn space(&self) -> &FreeSpace;
 
-    /// Keeps the file of a shard, there or still to come, until what is returned is dropped: no
-    /// process on this machine removes it. Ends soon once `cancel` is set.
+    /// Keeps the file of a shard, whether it is there or still to come, until the returned value is
+    /// dropped: no process on this machine removes it. Ends soon once `cancel` is set.
     ///
     /// # Errors
     /// When the folder cannot be written to.
@@ -33,10 +33,10 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
     /// there may be thousands of shards. `None` if that is impossible; then each is held by itself.
     fn hold_split(&self, split: Split, cancel: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>>;
 
-    /// Brings a shard that is held, unless it is there; waits for space, and for another process
-    /// that is bringing it. Of the shards that nobody holds, those with the largest `next_use`
-    /// are removed first. Where space is missing all readers are told, by [`FreeSpace::changed`].
-    /// Ends soon once `cancel` is set.
+    /// Fetches a shard that is held, unless it is there already; waits for space, and for another
+    /// process that is fetching it. Of the shards that nobody holds, those with the largest
+    /// `next_use` are removed first. If there is too little space, all readers are told by
+    /// [`FreeSpace::changed`]. Ends soon once `cancel` is set.
     ///
     /// # Errors
     /// [`NotBrought`] says why.
@@ -50,8 +50,8 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
     /// Whether the folder has the whole shard at this moment.
     fn is_here(&self, shard: ShardIdx) -> bool;
 
-    /// Asks the servers for single values of a shard, and for little else of it. Nothing of it is
-    /// kept. Ends soon once `cancel` is set.
+    /// Asks the servers for single values of a shard, and for little else of it. Nothing is kept.
+    /// Ends soon once `cancel` is set.
     ///
     /// # Errors
     /// [`NotBrought`] says why a value did not come; others may have been given before.
@@ -62,7 +62,8 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
         cancel: &AtomicBool,
     ) -> Result<(), NotBrought>;
 
-    /// Told of the shard that a reader has to wait for; `None` when it waits no more.
+    /// Is called with the shard that a reader has to wait for, and with `None` when it no longer
+    /// waits.
     fn waited_for(&self, shard: Option<ShardIdx>);
 }
 
@@ -71,7 +72,7 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
 pub struct SingleValues<'a> {
     /// The shard.
     pub shard: ShardIdx,
-    /// Its index.
+    /// Index of the shard.
     pub index: &'a Index,
     /// The samples, in any order.
     pub rows: &'a [Row],
@@ -86,7 +87,7 @@ pub type TakeValue<'a> = dyn Fn(Row, &[u8]) + Sync + 'a;
 #[derive(Debug)]
 pub struct FreeSpace {
     limit: u64,
-    /// The most that the disk has space for; other programs fill it, too.
+    /// The most that the disk has space for, which other programs also fill.
     measured: AtomicU64,
     beside: u64,
     promised: AtomicU64,
@@ -95,27 +96,27 @@ pub struct FreeSpace {
 
 /// A reader that holds as many shards as there is space for.
 pub trait SpaceReader: fmt::Debug + Send + Sync {
-    /// Notes that there may be less space than before: holders of more than what is free and
-    /// reserved for them release it.
+    /// Is called when there may be less space than before. A reader that holds more than what is
+    /// free and reserved for it releases shards.
     fn space_changed(&self);
 }
 
 impl FreeSpace {
-    /// Space of `limit` bytes for a bundle, of which `beside` are always in use, for example
-    /// by its indexes.
+    /// Makes a limit of `limit` bytes for a bundle, of which `beside` are always in use, for
+    /// example by its indexes.
     #[must_use]
     pub fn new(limit: u64, beside: u64) -> Self {
         let (measured, promised) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
         Self { limit, measured, beside, promised, readers: Mutex::default() }
     }
 
-    /// Tells `reader`, as long as it exists, when the space changes.
+    /// Calls `reader`, as long as it exists, when the space changes.
     pub fn tell(&self, reader: Weak<dyn SpaceReader>) {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
     }
 
-    /// Tells all readers that the space changed, or that one of them lacks some. The caller holds
-    /// no lock that they take.
+    /// Tells all readers that the space changed, or that one of them has too little. The caller
+    /// must not hold a lock that they take.
     pub fn changed(&self) {
         let readers: Vec<Arc<dyn SpaceReader>> = {
             let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +126,7 @@ impl FreeSpace {
         readers.iter().for_each(|reader| reader.space_changed());
     }
 
-    /// The bytes for shards.
+    /// Returns the bytes that shards may take.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.limit.saturating_sub(self.beside).min(self.measured.load(Ordering::Relaxed))
@@ -142,20 +143,20 @@ impl FreeSpace {
         self.bytes() < self.limit.saturating_sub(self.beside)
     }
 
-    /// The bytes that the whole bundle may take.
+    /// Returns the bytes that the whole bundle may take.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The bytes for shards that are not promised to any reader.
+    /// Returns the bytes for shards that are not promised to any reader.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.bytes().saturating_sub(self.promised.load(Ordering::Relaxed))
     }
 
-    /// Promises `bytes` to a reader, which gives them back when it ends, and tells the others, who
-    /// may hold them.
+    /// Promises `bytes` to a reader, which gives them back when it ends, and tells the other
+    /// readers, which may be using them.
     ///
     /// # Errors
     /// The limit that would be needed.
@@ -183,15 +184,15 @@ impl FreeSpace {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("cannot fetch shard `{shard}` of `{url}`: {reason}")]
 pub struct NotBrought {
-    /// Its file's name.
+    /// File name of the shard.
     pub shard: String,
-    /// Where the bundle is published.
+    /// URL of the published bundle.
     pub url: String,
     /// What went wrong.
     pub reason: String,
     /// What the user can do next.
     pub hint: Option<String>,
-    /// Whether the same may work at another time, with nothing changed here.
+    /// Whether the same may work later, with nothing changed here.
     pub is_passing: bool,
 }
 

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-/// Which part of a dataset a sample belongs to.
+/// The part of a dataset that a sample belongs to.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
-    /// Samples a model learns from.
+    /// Samples that a model learns from.
     Train,
     /// Samples that choose between models.
     Val,
-    /// Samples looked at once, at the end.
+    /// Samples that are used once, at the end.
     Test,
 }
 

@@ -25,7 +25,7 @@ pub(crate) const MAX_HEADER: u64 = 1 << 20;
 /// The largest header that the safetensors library reads.
 const MAX_FOREIGN_HEADER: u64 = 100_000_000;
 
-/// The space before the next multiple of [`ALIGN`].
+/// Returns the number of bytes before the next multiple of [`ALIGN`].
 pub(crate) fn padding(position: u64) -> u64 {
     position.wrapping_neg() % ALIGN
 }
@@ -33,11 +33,11 @@ pub(crate) fn padding(position: u64) -> u64 {
 /// One tensor of a safetensors file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name.
+    /// Name of the tensor.
     pub name: String,
-    /// Its element type.
+    /// Element type of the tensor.
     pub dtype: Dtype,
-    /// Its shape, row-major.
+    /// Shape of the tensor, row-major.
     pub shape: Vec<u64>,
     /// First byte, counted from the start of the file.
     pub start: u64,
@@ -45,7 +45,7 @@ pub struct Tensor {
     pub end: u64,
 }
 
-/// What to do with tensors of types that no bundle has.
+/// How tensors of types that no bundle has are treated.
 #[derive(Debug, Clone, Copy)]
 enum Unknown {
     Refused,
@@ -57,7 +57,7 @@ enum Unknown {
 pub struct SafetensorsHeader {
     /// Names and texts, `format` and `version` first.
     pub metadata: Vec<(String, String)>,
-    /// All tensors, padding too.
+    /// All tensors, including padding.
     pub tensors: Vec<Tensor>,
 }
 
@@ -71,9 +71,8 @@ impl SafetensorsHeader {
         Self::parse(&file.path(), &bytes, file.len_bytes())
     }
 
-    /// Reads the header of a safetensors file that somebody else may have
-    /// written: tensors may lie anywhere, those of types that no bundle holds
-    /// are left out.
+    /// Reads the header of a safetensors file that another program may have written: tensors may be
+    /// anywhere, and those of types that no bundle has are left out.
     pub(crate) fn read_foreign(file: &ReadAt) -> Result<Self, Error> {
         let bytes = Self::bytes(file, MAX_FOREIGN_HEADER)?;
         Ok(Self::parse_tensors(&file.path(), &bytes, file.len_bytes(), Unknown::LeftOut)?.0)
@@ -98,7 +97,7 @@ impl SafetensorsHeader {
         self.tensors.iter().find(|t| t.name == name)
     }
 
-    /// The bytes before the data, exactly `data_start` of them; `None` when they do not fit.
+    /// Returns the bytes before the data, exactly `data_start` of them; `None` if they do not fit.
     pub(crate) fn to_bytes(&self, data_start: u64) -> Option<Vec<u8>> {
         let json = self.json(data_start)?;
         let declared = data_start.checked_sub(8)?;
@@ -111,8 +110,8 @@ impl SafetensorsHeader {
         Some(bytes)
     }
 
-    /// The header's JSON; its length does not depend on `data_start`, from
-    /// which safetensors counts its offsets.
+    /// Returns the header's JSON. Its length does not depend on `data_start`, from which
+    /// safetensors counts its offsets.
     pub(crate) fn json(&self, data_start: u64) -> Option<String> {
         let text = |s: &str| serde_json::Value::from(s).to_string();
         let mut parts = Vec::with_capacity(self.tensors.len().saturating_add(1));
@@ -133,7 +132,8 @@ impl SafetensorsHeader {
         Some(format!("{{{}}}", parts.join(",")))
     }
 
-    /// How many bytes precede the data: reads the first 8 bytes of a file of `file_len` bytes.
+    /// Returns how many bytes precede the data, from the first 8 bytes of a file of `file_len`
+    /// bytes.
     pub(crate) fn data_start(
         path: &str,
         first: [u8; 8],
@@ -168,8 +168,8 @@ impl SafetensorsHeader {
         Ok(header)
     }
 
-    /// The tensors, in the order of their data, and where it starts: known
-    /// types, sizes that match shapes, ranges within the file.
+    /// Returns the tensors in the order of their data, and where the data starts. Checks that types
+    /// are known, sizes match shapes, and ranges are within the file.
     fn parse_tensors(
         path: &str,
         bytes: &[u8],
@@ -264,7 +264,7 @@ impl SafetensorsHeader {
     }
 }
 
-/// Places tensors one behind the other, with `_pad.N` between them.
+/// Places tensors one after the other, with `_pad.N` between them.
 #[derive(Debug)]
 pub(crate) struct Placer {
     position: u64,
@@ -303,17 +303,18 @@ impl Placer {
     }
 }
 
-/// Where the data starts for a header of `json_bytes`: the next multiple of 4096 that fits it.
+/// Returns where the data starts for a header of `json_bytes`: at the next multiple of 4096 that
+/// leaves room for it.
 pub(crate) fn data_start_for(json_bytes: u64) -> u64 {
     json_bytes.saturating_add(8).next_multiple_of(HEADER_STEP)
 }
 
-/// A whole safetensors file from tensors in order.
+/// Makes a whole safetensors file from tensors in order.
 pub(crate) fn assemble(
     metadata: Vec<(String, String)>,
     tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)>,
 ) -> Option<Vec<u8>> {
-    // Placed from 0 on: safetensors counts offsets from the data's start.
+    // Tensors are placed from 0 on, since safetensors counts offsets from the start of the data.
     let mut placer = Placer::new(0);
     let mut body = Vec::new();
     for (name, dtype, shape, data) in tensors {

@@ -18,20 +18,20 @@ const HEAD: usize = 56;
 /// A selection of an index's samples, with the labels that replace those in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
-    /// Samples of the index.
+    /// Number of samples of the index.
     n_stored: u32,
     /// One bit per sample of the index.
     words: Vec<u32>,
-    /// How many count before each word; empty where all do.
+    /// The number of samples that count before each word; empty if all samples count.
     before: Vec<u32>,
     n_samples: u32,
-    /// Rows of the index, ascending, and their labels.
+    /// Rows of the index with other labels, ascending, and these labels.
     labels: Vec<(u32, i32)>,
 }
 
 impl View {
-    /// The view of an index of `n_stored` samples in which `counts` are the rows that count, and
-    /// `labels` those with other labels.
+    /// Makes the view of an index of `n_stored` samples, in which the rows `counts` count and the
+    /// rows in `labels` have other labels.
     ///
     /// # Errors
     /// [`Error::Malformed`] naming the rule of `FORMAT.md` that would be broken.
@@ -74,7 +74,7 @@ impl View {
         self.n_samples == self.n_stored && self.labels.is_empty()
     }
 
-    /// The row of the index that is sample `row`; `None` past the last.
+    /// Returns the row of the index for sample `row`; `None` past the last.
     #[must_use]
     pub fn stored(&self, row: Row) -> Option<Row> {
         let nth = u32::try_from(row.0).ok().filter(|nth| *nth < self.n_samples)?;
@@ -90,7 +90,7 @@ impl View {
         at.checked_mul(32)?.checked_add(bit).map(Row)
     }
 
-    /// The label of the view for a row of the index.
+    /// Returns the label that the view gives to a row of the index.
     #[must_use]
     pub fn label(&self, stored: Row) -> Option<i32> {
         let row = u32::try_from(stored.0).ok()?;
@@ -98,13 +98,13 @@ impl View {
         self.labels.get(at).map(|(_, label)| *label)
     }
 
-    /// The number of samples with a label of the view.
+    /// Returns the number of samples whose label is from the view.
     #[must_use]
     pub fn n_labels(&self) -> usize {
         self.labels.len()
     }
 
-    /// The bytes of the file, of an index with this digest.
+    /// Returns the bytes of the view's file, for an index with this digest.
     #[must_use]
     pub fn to_bytes(&self, index: Digest) -> Vec<u8> {
         let m = u32::try_from(self.labels.len()).expect("each is of another u32");
@@ -119,10 +119,11 @@ impl View {
         bytes
     }
 
-    /// The file `split-….view` that holds it, for a manifest, and its bytes.
+    /// Returns the entry of the view's file `split-….view` for a manifest, and the bytes of the
+    /// file.
     ///
     /// # Errors
-    /// None with names as [`Split`] has them.
+    /// Cannot happen with names as [`Split`] has them.
     pub fn file(&self, split: Split, index: Digest) -> Result<(FileEntry, Vec<u8>), Error> {
         let bytes = self.to_bytes(index);
         let digest = Digest::of(&bytes);
@@ -130,8 +131,8 @@ impl View {
         Ok((FileEntry { name, bytes: bytes.len() as u64, digest }, bytes))
     }
 
-    /// Reads the view that `entry` lists, if `bytes` are that and keep the rules; `path` is for
-    /// messages. Whether it fits the index, the index says.
+    /// Reads the view that `entry` lists, if `bytes` are that view and keep the rules; `path` is
+    /// for messages. Whether the view fits its index is checked elsewhere.
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Digest`], [`Error::TooNew`]; [`Error::Malformed`] naming the
@@ -186,7 +187,7 @@ impl View {
         let digest = head.get(16..).and_then(|rest| rest.first_chunk::<32>());
         let digest = Digest::from_bytes(digest.copied().unwrap_or_default());
         let body = bytes.get(HEAD..).unwrap_or_default();
-        // Below 2^36, whatever the counts are.
+        // The sum stays below 2^36, whatever the counts are.
         let expected = u64::from(n.div_ceil(32))
             .saturating_mul(4)
             .saturating_add(u64::from(m).saturating_mul(8));
@@ -205,7 +206,7 @@ impl View {
         Self::of_parts(n, words, labels).map(|view| (digest, view)).map_err(bad)
     }
 
-    /// The reason where a rule is broken.
+    /// Makes a view of its parts. The error is the rule that they break.
     fn of_parts(n_stored: u32, words: Vec<u32>, labels: Vec<(u32, i32)>) -> Result<Self, String> {
         let used = n_stored % 32;
         if used > 0 && words.last().is_some_and(|last| last >> used != 0) {

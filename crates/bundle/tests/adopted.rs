@@ -30,7 +30,7 @@ fn column<'a>(survey: &'a Survey, name: &str) -> &'a Values {
     &survey.column(name).unwrap().values
 }
 
-/// Every value of a column of bytes.
+/// Reads every value of a column of bytes.
 fn blobs(file: &ReadAt, survey: &Survey, name: &str) -> Vec<Vec<u8>> {
     match column(survey, name) {
         Values::Bytes(runs) => runs.iter().map(|run| read(file, run.unwrap())).collect(),
@@ -38,7 +38,7 @@ fn blobs(file: &ReadAt, survey: &Survey, name: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// Type, shape and every value of a column of fixed values.
+/// Returns type, shape and every value of a column of fixed values.
 fn fixed(file: &ReadAt, survey: &Survey, name: &str) -> (Dtype, Vec<u64>, Vec<Vec<u8>>) {
     let Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) } =
         column(survey, name)
@@ -243,7 +243,7 @@ fn neither_is_written() {
     }
 }
 
-/// Changes bytes that are not zero more often: those say something.
+/// Changes some bytes. Those that are not zero are changed more often, since they have a meaning.
 fn mutate(good: &[u8], seed: u64) -> Vec<u8> {
     let mut rng = Rng(seed);
     let mut bytes = good.to_vec();
@@ -268,7 +268,7 @@ fn mutate(good: &[u8], seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Every run that a survey names lies in the file, every column has as many values.
+/// Checks that every run of a survey is within the file, and that all columns have as many values.
 fn check(survey: &Survey, len: u64, seed: u64) {
     for column in &survey.columns {
         let n = match &column.values {

@@ -29,7 +29,7 @@ fn walk(bytes: Vec<u8>) -> Result<Survey, Error> {
     survey(&ReadAt::in_memory("file.arrow", bytes), Envelope::Arrow)
 }
 
-/// `rows` lists of `n` bytes each.
+/// Makes `rows` lists of `n` bytes each.
 fn lists(rows: usize, n: i32) -> ArrayRef {
     let mut lists = FixedSizeListBuilder::new(UInt8Builder::new(), n);
     for row in 0..rows {
@@ -48,7 +48,7 @@ fn large_lists(rows: usize, n: i32) -> ArrayRef {
     Arc::new(lists.finish())
 }
 
-/// A column of every kind that is walked.
+/// Makes a batch with a column of every kind that is walked.
 fn every_kind() -> RecordBatch {
     let rows = 6_usize;
     let mut tiles = FixedSizeListBuilder::new(FixedSizeListBuilder::new(UInt8Builder::new(), 3), 2);
@@ -88,7 +88,7 @@ fn every_kind() -> RecordBatch {
     ])
 }
 
-/// Type, shape and every value of a column of fixed values.
+/// Returns type, shape and every value of a column of fixed values.
 fn fixed(file: &[u8], found: &Survey, name: &str) -> (Dtype, Vec<u64>, Vec<Vec<u8>>) {
     let values = &found.column(name).unwrap().values;
     let (dtype, shape, offsets) = match values {
@@ -132,7 +132,7 @@ fn every_kind_is_found_in_several_batches() {
     }
 }
 
-/// Puts `to` wherever `from` stands; at least `times` times.
+/// Replaces `from` by `to` everywhere, which must be at least `times` times.
 fn patch(bytes: &mut [u8], from: &[u8], to: &[u8], times: usize) {
     let places: Vec<usize> =
         (0..=bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
@@ -142,12 +142,12 @@ fn patch(bytes: &mut [u8], from: &[u8], to: &[u8], times: usize) {
 
 #[test]
 fn lists_of_more_than_there_is_take_no_memory() {
-    // The last offset, and the number of values of the column inside.
+    // The bytes changed are the last offset, and the number of values of the column inside.
     let mut bytes = stream(&[batch(vec![("image", large_lists(3, 77))])]);
     patch(&mut bytes, &231_i64.to_le_bytes(), &(1_i64 << 62).to_le_bytes(), 2);
     let error = walk(bytes).unwrap_err();
     assert!(matches!(error, Error::Malformed { .. }), "{error}");
-    // The length of the lists, and the same.
+    // The bytes changed are the length of the lists, and the number of values inside.
     let inner = lists(3 * 79, 77);
     let field = Arc::new(arrow_schema::Field::new("item", inner.data_type().clone(), true));
     let lists = arrow_array::FixedSizeListArray::new(field, 79, inner, None);
@@ -234,7 +234,7 @@ fn lists_of_nothing_are_values_of_no_bytes() {
     assert_eq!(fixed(&file, &found, "nothing"), (Dtype::U8, vec![0], vec![Vec::new(); 3]));
 }
 
-/// A schema of so many columns that share a long name.
+/// Makes a schema of so many columns that share a long name.
 fn schema(columns: usize, endianness: arrow_ipc::Endianness) -> Vec<u8> {
     let mut fbb = flatbuffers::FlatBufferBuilder::new();
     let name = fbb.create_string(&"n".repeat(10_000));

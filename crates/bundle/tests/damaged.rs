@@ -64,7 +64,7 @@ fn damaged_manifests_never_panic() {
     let mut refused = 0;
     for seed in 0..20_000 {
         match Manifest::parse("m", &mutate(&good, seed)) {
-            // What parses must write and parse again to the same.
+            // A manifest that parses must be written, and parse again to the same value.
             Ok(manifest) => {
                 assert_eq!(Manifest::parse("m", &manifest.to_bytes()).unwrap(), manifest);
             }
@@ -88,7 +88,7 @@ fn damaged_indexes_never_panic_and_never_leave_the_shard() {
         for row in index.rows() {
             BundlePath::parse(index.key(row).unwrap()).unwrap();
             for field in index.fields() {
-                // A label may lie in the index alone.
+                // A label may be in the index only.
                 let Some((offset, len)) = index.range(row, field) else { continue };
                 assert!(offset + len as u64 <= shard_bytes, "seed {seed}");
             }

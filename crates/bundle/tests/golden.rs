@@ -132,7 +132,7 @@ fn the_reader_still_reads_version_1() {
     }
 }
 
-/// The index of a lost sidecar comes back from the shard alone.
+/// The index of a shard can be made again from the shard alone.
 #[test]
 fn the_indexers_still_give_the_indexes_of_version_1() {
     for (envelope, _) in DIGESTS {
@@ -147,8 +147,8 @@ fn the_indexers_still_give_the_indexes_of_version_1() {
 
 const DERIVED: &str = "c2503d5f794042154571c05f73065656d92409baa2ca988508efd11eb6122e2d";
 
-/// The bundle with views: of the training samples 0, 2 and 3, of which 2 has another label and 3
-/// is in split `val`; of the others all.
+/// Makes the bundle with views. Of the training samples, the view of `train` has 0 and 2, and
+/// sample 2 has another label; sample 3 is in split `val`. Of the other samples all are kept.
 fn derive(dir: &Path) -> Digest {
     write(dir, Envelope::Shards);
     let base = Bundle::open(dir, OpenOptions::default()).unwrap();

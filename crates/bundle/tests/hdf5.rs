@@ -48,7 +48,7 @@ fn runs(survey: &Survey, name: &str) -> Vec<Option<Run>> {
     }
 }
 
-/// Each value of a column of fixed values of u8.
+/// Reads each value of a column of fixed values of u8.
 fn values(file: &ReadAt, survey: &Survey, name: &str) -> Vec<Vec<u8>> {
     let Values::Fixed { dtype, shape, places } = &survey.column(name).unwrap().values else {
         panic!("{name}: {survey:?}");
@@ -147,7 +147,7 @@ fn what_is_no_hdf5_says_so() {
     assert!(said.to_string().contains("cut short"), "{said}");
 }
 
-/// Writes samples of `fields` and finds them again.
+/// Writes samples of `fields` and surveys the file.
 fn check_shard(fields: &[Field], classes: &[String], samples: &[Vec<Vec<u8>>]) -> Survey {
     let dir = tempfile::tempdir().unwrap();
     let spec = ShardSpec { envelope: Envelope::Hdf5, split: Split::Train, fields, classes };
@@ -188,7 +188,8 @@ fn empty_values_and_odd_classes_are_kept() {
     let empty = vec![vec![Vec::new(), label.clone()], vec![Vec::new(), label]];
     let classes = ["Ä".to_owned(), String::new(), "a longer name".to_owned()];
     assert_eq!(check_shard(&fields, &classes, &empty).classes["label"], classes);
-    // Too long for an attribute, and with what would end a text: in the manifest alone.
+    // The first is too long for an attribute, and the second has a zero that would end a text, so
+    // only the manifest has them.
     for classes in [vec!["x".repeat(70_000)], vec!["a\0b".to_owned()]] {
         assert!(check_shard(&fields, &classes, &empty).classes.is_empty());
     }
@@ -206,7 +207,7 @@ fn more_dimensions_than_hdf5_takes_are_refused() {
     assert!(matches!(create(32), Err(Error::Value { .. })));
 }
 
-/// Changes bytes that are not zero more often: those say something.
+/// Changes some bytes. Those that are not zero are changed more often, since they have a meaning.
 fn mutate(good: &[u8], seed: u64) -> Vec<u8> {
     let mut rng = Rng(seed);
     let mut bytes = good.to_vec();
@@ -224,7 +225,7 @@ fn mutate(good: &[u8], seed: u64) -> Vec<u8> {
                 let extreme = [u64::MAX, 1 << 63, i64::MAX as u64, 1 << 40][rng.below(4)];
                 bytes[at..end].copy_from_slice(&extreme.to_le_bytes()[..end - at]);
             }
-            // An address of something else in the file.
+            // The bytes become the address of something else in the file.
             _ => {
                 let from = rng.below(good.len()) as u64 & !7;
                 bytes[at..end].copy_from_slice(&from.to_le_bytes()[..end - at]);
@@ -234,7 +235,7 @@ fn mutate(good: &[u8], seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Every run that a survey names lies in the file, and every column has as many values.
+/// Checks that every run of a survey is within the file, and that all columns have as many values.
 fn check(survey: &Survey, len: u64, seed: u64) {
     let inside = |run: Run| assert!(run.offset + run.len <= len, "seed {seed}: {run:?}");
     for column in &survey.columns {

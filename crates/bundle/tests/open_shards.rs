@@ -16,7 +16,7 @@ use gular_bundle::{
 const ROWS: usize = 20;
 const IMAGE: FieldIdx = FieldIdx(0);
 
-/// `n` shards of 20 samples.
+/// Makes a bundle of `n` shards of 20 samples.
 fn make(dir: &Path, n: usize) {
     let data = dir.join(DATA_DIR);
     fs::create_dir(&data).unwrap();
@@ -127,11 +127,11 @@ fn indexes_in_memory_stay_within_their_bytes() {
             assert!(bundle.opened().index_bytes <= index_bytes);
         }
     }
-    // Those without room are open all the same; nothing was read twice.
+    // Shards whose index has no space in memory are open as well, and nothing was read twice.
     let opened = bundle.opened();
     assert_eq!((opened.verified, opened.again, opened.open), (8, 0, 8));
     assert_eq!(opened.index_bytes, 3 * len);
-    // A map is not counted.
+    // Bytes of maps are not counted.
     let mapped = open(dir.path(), OpenOptions { backend: Backend::Map, ..options });
     (0..8).for_each(|shard| check(&mapped, shard, 0));
     assert_eq!(mapped.opened().index_bytes, 0);
@@ -170,7 +170,7 @@ fn a_closed_shard_is_neither_verified_nor_hashed_again() {
         assert_eq!((opened.verified, opened.open), (2, 1), "{backend:?} {index_bytes}");
         assert!(opened.again >= 8, "{opened:?}");
         let shard = bundle.shard(ShardIdx(0)).unwrap();
-        // Of what was read before, no digest is computed: any bytes pass.
+        // Samples that were checked before are not checked again, so any bytes pass.
         shard.check(Row(4), IMAGE, b"other").unwrap();
         shard.check(Row(5), IMAGE, b"other").unwrap_err();
     }
@@ -188,7 +188,7 @@ fn a_file_that_was_written_meanwhile_is_verified_again() {
         let entry = &bundle.manifest().shards[0];
         let path = bundle.path_of(if which == "index" { &entry.index } else { &entry.file });
         let bytes = fs::read(&path).unwrap();
-        // The same bytes: nothing is wrong with them, but nobody knows that.
+        // The file is written with the same bytes. It is undamaged, but that is not known.
         fs::write(&path, &bytes).unwrap();
         check(&bundle, 0, 0);
         assert_eq!(bundle.opened().verified, 3, "{which}");
@@ -222,7 +222,7 @@ fn an_index_that_is_changed_while_it_is_looked_into_is_an_error() {
     assert_eq!(shard.index().unwrap().key(Row(1)), Some("0/001.png"));
     let path = index_path(&bundle, 0);
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
-    // Offsets far outside of the shard.
+    // Offsets far outside of the shard are written.
     file.write_all_at(&[0x7f; 64], 4096).unwrap();
     let mut out = Vec::new();
     for error in [
@@ -233,7 +233,7 @@ fn an_index_that_is_changed_while_it_is_looked_into_is_an_error() {
     ] {
         assert!(error.to_string().contains("changed while it was open"), "{error}");
     }
-    // Cut short under its reader: an error too, and no SIGBUS.
+    // The file is cut while it is open, which is an error too, and not a SIGBUS.
     file.set_len(10).unwrap();
     shard.read(Row(0), IMAGE, &mut out).unwrap_err();
 }

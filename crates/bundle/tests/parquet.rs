@@ -21,8 +21,8 @@ fn name(text: &str) -> FieldName {
     FieldName::parse(text).unwrap()
 }
 
-/// A shard of these fields and values; its path and whether its index, made
-/// again from the file, is the one that was written.
+/// Writes a shard of these fields and values. Returns its path and whether its index, made again
+/// from the file, equals the one that was written.
 fn shard(fields: &[Field], samples: &[Vec<Vec<u8>>]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let spec = ShardSpec::new(Envelope::Parquet, Split::Train, fields);
@@ -39,7 +39,7 @@ fn shard(fields: &[Field], samples: &[Vec<Vec<u8>>]) -> (tempfile::TempDir, Path
     (dir, path)
 }
 
-/// The cells of the library's rows, groups opened.
+/// Returns the cells of the rows as the library reads them, with groups opened.
 fn rows(path: &std::path::Path) -> Vec<Vec<Cell>> {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let row = |row: parquet::record::Row| {
@@ -107,7 +107,7 @@ fn the_library_reads_every_type() {
 fn pages_and_row_groups_are_bounded() {
     let fields = [Field::bytes(FieldName::image(), vec!["image/png".into()]), Field::label()];
     let label = |i: usize| (i as i64).to_le_bytes().to_vec();
-    // More than a row group's bytes, one value far larger than a page.
+    // The values exceed a row group's bytes, and one value is far larger than a page.
     let sizes = (0..70).map(|i| if i == 30 { 9 << 20 } else { 600_000 + i * 7 });
     let large: Vec<Vec<Vec<u8>>> =
         sizes.enumerate().map(|(i, size)| vec![vec![i as u8; size], label(i)]).collect();
@@ -120,7 +120,7 @@ fn pages_and_row_groups_are_bounded() {
         sizes.push((page.num_values(), page.buffer().len()));
     }
     assert!(sizes.iter().all(|(n, len)| *n <= 2 && *len < 11 << 20), "{sizes:?}");
-    // More than a row group's rows.
+    // The rows exceed those of a row group.
     let many: Vec<Vec<Vec<u8>>> = (0..70_000).map(|i| vec![vec![], label(i)]).collect();
     let (_dir, path) = shard(&fields, &many);
     let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
@@ -143,7 +143,7 @@ fn label(i: usize) -> Option<i64> {
     (i % 7 != 1).then_some((i % 5) as i64 - 1)
 }
 
-/// A file of the library's: nulls, images, labels of two types and keys.
+/// Makes a file with the library: nulls, images, labels of two types and keys.
 fn foreign(properties: WriterPropertiesBuilder) -> Vec<u8> {
     let schema = "message m {
         optional group image { optional binary bytes; optional binary path (STRING); }
@@ -169,7 +169,7 @@ fn foreign(properties: WriterPropertiesBuilder) -> Vec<u8> {
         };
         let levels = |there: &dyn Fn(usize) -> i16| rows.clone().map(there).collect::<Vec<_>>();
         next(&mut |c| {
-            // The group is null, or the bytes within it.
+            // Either the group is null, or the bytes within it.
             let there = |i| if image(i).is_some() { 2 } else { (i % 2) as i16 };
             let (images, levels) = (texts(&image), levels(&there));
             c.typed::<ByteArrayType>().write_batch(&images, Some(&levels), None).unwrap();
@@ -246,7 +246,7 @@ fn files_of_the_library_are_walked() {
         assert!(*values(&survey, "label") == labels, "{name}");
         let keys = Values::Texts((0..ROWS).map(|i| Some(key(i))).collect());
         assert!(*values(&survey, "key") == keys, "{name}");
-        // In place where it is not compressed, the first of four bytes.
+        // Values that are not compressed are found in place: the first of four bytes each.
         match values(&survey, "small") {
             Values::Fixed { dtype: Dtype::I8, places, .. } if !name.starts_with("snappy") => {
                 let gular_bundle::FixedPlaces::Offsets(offsets) = places else { panic!("{name}") };
@@ -277,7 +277,7 @@ fn damage(good: &[u8], seed: u64) -> Vec<u8> {
     };
     let mut bytes = good.to_vec();
     for _ in 0..1 + next() % 3 {
-        // Half of it in the footer.
+        // Half of the changes are in the footer.
         let from = if next() % 2 == 0 { bytes.len().saturating_sub(1500) } else { 0 };
         let at = from + next() % (bytes.len() - from);
         bytes[at] = if next() % 2 == 0 { bytes[at] ^ (1 << (next() % 8)) } else { next() as u8 };
@@ -317,10 +317,10 @@ fn refusal(body: &[u8], footer: &[u8]) -> Error {
 
 #[test]
 fn footers_that_promise_too_much_are_refused() {
-    // An element {3: optional, 4: "g", 5: one child}, as deep as the file is long.
+    // The element is {3: optional, 4: "g", 5: one child}, nested as deep as the file is long.
     let mut deep = vec![0x15, 2, 0x19, 0xfc, 0xa0, 0x8d, 6];
     deep.extend([0x35, 2, 0x18, 1, b'g', 0x15, 2, 0].repeat(100_000));
-    // A schema of 2^31 elements, and as many rows of one column.
+    // The schema claims 2^31 elements, and as many rows of one column.
     let long = [0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0];
     let root = [0x48, 1, b'm', 0x15, 2, 0];
     let leaf = [0x15, 2, 0x25, 0, 0x18, 1, b'x', 0];
@@ -343,7 +343,7 @@ fn footers_that_promise_too_much_are_refused() {
     assert!(matches!(encrypted, Err(Error::NotInPlace { .. })), "{encrypted:?}");
 }
 
-/// A footer whose schema is a group of this name and so many columns `x` in it.
+/// Makes a footer whose schema is a group with a name of this length and so many columns `x` in it.
 fn wide(name: usize, columns: u32) -> Vec<u8> {
     let varint = |mut n: u32| {
         let mut bytes = Vec::new();
@@ -393,7 +393,7 @@ fn texts_of_many_columns_are_bounded_together() {
     let properties = Arc::new(WriterProperties::builder().build());
     let mut file = SerializedFileWriter::new(Vec::new(), schema, properties).unwrap();
     let mut group = file.next_row_group().unwrap();
-    // One text, 200 times: a dictionary holds it once.
+    // One text is used 200 times, and a dictionary stores it once.
     let texts = vec![ByteArray::from(vec![b'x'; 1000]); 200];
     while let Some(mut column) = group.next_column().unwrap() {
         column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();

@@ -11,7 +11,7 @@ use gular_bundle::{
 };
 use proptest::prelude::*;
 
-/// One sample: key, values in field order.
+/// The key of one sample, and its values in field order.
 type Sample = (String, Vec<Vec<u8>>);
 
 fn fields() -> Vec<Field> {
@@ -88,7 +88,7 @@ fn check_all(
                 value,
                 "{key}"
             );
-            // A label is in the index alone, in some envelopes.
+            // In some envelopes a label is in the index only.
             let (row, field) = (id.row, FieldIdx(field));
             let checked = match check {
                 CheckWhen::OnFetch => true,
@@ -145,7 +145,7 @@ proptest! {
         let shards: Vec<Vec<Sample>> = samples.chunks(cut).map(<[Sample]>::to_vec).collect();
         let digest = write_bundle(dir.path(), envelope, fields(), &shards);
         check_all(dir.path(), digest, &shards, Backend::Pread, CheckWhen::FirstTouch, u64::MAX);
-        // Every index is looked into on the disk.
+        // All entries of indexes are read from the disk.
         check_all(dir.path(), digest, &shards, Backend::Pread, CheckWhen::FirstTouch, 0);
         check_all(dir.path(), digest, &shards, Backend::Map, CheckWhen::Always, 0);
         // The index can be made again from the shard, byte for byte.
@@ -163,7 +163,7 @@ fn small() -> Vec<Vec<Sample>> {
     vec![(0..5).map(|i| sample(i, image(i), vec![i as u8; 9])).collect()]
 }
 
-/// As it was packed, as it was published, and all in one folder.
+/// The bundle is as it was packed, as it was published, and all in one folder.
 #[test]
 fn data_is_found_below_the_manifest_beside_its_folder_and_beside_it() {
     let (dir, shards) = (tempfile::tempdir().unwrap(), small());
@@ -179,7 +179,7 @@ fn data_is_found_below_the_manifest_beside_its_folder_and_beside_it() {
         fs::rename(entry.path(), version.join(entry.file_name())).unwrap();
     }
     check();
-    // A sandbox may have a `data` of its own, and a name may have been burned.
+    // A sandbox may have a folder `data` of its own, and a file may have a replacement name.
     fs::create_dir(version.join(DATA_DIR)).unwrap();
     fs::write(version.join(DATA_DIR).join("other"), "").unwrap();
     let bundle = Bundle::open(&version, OpenOptions::default()).unwrap();
@@ -188,7 +188,7 @@ fn data_is_found_below_the_manifest_beside_its_folder_and_beside_it() {
     fs::rename(&shard, renamed).unwrap();
     fs::write(&shard, "cut").unwrap();
     check();
-    // Of nothing, the error names the usual place.
+    // If nothing is found, the error names the usual place.
     fs::remove_dir_all(dir.path().join(DATA_DIR)).unwrap();
     for entry in fs::read_dir(&version).unwrap() {
         let path = entry.unwrap().path();
@@ -224,7 +224,7 @@ fn same_bytes(envelope: Envelope) {
     assert_eq!(names(a.path()).len(), 2, "no temporary file is left");
 }
 
-/// Reads everything; the first error.
+/// Reads everything, and returns the first error.
 fn read_everything(dir: &Path, digest: Digest) -> Result<(), gular_bundle::Error> {
     let options = OpenOptions { digest: Some(digest), ..OpenOptions::default() };
     let bundle = Bundle::open(dir, options)?;
@@ -261,7 +261,8 @@ fn any_flipped_or_cut_byte_of_any_file_is_caught() {
     files.push(dir.path().join("manifest.json"));
     for file in files {
         let good = fs::read(&file).unwrap();
-        // In place: a file that is truncated and rewritten waits for the disk each time.
+        // The file is changed in place, since one that is truncated and rewritten waits for the
+        // disk each time.
         let open = File::options().write(true).open(&file).unwrap();
         for (i, byte) in good.iter().enumerate() {
             open.write_all_at(&[byte ^ (1 << (i % 8))], i as u64).unwrap();
@@ -358,7 +359,7 @@ fn an_index_says_which_files_values_were_made_from_if_it_was_told() {
     assert_eq!(found, [None; 3]);
     assert!(with.file == without.file && with.index != without.index);
 
-    // A shard has them too, of the samples that its view leaves.
+    // A shard with a view has the digests too, for the samples that the view selects.
     let view = View::new(3, [Row(1), Row(2)], Vec::new()).unwrap();
     let (file, bytes) = view.file(Split::Train, with.index.digest).unwrap();
     fs::write(data.join(file.name.as_str()), bytes).unwrap();

@@ -19,7 +19,7 @@ fn fields() -> Vec<Field> {
     ]
 }
 
-/// A shard of samples with these keys; its bytes and those of its index.
+/// Writes a shard of samples with these keys; returns its bytes and those of its index.
 fn shard(keys: &[&str]) -> (Vec<u8>, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let fields = fields();
@@ -35,12 +35,12 @@ fn shard(keys: &[&str]) -> (Vec<u8>, Vec<u8>) {
     (read(&entry.file.name), read(&entry.index.name))
 }
 
-/// Bytes that look like a JPEG.
+/// Returns bytes that look like a JPEG.
 fn jpeg(i: usize) -> Vec<u8> {
     [b"\xff\xd8\xff\xe0".as_slice(), &i.to_le_bytes(), &vec![i as u8; i % 100]].concat()
 }
 
-/// Path and bytes of every file of an image; all must be stored runs.
+/// Returns path and bytes of every file of an image, all of which must be stored in one range.
 fn files(image: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut walk = Walk::new(image).unwrap();
     let mut files = BTreeMap::new();
@@ -64,7 +64,8 @@ fn list(files: &BTreeMap<String, Vec<u8>>) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// The files of each sample are those of the list, and the index can be made again.
+/// Checks that the files of each sample are those of the list, and that the index can be made
+/// again.
 fn check_shard(keys: &[&str]) -> BTreeMap<String, Vec<u8>> {
     let (image, index) = shard(keys);
     assert_eq!(image.len() % 4096, 0);
@@ -150,14 +151,14 @@ fn paths_that_become_too_long_are_refused_with_their_sample() {
             error => panic!("{error}"),
         }
     };
-    // Folders between make paths longer.
+    // New folders make paths longer.
     let folder = vec!["f".repeat(255); 15].join("/") + "/" + &"g".repeat(240);
     let keys: Vec<String> = (0..1100).map(|i| format!("{folder}/{i:010}.jpg")).collect();
     assert_eq!(keys[0].len(), 4095);
     let (key, reason) = refused(&keys);
     assert_eq!(key, keys[0]);
     assert!(reason.contains("the limit of 4095"), "{reason}");
-    // A file that steps aside gets a longer name.
+    // A file that is renamed to make room for a folder gets a longer name.
     let name = "n".repeat(251) + ".jpg";
     let keys = ["a.jpg".to_owned(), name.clone(), format!("{name}/b.jpg")];
     let (key, reason) = refused(&keys);
@@ -167,7 +168,7 @@ fn paths_that_become_too_long_are_refused_with_their_sample() {
 
 const META: Meta = Meta { mode: 0o644, uid: 0, gid: 0, mtime: 0 };
 
-/// An image as others make them.
+/// Makes an image as other tools do, and surveys it.
 fn foreign(options: Options, files: &[(&str, Vec<u8>)]) -> Result<Survey, Error> {
     let mut writer = Writer::new(Vec::new(), options).unwrap();
     let mut tree = Tree::new(META);
@@ -181,7 +182,7 @@ fn foreign(options: Options, files: &[(&str, Vec<u8>)]) -> Result<Survey, Error>
     survey(&ReadAt::in_memory("foreign", image), Envelope::Squashfs)
 }
 
-/// What `mksquashfs -noD -noF -no-sparse` makes.
+/// Returns the options that correspond to `mksquashfs -noD -noF -no-sparse`.
 fn stored() -> Options {
     let mut options = Options::stored();
     options.metadata = Some(Compression::Gzip(9));
@@ -248,7 +249,7 @@ fn a_list_of_samples_is_followed() {
     for bad in ["key\timage\na\tx/4\n", "key\timage\na\n", "key\timage\na\tx/1"] {
         assert!(matches!(with(bad).unwrap_err(), Error::Malformed { .. }), "{bad:?}");
     }
-    // A file of that name that is not a list is one of the others.
+    // A file with the list's name that is not a list is treated like any other file.
     assert_eq!(keys(&with("id\tscore\n").unwrap()), ["x/3.jpg"]);
     assert_eq!(keys(&with("").unwrap()), ["x/3.jpg"]);
 }

@@ -26,7 +26,7 @@ fn image(i: usize) -> Vec<u8> {
     (0..30 + i).map(|b| (b * 7 + i * 31) as u8).collect()
 }
 
-/// One shard of `n` samples, with fields `fields`.
+/// Writes one shard of `n` samples, with fields `fields`.
 fn shard(dir: &Path, envelope: Envelope, fields: &[Field], n: usize) -> ShardEntry {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
@@ -46,7 +46,7 @@ fn shard(dir: &Path, envelope: Envelope, fields: &[Field], n: usize) -> ShardEnt
     writer.finish().unwrap()
 }
 
-/// `entry` with a view, which is written beside it.
+/// Returns `entry` with a view, which is written beside it.
 fn viewed(dir: &Path, entry: &ShardEntry, split: Split, view: &View) -> ShardEntry {
     let (file, bytes) = view.file(split, entry.index.digest).unwrap();
     fs::write(dir.join(DATA_DIR).join(file.name.as_str()), bytes).unwrap();
@@ -68,7 +68,7 @@ fn bundle(dir: &Path, envelope: Envelope, shards: Vec<ShardEntry>) -> Manifest {
     manifest
 }
 
-/// Of each sample of a split what it is and its label, read in every way there is.
+/// Returns the number and the label of each sample of a split, read in every possible way.
 fn samples(dir: &Path, split: Split) -> Vec<(usize, i32)> {
     let mut all: Vec<Vec<(usize, i32)>> = Vec::new();
     for backend in [Backend::Pread, Backend::Map] {
@@ -167,7 +167,7 @@ fn a_wrong_view_is_refused_by_name() {
     let view = View::new(40, [0, 5, 39].map(Row), vec![(Row(5), 2), (Row(39), 0)]).unwrap();
     let good = view.to_bytes(whole.index.digest);
     assert_eq!(View::parse("v", &good).unwrap(), (whole.index.digest, view.clone()));
-    // As a writer that is wrong would list them: by their own length and digest.
+    // The manifest lists the view's own length and digest, as a faulty writer would.
     let refused = |bytes: &[u8], samples: u64| {
         let name = BundlePath::parse("train-0000000000000000.view").unwrap();
         let file = FileEntry { name, bytes: bytes.len() as u64, digest: Digest::of(bytes) };
@@ -201,7 +201,7 @@ fn a_wrong_view_is_refused_by_name() {
         assert!(refused(&good[..cut], 3).is_err(), "{cut}");
     }
     assert!(refused(&good, 4).unwrap_err().contains("expected 4"));
-    // A view of the right name with other bytes, or none at all.
+    // The view has the right name and other bytes, or does not exist.
     refused(&good, 3).unwrap();
     let path = dir.path().join(DATA_DIR).join("train-0000000000000000.view");
     let mut bytes = good.clone();
@@ -216,15 +216,16 @@ fn a_wrong_view_is_refused_by_name() {
     assert!(matches!(open().shard(ShardIdx(0)), Err(Error::Io(_))));
 }
 
-/// The index of another shard of the same length and number of samples, written by a liar with
-/// its own digest in manifest and view: its places are of other values, and each digest says so.
+/// The index is that of another shard with the same length and number of samples. A malicious
+/// writer has put its digest into manifest and view. Its places are those of other values, so every
+/// digest differs.
 #[test]
 fn an_index_of_other_values_is_found_out_by_every_value() {
     let dir = tempfile::tempdir().unwrap();
     let whole = shard(dir.path(), Envelope::Shards, &fields(), 12);
     let data = dir.path().join(DATA_DIR);
     let index = fs::read(data.join(whole.index.name.as_str())).unwrap();
-    // The places of all images, one byte further on.
+    // The places of all images are one byte further on.
     let at = {
         let header = String::from_utf8_lossy(&index[8..4096]).into_owned();
         let (_, rest) = header.split_once("\"image.offset\"").unwrap();

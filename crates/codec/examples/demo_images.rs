@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The classes, which are folder names below each split.
 const CLASSES: [&str; 4] = ["disc", "ring", "square", "stripes"];
-/// Each split, and its images per class: 320 to learn from, 80 to test.
+/// Each split, and its images per class, which are 320 to learn from and 80 to test in all.
 const SPLITS: [(&str, usize); 2] = [("train", 80), ("val", 20)];
 
 fn main() -> Result<()> {

@@ -11,7 +11,7 @@
 //! libraries' own calls, with everything kept between pictures: libjpeg-turbo decodes the whole
 //! picture at the same scale, and the part is resized.
 //!
-//! `quality`: how far each file below DIR is from its full decode when each step is just allowed.
+//! `quality`: how far each file below DIR is from its full decode, if each step is just allowed.
 
 #![expect(unsafe_code, reason = "libjpeg-turbo's own loop is in C's terms")]
 #![allow(clippy::print_stdout, reason = "a program whose output is its table")]
@@ -50,7 +50,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// The JPEG files below `dir`, sorted by path.
+/// Returns the JPEG files below `dir`, sorted by path.
 fn photographs(dir: &Path) -> Result<Vec<Vec<u8>>> {
     let (mut dirs, mut paths) = (vec![dir.to_owned()], Vec::<PathBuf>::new());
     while let Some(dir) = dirs.pop() {
@@ -72,7 +72,7 @@ fn photographs(dir: &Path) -> Result<Vec<Vec<u8>>> {
     if files.is_empty() { Err("there is no JPEG file".into()) } else { Ok(files) }
 }
 
-/// One large photograph: small ones at their own size, side by side.
+/// Returns one large photograph, made of small ones at their own size, side by side.
 fn mosaic(files: &[Vec<u8>], (width, height): (u32, u32)) -> Result<Vec<u8>> {
     let mut decoder = Decoder::new(DecodeOptions::default());
     let mut pixels = vec![0; (width * height * 3) as usize];
@@ -82,7 +82,7 @@ fn mosaic(files: &[Vec<u8>], (width, height): (u32, u32)) -> Result<Vec<u8>> {
         let image: Picture = decoder.decode(files.next().ok_or("there is no JPEG file")?)?;
         let columns = image.width().min(width - x);
         let lines = image.data().chunks_exact(image.width() as usize * 3);
-        // A shorter one lets the next row begin earlier, over the ends of longer ones.
+        // A shorter image lets the next row begin earlier, over the ends of longer images.
         row_height = row_height.min(image.height());
         for (row, line) in (y..height).zip(lines) {
             let at = ((row * width + x) * 3) as usize;
@@ -97,7 +97,7 @@ fn mosaic(files: &[Vec<u8>], (width, height): (u32, u32)) -> Result<Vec<u8>> {
     Ok(encode_jpeg(&pixels, width, height, 90)?)
 }
 
-/// Milliseconds per picture, and of the CPU's time.
+/// Milliseconds per picture, by the clock and of CPU time.
 #[derive(Clone, Copy)]
 struct Took {
     wall: f64,
@@ -126,7 +126,7 @@ fn speed(files: &[Vec<u8>], json: bool) -> Result<()> {
                         None => bare.crop_resize(&bytes, (width, height), region, step, &mut out),
                     };
                     let this = time(&mut one)?;
-                    // The first is to make buffers.
+                    // The first round only makes the buffers.
                     if round > 0 {
                         took.push(this);
                     }
@@ -183,7 +183,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The round in the middle by the clock, and the fastest and the slowest.
+/// The median round by the clock, and the fastest and the slowest one.
 struct Median {
     took: Took,
     spread: (f64, f64),
@@ -204,13 +204,13 @@ impl Median {
     }
 }
 
-/// The step that [`Scaling::Reduced`] takes of a 4:2:0 picture.
+/// Returns the step that [`Scaling::Reduced`] takes for a 4:2:0 picture.
 fn step(region: Rect) -> u32 {
     let leaves = |step: &u32| region.width.min(region.height) >= SIDE * step * 3;
     [8, 4, 2].into_iter().find(leaves).unwrap_or(1)
 }
 
-/// The libraries' own calls, with all that can be kept.
+/// A decoder that makes the libraries' own calls, and keeps everything that can be kept.
 struct Bare {
     handle: *mut c_void,
     pixels: Vec<u8>,
@@ -219,7 +219,7 @@ struct Bare {
 
 impl Bare {
     fn new() -> Result<Self> {
-        // SAFETY: takes no pointer.
+        // SAFETY: the call takes no pointer.
         let handle = unsafe { tj::tj3Init(tj::TJINIT_TJINIT_DECOMPRESS as c_int) };
         if handle.is_null() {
             return Err("tj3Init failed".into());
@@ -290,7 +290,7 @@ fn quality(files: &[Vec<u8>]) -> Result<()> {
         let mut distances = Vec::new();
         for (number, bytes) in files.iter().enumerate() {
             let (width, height) = read_header(bytes, &Limits::default())?.upright_size();
-            // Every other time a part that begins and ends anywhere.
+            // Every other picture, only a part is decoded, which begins and ends anywhere.
             let region = match number % 2 {
                 0 => Rect::whole(width, height),
                 _ => Rect::new(width / 7, height / 9, width * 5 / 6, height * 5 / 6),

@@ -19,18 +19,18 @@ pub struct DecodeOptions {
     pub orientation: OrientationPolicy,
     /// Which library decodes JPEG.
     pub jpeg: JpegBackend,
-    /// Whether a JPEG that shrinks a lot is decoded smaller: by
-    /// [`crop_resize`](Decoder::crop_resize) and what is made of it.
+    /// Whether a JPEG that shrinks a lot is decoded smaller by
+    /// [`crop_resize`](Decoder::crop_resize) and the functions that use it.
     pub scaling: Scaling,
 }
 
 /// Whether a file's EXIF orientation is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OrientationPolicy {
-    /// Pictures come out upright.
+    /// The pixels returned are those of the upright picture.
     #[default]
     Apply,
-    /// Pictures come out as stored.
+    /// The pixels returned are those of the stored picture.
     Ignore,
 }
 
@@ -50,17 +50,17 @@ pub enum OrientationPolicy {
 pub struct Decoder {
     options: DecodeOptions,
     resizer: Resizer,
-    /// Stored pixels of the window decoded last.
+    /// Pixels of the window that was decoded last, as they are stored.
     pixels: Vec<u8>,
-    /// The same, upright, where that takes a copy.
+    /// The same pixels in upright order, if that needs a copy.
     upright: Vec<u8>,
     /// The resized image, before it is cropped to its centre or padded.
     fitted: Vec<u8>,
-    /// What the last call tolerated.
+    /// The fault that the last call tolerated.
     flaw: Option<Error>,
 }
 
-// Buffers above this go back after the call: one huge scene must not hold a worker's
+// Buffers larger than this are released after the call: one huge scene must not keep a worker's
 // memory for good. 64 MiB are 22 megapixels.
 const KEPT_BYTES: usize = 64 << 20;
 
@@ -71,13 +71,13 @@ impl Decoder {
         Self { options, resizer: Resizer::new(), pixels, upright, fitted, flaw: None }
     }
 
-    /// The options given.
+    /// Returns the options that were given.
     pub fn options(&self) -> &DecodeOptions {
         &self.options
     }
 
-    /// The fault of the last file that was tolerated, as other decoders do; `None` if there was
-    /// none.
+    /// Returns the fault of the last file if it was tolerated, as other decoders do; `None` if
+    /// there was none.
     pub fn flaw(&self) -> Option<&Error> {
         self.flaw.as_ref()
     }
@@ -92,8 +92,8 @@ impl Decoder {
         self.image(&file, Rect::whole(width, height), false)
     }
 
-    /// Decodes `region`, in upright coordinates: the pixels that the same part of
-    /// [`decode`](Self::decode) has, for less work.
+    /// Decodes `region`, in upright coordinates. The pixels equal those of the same part of
+    /// [`decode`](Self::decode), for less work.
     ///
     /// # Errors
     /// As `decode`, and [`Error::BadRegion`].
@@ -239,7 +239,7 @@ impl Decoder {
         done
     }
 
-    /// The whole picture of a 16-bit file, upright.
+    /// Decodes the whole picture of a 16-bit file, upright.
     fn upright_u16(&mut self, file: &File<'_>) -> Result<Vec<[u16; CHANNELS]>, Error> {
         let ByFormat::Png(png) = &file.kind else {
             return Err(Error::unsupported(file.header.format, "16 bits a sample"));
@@ -296,7 +296,7 @@ impl Decoder {
         Ok(file.header)
     }
 
-    /// Decodes the whole picture for the sake of what is noticed.
+    /// Decodes the whole picture only to find its faults.
     fn whole(&mut self, file: &File<'_>, strict: bool) -> Result<(), Error> {
         let (width, height) = file.size();
         let mut pixels = std::mem::take(&mut self.pixels);
@@ -306,7 +306,7 @@ impl Decoder {
         done.map(drop)
     }
 
-    /// Reads the header and decides on limits and orientation.
+    /// Reads the header, checks the limits and applies the options to the orientation.
     fn open<'a>(&mut self, bytes: &'a [u8]) -> Result<File<'a>, Error> {
         self.flaw = None;
         if bytes.is_empty() {
@@ -337,7 +337,7 @@ impl Decoder {
         Ok(File { bytes, header, kind, orientation })
     }
 
-    /// `region` as a picture of its own.
+    /// Decodes `region` as a picture of its own.
     fn image(&mut self, file: &File<'_>, region: Rect, strict: bool) -> Result<Picture, Error> {
         let mut pixels = Vec::new();
         let window = self.window(file, region, 1, strict, &mut pixels)?;
@@ -351,11 +351,12 @@ impl Decoder {
         Picture::new(region.width, region.height, upright)
     }
 
-    /// The factor by which `region` is decoded smaller before it is resized to `to`.
+    /// Returns the factor by which `region` is decoded smaller before it is resized to `to`.
     fn step(&self, file: &File<'_>, region: Rect, to: &Resize) -> u32 {
         let DecodeOptions { scaling, jpeg, .. } = self.options;
         match &file.kind {
-            // Inks are multiplied to colours, and a product of means is not the mean of products.
+            // CMYK is left out: inks are multiplied to colours, and a product of means is not the
+            // mean of the products.
             ByFormat::Jpeg(frame) if frame.components != 4 => {
                 let scales = jpeg.scales() && to.filter == ResizeFilter::Bilinear;
                 let cell = |step| {
@@ -422,7 +423,7 @@ struct File<'a> {
     orientation: Orientation,
 }
 
-/// What else is known about a file, for each format.
+/// The facts about a file that depend on its format.
 enum ByFormat {
     Jpeg(Frame),
     Png(Png),
@@ -430,7 +431,7 @@ enum ByFormat {
 }
 
 impl ByFormat {
-    /// What was found wrong before any pixel was decoded.
+    /// Returns the fault that was found before any pixel was decoded.
     fn flaw(&self) -> Option<&'static str> {
         match self {
             Self::Jpeg(frame) => frame.flaw,
@@ -441,7 +442,7 @@ impl ByFormat {
 }
 
 impl File<'_> {
-    /// All pixels of the stored picture, as they stand upright.
+    /// Returns all pixels of the stored picture in upright order.
     fn upright<T: Copy>(&self, pixels: Vec<T>) -> Vec<T> {
         if self.orientation == Orientation::Normal {
             return pixels;
@@ -457,13 +458,13 @@ impl File<'_> {
         self.orientation.upright_size(self.header.width, self.header.height)
     }
 
-    /// The stored rectangle of `region`, which is in the upright picture.
+    /// Returns the stored rectangle of `region`, which is in upright coordinates.
     fn stored(&self, region: Rect) -> Rect {
         self.orientation.stored_rect(region, self.header.width, self.header.height)
     }
 
-    /// The position of `region` within the blocks of `step` by `step` pixels that it touches, in
-    /// the upright picture; in pixels of the file, and with the same size.
+    /// Returns the position of `region` within the blocks of `step` by `step` pixels that it
+    /// touches, in upright coordinates; it is in pixels of the file, and has the same size.
     fn part(&self, region: Rect, step: u32) -> Rect {
         let stored = self.stored(region);
         let Rect { x, y, width, height } = scale::touched(stored, step);
@@ -472,8 +473,8 @@ impl File<'_> {
     }
 }
 
-/// What a backend decoded (`outer`, in the picture) and what was requested (`rect`, in
-/// `outer`).
+/// The rectangle that a backend decoded (`outer`, in the picture), and the one that was requested
+/// (`rect`, in `outer`).
 struct Window {
     outer: Rect,
     rect: Rect,

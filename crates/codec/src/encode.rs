@@ -28,10 +28,10 @@ pub fn encode_jpeg(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<V
     Ok(bytes)
 }
 
-/// The library that encodes JPEG where speed matters more than the same bytes from
-/// every build; each gives the same bytes on every machine.
+/// The library that encodes JPEG where speed matters more than equal bytes from every build; each
+/// library gives the same bytes on every machine.
 ///
-/// All write baseline JPEG, 4:2:0, with the standard's Huffman tables.
+/// All of them write baseline JPEG, 4:2:0, with the standard's Huffman tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JpegEncoder {
@@ -43,7 +43,7 @@ pub enum JpegEncoder {
 }
 
 impl JpegEncoder {
-    /// The encoders in this build, the default first.
+    /// All encoders in this build, the default first.
     pub const ALL: &[Self] = &[
         #[cfg(feature = "turbo")]
         Self::Turbo,

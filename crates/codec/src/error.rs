@@ -9,7 +9,7 @@ pub enum Error {
     /// There are no bytes at all.
     #[error("the file is empty")]
     Empty,
-    /// The first bytes are not a format this crate reads, whatever the name says.
+    /// The first bytes are those of no format that this crate reads, whatever the name says.
     #[error("the file is not JPEG, PNG or WebP: it begins with {start}")]
     UnknownFormat {
         /// The first bytes of the file.
@@ -49,13 +49,13 @@ pub enum Error {
     Unsupported {
         /// The file's format.
         format: Format,
-        /// Which kind.
+        /// The kind of file that is not read.
         detail: String,
     },
-    /// The region is empty or leaves the image.
+    /// The region is empty or extends beyond the image.
     #[error("the region {region} is not within the image of {width} x {height} pixels")]
     BadRegion {
-        /// The region asked for.
+        /// The region that was asked for.
         region: Rect,
         /// Width of the (upright) image.
         width: u32,

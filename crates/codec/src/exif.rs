@@ -3,7 +3,7 @@
 //! ```text
 //! "II" 42 | offset of IFD 0 | … | count | count × { tag, type, count, value } (12 bytes)
 //! ```
-//! A damaged block means no orientation: a damaged note does not condemn a picture.
+//! A damaged block counts as no orientation, since the picture itself may be undamaged.
 
 use crate::Orientation;
 
@@ -17,15 +17,15 @@ const SHORT: u16 = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// The orientation in an EXIF block, with or without `Exif\0\0` before it; `None` when it
-/// has none. A value that is not an orientation stands for the normal one.
+/// Returns the orientation in an EXIF block, with or without `Exif\0\0` before it; `None` if the
+/// block has none. A value that is not an orientation counts as the normal one.
 pub(crate) fn orientation(block: &[u8]) -> Result<Option<Orientation>, Damaged> {
     let tiff = block.strip_prefix(PREFIX).unwrap_or(block);
     let entry = find(tiff).ok_or(Damaged)?;
     Ok(entry.map(|value| Orientation::from_exif(value).unwrap_or_default()))
 }
 
-/// The tag's value; the outer `None` is damage.
+/// Returns the tag's value; the outer `None` means damage.
 fn find(tiff: &[u8]) -> Option<Option<u16>> {
     let order = match tiff.get(..4)? {
         b"II*\0" => ByteOrder::Little,

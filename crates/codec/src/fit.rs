@@ -2,39 +2,40 @@
 
 use crate::{Error, Rect, picture::byte_len};
 
-/// How a picture is brought to a size of another shape.
+/// How a picture is brought to a size with other proportions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fit {
-    /// Resized until it covers the size, then its middle: for a square, torchvision's
-    /// `Resize` of the short side and `CenterCrop`.
+    /// The picture is resized until it covers the size, then its middle is taken: for a square,
+    /// torchvision's `Resize` of the short side and `CenterCrop`.
     #[default]
     Crop,
-    /// Resized until it lies within the size, in the middle of zeros ("letterbox").
+    /// The picture is resized until it fits into the size, in the middle of zeros ("letterbox").
     Pad,
-    /// Resized to the size, whatever becomes of its proportions.
+    /// The picture is resized to the size, without regard to its proportions.
     Stretch,
 }
 
-/// How one picture becomes one of a fixed size.
+/// How one picture is brought to a fixed size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placement {
     /// The part of the upright picture that is resized.
     pub region: Rect,
     /// The size to which it is resized: (columns, rows).
     pub size: (u32, u32),
-    /// The part of that which is kept.
+    /// The part of the resized picture that is kept.
     pub keep: Rect,
     /// Where the kept part begins in the result: (column, row).
     pub at: (u32, u32),
 }
 
-// A strip of 1 x 100,000 pixels that is to cover a square would grow to gigabytes.
-// Above this many times what is kept, the ends of the long side, which the crop
-// leaves out anyway, are cut first.
+// A strip of 1 x 100,000 pixels that has to cover a square would grow to gigabytes. If the long
+// side is more than this many times what is kept, its ends are cut first, since the crop leaves
+// them out anyway.
 const LONGEST: u64 = 16;
 
 impl Fit {
-    /// How a picture of `from` = (columns, rows) becomes one of `to`; none of them is 0.
+    /// Returns how a picture of `from` = (columns, rows) is brought to `to`; none of these may be
+    /// 0.
     pub(crate) fn place(self, from: (u32, u32), to: (u32, u32)) -> Placement {
         match self {
             Self::Crop => cover(from, to),
@@ -51,13 +52,13 @@ impl Fit {
 
 fn cover((w, h): (u32, u32), to: (u32, u32)) -> Placement {
     let tall = u64::from(w) * u64::from(to.1) <= u64::from(h) * u64::from(to.0);
-    // `across` is the side that is made to fit, `along` the one that is cut.
+    // `across` is the side that is made to fit, and `along` is the side that is cut.
     let (across, along) = if tall { (w, h) } else { (h, w) };
     let (to_across, to_along) = if tall { to } else { (to.1, to.0) };
     let kept = (u64::from(across) * u64::from(to_along) / u64::from(to_across)).max(1);
     let used = narrow(u64::from(along).min(kept * LONGEST));
     let resized = narrow(u64::from(to_across) * u64::from(used) / u64::from(across));
-    // Rounding down may leave a strip a pixel short.
+    // Rounding down may leave a strip one pixel short.
     let resized = resized.max(to_along);
     let (start, offset) = ((along - used) / 2, half(resized - to_along));
     let (region, size, keep) = if tall {
@@ -84,7 +85,7 @@ fn within((w, h): (u32, u32), to: (u32, u32)) -> Placement {
     }
 }
 
-/// Half of `n`, halves rounded to even, as torchvision's `CenterCrop` does.
+/// Returns half of `n`, with halves rounded to even, as in torchvision's `CenterCrop`.
 fn half(n: u32) -> u32 {
     (f64::from(n) / 2.0).round_ties_even() as u32
 }
@@ -93,7 +94,7 @@ fn narrow(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Copies the kept part of `resized` into `out`, a picture of `to`, around which all is 0.
+/// Copies the kept part of `resized` into `out`, a picture of `to` that is 0 everywhere else.
 pub(crate) fn lay<T: Copy + Default>(
     place: &Placement,
     resized: &[[T; 3]],
@@ -112,9 +113,9 @@ pub(crate) fn lay<T: Copy + Default>(
     }
 }
 
-/// Brings `values`, the pixels of a mask of `from` = (columns, rows) and of `pixel` bytes each, to
-/// `to` as [`Decoder::fit`](crate::Decoder::fit) brings its image, each pixel the one under its
-/// centre; zeros where the image is padded.
+/// Brings a mask to the size `to`, as [`Decoder::fit`](crate::Decoder::fit) does with its image.
+/// `values` is the mask's pixels, of `pixel` bytes each and `from` = (columns, rows) in size. Each
+/// pixel of the result is the one under its centre; it is 0 where the image is padded.
 ///
 /// # Errors
 /// [`Error::BadBuffer`] when `values` is not as long as its size asks for.
@@ -138,7 +139,7 @@ pub fn fit_nearest(
     }
     let Placement { region, size, keep, at } = fit.place(from, to);
     let mut out = vec![0; len(to)?];
-    // In the file, of the column or row at `kept` of what is kept.
+    // Returns the column or row of the file for the column or row `kept` of the part that is kept.
     let stored = |kept: u32, skipped: u32, start: u32, len: u32, of: u32| {
         let twice = 2 * u64::from(kept + skipped) + 1;
         u64::from(start) + twice * u64::from(len) / (2 * u64::from(of))
@@ -164,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_mask_lies_where_its_image_lies_and_keeps_its_values() {
-        // Halves of 200 and 7: where the image's edge is, the mask's is.
+        // One part of the mask is 200 and the other 7, so its edge must be where the image's edge
+        // is.
         let (w, h) = (41_u32, 30_u32);
         let mask: Vec<u8> = (0..w * h).map(|i| if i % w < 17 { 200 } else { 7 }).collect();
         let image: Vec<u8> = mask.iter().flat_map(|v| [*v; 3]).collect();

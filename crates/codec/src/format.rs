@@ -5,19 +5,19 @@ use std::fmt;
 /// A file format this crate reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// ITU-T T.81, in JFIF, EXIF or Adobe dress.
+    /// ITU-T T.81, in a JFIF, EXIF or Adobe file.
     Jpeg,
-    /// ISO/IEC 15948; of an animation the default image.
+    /// ISO/IEC 15948; for an animation, the default image.
     Png,
-    /// RFC 9649; of an animation the first frame.
+    /// RFC 9649; for an animation, the first frame.
     WebP,
-    /// Adobe's TIFF 6.0, BigTIFF, GeoTIFF: never sniffed, as it holds numbers rather than a
-    /// picture: see `tiff`.
+    /// Adobe's TIFF 6.0, BigTIFF and GeoTIFF. `sniff` never returns it, since such files hold
+    /// numbers rather than a picture: see `tiff`.
     Tiff,
 }
 
 impl Format {
-    /// Recognises a format by its magic bytes; names and extensions play no part.
+    /// Recognises a format by its magic bytes; file names do not matter.
     pub fn sniff(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(b"\xff\xd8\xff") {
             Some(Self::Jpeg)
@@ -60,7 +60,7 @@ pub struct Start {
 }
 
 impl Start {
-    // Long enough for every magic number in `guess`.
+    // The length is enough for every magic number in `guess`.
     const LEN: usize = 16;
 
     pub(crate) fn of(file: &[u8]) -> Self {
@@ -70,12 +70,12 @@ impl Start {
         Self { bytes, len }
     }
 
-    /// At most the first 16 bytes of the file.
+    /// Returns at most the first 16 bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// The image format these bytes belong to, where it is a common one.
+    /// Returns the name of the image format that these bytes belong to, if it is a common one.
     pub fn guess(&self) -> Option<&'static str> {
         let magic: [(usize, &[u8], &'static str); 8] = [
             (0, b"GIF8", "GIF"),

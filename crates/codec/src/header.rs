@@ -1,8 +1,8 @@
-//! What a file says about its picture before any pixel is decoded.
+//! The facts about a picture that its file gives before any pixel is decoded.
 
 use crate::{Error, Format, Limits, Orientation, Start, jpeg, png, webp};
 
-/// What a file says about its picture, read before any pixel is decoded.
+/// The facts about a picture that its file gives, read before any pixel is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The file's format, by content.
@@ -14,11 +14,11 @@ pub struct Header {
     /// Stored channels: 1 grey, 2 grey and alpha, 3 colour (also a palette), 4 colour
     /// and alpha, or CMYK.
     pub channels: u8,
-    /// Bits of a stored sample (of an index, with a palette).
+    /// Bits of a stored sample, or of an index if there is a palette.
     pub bit_depth: u8,
-    /// How the picture is turned to stand upright.
+    /// How the picture is turned to be upright.
     pub orientation: Orientation,
-    /// Progressive JPEG or interlaced PNG.
+    /// Whether it is a progressive JPEG or an interlaced PNG.
     pub progressive: bool,
 }
 
@@ -51,10 +51,10 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
     Ok(header)
 }
 
-/// Bits of a stored sample, from a file's first 25 bytes; `None` when they do not say.
+/// Returns the bits of a stored sample, from a file's first 25 bytes; `None` if they do not say.
 ///
-/// For who must know no more of many files. JPEG has 8, as other depths are not read, and so
-/// has WebP.
+/// This is for callers that need no other fact about many files. JPEG and WebP have 8 bits, since
+/// other depths are not read.
 pub fn bit_depth(start: &[u8]) -> Option<u8> {
     match Format::sniff(start)? {
         Format::Jpeg | Format::WebP => Some(8),
@@ -63,9 +63,9 @@ pub fn bit_depth(start: &[u8]) -> Option<u8> {
     }
 }
 
-/// Whether a file, by its first 26 bytes, may hold classes or heights and no colours, as
-/// [`Decoder::decode_values`](crate::Decoder::decode_values) wants them: a PNG of one channel or
-/// of a palette.
+/// Returns whether a file, by its first 26 bytes, may contain classes or heights instead of
+/// colours, as [`Decoder::decode_values`](crate::Decoder::decode_values) needs them: a PNG of one
+/// channel or with a palette.
 pub fn holds_values(start: &[u8]) -> bool {
     Format::sniff(start) == Some(Format::Png) && matches!(start.get(25), Some(0 | 3))
 }

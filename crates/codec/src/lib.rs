@@ -6,9 +6,9 @@
 //!                                                   └─ Resizer ─▶ the caller's slot
 //! ```
 //!
-//! Every picture comes out as 8-bit RGB, row-major `[H, W, 3]`, upright, whatever the
-//! file holds ([`Decoder::fit_u16`] gives 16 bits). Which way is up is in its EXIF block,
-//! in a PNG also in ImageMagick's `Raw profile type exif`, else in its XMP packet.
+//! Every picture is returned as 8-bit RGB, row-major `[H, W, 3]`, upright, whatever the file
+//! contains ([`Decoder::fit_u16`] gives 16 bits). The orientation is in the file's EXIF block, in a
+//! PNG also in ImageMagick's `Raw profile type exif`, else in its XMP packet.
 //!
 //! - grey is repeated into the three channels;
 //! - alpha and PNG transparency are dropped, the colours beneath stay (as Pillow's
@@ -18,10 +18,10 @@
 //!   `C·K/255`, as in Pillow;
 //! - colour profiles are not applied.
 //!
-//! JPEG has two backends. libjpeg-turbo (feature `turbo`) is used where it is
-//! compiled in, zune-jpeg elsewhere; [`jpeg_backend`] says which. They are never
-//! mixed silently, because their pixels differ a little: see [`JpegBackend`]. Only
-//! libjpeg-turbo decodes parts of a picture, and at a fraction of its size: [`Scaling`].
+//! JPEG has two backends. libjpeg-turbo (feature `turbo`) is used where it is compiled in,
+//! zune-jpeg elsewhere; [`jpeg_backend`] says which. They are never mixed silently, because their
+//! pixels differ a little: see [`JpegBackend`]. Only libjpeg-turbo can decode parts of a picture,
+//! and pictures at a fraction of their size: [`Scaling`].
 
 mod decode;
 mod encode;

@@ -7,13 +7,14 @@ use crate::Error;
 pub struct Limits {
     /// Most pixels (width times height) of one image, `--max-pixels`; 2^28 by default.
     ///
-    /// Decoding takes up to 3 bytes a pixel (4 for CMYK), a progressive JPEG 6 more.
+    /// Decoding takes up to 3 bytes per pixel (4 for CMYK), and 6 more for a progressive JPEG.
     pub max_pixels: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        // 16,384 x 16,384: the largest scenes people cut no further, 0.8 GiB as RGB.
+        // 16,384 x 16,384 pixels are the largest scenes that people do not cut further: 0.8 GiB as
+        // RGB.
         Self { max_pixels: 1 << 28 }
     }
 }

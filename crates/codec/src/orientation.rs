@@ -28,7 +28,7 @@ pub enum Orientation {
 }
 
 impl Orientation {
-    /// The orientation of an EXIF value, `None` outside 1 to 8.
+    /// Returns the orientation with an EXIF value; `None` outside 1 to 8.
     pub fn from_exif(value: u16) -> Option<Self> {
         use Orientation::*;
         [
@@ -45,7 +45,7 @@ impl Orientation {
         .find(|orientation| *orientation as u16 == value)
     }
 
-    /// (rows become columns, stored x runs backwards, stored y runs backwards).
+    /// Returns (rows become columns, stored x runs backwards, stored y runs backwards).
     fn axes(self) -> (bool, bool, bool) {
         match self {
             Self::Normal => (false, false, false),
@@ -59,12 +59,13 @@ impl Orientation {
         }
     }
 
-    /// Size of the upright picture, from the stored size.
+    /// Returns the size of the upright picture, from the stored size.
     pub(crate) fn upright_size(self, width: u32, height: u32) -> (u32, u32) {
         if self.axes().0 { (height, width) } else { (width, height) }
     }
 
-    /// The rectangle `upright` in the stored picture of `width` by `height`, which contains it.
+    /// Returns where the rectangle `upright` is in the stored picture of `width` by `height`, which
+    /// contains it.
     pub(crate) fn stored_rect(self, upright: Rect, width: u32, height: u32) -> Rect {
         let (swap, back_x, back_y) = self.axes();
         let across = (upright.x, upright.width);
@@ -81,9 +82,10 @@ impl Orientation {
         }
     }
 
-    /// The rectangle `stored`, of a stored picture of `width` by `height`, in the upright one.
+    /// Returns where the rectangle `stored` of a stored picture of `width` by `height` is in the
+    /// upright one.
     pub(crate) fn upright_rect(self, stored: Rect, width: u32, height: u32) -> Rect {
-        // The orientation that rotates the upright picture back.
+        // This orientation rotates the upright picture back.
         let back = match self {
             Self::Rotate90 => Self::Rotate270,
             Self::Rotate270 => Self::Rotate90,
@@ -93,7 +95,7 @@ impl Orientation {
         back.stored_rect(stored, width, height)
     }
 
-    /// The stored column and row of the upright picture's pixel (`x`, `y`); the stored
+    /// Returns the stored column and row of the upright picture's pixel (`x`, `y`); the stored
     /// picture is `width` by `height`.
     pub(crate) fn stored_pixel(
         self,
@@ -154,7 +156,7 @@ pub(crate) fn mirror_row(row: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// Stored pixels, 3 wide and 2 high, named by one letter each.
+    /// Stored pixels, 3 wide and 2 high, each named by a letter.
     const STORED: [&str; 2] = ["abc", "def"];
 
     fn upright(value: u16, region: Option<Rect>) -> Vec<String> {

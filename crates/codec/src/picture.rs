@@ -16,7 +16,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Wraps pixels, `data.len() == width * height * 3`.
+    /// Wraps pixels; `data.len()` must be `width * height * 3`.
     ///
     /// # Errors
     /// [`Error::BadBuffer`] on any other length.
@@ -66,17 +66,17 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// The rectangle at (`x`, `y`) of `width` by `height`.
+    /// Makes the rectangle at (`x`, `y`) of `width` by `height`.
     pub fn new(x: u32, y: u32, width: u32, height: u32) -> Self {
         Self { x, y, width, height }
     }
 
-    /// All of an image.
+    /// Makes the rectangle that covers a whole image.
     pub fn whole(width: u32, height: u32) -> Self {
         Self::new(0, 0, width, height)
     }
 
-    /// Fails unless the rectangle has pixels and lies within `width` by `height`.
+    /// Fails unless the rectangle has pixels and is within `width` by `height`.
     pub(crate) fn check(self, width: u32, height: u32) -> Result<(), Error> {
         let fits = |start: u32, len: u32, end| {
             len > 0 && start.checked_add(len).is_some_and(|stop| stop <= end)
@@ -88,7 +88,7 @@ impl Rect {
         }
     }
 
-    /// The same place, counted from the corner of `outer`, which contains it.
+    /// Returns the same place, counted from the corner of `outer`, which contains it.
     pub(crate) fn within(self, outer: Self) -> Self {
         Self { x: self.x - outer.x, y: self.y - outer.y, ..self }
     }
@@ -110,7 +110,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The rows of `rect`, top to bottom, `rect.width * 3` bytes each.
+    /// Returns the rows of `rect`, top to bottom, `rect.width * 3` bytes each.
     pub(crate) fn rows(self) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator {
         let start = self.rect.x as usize * CHANNELS;
         let len = self.rect.width as usize * CHANNELS;
@@ -130,7 +130,7 @@ pub(crate) fn check_buffer(found: usize, width: u32, height: u32) -> Result<(), 
     Ok(())
 }
 
-/// Bytes of `width` by `height` pixels of `channels` bytes each.
+/// Returns the bytes of `width` by `height` pixels of `channels` bytes each.
 pub(crate) fn byte_len(width: u32, height: u32, channels: usize) -> Result<usize, Error> {
     (width as usize)
         .checked_mul(height as usize)
@@ -143,7 +143,8 @@ pub(crate) fn byte_len(width: u32, height: u32, channels: usize) -> Result<usize
 pub(crate) fn grow(buffer: &mut Vec<u8>, len: usize) -> Result<&mut [u8], Error> {
     if let Some(more) = len.checked_sub(buffer.len()) {
         if buffer.is_empty() {
-            // Never touched: a fresh zeroed allocation costs no pass over the pages.
+            // A new allocation of zeros needs no pass over its pages, since they were never
+            // written.
             *buffer = zeroed(len)?;
         } else {
             buffer.try_reserve_exact(more).map_err(|_| Error::Memory { bytes: len })?;
@@ -154,7 +155,7 @@ pub(crate) fn grow(buffer: &mut Vec<u8>, len: usize) -> Result<&mut [u8], Error>
 }
 
 fn zeroed(len: usize) -> Result<Vec<u8>, Error> {
-    // `vec![0; n]` is calloc, but aborts when memory is short; so ask first.
+    // `vec![0; n]` is calloc, but aborts when memory is short, so this asks first.
     Vec::<u8>::new().try_reserve_exact(len).map_err(|_| Error::Memory { bytes: len })?;
     Ok(vec![0; len])
 }

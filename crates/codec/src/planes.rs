@@ -8,7 +8,7 @@ use fast_image_resize::{
 
 use crate::{Error, Rect, Resize, ResizeFilter, Resizer};
 
-/// A plane before and after, kept between pictures.
+/// The values of one channel before and after resizing; the buffers are kept between pictures.
 #[derive(Default)]
 pub struct Plane<P> {
     pub(crate) from: Vec<P>,
@@ -59,8 +59,8 @@ sample!(u16, U16, u16s);
 sample!(f32, F32, f32s);
 
 impl Resizer {
-    /// Resizes `region` of `src`, `[height, width, channels]` with `size` = (width, height),
-    /// into `out`, `[to.height, to.width, channels]`, each channel by itself.
+    /// Resizes `region` of `src` into `out`, each channel by itself. `src` is `[height, width,
+    /// channels]` with `size` = (width, height), and `out` is `[to.height, to.width, channels]`.
     ///
     /// No pixel outside `region` has any influence. `to.flip` mirrors the result.
     ///
@@ -123,8 +123,8 @@ impl Resizer {
     }
 }
 
-/// The value under the centre of each pixel of the result, as Pillow's `NEAREST` and
-/// torchvision's `NEAREST_EXACT`.
+/// Takes the value under the centre of each pixel of the result, as Pillow's `NEAREST` and
+/// torchvision's `NEAREST_EXACT` do.
 fn nearest<T: Copy>(rows: &[&[T]], channels: usize, to: &Resize, out: &mut [T]) {
     let columns = rows.first().map_or(0, |row| row.len() / channels);
     let from = |at: usize, n: usize, of: u32| ((2 * at + 1) * n) / (2 * of as usize);
@@ -168,13 +168,13 @@ mod tests {
                 let mut expected = vec![0; (width * height * 3) as usize];
                 Resizer::new().crop_resize(&rgb, SIZE, region, &to, &mut expected).unwrap();
                 assert_eq!(resized(&rgb, 3, region, &to), expected);
-                // Red again as a fourth and fifth channel.
+                // The fourth and fifth channel are red again.
                 let five: Vec<u8> =
                     rgb.chunks(3).flat_map(|p| [p[0], p[1], p[2], p[0], p[0]]).collect();
                 let five = resized(&five, 5, region, &to);
                 let again = expected.chunks(3).flat_map(|p| [p[0], p[1], p[2], p[0], p[0]]);
                 assert_eq!(five, again.collect::<Vec<_>>());
-                // More bits give the same, to rounding.
+                // More bits give the same, except for rounding.
                 let wide: Vec<u16> = rgb.iter().map(|v| u16::from(*v) * 257).collect();
                 let wide = resized(&wide, 3, region, &to);
                 let float: Vec<f32> = rgb.iter().map(|v| f32::from(*v)).collect();
@@ -198,7 +198,7 @@ mod tests {
             Resizer::new().resize_channels(row, size, 1, all, &to(width, 1), &mut out).unwrap();
             assert_eq!(out, expected);
         };
-        // As Pillow 13 and numpy give them.
+        // The expected values are those of Pillow 13 and numpy.
         check(&[0, 1, 2, 3], 2, &[1, 3]);
         check(&[0, 1, 2, 3, 4], 2, &[1, 3]);
         check(&[0, 1, 2], 6, &[0, 0, 1, 1, 2, 2]);

@@ -4,8 +4,8 @@
 //! magic (8) | length IHDR width height depth colour … crc | … eXIf … | IDAT … | IEND
 //! ```
 //!
-//! Of an animation only the default image is read, as libpng does; its other frames
-//! (`acTL`, `fcTL`, `fdAT`) are kept from the decoder, which would judge them.
+//! For an animation only the default image is read, as libpng does. Its other frames (`acTL`,
+//! `fcTL`, `fdAT`) are removed before decoding, since the decoder would check them.
 
 use std::io::Cursor;
 
@@ -20,17 +20,17 @@ mod notes;
 
 use notes::Notes;
 
-/// What a file says before its pixels are decoded.
+/// The facts that a file gives before its pixels are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Png {
     pub(crate) header: Header,
-    /// Whether it has further frames.
+    /// Whether the file has further frames.
     pub(crate) is_animated: bool,
     /// A violation of the format that does not affect the pixels.
     pub(crate) flaw: Option<&'static str>,
 }
 
-/// Reads the chunks before the first `IDAT`, and what those behind say of the picture.
+/// Reads the chunks before the first `IDAT`, and the notes about the picture behind the pixels.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Png, Error> {
     let mut at = FIRST_CHUNK;
     let (kind, ihdr) = next_chunk(bytes, &mut at)?;
@@ -63,7 +63,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Png, Error> {
             (kind, data) => notes.add(kind, data),
         }
     }
-    // Notes and frames may come behind the pixels; a file cut there says so when it is decoded.
+    // Notes and frames may be behind the pixels; a file that is cut there fails when it is decoded.
     let behind = Chunks { rest: bytes.get(at..).unwrap_or_default() };
     for chunk in behind.take_while(|chunk| chunk.kind != b"IEND") {
         notes.add(chunk.kind, chunk.data);
@@ -80,10 +80,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Png, Error> {
     Ok(Png { header, is_animated: notes.is_animated, flaw: notes.flaw() })
 }
 
-/// Where the first chunk begins.
+/// Offset of the first chunk.
 const FIRST_CHUNK: usize = 8;
 
-/// A whole chunk.
+/// A chunk that is complete.
 struct Chunk<'a> {
     kind: &'a [u8],
     data: &'a [u8],
@@ -91,7 +91,7 @@ struct Chunk<'a> {
     all: &'a [u8],
 }
 
-/// The chunks from one on, as far as they are whole.
+/// The chunks from a position on, up to the first that is not complete.
 struct Chunks<'a> {
     rest: &'a [u8],
 }
@@ -107,7 +107,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// The file without the frames of its animation: a still picture.
+/// Returns the file without the frames of its animation, as a still picture.
 fn still(bytes: &[u8]) -> Vec<u8> {
     let (magic, rest) = bytes.split_at(FIRST_CHUNK.min(bytes.len()));
     let mut chunks = Chunks { rest };
@@ -116,13 +116,13 @@ fn still(bytes: &[u8]) -> Vec<u8> {
     for chunk in chunks.by_ref().filter(|chunk| !notes::is_frame(chunk.kind)) {
         still.extend(chunk.all);
     }
-    // A chunk that is cut short.
+    // The rest is a chunk that is cut short.
     still.extend(chunks.rest);
     still
 }
 
-/// Kind and data of the chunk at `at`, which moves behind it. Of `IDAT` the data may
-/// be cut short: the pixels' decoder reports that with the row reached.
+/// Returns kind and data of the chunk at `at`, and moves `at` behind it. The data of `IDAT` may be
+/// cut short, since the pixels' decoder reports that with the row that was reached.
 fn next_chunk<'a>(bytes: &'a [u8], at: &mut usize) -> Result<(&'a [u8], &'a [u8]), Error> {
     let ends = || {
         let detail = format!("the file ends at byte {}, before its pixels", bytes.len());
@@ -142,7 +142,7 @@ fn next_chunk<'a>(bytes: &'a [u8], at: &mut usize) -> Result<(&'a [u8], &'a [u8]
 
 /// Decodes exactly `region` of the stored picture into the start of `out`, as RGB.
 ///
-/// Rows below `region` are not read, unless it is the whole picture or `strict`.
+/// Rows below `region` are not read, unless `region` is the whole picture or `strict` is set.
 pub(crate) fn decode(
     bytes: &[u8],
     file: &Png,
@@ -187,7 +187,7 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// A reader that stands at the pixels; `strict` compares checksums.
+/// Returns a reader at the beginning of the pixels; with `strict` it compares checksums.
 fn open<'a>(
     bytes: &'a [u8],
     header: &Header,
@@ -210,8 +210,8 @@ fn open<'a>(
     Ok(reader)
 }
 
-/// Decodes the whole stored picture as RGB of 16 bits: grey repeated, alpha dropped.
-/// For files of 16-bit samples.
+/// Decodes the whole stored picture as RGB of 16 bits: grey is repeated, alpha dropped. The file
+/// must have 16-bit samples.
 pub(crate) fn decode_u16(
     bytes: &[u8],
     file: &Png,
@@ -244,7 +244,7 @@ pub(crate) fn decode_u16(
     Ok(pixels)
 }
 
-/// Decodes the whole stored picture of one channel, or of a palette, as it is stored.
+/// Decodes the whole stored picture of one channel, or with a palette, as it is stored.
 pub(crate) fn decode_values(bytes: &[u8], file: &Png, limits: &Limits) -> Result<Vec<u16>, Error> {
     let header = &file.header;
     let still = file.is_animated.then(|| still(bytes));
@@ -269,7 +269,7 @@ pub(crate) fn decode_values(bytes: &[u8], file: &Png, limits: &Limits) -> Result
         match bits {
             16 => values.extend(row.as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair))),
             8 => values.extend(row.iter().map(|v| u16::from(*v))),
-            // Packed from the high bits of each byte.
+            // Values are packed from the high bits of each byte on.
             _ => values.extend((0..width).map(|x| {
                 let shift = 8 - bits - x * bits % 8;
                 u16::from(row[x * bits / 8] >> shift) & ((1 << bits) - 1)
@@ -302,7 +302,7 @@ fn next_row<'r>(
     }
 }
 
-/// Writes one row as RGB: grey repeated, alpha dropped. `row` may be longer.
+/// Writes one row as RGB: grey is repeated, alpha dropped. `row` may be longer.
 fn expand(row: &[u8], samples: usize, line: &mut [u8]) {
     let cells = line.as_chunks_mut::<CHANNELS>().0.iter_mut();
     match samples {
@@ -320,7 +320,7 @@ fn expand(row: &[u8], samples: usize, line: &mut [u8]) {
     }
 }
 
-/// Room for a few rows of the widest picture allowed, at 8 bytes a pixel.
+/// Returns a limit of a few rows of the widest picture allowed, at 8 bytes per pixel.
 fn memory_limit(limits: &Limits) -> png::Limits {
     let bytes = limits.max_pixels.saturating_mul(32).saturating_add(64 << 20);
     png::Limits { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }

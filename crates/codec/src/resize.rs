@@ -23,7 +23,7 @@ pub enum ResizeFilter {
     /// Windowed sinc over three lobes, widened when shrinking: Pillow's `LANCZOS`, but
     /// columns before rows, which shows at hard edges, where overshoot is cut off.
     Lanczos3,
-    /// The pixel under the centre; for masks, whose values must not be mixed.
+    /// The pixel under the centre; it is for masks, whose values must not be mixed.
     Nearest,
 }
 
@@ -46,12 +46,12 @@ pub struct Resize {
     pub height: u32,
     /// How pixels are mixed.
     pub filter: ResizeFilter,
-    /// Mirror the result left to right.
+    /// Whether the result is mirrored left to right.
     pub flip: bool,
 }
 
 impl Resize {
-    /// Resizes to `width` by `height`, bilinear with antialiasing, not mirrored.
+    /// Makes options that resize to `width` by `height`, bilinear with antialiasing, not mirrored.
     pub fn to(width: u32, height: u32) -> Self {
         Self { width, height, filter: ResizeFilter::default(), flip: false }
     }
@@ -72,11 +72,11 @@ impl Resizer {
         Self::default()
     }
 
-    /// Resizes `region` of the RGB pixels `src`, `[height, width, 3]` with `size` =
-    /// (width, height), into `out`, `[to.height, to.width, 3]`.
+    /// Resizes `region` of the RGB pixels `src` into `out`. `src` is `[height, width, 3]` with
+    /// `size` = (width, height), and `out` is `[to.height, to.width, 3]`.
     ///
-    /// No pixel outside `region` has any influence: the result is that of cutting
-    /// first and resizing then.
+    /// No pixel outside `region` has any influence: the result is the same as when the region is
+    /// cut out first, and resized then.
     ///
     /// # Errors
     /// [`Error::BadBuffer`] when `src` or `out` is not as long as its size asks for;
@@ -96,7 +96,7 @@ impl Resizer {
         self.resize_part(view, 1, Rect::whole(region.width, region.height), to, out)
     }
 
-    /// Resizes `region` of 16-bit RGB pixels, `size` = (width, height), which hold it.
+    /// Resizes `region` of 16-bit RGB pixels, `size` = (width, height), which contain it.
     pub(crate) fn resize_u16(
         &mut self,
         src: &[[u16; CHANNELS]],
@@ -125,8 +125,8 @@ impl Resizer {
         Ok(())
     }
 
-    /// Resizes a picture whose pixels are `step` by `step` of what `part` counts: `part` of
-    /// `view.rect`, which lies within its pixels.
+    /// Resizes `part` of `view.rect`. `part` is in pixels of the file, of which each pixel of the
+    /// view covers `step` by `step`, and is within the view's pixels.
     pub(crate) fn resize_part(
         &mut self,
         view: View<'_>,
@@ -142,7 +142,7 @@ impl Resizer {
             lines.zip(view.rows()).for_each(|(line, row)| line.copy_from_slice(row));
         } else {
             let rows = view.pixels.len() / (view.stride * CHANNELS);
-            // Typed: the untyped calls compile the resizer for every kind of pixel,
+            // Typed calls are used: the untyped ones compile the resizer for every kind of pixel,
             // which took most of this crate's build.
             let src =
                 TypedImageRef::<U8x3>::from_buffer(view.stride as u32, rows as u32, view.pixels)
@@ -151,7 +151,7 @@ impl Resizer {
                 .map_err(unfit(to, view.pixels))?;
             let mut dst = TypedImage::<U8x3>::from_buffer(to.width, to.height, &mut *out)
                 .map_err(unfit(to, view.pixels))?;
-            // Exact: a step is a power of two.
+            // The division is exact, since a step is a power of two.
             let [x, y, width, height] = [part.x, part.y, part.width, part.height]
                 .map(|pixels| f64::from(pixels) / f64::from(step));
             let options = ResizeOptions::new().resize_alg(to.filter.algorithm());
@@ -166,8 +166,8 @@ impl Resizer {
     }
 }
 
-/// The error for sizes that do not fit each other. They were checked before, so that
-/// it is never seen; but a library does not panic over it.
+/// Makes the error for sizes that do not match. They were checked before, so it never occurs; but a
+/// library does not panic over it.
 fn unfit<E>(to: &Resize, pixels: &[u8]) -> impl FnOnce(E) -> Error {
     let Resize { width, height, .. } = *to;
     let found = pixels.len();

@@ -20,13 +20,13 @@ pub enum Scaling {
     /// of its colours, where these are coarser, as in 4:2:2). No value is more than 24 of 255
     /// away from that of [`Scaling::Full`], and no picture more than 5 on average.
     ///
-    /// That far are only pictures of nothing but hard edges between saturated colours. On 667
+    /// Only pictures of nothing but hard edges between saturated colours differ that much. On 667
     /// photographs values differed by at most 13, by 1.7 on average over the worst picture and by
     /// 0.5 over half of them; the peak signal-to-noise ratio was at least 37 dB, and 50 dB in the
-    /// middle. The same region of the same file always gives the same result.
+    /// median. The same region of the same file always gives the same result.
     ///
-    /// Only [`ResizeFilter::Bilinear`](crate::ResizeFilter::Bilinear) scales, and only
-    /// libjpeg-turbo: with zune-jpeg, and of PNG and CMYK, this is [`Scaling::Full`].
+    /// Only [`ResizeFilter::Bilinear`](crate::ResizeFilter::Bilinear) and libjpeg-turbo scale. With
+    /// zune-jpeg, and for PNG and CMYK, this is the same as [`Scaling::Full`].
     Reduced,
 }
 
@@ -46,10 +46,11 @@ pub enum Scaling {
 // `examples/large_photos` measures what it makes.
 const MARGIN: u32 = 3;
 
-/// The largest step by which `region` may be decoded smaller on its way to `to`: 1, 2, 4 or 8.
+/// Returns the largest step by which `region` may be decoded smaller on its way to `to`: 1, 2, 4 or
+/// 8.
 ///
-/// `cell` says of a step how many columns and rows of the smaller picture share a colour, `None`
-/// where that is not known.
+/// `cell` returns for a step how many columns and rows of the smaller picture share a colour;
+/// `None` if that is not known.
 pub(crate) fn step(region: Rect, to: &Resize, cell: impl Fn(u32) -> Option<(u32, u32)>) -> u32 {
     let leaves = |len: u32, of: u32, step: u32| {
         u64::from(len) >= u64::from(of) * u64::from(step) * u64::from(MARGIN)
@@ -63,7 +64,7 @@ pub(crate) fn step(region: Rect, to: &Resize, cell: impl Fn(u32) -> Option<(u32,
     [8, 4, 2].into_iter().find(fits).unwrap_or(1)
 }
 
-/// The pixels of the grid that `region` touches.
+/// Returns the pixels of the grid that `region` touches.
 pub(crate) fn touched(region: Rect, step: u32) -> Rect {
     let Rect { x, y, width, height } = region;
     let (left, top) = (x / step, y / step);
@@ -71,13 +72,13 @@ pub(crate) fn touched(region: Rect, step: u32) -> Rect {
     Rect::new(left, top, right - left, bottom - top)
 }
 
-/// Makes the outermost rows and columns of `rect`, which are those that `region` touches, count
-/// as much as `region` covers of them; the rest becomes that of their neighbours inside. The
+/// Weighs the outermost rows and columns of `rect`, which are those that `region` touches: each
+/// counts only as far as `region` covers it, and the rest is taken from its neighbour inside. The
 /// rows of `pixels` are `stride` pixels long.
 ///
-/// The resizer would count them whole: what is beside the region, and at the picture's end what
-/// fills its last block. On photographs these values differed from the full decode by twice as
-/// much as any others.
+/// Otherwise the resizer would count them whole, including pixels beside the region, and what fills
+/// the last block at the picture's end. On photographs these values differed from the full decode
+/// by twice as much as any others.
 pub(crate) fn weigh_edges(pixels: &mut [u8], stride: usize, rect: Rect, region: Rect, step: u32) {
     let (left, right) = covered(region.x, region.width, step);
     let (top, bottom) = covered(region.y, region.height, step);
@@ -97,14 +98,14 @@ pub(crate) fn weigh_edges(pixels: &mut [u8], stride: usize, rect: Rect, region: 
     }
     for (edge, inner, covered) in [(first, first + 1, top), (last, last.saturating_sub(1), bottom)]
     {
-        // Not if there is only one row.
+        // This fails if there is only one row, which has no neighbour.
         if let Ok([edge, inner]) = pixels.get_disjoint_mut([line(edge), line(inner)]) {
             mix(edge, inner, covered, step);
         }
     }
 }
 
-/// How many of the first and last `step` pixels from `start` on are within `len`.
+/// Returns how many of the first and last `step` pixels from `start` on are within `len`.
 fn covered(start: u32, len: u32, step: u32) -> (u32, u32) {
     (step - start % step, (start + len - 1) % step + 1)
 }
@@ -113,7 +114,7 @@ fn mix(edge: &mut [u8], inner: &[u8], covered: u32, step: u32) {
     if covered < step {
         for (edge, inner) in edge.iter_mut().zip(inner) {
             let sum = u32::from(*edge) * covered + u32::from(*inner) * (step - covered);
-            // A mean of bytes is one.
+            // A mean of bytes is a byte.
             *edge = ((sum + step / 2) / step) as u8;
         }
     }
@@ -156,7 +157,8 @@ mod tests {
 
     #[test]
     fn edges_count_as_much_as_is_covered_of_them() {
-        // 4 x 3 pixels, 3 x 3 of them touched; 1/4 of the first column, 1/2 of the last row.
+        // The picture is 4 x 3 pixels, of which 3 x 3 are touched: 1/4 of the first column, and 1/2
+        // of the last row.
         let row = [[0_u8; 3], [100; 3], [200; 3], [40; 3]];
         let mut pixels = [row, row.map(|p| p.map(|v| v / 2)), [[8; 3]; 4]].concat();
         let rect = Rect::new(0, 0, 3, 3);

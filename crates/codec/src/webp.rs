@@ -3,7 +3,7 @@
 //! ```text
 //! "RIFF" length "WEBP" | VP8 or VP8L | or VP8X, … pixels …, EXIF, XMP
 //! ```
-//! Of an animation only the first frame is read. Pixels are libwebp's, with its smooth
+//! For an animation only the first frame is read. Pixels equal those of libwebp, with its smooth
 //! upsampling of colours.
 
 use std::io::Cursor;
@@ -17,7 +17,7 @@ use crate::{
     xmp,
 };
 
-/// What a file says before its pixels are decoded.
+/// The facts that a file gives before its pixels are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WebP {
     pub(crate) header: Header,
@@ -34,7 +34,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<WebP, Error> {
     }
     guarded(|| {
         let mut decoder = open(bytes)?;
-        // A chunk may declare 4 GiB; none that is whole has more bytes than the file.
+        // A chunk may declare 4 GiB, but a complete one has no more bytes than the file.
         decoder.set_memory_limit(bytes.len());
         let (width, height) = decoder.dimensions();
         let (orientation, flaw) = orientation(&mut decoder);
@@ -98,7 +98,7 @@ fn open(bytes: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>, Error> {
     WebPDecoder::new(Cursor::new(bytes)).map_err(|cause| error(&cause))
 }
 
-/// A panic that its authors have not met yet must cost one file, not the program.
+/// Catches panics of the library: one must cost one file, not the program.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(Error::corrupt(Format::WebP, "the decoder gave up")))

@@ -3,7 +3,8 @@
 //! ```text
 //! <rdf:Description tiff:Orientation="6" …   or   <tiff:Orientation>6</tiff:Orientation>
 //! ```
-//! Found as Pillow's `exif_transpose` finds it: by the first place that looks so.
+//! The orientation is found as in Pillow's `exif_transpose`: at the first place that looks like one
+//! of these.
 
 use crate::Orientation;
 

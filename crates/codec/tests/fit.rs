@@ -70,7 +70,7 @@ fn sixteen_bits_come_out_as_they_are_and_upright() {
                 let swap = value > 4;
                 let to = if swap { (3, 5) } else { (5, 3) };
                 let found = fit_u16(&file, to, Fit::Crop);
-                // The high bytes are the picture that 8 bits give.
+                // The high bytes are the same picture as with 8 bits.
                 let high: Vec<u8> = found.iter().map(|v| (v >> 8) as u8).collect();
                 assert_eq!(high, fit(&file, to, Fit::Crop), "{colour} {orientation:?}");
                 if value == 1 {
@@ -129,7 +129,7 @@ fn a_strip_of_one_pixel_fills_any_size() {
     for how in FITS {
         assert_eq!(fit(&file, (64, 32), how).len(), 64 * 32 * 3);
     }
-    // The middle alone is looked at: that is what the crop keeps.
+    // Only the middle is compared, since that is what the crop keeps.
     let image =
         decoder(JpegBackend::default()).decode_region(&file, Rect::new(0, 2499, 1, 2)).unwrap();
     let middle = fit(&file, (1, 2), Fit::Crop);

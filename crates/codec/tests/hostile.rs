@@ -11,7 +11,7 @@ use gular_codec::{
 
 const SIZE: (u32, u32) = (43, 29);
 
-/// Small files of every kind; a damaged header may not make them large.
+/// Returns small files of every kind; a damaged header must not make them large.
 fn files() -> Vec<Vec<u8>> {
     let (width, height) = SIZE;
     let rgb = picture(width, height);
@@ -143,7 +143,7 @@ fn a_file_cut_anywhere_is_an_error() {
                 continue; // zune-jpeg does not read this kind.
             }
             for end in 1..bytes.len() {
-                // Past the pixels a PNG ends with 12 bytes, a JPEG with 2.
+                // Behind its pixels a PNG has 12 bytes, and a JPEG has 2.
                 let result = decoder.decode(&bytes[..end]);
                 assert!(result.is_err(), "file {n} cut at {end} of {}", bytes.len());
                 assert_eq!(decoder.validate(&bytes[..end]).err(), result.err());
@@ -171,7 +171,7 @@ fn a_cut_file_tells_how_far_it_goes() {
 
 #[test]
 fn scans_cut_short_but_ended_properly_are_an_error() {
-    // A cut in the entropy-coded data, with the end-of-image marker put back.
+    // The entropy-coded data is cut, and the end-of-image marker put back.
     let (width, height) = (64, 64);
     for progressive in [false, true] {
         let kind = JpegKind { progressive, ..BASELINE };
@@ -207,7 +207,7 @@ fn mutations_neither_panic_nor_change_the_promised_size() {
                 let bytes = mutate(&file, &mut random);
                 let header = read_header(&bytes, &Limits { max_pixels: 1 << 18 });
                 let result = decoder.decode(&bytes);
-                // What came before has no say.
+                // Files decoded before have no influence.
                 assert_eq!(result, fresh(&decoder).decode(&bytes));
                 if let Ok(image) = result {
                     let size = header.as_ref().unwrap().upright_size();

@@ -10,7 +10,8 @@ use jpeg_encoder::SamplingFactor;
 const SIZES: [(u32, u32); 8] =
     [(1, 1), (7, 5), (8, 8), (16, 16), (17, 33), (40, 3), (3, 40), (131, 77)];
 
-/// The encoder writes these, when sequential, with the planes in scans of their own.
+/// Returns whether zune-jpeg refuses a kind: the encoder writes these, when they are sequential,
+/// with the planes in separate scans.
 fn is_refused_by_zune(kind: JpegKind) -> bool {
     use SamplingFactor::{F_1_4, F_2_4, F_4_1, F_4_2};
     !kind.progressive && matches!(kind.sampling, F_4_1 | F_4_2 | F_1_4 | F_2_4)
@@ -31,8 +32,8 @@ fn every_kind_decodes_to_what_was_encoded() {
                 }
                 let image = image.unwrap();
                 assert_eq!((image.width(), image.height()), (width, height));
-                // Subsampled chroma runs together, most so in the smallest pictures, whose
-                // slopes are steep. Misread planes differ by 90 and more.
+                // Subsampled chroma is blurred, most in the smallest pictures, whose slopes are
+                // steep. Misread planes differ by 90 and more.
                 let (_, mean) = distance(image.data(), &expected(&rgb, kind.colour));
                 let bound = if width.min(height) < 16 { 40.0 } else { 16.0 };
                 assert!(mean < bound, "{kind:?} {width} x {height} {backend:?}: {mean}");
@@ -52,7 +53,7 @@ fn backends_differ_by_rounding_alone() {
                 .collect();
             for image in &images {
                 let (largest, mean) = distance(image.data(), images[0].data());
-                // Without subsampling only IDCT and colour conversion round.
+                // Without subsampling only IDCT and colour conversion are rounded.
                 let bound = if kind.sampling == SamplingFactor::F_1_1 { 0.05 } else { 0.7 };
                 assert!(largest <= 8 && mean < bound, "{kind:?}: {largest}, {mean}");
             }
@@ -96,7 +97,7 @@ fn pictures_stand_upright_unless_told_otherwise() {
     }
 }
 
-/// The slow and obvious way, from the EXIF standard's table.
+/// Turns a picture by the table of the EXIF standard, in a slow and obvious way.
 fn turn(stored: &Picture, orientation: u8) -> Picture {
     let (w, h) = (stored.width(), stored.height());
     let (width, height) = if orientation >= 5 { (h, w) } else { (w, h) };

@@ -1,4 +1,5 @@
-//! The tests of `codec` from outside, as one program: linking many takes longer than the tests.
+//! The tests of `codec` from outside, in one program, since linking many takes longer than the
+//! tests.
 
 #![expect(
     clippy::print_stdout,

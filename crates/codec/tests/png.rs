@@ -24,7 +24,8 @@ fn sample(x: u32, y: u32, channel: usize, depth: u8, colour: u8) -> u16 {
     if colour == 3 { (value >> 5) % (1 << depth.min(4)) } else { value >> (16 - depth) }
 }
 
-/// Grey repeated, alpha dropped, 16 bits cut to the high byte, fewer than 8 stretched.
+/// Returns the expected pixels: grey is repeated, alpha dropped, 16 bits cut to the high byte,
+/// fewer than 8 bits stretched.
 fn expected(png: &Png<'_>) -> Vec<u8> {
     let mut rgb = Vec::new();
     for y in 0..png.height {

@@ -18,7 +18,7 @@ fn regions(random: &mut Random, width: u32, height: u32, count: usize) -> Vec<Re
         .collect()
 }
 
-/// Holds regions, resized or not, against the same done slowly from the full decode.
+/// Compares regions, resized or not, with the same result made slowly from the full decode.
 fn check(decoder: &mut Decoder, bytes: &[u8], random: &mut Random, count: usize) {
     let Ok(full) = decoder.decode(bytes) else {
         return assert!(matches!(decoder.decode(bytes), Err(Error::Unsupported { .. })));
@@ -114,7 +114,7 @@ fn one_decoder_serves_files_of_every_kind_in_any_order() {
 fn a_region_outside_the_picture_is_refused() {
     let bytes = jpeg(&picture(40, 24), 40, 24, kinds()[0], Some(&exif(6)));
     for backend in JpegBackend::ALL {
-        // Upright it is 24 x 40.
+        // The upright picture is 24 x 40.
         assert!(decoder(*backend).decode_region(&bytes, Rect::new(0, 0, 24, 40)).is_ok());
         for region in [
             Rect::new(0, 0, 25, 40),

@@ -6,8 +6,8 @@ use gular_codec::{
     resize,
 };
 
-/// Weights of the `len` source samples in destination sample `at` of `out`: Pillow's
-/// filter, as wide as the shrinking asks for, cut at the borders and normalised.
+/// Returns the weights of the `len` source samples in destination sample `at` of `out`: Pillow's
+/// filter, widened by the shrink factor, cut at the borders and normalised.
 fn weights(len: u32, out: u32, at: u32, filter: ResizeFilter) -> Vec<f64> {
     let step = f64::from(len) / f64::from(out);
     let scale = step.max(1.0);
@@ -35,8 +35,8 @@ fn lanczos3(x: f64) -> f64 {
     if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
 }
 
-/// Columns first, rounded to bytes, then rows. (Pillow takes rows first, which shows
-/// where Lanczos overshoots and the bytes between the passes cut it off.)
+/// Resizes columns first, rounded to bytes, then rows. (Pillow takes rows first, which makes a
+/// difference where Lanczos overshoots and the bytes between the passes cut it off.)
 fn slow_resize(rgb: &[u8], size: (u32, u32), to: &Resize) -> Vec<u8> {
     let turned = transpose(rgb, size);
     let high = pass(&turned, (size.1, size.0), to.height, to.filter);
@@ -81,7 +81,7 @@ fn filters_are_pillows_but_for_the_order_of_passes() {
             let image = Picture::new(size.0, size.1, picture(size.0, size.1)).unwrap();
             let fast = resize(&image, &to).unwrap();
             let (largest, _) = distance(fast.data(), &slow_resize(image.data(), size, &to));
-            // Fixed-point weights; Lanczos has six of them a sample, and negative ones.
+            // Weights are fixed-point; Lanczos has six of them per sample, some negative.
             let bound = if filter == ResizeFilter::Bilinear { 1 } else { 2 };
             assert!(largest <= bound, "{filter:?} {size:?} -> {width} x {height}: {largest}");
         }
@@ -146,7 +146,7 @@ fn pixels_outside_the_region_have_no_influence() {
     assert!(run(255).iter().all(|v| *v == 90));
 }
 
-/// FNV-1a: enough to see that bytes changed.
+/// Returns the FNV-1a hash, which is enough to see that bytes changed.
 fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)

@@ -24,13 +24,13 @@ fn crop(
     out
 }
 
-/// The same region decoded in full, and smaller.
+/// Decodes the same region in full and smaller.
 fn both(backend: JpegBackend, bytes: &[u8], region: Rect, to: &Resize) -> (Vec<u8>, Vec<u8>) {
     let full = crop(Scaling::Full, backend, bytes, region, to);
     (full, crop(Scaling::Reduced, backend, bytes, region, to))
 }
 
-/// Pictures of one character each.
+/// Returns pictures that each have one characteristic.
 #[cfg(feature = "turbo")]
 fn pictures() -> [(&'static str, Vec<u8>); 4] {
     let (width, height) = SIZE;
@@ -73,7 +73,7 @@ fn smaller_decodes_stay_within_the_stated_tolerance() {
             for orientation in [1, 2 + random.below(7) as u8] {
                 let bytes = jpeg(&rgb, width, height, kind, Some(&exif(orientation)));
                 let (w, h) = if orientation < 5 { (width, height) } else { (height, width) };
-                // Of 4:4:4 and 4:2:0 with each step, others with less.
+                // 4:4:4 and 4:2:0 are decoded with each step, other samplings with fewer.
                 for shrink in [6, 12, 24, 48] {
                     let mut below = |end: u32| random.below(u64::from(end)) as u32;
                     let (x, y) = (below(w / 3), below(h / 3));
@@ -84,7 +84,7 @@ fn smaller_decodes_stay_within_the_stated_tolerance() {
                     let (full, smaller) =
                         both(JpegBackend::Turbo, &bytes, region, &Resize { flip, ..to });
                     let (largest, mean) = distance(&full, &smaller);
-                    // As the documentation of `Scaling::Reduced` says.
+                    // The limits are those in the documentation of `Scaling::Reduced`.
                     assert!(
                         largest <= 24 && mean <= 5.0,
                         "{name} {kind:?} turned {orientation}, {region} / {shrink}: {largest}, {mean}"
@@ -136,7 +136,7 @@ fn a_file_cut_short_is_an_error_at_any_scale() {
     }
 }
 
-/// What is to be the full decode, to the bit.
+/// Checks that both results are equal to the bit, where the full decode is expected.
 fn check_full(backend: JpegBackend, bytes: &[u8], region: Rect, to: &Resize) {
     let (full, smaller) = both(backend, bytes, region, to);
     assert!(full == smaller, "{backend:?} {region} to {to:?}");
@@ -147,7 +147,7 @@ fn what_hardly_shrinks_is_decoded_in_full() {
     let (width, height) = SIZE;
     let bytes = jpeg(&picture(width, height), width, height, BASELINE, None);
     for backend in JpegBackend::ALL {
-        // A sixth of one side alone.
+        // Only one side shrinks to a sixth.
         let region = Rect::new(3, 2, 300, 300);
         for (w, h) in [(51, 20), (20, 51), (300, 300), (400, 10)] {
             check_full(*backend, &bytes, region, &Resize::to(w, h));

@@ -7,7 +7,7 @@ use gular_codec::{
     tiff::{Chunks, Geo, GeoTiffWriter, Number, Packing, Tiff},
 };
 
-/// Which kind of file [`write`] makes.
+/// The kind of file that [`write`] makes.
 #[derive(Debug, Clone, Copy)]
 struct TiffKind {
     number: Number,
@@ -32,7 +32,7 @@ const PLAIN: TiffKind = TiffKind {
     predictor: 1,
 };
 
-/// `[height, width, bands]`, little-endian: numbers that need all their bits.
+/// Makes pixels `[height, width, bands]`, little-endian, with numbers that need all their bits.
 fn pixels(kind: &TiffKind) -> Vec<u8> {
     let n = SIZE.0 as usize * SIZE.1 as usize * kind.bands;
     let value = |i: usize| {
@@ -63,7 +63,7 @@ fn pack(kind: &TiffKind, chunk: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Undoes nothing: makes what predictors 2 and 3 store of a row of samples.
+/// Makes what predictors 2 and 3 store for a row of samples.
 fn predict(kind: &TiffKind, row: &mut [u8], samples: usize) {
     let bytes = kind.number.bytes();
     match kind.predictor {
@@ -95,7 +95,7 @@ fn predict(kind: &TiffKind, row: &mut [u8], samples: usize) {
     }
 }
 
-/// A file of this kind with these pixels: strips of 8 rows, or tiles of 16 x 16.
+/// Makes a file of this kind with these pixels: strips of 8 rows, or tiles of 16 x 16.
 fn write(kind: &TiffKind, pixels: &[u8]) -> Vec<u8> {
     let (w, h) = (SIZE.0 as usize, SIZE.1 as usize);
     let bytes = kind.number.bytes();
@@ -258,7 +258,7 @@ fn windows_are_parts_of_the_whole() {
             Rect::new(5, 3, 20, 26),
             Rect::new(36, 28, 1, 1),
             Rect::new(15, 15, 2, 2),
-            // All of a tile, and of a strip.
+            // These windows are exactly one tile, and one strip.
             Rect::new(16, 0, 16, 16),
             Rect::new(0, 8, SIZE.0, 8),
         ] {
@@ -329,7 +329,7 @@ fn what_was_never_written_is_nodata() {
     let kind = TiffKind { tiled: true, ..PLAIN };
     let mut file = write(&kind, &pixels(&kind));
     let tiff = Tiff::read(file.as_slice(), &Limits::default()).unwrap();
-    // Six tiles: their places stand in a row, as `u32`, before the directory.
+    // The offsets of the six tiles are stored one after another, as `u32`, before the directory.
     let places: Vec<u8> = (0..6_u32).flat_map(|i| (16 + i * 16 * 16 * 6).to_le_bytes()).collect();
     let at = file.windows(places.len()).position(|w| w == places).unwrap();
     file[at..at + 4].fill(0);
@@ -344,7 +344,7 @@ fn what_was_never_written_is_nodata() {
     check(&sparse, 0);
     sparse.geo.nodata = Some(65_535.0);
     check(&sparse, 65_535);
-    // The memory of a tile that is read by itself may hold anything.
+    // The memory for a tile that is read by itself may contain anything.
     let tile = Rect::new(0, 0, 16, 16);
     let mut out = vec![7; tiff.window_bytes(tile).unwrap()];
     sparse.geo.nodata = None;
@@ -357,7 +357,7 @@ fn what_was_never_written_is_nodata() {
     assert!(!sparse.is_unwritten(Rect::new(0, 0, 99, 1)), "outside");
 }
 
-/// The place of a tag's value in a little-endian file.
+/// Returns the position of a tag's value in a little-endian file.
 fn value_of(file: &[u8], tag: u16) -> usize {
     let at = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;
     let n = u16::from_le_bytes(file[at..at + 2].try_into().unwrap()) as usize;
@@ -373,7 +373,7 @@ fn declared_sizes_are_checked_before_memory_is_asked_for() {
         let mut file = file.clone();
         for (tag, value) in changes {
             let at = value_of(&file, *tag);
-            // As a long.
+            // The value's type becomes a long.
             file[at - 6..at - 4].copy_from_slice(&4_u16.to_le_bytes());
             file[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
@@ -414,7 +414,7 @@ fn damage_is_an_error_and_never_a_panic() {
         for _ in 0..300 {
             let mut mutant = file.clone();
             for _ in 0..1 + next() % 3 {
-                // Most of them where the directory is.
+                // Most changes are near the end, where the directory is.
                 let back = next() % if next() % 4 == 0 { file.len() } else { 400.min(file.len()) };
                 mutant[file.len() - 1 - back] = next() as u8;
             }

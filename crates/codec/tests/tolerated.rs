@@ -19,7 +19,7 @@ fn position(file: &[u8], marker: u8) -> usize {
     file.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
 }
 
-/// `file` with `bytes` before its first marker of that kind.
+/// Returns `file` with `bytes` before its first marker of that kind.
 fn with_before(file: &[u8], marker: u8, bytes: &[u8]) -> Vec<u8> {
     let at = position(file, marker);
     [&file[..at], bytes, &file[at..]].concat()
@@ -29,7 +29,8 @@ fn segment(marker: u8, data: &[u8]) -> Vec<u8> {
     [&[0xff, marker][..], &(data.len() as u16 + 2).to_be_bytes(), data].concat()
 }
 
-/// Every way of decoding gives what the whole `sound` file gives, and tells of the flaw.
+/// Checks that every way of decoding gives the same as the undamaged file `sound`, and reports the
+/// flaw.
 fn check(damaged: &[u8], sound: &[u8], flaw: &str) {
     for backend in JpegBackend::ALL {
         let mut decoder = decoder(*backend);
@@ -42,7 +43,7 @@ fn check(damaged: &[u8], sound: &[u8], flaw: &str) {
         assert_eq!(header, read_header(damaged, &Limits::default()).unwrap());
         let refused = decoder.validate(damaged).unwrap_err();
         assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
-        // The flaw of one file is not that of the next.
+        // The flaw of one file is not reported for the next.
         decoder.check(sound).unwrap();
         assert_eq!(decoder.flaw(), None);
     }
@@ -131,7 +132,7 @@ fn what_libjpeg_only_warns_of_is_tolerated() {
         assert!(decoder.validate(damaged).unwrap_err().to_string().contains(warning));
     };
     let sound = file(BASELINE, None);
-    // Cut within the scan, and ended properly.
+    // The file is cut within the scan, and ended properly.
     let half = sound.len() - 200;
     check(&[&sound[..half], &[0xff, 0xd9]].concat(), "premature end of data segment");
     check(&with_before(&sound, 0xd9, &[7; 40]), "extraneous bytes before marker 0xd9");
@@ -140,18 +141,18 @@ fn what_libjpeg_only_warns_of_is_tolerated() {
     assert_eq!(jfif[at..at + 5], *b"JFIF\0");
     jfif[at + 5] = 9;
     check(&jfif, "unknown JFIF revision number");
-    // Spectral selection means nothing in a sequential scan.
+    // Spectral selection has no meaning in a sequential scan.
     let mut scan = sound.clone();
     let at = position(&sound, 0xda) + 4 + 1 + 3 * 2;
     assert_eq!(scan[at..at + 2], [0, 63]);
     scan[at + 1] = 62;
     check(&scan, "Invalid SOS parameters for sequential JPEG");
-    // A restart marker with the wrong number.
+    // A restart marker has the wrong number.
     let mut restarts = file(JpegKind { restart: 3, ..BASELINE }, None);
     let at = position(&restarts, 0xd1);
     restarts[at + 1] = 0xd5;
     check(&restarts, "instead of RST1");
-    // Bits that do not make a code.
+    // The bits are not a valid code.
     let mut flipped = sound.clone();
     let at = position(&sound, 0xda) + 60;
     flipped[at..at + 8].fill(0xfe);
@@ -161,7 +162,7 @@ fn what_libjpeg_only_warns_of_is_tolerated() {
 #[cfg(feature = "turbo")]
 #[test]
 fn an_error_after_a_warning_is_an_error() {
-    // libjpeg warns of the junk, then ends the decoding for want of a table.
+    // libjpeg warns of the junk, then stops decoding since a table is missing.
     let sound = file(BASELINE, None);
     let damaged = with_before(&sound, 0xc4, b"junk");
     let (begin, end) = (position(&damaged, 0xdb), position(&damaged, 0xc4) - 4);
@@ -175,7 +176,7 @@ fn grey(colour: u8, chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
     write(&png, |x, y, _| (y * 16 + x) as u16)
 }
 
-/// `file` with chunks behind its pixels.
+/// Returns `file` with chunks behind its pixels.
 fn with_behind(file: &[u8], chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
     let mut file = file[..file.len() - 12].to_vec();
     for (kind, data) in chunks {
@@ -223,7 +224,7 @@ fn zlib(text: &[u8]) -> Vec<u8> {
 
 fn orientation(file: &[u8]) -> u8 {
     let orientation = read_header(file, &Limits::default()).unwrap().orientation;
-    // The decoder follows what the header says.
+    // The decoder follows the orientation in the header.
     let image = decoder(JpegBackend::default()).decode(file).unwrap();
     assert_eq!(image.width() == 3, orientation as u8 > 4);
     orientation as u8
@@ -253,7 +254,7 @@ fn a_png_is_upright_wherever_its_orientation_stands() {
         assert_eq!(orientation(&grey(0, &[(kind, data)])), expected, "{kind:?}");
         assert_eq!(orientation(&with_behind(&grey(0, &[]), &[(kind, data)])), expected, "{kind:?}");
     }
-    // EXIF goes before XMP, and a block of its own before ImageMagick's copy.
+    // EXIF is preferred to XMP, and a real EXIF block to ImageMagick's copy.
     assert_eq!(orientation(&grey(0, &[(b"iTXt", &xmp), (b"tEXt", &raw)])), 6);
     assert_eq!(orientation(&grey(0, &[(b"tEXt", &raw), (b"eXIf", &exif(3))])), 3);
     let other = text("Comment", packet.as_bytes());

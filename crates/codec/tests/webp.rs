@@ -32,7 +32,7 @@ fn lossless_pixels_come_back_whole_and_by_regions() {
         let header = read_header(&file, &Limits::default()).unwrap();
         assert_eq!((header.format, header.channels), (Format::WebP, channels));
         assert_eq!((header.width, header.height), SIZE);
-        // What is beneath transparency stays.
+        // Colours under transparent pixels are kept.
         assert_eq!(decoder().decode(&file).unwrap().into_data(), rgb);
         let region = Rect::new(7, 5, 20, 11);
         let part = decoder().decode_region(&file, region).unwrap();
@@ -54,7 +54,8 @@ fn pictures_stand_upright() {
     let file = write(&rgb, ColorType::Rgb8, Some(exif(6)));
     assert_eq!(read_header(&file, &Limits::default()).unwrap().upright_size(), (29, 43));
     let image = decoder().decode(&file).unwrap();
-    // A quarter turn clockwise: the first pixel of the last row comes to the top left.
+    // The picture is turned clockwise by 90 degrees, so the first pixel of the last row is at the
+    // top left.
     assert_eq!(image.data()[..3], rgb[28 * 43 * 3..][..3]);
 }
 

@@ -8,10 +8,10 @@ use std::env;
 mod tools;
 
 fn main() {
-    // One that failed runs again in any case.
+    // A build script that failed is run again in any case.
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/lib.rs");
-    // Another libjpeg-turbo than the one to be built.
+    // These variables name another libjpeg-turbo than the one that would be built.
     let target = env::var("TARGET").unwrap_or_default().to_uppercase().replace('-', "_");
     let source = env::var(format!("{target}_TURBOJPEG_SOURCE"));
     let source = source.or_else(|_| env::var("TURBOJPEG_SOURCE"));
@@ -24,7 +24,8 @@ fn main() {
     }
 }
 
-/// Whether a program is in `PATH`, or named as the crate `cmake` and CMake itself are told of one.
+/// Returns whether a program is in `PATH`, or is named in one of the ways that the crate `cmake`
+/// and CMake itself accept.
 fn has(program: &str) -> bool {
     let is_named = |name: &str| match program {
         "cmake" => name == "CMAKE" || name.ends_with("_CMAKE") || name.starts_with("CMAKE_"),

@@ -6,28 +6,28 @@ use std::fmt::Write as _;
 /// One horizontal bar.
 #[derive(Debug, Clone)]
 pub struct Bar {
-    /// Written before it.
+    /// The text before the bar.
     pub name: String,
-    /// Its length, in the unit of the drawing.
+    /// Length of the bar, in the unit of the drawing.
     pub value: f64,
-    /// The range of its rounds, drawn as a line over its end where the two differ.
+    /// The range of the rounds, drawn as a line over the bar's end if its two values differ.
     pub range: (f64, f64),
-    /// There for comparison only: drawn in grey.
+    /// Whether the bar is only for comparison; it is then grey.
     pub baseline: bool,
-    /// The one that is recommended: named in bold.
+    /// Whether the bar is recommended; its name is then bold.
     pub picked: bool,
-    /// Written behind it.
+    /// The text behind the bar.
     pub text: String,
 }
 
-/// Bars of one quantity in a [`chart`], with a line at a limit where there is one.
+/// Bars of one quantity in a [`chart`], with a line at a limit if there is one.
 #[derive(Debug, Clone)]
 pub struct Panel {
-    /// What is shown, with its unit and which way is better.
+    /// The quantity, with its unit and whether more or less is better.
     pub title: String,
-    /// At least one.
+    /// The bars, at least one.
     pub bars: Vec<Bar>,
-    /// Where the line is, and what it says.
+    /// The position of the line, and its text.
     pub limit: Option<(f64, &'static str)>,
 }
 
@@ -36,11 +36,11 @@ const LEFT: f64 = 230.0;
 const RIGHT: f64 = 80.0;
 const HEIGHT: f64 = 18.0;
 const STEP: f64 = 26.0;
-// A panel's title above its bars, and room below them.
+// Height of a panel's title above its bars, and the space below them.
 const TITLE: f64 = 48.0;
 const BELOW: f64 = 16.0;
 
-/// Bars from zero on one scale, that of the longest, for a page that has the colours.
+/// Returns bars from zero on one scale, that of the longest, for a page that defines the colours.
 #[must_use]
 pub fn bars(bars: &[Bar], label: &str) -> String {
     let height = bars.len() as f64 * STEP + 6.0;
@@ -53,8 +53,8 @@ pub fn bars(bars: &[Bar], label: &str) -> String {
     out
 }
 
-/// A picture of its own: the panels, one below the other, and a caption; dark or light as its
-/// reader's settings say.
+/// Returns a separate picture: the panels, one below the other, and a caption. It is dark or light
+/// as its reader's settings say.
 #[must_use]
 pub fn chart(panels: &[Panel], caption: &str) -> String {
     let height_of = |panel: &Panel| TITLE + panel.bars.len() as f64 * STEP + BELOW;
@@ -103,7 +103,7 @@ pub fn chart(panels: &[Panel], caption: &str) -> String {
     out
 }
 
-/// Where a value lies, from zero to the largest.
+/// Returns the function that places a value on the scale from zero to the largest.
 fn scale(bars: &[Bar], limit: Option<f64>) -> impl Fn(f64) -> f64 {
     let values = bars.iter().map(|bar| bar.range.1.max(bar.value)).chain(limit);
     let most = values.fold(1e-9, f64::max);
@@ -140,7 +140,7 @@ fn draw(out: &mut String, bars: &[Bar], top: f64, x: impl Fn(f64) -> f64) {
     }
 }
 
-/// `text` as HTML and XML have it.
+/// Returns `text` escaped for HTML and XML.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -193,7 +193,7 @@ mod tests {
         let svg = chart(&[panel("rates", Some((20.0, "20 s"))), panel("sizes", None)], "caption");
         let document = roxmltree::Document::parse(&svg).unwrap();
         let count = |name: &str| document.descendants().filter(|n| n.has_tag_name(name)).count();
-        // The paper is a rectangle too.
+        // The background is a rectangle too.
         assert_eq!((count("rect"), count("line"), count("path")), (5, 1, 4), "{svg}");
         for text in ["rates", "20 s", "a & b", "sizes", "caption"] {
             assert!(document.descendants().any(|n| n.text() == Some(text)), "`{text}` in {svg}");
@@ -201,7 +201,7 @@ mod tests {
         let rects = document.descendants().filter(|n| n.has_tag_name("rect")).skip(1);
         let widths: Vec<f64> =
             rects.map(|rect| rect.attribute("width").unwrap().parse().unwrap()).collect();
-        // In the first panel the limit is the longest, in the second the range of `c`.
+        // The longest value is the limit in the first panel, and the range of `c` in the second.
         assert!((widths[0] - (WIDTH - LEFT - RIGHT) / 20.0).abs() < 0.1, "{widths:?}");
         assert!((widths[2] - (WIDTH - LEFT - RIGHT) / 6.0).abs() < 0.1, "{widths:?}");
     }

@@ -1,4 +1,4 @@
-//! Plots of measurements as SVG: [`chart`] is a picture of its own, [`bars`] a part of a page.
+//! Plots of measurements as SVG: [`chart`] is a separate picture, [`bars`] a part of a page.
 
 #![forbid(unsafe_code)]
 

@@ -80,7 +80,7 @@ fn arguments() -> Result<(PathBuf, PathBuf, Options)> {
 struct Walk<'a> {
     writer: &'a mut Writer<File>,
     tree: Tree,
-    /// Of files with several names, by device and inode.
+    /// The first name of each file that has several, by device and inode.
     first_names: HashMap<(u64, u64), Vec<u8>>,
 }
 
@@ -145,7 +145,7 @@ fn meta(metadata: &fs::Metadata) -> Meta {
     }
 }
 
-/// Names and values, but for those of `system.`, which SquashFS has no place for.
+/// Returns names and values, except those of `system.`, which SquashFS cannot store.
 fn xattrs(path: &Path) -> Result<Vec<(CString, Vec<u8>)>> {
     let mut names = vec![0; 64 << 10];
     let len = rustix::fs::llistxattr(path, &mut names[..])?;

@@ -7,7 +7,7 @@ pub(crate) const MAGIC: u32 = 0x7371_7368;
 pub(crate) const VERSION_MAJOR: u16 = 4;
 pub(crate) const VERSION_MINOR: u16 = 0;
 
-/// Compressors by their number in the superblock.
+/// Numbers of compressors in the superblock.
 pub(crate) const COMPRESSOR_GZIP: u16 = 1;
 #[cfg(feature = "xz")]
 pub(crate) const COMPRESSOR_XZ: u16 = 4;
@@ -31,11 +31,11 @@ pub(crate) mod flag {
 
 /// Bytes in a metadata block before compression.
 pub(crate) const METADATA_BLOCK: usize = 8192;
-/// In a metadata block's two-byte header: its bytes are stored as they are.
+/// Flag in a metadata block's two-byte header: the block is not compressed.
 pub(crate) const METADATA_STORED: u16 = 0x8000;
-/// In the word of a data block or fragment: its bytes are stored as they are.
+/// Flag in the word of a data block or fragment: the block is not compressed.
 pub(crate) const BLOCK_STORED: u32 = 1 << 24;
-/// The word of a block of zeros that takes no place.
+/// The word of a block of zeros, which takes no space.
 pub(crate) const BLOCK_HOLE: u32 = 0;
 
 /// "None" for the number of a fragment or of a set of extended attributes.
@@ -43,8 +43,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// "None" for the place of a table.
 pub(crate) const NO_TABLE: u64 = u64::MAX;
 
-/// Types of inodes; the extended one is [`EXTENDED`] more. Directory entries
-/// always hold the plain one.
+/// Types of inodes; an extended type is the plain one plus [`EXTENDED`]. Directory entries always
+/// have the plain type.
 pub(crate) mod kind {
     pub(crate) const DIRECTORY: u16 = 1;
     pub(crate) const FILE: u16 = 2;
@@ -56,6 +56,6 @@ pub(crate) mod kind {
 }
 pub(crate) const EXTENDED: u16 = 7;
 
-/// An image's length is a multiple of this: the kernel reads whole device
-/// blocks, and a loop device drops what lies behind the last full one.
+/// An image's length is a multiple of this: the kernel reads whole device blocks, and a loop device
+/// drops the bytes after the last full one.
 pub(crate) const IMAGE_PAD: u64 = 4096;

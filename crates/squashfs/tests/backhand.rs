@@ -15,7 +15,7 @@ use proptest::prelude::*;
 const META: Meta = Meta { mode: 0o644, uid: 1000, gid: 70_000, mtime: 1_700_000_000 };
 const ROOT: Meta = Meta { mode: 0o755, uid: 0, gid: 0, mtime: 1 };
 
-/// What a reader sees at a path.
+/// The entry that a reader sees at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     File(Vec<u8>),
@@ -50,7 +50,7 @@ fn read(image: &[u8]) -> Listing {
     nodes.collect()
 }
 
-/// An image of these files, in the order they are given.
+/// Makes an image of these files, in the given order.
 fn files(files: &[(String, Vec<u8>)], options: &Options) -> (Vec<u8>, Vec<FileData>) {
     let mut writer = Writer::new(Vec::new(), options.clone()).unwrap();
     let mut tree = Tree::new(ROOT);
@@ -99,8 +99,8 @@ fn any_options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// Runs of zeros, of one byte and of noise, so that there are holes, blocks that
-/// shrink and blocks that do not.
+/// Makes runs of zeros, of one byte and of noise, so that there are holes, blocks that shrink and
+/// blocks that do not.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let run = (0u8..3, any::<u64>(), 0usize..9000).prop_map(|(kind, seed, len)| match kind {
         0 => vec![0; len],
@@ -188,7 +188,8 @@ fn every_kind_of_node_is_seen() {
     tree.add("socket", META, TreeNode::Socket).unwrap();
     let seen = read(&finish(writer, &tree));
 
-    // Linux' new encoding: low 8 bits of the minor, 12 of the major, the minor's rest.
+    // This is Linux' new encoding: low 8 bits of the minor, 12 of the major, then the rest of the
+    // minor.
     let disk = 70_000 & 0xff | 259 << 8 | (70_000 >> 8) << 20;
     let file = Seen::File(b"bytes".to_vec());
     let expected = [
@@ -245,7 +246,7 @@ fn equal_files_are_stored_once() {
     assert!(places.iter().all(|place| *place == places[0]));
     assert_eq!(read(&apart), read(&shared));
 
-    // Over 4 MiB, only through a reader that can go back.
+    // Files over 4 MiB are only compared if their reader can seek.
     let large = noise(2, (4 << 20) + 1);
     let mut writer = Writer::new(Vec::new(), options(|o| o.deduplicate = true)).unwrap();
     let first = writer.data_seekable(&mut Cursor::new(&large)).unwrap();
@@ -254,7 +255,7 @@ fn equal_files_are_stored_once() {
 
 #[test]
 fn a_file_that_changes_while_it_is_read_is_shared_as_what_was_written() {
-    /// Holds other bytes when it is read again.
+    /// A reader that has other bytes when it is read again.
     struct Changing(Cursor<Vec<u8>>, Vec<u8>);
     impl Read for Changing {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -283,7 +284,7 @@ fn a_file_that_changes_while_it_is_read_is_shared_as_what_was_written() {
 #[test]
 fn what_hardly_shrinks_is_stored() {
     let text = b"a line of text, the same again and again\n".repeat(10_000);
-    // The first bytes of each KiB are zeros: 2 % less at best.
+    // The first bytes of each KiB are zeros, so it shrinks by 2 % at most.
     let mut nearly = noise(3, 400_000);
     nearly.chunks_mut(1024).for_each(|kib| kib[..20].fill(0));
     let given = [("text".to_owned(), text), ("nearly".to_owned(), nearly)];

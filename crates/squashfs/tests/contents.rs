@@ -13,7 +13,7 @@ use gular_squashfs::write::{Compression, Fragments, Meta, Options, Tree, TreeNod
 
 const META: Meta = Meta { mode: 0o640, uid: 7, gid: 70_000, mtime: 3 };
 
-/// Bytes that no compressor makes shorter.
+/// Returns bytes that no compressor makes shorter.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
@@ -24,7 +24,8 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Empty, short, of whole blocks and not, noise, text, with holes and only holes.
+/// Returns files that are empty, short, of whole blocks and not, of noise, of text, with holes and
+/// only holes.
 fn files() -> Vec<(String, Vec<u8>)> {
     let text = "the same words again and again\n".repeat(3000).into_bytes();
     let mut files = Vec::new();
@@ -82,7 +83,7 @@ fn contents(image: &[u8]) -> Result<Found, Error> {
     Ok((files, links))
 }
 
-/// Takes so many bytes, as a caller with a limit would.
+/// A sink that takes a limited number of bytes, like that of a caller with a limit.
 struct Up<'a> {
     sink: &'a mut Vec<u8>,
     left: usize,

@@ -1,4 +1,5 @@
-//! The tests of `squashfs` from outside, as one program: linking many takes longer than the tests.
+//! The tests of `squashfs` from outside, in one program, since linking many takes longer than the
+//! tests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -19,7 +19,7 @@ fn options(compression: Compression, threads: usize) -> Options {
     options
 }
 
-/// Blocks that shrink, that do not, and holes; `seed` makes others.
+/// Returns blocks that shrink, blocks that do not, and holes; `seed` changes the bytes.
 fn bytes(blocks: usize, tail: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut bytes = Vec::new();
@@ -50,7 +50,7 @@ fn contents() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Image, and where its files lie.
+/// Makes an image, and returns it with the places of its files.
 fn image(
     options: &Options,
     mut write: impl FnMut(&mut Writer<Vec<u8>>, usize, &[u8]) -> FileData,
@@ -84,7 +84,7 @@ fn blocks_of_another_image_give_the_same_image() {
         let (expected, placed) = plain(&options(compression, 1));
         let has_blocks: Vec<_> = placed.iter().map(Option::is_some).collect();
         assert_eq!(has_blocks, [false, true, false, true, true, false, true]);
-        // Every other run of four blocks comes from the image, or all do.
+        // Either every other run of four blocks is taken from the image, or all are.
         for (threads, every) in [(1, 2), (3, 2), (3, 1)] {
             let options = options(compression, threads);
             let (found, _) = image(&options, |writer, number, mut content| {

@@ -8,7 +8,7 @@ use gular_squashfs::write::{Compression, Fragments, Meta, Options, Tree, TreeNod
 
 const META: Meta = Meta { mode: 0o644, uid: 7, gid: 70_000, mtime: 3 };
 
-/// Bytes that no compressor makes shorter.
+/// Returns bytes that no compressor makes shorter.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
@@ -19,7 +19,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// An image of these files, with links, empty folders and other things around them.
+/// Makes an image of these files, with links, empty folders and other things around them.
 fn image(options: Options, files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), options).unwrap();
     let mut tree = Tree::new(Meta { mode: 0o755, ..META });
@@ -63,7 +63,7 @@ fn options() -> Vec<Options> {
     all
 }
 
-/// Files of many lengths, more than one block of inodes and of listings, deep folders.
+/// Returns files of many lengths, more than one block of inodes and of listings, and deep folders.
 fn files() -> Vec<(String, Vec<u8>)> {
     let sizes = [0, 1, 100, 4095, 4096, 4097, 8192, 20_000];
     let mut files: Vec<_> =
@@ -139,7 +139,8 @@ fn compressed_files_are_known() {
             let EntryKind::File { content, .. } = found["text"] else { panic!("no file") };
             assert_eq!(content, Content::Compressed);
             let EntryKind::File { content, .. } = found["noise"] else { panic!("no file") };
-            // What does not become shorter is stored; in a fragment it lies with the text.
+            // Blocks that do not become shorter are stored; in a fragment the noise is together
+            // with the text.
             let stored = matches!(content, Content::Run { .. });
             assert_eq!(stored, fragments == Fragments::None, "{content:?}");
         }
@@ -158,7 +159,7 @@ fn other_files_are_refused_by_name() {
         matches!(error, Error::Unsupported { .. }) && error.to_string().contains("3.0"),
         "{error}"
     );
-    // A compressor that is not read does no harm while nothing is compressed.
+    // An unknown compressor does no harm if nothing is compressed.
     let mut stored = good.clone();
     stored[20] = 3;
     assert_eq!(walked(&stored).unwrap().len(), walked(&good).unwrap().len());
@@ -177,12 +178,12 @@ fn other_files_are_refused_by_name() {
     assert!(matches!(walked(&cut).unwrap_err(), Error::Damaged { .. }));
 }
 
-/// An image's length without its padding.
+/// Returns an image's length without its padding.
 fn used(image: &[u8]) -> usize {
     u64::from_le_bytes(image[40..48].try_into().unwrap()) as usize
 }
 
-/// Every run lies in the image; what is damaged is said to be, or looks whole.
+/// Checks that every run is within the image, and returns whether the image looks undamaged.
 fn check_damaged(image: &[u8]) -> bool {
     let Ok(mut walk) = Walk::new(image) else { return false };
     loop {
@@ -204,7 +205,7 @@ fn check_damaged(image: &[u8]) -> bool {
 
 #[test]
 fn damaged_images_never_panic_and_no_run_leaves_them() {
-    // Without the long folders, so that every byte can be tried.
+    // The long folders are left out, so that many bytes can be tried.
     let files: Vec<_> =
         files().into_iter().filter(|(p, b)| b.len() < 5000 && p.len() < 30).collect();
     for mut options in options() {
@@ -229,7 +230,8 @@ fn damaged_images_never_panic_and_no_run_leaves_them() {
 
 #[test]
 fn folders_in_a_circle_are_found_out() {
-    // All is stored: the entry of `b` in folder `a` becomes one of `a` itself.
+    // Nothing is compressed, so the entry of `b` in folder `a` can be changed to refer to `a`
+    // itself.
     let mut writer = Writer::new(Vec::new(), Options::stored()).unwrap();
     let data = writer.data(&mut &b"x"[..]).unwrap();
     let mut tree = Tree::new(META);
@@ -256,12 +258,12 @@ fn more_names_than_an_image_could_hold_are_not_followed() {
     };
     let (found, _) = of_length(&folder, 100);
     assert_eq!(found.unwrap(), 100 + 14 + 7);
-    // 10 MiB of paths.
+    // The paths have 10 MiB.
     let (found, len) = of_length(&folder, 3000);
     let error = found.unwrap_err().to_string();
     assert!(error.contains("more names"), "{error} of {len} bytes");
 
-    // Short names, but many, and all of one file.
+    // There are many short names, all of one file.
     let mut options = Options::stored();
     options.metadata = Some(Compression::Gzip(9));
     let mut writer = Writer::new(Vec::new(), options).unwrap();

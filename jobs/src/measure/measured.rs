@@ -14,23 +14,24 @@ pub struct Measured {
     pub exit_code: i32,
     /// How long the command ran.
     pub seconds: f64,
-    /// Time of all cores.
+    /// CPU time of the command, on all cores together.
     pub cpu_seconds: f64,
-    /// The most memory at one moment: own and shared, each byte once.
+    /// The most memory in use at one moment, private and shared, in which each byte counts once.
     pub memory_bytes: u64,
-    /// `cgroup` or `pss`.
+    /// The method by which memory was measured: `cgroup` or `pss`.
     pub memory_by: &'static str,
-    /// Memory by the kernel's count of the cgroup; null without one.
+    /// Memory as the kernel counts it for the cgroup; `None` if there is no cgroup.
     pub cgroup_bytes: Option<u64>,
-    /// Memory by the proportional set sizes of the processes.
+    /// Memory as the sum of the proportional set sizes of the processes.
     pub pss_bytes: u64,
-    /// The most shared memory at one moment, files of /dev/shm included.
+    /// The most shared memory in use at one moment, including files in /dev/shm.
     pub shared_bytes: u64,
-    /// The most processes at one moment.
+    /// The highest number of processes at one moment.
     pub processes: u64,
-    /// The most bytes at one moment of the files that it made or changed in its folder.
+    /// The most bytes, at one moment, of files that the command made or changed in its folder.
     pub disk_bytes: u64,
-    /// How much the used memory of a GPU grew, where it grew most; `None` without nvidia-smi.
+    /// How much the used memory of a GPU grew, for the GPU where it grew most; `None` without
+    /// nvidia-smi.
     pub gpu_bytes: Option<u64>,
 }
 

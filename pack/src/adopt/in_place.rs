@@ -121,29 +121,31 @@ pub struct AdoptReport {
     /// The bundle digest; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// The format of the files.
+    /// File format of the adopted files.
     pub envelope: Envelope,
-    /// Number of files.
+    /// Number of adopted files, each of which is a shard.
     pub shards: u64,
     /// Bytes of these files, which stay where they are.
     pub bytes: u64,
-    /// Samples by split.
+    /// Number of samples of each split.
     pub splits: BTreeMap<Split, u64>,
-    /// Fields, and the column that each was made from.
+    /// For each field, the column that it was made from.
     pub fields: BTreeMap<String, String>,
-    /// Where keys come from: a column, or `file/row`.
+    /// The column that keys were taken from, or `file/row` if they were made of file names and
+    /// rows.
     pub keys: String,
     /// Number of classes.
     pub classes: usize,
-    /// Columns that did not become a field, and why.
+    /// Columns that did not become a field, with the reason.
     pub left_out: BTreeMap<String, String>,
-    /// Samples whose label is missing or -1, also those that were left out or given a class.
+    /// Number of samples whose label is missing or -1, including those that were left out or given
+    /// a class.
     pub unknown_labels: u64,
     /// The keys of the first of these samples.
     pub unknown_label_keys: Vec<String>,
-    /// Whether all was done before, and nothing was left to do.
+    /// Whether everything was done before, so that there was nothing to do.
     pub already_done: bool,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// Wall-clock time.
     pub seconds: f64,

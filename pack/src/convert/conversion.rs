@@ -42,20 +42,20 @@ pub struct ConvertOptions {
 pub struct ConvertReport {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// The digest of the source bundle.
+    /// Digest of the source bundle.
     pub source: Digest,
-    /// The digest of the new bundle; absent in a dry run and for directories.
+    /// Digest of the new bundle; absent in a dry run and for directories.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Samples; each has the same digest as in the source.
+    /// Number of samples; their values have the same digests as in the source.
     pub samples: u64,
-    /// Bytes written; in a dry run, bytes of the source.
+    /// Bytes that were written; in a dry run, bytes of the source.
     pub bytes: u64,
-    /// Shards.
+    /// Number of shards.
     pub shards: u64,
-    /// Shards that an earlier, interrupted run had finished.
+    /// Number of shards that an earlier, interrupted run had finished.
     pub resumed_shards: u64,
-    /// Whether all was done before, and nothing was left to do.
+    /// Whether everything was done before, so that there was nothing to do.
     pub already_done: bool,
     /// Wall-clock time.
     pub seconds: f64,

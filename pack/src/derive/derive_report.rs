@@ -12,29 +12,29 @@ use crate::labels::Names;
 pub struct DeriveReport {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// The digests of the bundles that it is made of.
+    /// Digests of the bundles that the new bundle is derived from.
     pub bases: Vec<Digest>,
-    /// The digest of the new bundle.
+    /// Digest of the new bundle.
     pub digest: Digest,
-    /// Samples of the bundles that it is made of.
+    /// Number of samples of the bundles that the new bundle is derived from.
     pub base_samples: u64,
-    /// Samples of the new bundle.
+    /// Number of samples of the new bundle.
     pub samples: u64,
-    /// The samples and shards of each split.
+    /// Numbers of samples and shards of each split.
     pub splits: BTreeMap<String, DeriveSplit>,
-    /// Samples whose class was changed.
+    /// Number of samples whose class was changed.
     pub relabelled: u64,
-    /// Samples that were moved to another split.
+    /// Number of samples that were moved to another split.
     pub moved: u64,
-    /// Classes that the bundles did not have; if there are many, only the first ones.
+    /// Classes that the base bundles did not have; if there are many, only the first ones.
     pub new_classes: Vec<String>,
-    /// Number of shards; a shard that is listed several times counts once.
+    /// Number of shards; a shard that the manifest lists several times counts once.
     pub shards: u64,
-    /// Bytes of manifest and views: all that was written.
+    /// Bytes of the manifest and the views, which are the only files that were written.
     pub bytes_written: u64,
-    /// Bytes of shards and indexes, which are links.
+    /// Bytes of shards and indexes that are links to files of the base bundles.
     pub bytes_linked: u64,
-    /// Links that need the other bundles to stay where they are.
+    /// Number of symbolic links, which need the base bundles to stay where they are.
     pub symbolic_links: u64,
     /// Keys in the given lists that no sample has.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,10 +45,11 @@ pub struct DeriveReport {
     /// Samples that the table does not list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<NamedKeys>,
-    /// Classes of a split, as `split/class`, of which a stratified limit takes no sample.
+    /// Classes that have samples in a split, but of which a stratified limit takes none, as
+    /// `split/class`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_classes: Option<NamedKeys>,
-    /// Whether all was done before, and nothing was left to do.
+    /// Whether everything was done before, so that there was nothing to do.
     pub already_done: bool,
     /// Wall-clock time.
     pub seconds: f64,
@@ -57,18 +58,18 @@ pub struct DeriveReport {
 /// One split of the new bundle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct DeriveSplit {
-    /// Samples of the split.
+    /// Number of samples of the split.
     pub samples: u64,
-    /// Shards of the split in the manifest.
+    /// Number of shards that the manifest lists for the split.
     pub shards: u64,
 }
 
 /// How many keys or classes, and the first few as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedKeys {
-    /// How many.
+    /// Number of these keys, rows or classes.
     pub n: u64,
-    /// The first ones, in words.
+    /// The first few of them, as text.
     pub first: String,
 }
 

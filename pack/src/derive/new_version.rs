@@ -31,21 +31,22 @@ use crate::{
 /// What a new version took from its base, and what it packed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BaseReport {
-    /// The digest of the base.
+    /// Digest of the base.
     pub base: Digest,
-    /// Samples of the base that stay as they are.
+    /// Number of samples of the base that are unchanged.
     pub unchanged: u64,
-    /// Samples of the base that are packed again, since one of their values has changed.
+    /// Number of samples of the base that are packed again, since one of their values has changed.
     pub changed: u64,
-    /// Samples of the base that the new version does not have.
+    /// Number of samples of the base that the new version does not have.
     pub removed: u64,
-    /// Samples of the source that the base does not have.
+    /// Number of samples of the source that the base does not have.
     pub added: u64,
-    /// What was packed; null if no sample is new or changed, or if all of these were left out.
+    /// The report on packing new and changed samples; `None` if there are none, or if all of them
+    /// were left out.
     pub packed: Option<PackReport>,
-    /// Inputs left out, all listed in `skipped.jsonl`.
+    /// Number of inputs that were left out, all of which are listed in `skipped.jsonl`.
     pub skipped: u64,
-    /// The new bundle; nothing in a dry run.
+    /// The report on the new bundle; `None` in a dry run.
     pub bundle: Option<DeriveReport>,
     /// Wall-clock time.
     pub seconds: f64,

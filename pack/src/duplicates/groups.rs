@@ -11,18 +11,18 @@ pub(super) const MOST_NAMED: usize = 5;
 /// Images that several samples have in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Duplicates {
-    /// Samples whose digests were compared.
+    /// Number of samples whose digests were compared.
     pub compared: u64,
-    /// Different pictures that several samples have; of two bundles, that both have.
+    /// Number of different pictures that several samples have; for two bundles, that both have.
     pub pictures: u64,
-    /// Samples that have one of these pictures.
+    /// Number of samples that have one of these pictures.
     pub samples: u64,
     /// How many of `pictures` are in more than one split, for each combination of splits such as
     /// `train and val`.
     pub across: BTreeMap<String, u64>,
     /// How many of `pictures` have samples with different labels.
     pub labelled_differently: u64,
-    /// The first ones: those across splits before others.
+    /// The first groups of samples with the same picture; groups in several splits come first.
     pub named: Vec<DuplicateGroup>,
 }
 
@@ -59,22 +59,22 @@ impl Duplicates {
 /// Samples that have the same image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DuplicateGroup {
-    /// Digest of the stored bytes.
+    /// Digest of the picture's stored bytes.
     pub digest: Digest,
-    /// Number of samples.
+    /// Number of samples that have the picture.
     pub n: u64,
-    /// The splits they are in, in order.
+    /// The splits of these samples, in order.
     pub splits: Vec<Split>,
-    /// Whether they have different labels.
+    /// Whether these samples have different labels.
     pub labels_differ: bool,
-    /// The first of them, by bundle, split and place.
+    /// The first of these samples, ordered by bundle, split and place.
     pub samples: Vec<DuplicateSample>,
 }
 
 /// One sample of a [`DuplicateGroup`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DuplicateSample {
-    /// Which bundle has the sample: 0 for the first, 1 for the other.
+    /// Number of the bundle that has the sample: 0 for the first, 1 for the other.
     pub bundle: usize,
     /// The sample's split.
     pub split: Split,

@@ -48,13 +48,13 @@ pub struct LookOptions {
 /// The pairs of images that look alike.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Looks {
-    /// Images that were decoded and compared.
+    /// Number of images that were decoded and compared.
     pub compared: u64,
-    /// Samples that are not images that can be decoded.
+    /// Number of samples that could not be decoded as images.
     pub undecodable: u64,
-    /// Pairs with the same pixels, but different bytes.
+    /// Number of pairs with the same pixels, but different bytes.
     pub same_pixels: u64,
-    /// Pairs of similar pictures.
+    /// Number of pairs of similar pictures.
     pub near: u64,
     /// The first pairs; those with the same pixels come first.
     pub pairs: Vec<LookPair>,
@@ -63,7 +63,8 @@ pub struct Looks {
 /// Two samples that look alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LookPair {
-    /// Bits of 64 in which their hashes differ; absent where the pixels are the same.
+    /// Number of bits, of 64, in which the hashes of the two pictures differ; absent if the pixels
+    /// are the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits: Option<u32>,
     /// The two samples of the pair.

@@ -32,25 +32,25 @@ pub struct MergeOptions {
 pub struct MergeReport {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// The bundle digest.
+    /// Digest of the merged bundle.
     pub digest: Digest,
-    /// Parts.
+    /// Number of parts that were merged.
     pub parts: u64,
-    /// Samples.
+    /// Number of samples of the merged bundle.
     pub samples: u64,
-    /// Bytes of all shards and indexes.
+    /// Bytes of all shards and indexes of the merged bundle.
     pub bytes: u64,
     /// How many of these bytes were copied; the others are links to the files of the parts.
     pub copied: u64,
-    /// Shards.
+    /// Number of shards of the merged bundle.
     pub shards: u64,
-    /// Inputs left out by all parts, all listed in `skipped.jsonl`.
+    /// Number of inputs that the parts left out, all of which are listed in `skipped.jsonl`.
     pub skipped: u64,
-    /// Tiles that all parts left out, since too few of their pixels have a value.
+    /// Number of tiles that the parts left out, since too few of their pixels have a value.
     pub empty_tiles: u64,
-    /// Images packed although something is wrong with them.
+    /// Images that were packed although they have a fault that other readers accept.
     pub tolerated: BadInputs,
-    /// Whether all was done before, and nothing was left to do.
+    /// Whether everything was done before, so that there was nothing to do.
     pub already_done: bool,
     /// Wall-clock time.
     pub seconds: f64,

@@ -1,10 +1,10 @@
 //! Seeds for the fuzz targets: `fuzz-seeds DIR` writes `DIR/TARGET/NAME`, one small valid
 //! input for each thing that a target reads.
 //!
-//! Everything comes out of the repository: golden bundles, the tutorial's recipe and
-//! lock, and what the writers of the rooms write. Equal sources give equal seeds, but for
-//! the ELF file, which is the head of this program. What a seed is of must be accepted: a
-//! fuzzer would hardly get past the first check from one that is refused.
+//! Everything is made from the repository: golden bundles, the tutorial's recipe and lock, and
+//! files that the writers of the rooms write. Equal sources give equal seeds, except for the ELF
+//! file, which is the beginning of this program. Each seed must be accepted by its reader: with one
+//! that is refused, a fuzzer would hardly get past the first check.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ use wheel_index::wheels_of;
 
 type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// Golden folder of each envelope, in the order in which the target `shard` numbers them.
+/// The golden folder of each envelope, in the order in which the target `shard` numbers them.
 const GOLDEN: [&str; Envelope::ALL.len()] =
     ["v1", "v1-arrow", "v1-parquet", "v1-hdf5", "v1-tar", "v1-squashfs"];
 
@@ -72,14 +72,14 @@ impl Seeds {
         Ok(fs::write(dir.join(name), bytes)?)
     }
 
-    /// A seed of a target whose first byte chooses what the rest is.
+    /// Writes a seed for a target whose first byte chooses what the rest is.
     fn put_as(&self, target: &str, name: &str, choice: u8, bytes: &[u8]) -> Result {
         self.put(target, name, &[&[choice], bytes].concat())
     }
 }
 
 fn bundles(seeds: &Seeds) -> Result {
-    // As both targets have them.
+    // These are the fields in both targets.
     let fields = [
         Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
         Field::label(),
@@ -118,7 +118,7 @@ fn bundles(seeds: &Seeds) -> Result {
     seeds.put("plan", "line", "3\t102400\ttrain/kläss 0/a.jpg".as_bytes())
 }
 
-/// Files of the envelopes that are only read.
+/// Returns files of the envelopes that are only read.
 fn adopted() -> [(Envelope, Vec<u8>); 2] {
     let image = |i: usize| vec![i as u8; 30 + i];
     let mds = Mds::new(3)
@@ -149,7 +149,7 @@ fn pictures(seeds: &Seeds) -> Result {
     Ok(())
 }
 
-/// The files of the tests of `gular job lint`.
+/// Writes the files of the tests of `gular job lint`.
 fn job_files(seeds: &Seeds) -> Result {
     for (path, bytes) in files(&root().join("tests/tests/jobs/files")) {
         seeds.put("jobs", &path.to_string_lossy().replace('/', "-"), &bytes)?;
@@ -177,7 +177,7 @@ fn recipes(seeds: &Seeds) -> Result {
     seeds.put("recipe", "relations", needs.as_bytes())
 }
 
-/// A page of an index and the `METADATA` of its wheel, as the target `wheel` joins them.
+/// Writes a page of an index and the `METADATA` of its wheel, as the target `wheel` joins them.
 fn wheels(seeds: &Seeds) -> Result {
     let link = "<a href=\"PROJECT-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl#sha256=DIGEST\"\
         \ndata-yanked>x</a>\n<a href='PROJECT-2.11.0%2Bcpu-py3-none-any.whl#sha256=DIGEST'>";
@@ -206,7 +206,7 @@ fn archives(seeds: &Seeds) -> Result {
     seeds.put_as("archives", "sif", 4, &sif()?)
 }
 
-/// What `gular pack` reads, as the target `pack` numbers it.
+/// Writes inputs of `gular pack`, as the target `pack` numbers them.
 fn inputs(seeds: &Seeds) -> Result {
     let array = [&npy_header(Dtype::U8, &[2, 2, 1])[..], &[1, 2, 3, 4]].concat();
     let members = [("a/1.npy", array.as_slice()), ("a/2.npy", array.as_slice())];
@@ -230,7 +230,7 @@ fn inputs(seeds: &Seeds) -> Result {
     Ok(())
 }
 
-/// A table of names and labels: the golden shard of that envelope.
+/// Returns a table of names and labels, which is the golden shard of that envelope.
 fn parquet() -> Result<Vec<u8>> {
     let golden = root().join("crates/bundle/tests/golden/v1-parquet/data");
     let files = fs::read_dir(golden)?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -238,7 +238,7 @@ fn parquet() -> Result<Vec<u8>> {
     Ok(fs::read(shard.ok_or("no golden Parquet shard")?)?)
 }
 
-/// Keys and texts that GnuPG signed.
+/// Writes keys and texts that GnuPG signed.
 fn openpgp(seeds: &Seeds) -> Result {
     let data = root().join("containers/tests/data/openpgp");
     for name in ["keys.gpg", "subkey-revoked.gpg", "revoked.gpg", "subkey.asc", "rsa.asc"] {
@@ -267,7 +267,7 @@ fn zip_of(members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
     Ok(archive.finish()?.into_inner())
 }
 
-/// A Debian package around the compressed tar of its files (deb(5), ar(5)).
+/// Makes a Debian package around the compressed tar of its files (deb(5), ar(5)).
 fn deb(data: &[u8]) -> Result<Vec<u8>> {
     let control = zstd::encode_all(&tar_of(&[("control", b"Package: x\nVersion: 1\n")])?[..], 1)?;
     let mut deb = b"!<arch>\n".to_vec();
@@ -280,7 +280,7 @@ fn deb(data: &[u8]) -> Result<Vec<u8>> {
     Ok(deb)
 }
 
-/// A SIF whose root file system is the golden SquashFS shard.
+/// Makes a SIF whose root file system is the golden SquashFS shard.
 fn sif() -> Result<Vec<u8>> {
     let golden = root().join("crates/bundle/tests/golden/v1-squashfs/data");
     let shards = fs::read_dir(golden)?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -298,7 +298,7 @@ fn sif() -> Result<Vec<u8>> {
     Ok(fs::read(&path)?)
 }
 
-/// What the servers of a federation say: headers of a director, a listing, a token.
+/// Writes answers of a federation's servers: headers of a director, a listing, a token.
 fn answers(seeds: &Seeds) -> Result {
     let headers = "/ns/d/x\n\
         Location: https://c1:8443/ns/d/x?authz=TOKEN\n\
@@ -324,7 +324,7 @@ fn answers(seeds: &Seeds) -> Result {
     seeds.put_as("answers", "token", 2, token.as_bytes())
 }
 
-/// What a registry or a layout says of an image, as the target `oci` joins it.
+/// Writes the documents of an image in a registry or layout, as the target `oci` joins them.
 fn documents(seeds: &Seeds) -> Result {
     let digest = format!("sha256:{}", "ab".repeat(32));
     let index = r#"{"schemaVersion":2,"manifests":[MANIFEST]}"#;
@@ -338,7 +338,8 @@ fn documents(seeds: &Seeds) -> Result {
     seeds.put("oci", "image", [index, &manifest, &config].join("\n\n").as_bytes())
 }
 
-/// Two layers, of which the second hides, links and replaces; and what `docker save` writes.
+/// Writes two layers, of which the second hides, links and replaces; and an archive as from `docker
+/// save`.
 fn layers(seeds: &Seeds) -> Result {
     use tar::EntryType::{Char, Directory, Link, Regular, Symlink};
     let below = layer_of(&[
@@ -374,7 +375,7 @@ fn layers(seeds: &Seeds) -> Result {
     seeds.put_as("layers", "docker", 1, &saved)
 }
 
-/// What the ranks of a training run send each other: the first bytes, then messages.
+/// Writes what the ranks of a training run send each other: the first bytes, then messages.
 fn ranks(seeds: &Seeds) -> Result {
     let about = Digest::of(b"about");
     let hello = [
@@ -407,7 +408,8 @@ fn ranks(seeds: &Seeds) -> Result {
     seeds.put_as("group", "messages", 1, &all)
 }
 
-/// The record of a checkpoint without its own digest, which the target puts there, and a whole one.
+/// Writes the record of a checkpoint without its own digest, which the target appends, and a
+/// complete one.
 fn checkpoints(seeds: &Seeds) -> Result {
     let (bundle, model) = (Digest::of(b"bundle"), Digest::of(b"abc"));
     let record = format!(
@@ -424,7 +426,7 @@ fn checkpoints(seeds: &Seeds) -> Result {
     seeds.put_as("checkpoint", "whole", 0, whole.as_bytes())
 }
 
-/// A tar of nodes without bytes: type, path, link target.
+/// Makes a tar of nodes without bytes: type, path, link target.
 fn layer_of(members: &[(tar::EntryType, &str, &str)]) -> Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (kind, path, link) in members {

@@ -8,7 +8,7 @@ use std::process::Command;
 use gular_tests::{Outcome, files, finish, gular, put};
 use serde_json::Value;
 
-/// A copy of the folder `name` of files, since repairs change it.
+/// Copies the folder `name` of files, since repairs change it.
 fn copy(name: &str) -> tempfile::TempDir {
     let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/jobs/files").join(name);
     let dir = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ fn lint(dir: &Path, args: &[&str]) -> Outcome {
     finish(Command::new(gular()).args(["job", "lint"]).args(args).current_dir(dir))
 }
 
-/// `rule file:line` of each finding, and the exit code.
+/// Returns `rule file:line` of each finding, and the exit code.
 fn found(dir: &Path, args: &[&str]) -> (Option<i32>, Vec<String>) {
     let outcome = lint(dir, &[args, &["--json"]].concat());
     assert_eq!(outcome.stderr, "", "{outcome:?}");

@@ -1,4 +1,4 @@
-//! `gular job`: what a user's files hold, found and repaired by the program.
+//! `gular job`: the program finds faults in a user's files, and repairs them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! `gular job measure`: what is seen of commands whose needs are known.
+//! `gular job measure`: measurements of commands whose needs are known.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,8 +25,8 @@ fn mib(report: &Value, key: &str) -> u64 {
 #[test]
 fn memory_of_processes_and_of_files_in_memory_is_seen_once() {
     let dir = tempfile::tempdir().unwrap();
-    // dd keeps one block of 60 MB, twice; a file of 40 MB is in memory, unmapped. Others may use
-    // /dev/shm meanwhile.
+    // dd keeps one block of 60 MB, twice; a file of 40 MB is in memory, unmapped. Other programs
+    // may use /dev/shm meanwhile.
     let name = format!("/dev/shm/gular-test-{}", std::process::id());
     let script = format!(
         "trap 'rm -f {name}' EXIT; head -c 40000000 /dev/zero > {name}; \
@@ -71,7 +71,8 @@ fn what_is_written_again_counts_and_what_is_only_read_does_not() {
     }
 }
 
-/// A stand-in for nvidia-smi, since here is no GPU: what we make of its numbers.
+/// A script takes the place of nvidia-smi, since there is no GPU; the test is about how its numbers
+/// are used.
 #[test]
 fn memory_of_a_gpu_is_what_it_grew_by() {
     let dir = tempfile::tempdir().unwrap();

@@ -43,7 +43,7 @@ fn a_written_folder_has_no_trap_and_its_wrapper_goes_on_after_a_checkpoint() {
     assert_eq!(listed.stdout, "--lr=3e-4\n");
 }
 
-/// As HTCondor does when it evicts a job: the signal goes to the wrapper alone.
+/// The signal goes only to the wrapper, as when HTCondor evicts a job.
 #[test]
 fn an_evicted_program_is_told_to_save_and_its_exit_code_is_kept() {
     let dir = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ fn a_program_is_told_to_save_when_its_interval_is_over() {
     assert_eq!(job(dir.path(), &args).code, Some(0));
     let run = dir.path().join("a");
     let outcome = finish(Command::new("./run.sh").current_dir(&run));
-    // Of SIGTERM, which this program does not hear.
+    // The program is ended by SIGTERM, which it does not handle.
     assert_eq!(outcome.code, Some(128 + 15), "{outcome:?}");
     assert!(run.join("results.tar").exists());
 }
@@ -131,7 +131,7 @@ fn what_a_program_needs_travels_and_what_stays_is_said() {
     assert!(run.join("nets/small.py").is_file() && !run.join("photos").exists());
     let lint = job(&run, &["lint", "a.sub", "--strict"]);
     assert_eq!(lint.code, Some(0), "{lint:?}");
-    // It would be stopped every hour, and lose its work each time.
+    // The program would be stopped every hour, and lose its work each time.
     let deaf = ["new", "c", "--checkpoint", "ckpt", "--", "python3", "train.py"];
     assert_eq!(job(dir.path(), &deaf).code, Some(0));
     let lint = job(&dir.path().join("c"), &["lint", "c.sub"]);
@@ -177,7 +177,7 @@ fn a_program_that_fails_keeps_its_exit_code_and_sends_what_it_wrote() {
     let outcome = finish(Command::new("./run.sh").current_dir(&run));
     assert_eq!(outcome.code, Some(7), "{outcome:?}");
     assert!(run.join("results.tar").exists());
-    // So does one whose packages are damaged: HTCondor holds a job without its listed outputs.
+    // A job with damaged packages also writes its outputs: HTCondor holds one without them.
     put(dir.path(), "x-1.0-py3-none-any.whl", b"no zip");
     let wheel = ["new", "b", "--input", "x-1.0-py3-none-any.whl", "--", "sh", "fails.sh"];
     assert_eq!(job(dir.path(), &wheel).code, Some(0));
@@ -216,7 +216,7 @@ fn requests_are_read_from_the_facts_of_an_image() {
     let image = ["new", "a", "--dry-run", "--image", "osdf:///lab/a.sif", "--gpus", "1"];
     let with = |more: &[&str]| job(dir.path(), &[&image, more, &["--", "hostname"]].concat());
     let text = with(&["--facts", "facts.json", "--disk", "1MB"]).stdout;
-    // 6 GB, 1 GB to spare, and a tenth.
+    // The request is for 6 GB, 1 GB to spare, and a tenth.
     for line in
         ["gpus_minimum_capability = 7.5", "gpus_minimum_runtime = 13.0", "request_disk = 8 GB"]
     {

@@ -1,4 +1,4 @@
-//! Commands on pages, run or not, are ones that the program knows.
+//! All commands on pages, run or not, are known to the program.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::{pages, root};
 #[derive(Debug, PartialEq)]
 struct Line {
     number: usize,
-    /// What is behind `gular`.
+    /// The words after `gular`.
     words: Vec<String>,
 }
 
@@ -20,7 +20,7 @@ struct Line {
 fn every_command_on_every_page_is_one_that_the_program_knows() {
     let mut commands = Vec::new();
     for page in pages() {
-        // Made from the program; and what once was.
+        // The one page is made from the program, and the other is about earlier versions.
         if page.ends_with("docs/cli.md") || page.ends_with("CHANGELOG.md") {
             continue;
         }
@@ -28,7 +28,7 @@ fn every_command_on_every_page_is_one_that_the_program_knows() {
         commands.extend(lines(&text).into_iter().map(|line| (page.clone(), line)));
     }
     assert!(commands.len() > 60, "only {} commands were found", commands.len());
-    // Each is a program of its own; they are many.
+    // Each command is a process, and there are many, so they run in two threads.
     let half = commands.len() / 2;
     let faults: Vec<String> = thread::scope(|scope| {
         let parts = [&commands[..half], &commands[half..]].map(|part| {
@@ -71,7 +71,8 @@ fn commands_are_found_and_wrong_ones_are_named() {
     check("verifi b", Some("verifi"));
 }
 
-/// Asks for the help behind the arguments of `line`: the program reads what is before it first.
+/// Asks for help after the arguments of `line`, since the program reads the arguments before it
+/// first. Returns the fault.
 fn fault(page: &Path, line: &Line) -> Option<String> {
     let end = line.words.iter().position(|word| word == "--").unwrap_or(line.words.len());
     let mut words = line.words[..end].to_vec();
@@ -81,7 +82,7 @@ fn fault(page: &Path, line: &Line) -> Option<String> {
             return None;
         }
         let said = outcome.stderr.lines().next().unwrap_or_default().to_owned();
-        // The value of a variable is not known: the option is, and goes with it.
+        // The value of a variable is not known; its option is known, and is removed with it.
         let unknown = |pair: &[String]| pair[1].contains('$') && said.contains(&pair[1]);
         match words.windows(2).position(unknown) {
             Some(at) if words[at].starts_with("--") => drop(words.drain(at..at + 2)),
@@ -92,13 +93,13 @@ fn fault(page: &Path, line: &Line) -> Option<String> {
     Some(format!("{page}:{}: `gular {}`: {said}", line.number, line.words.join(" ")))
 }
 
-/// The commands in the blocks of a page.
+/// Returns the commands in the blocks of a page.
 fn lines(page: &str) -> Vec<Line> {
     let (mut found, mut inside) = (Vec::new(), false);
     let (mut whole, mut first) = (String::new(), 0);
     for (i, line) in page.lines().enumerate() {
         if line.starts_with("```") {
-            // Other languages have words of their own.
+            // Blocks in other languages have other words.
             let kinds = ["```", "```sh", "```bash", "```console", "```text"];
             inside = !inside && (kinds.contains(&line) || line.starts_with("```sh "));
             continue;
@@ -131,14 +132,15 @@ fn is_program(word: &str) -> bool {
     matches!(word, "gular" | "./gular" | "target/release/gular")
 }
 
-/// What may stand before a program: a prompt, or a program that starts others, with its options.
+/// Returns whether a word may be before a program: a prompt, or a program that starts others, with
+/// its options.
 fn is_before(word: &str) -> bool {
     matches!(word, "$" | "exec" | "srun" | "-n" | "sudo")
         || word.starts_with("--")
         || word.parse::<u32>().is_ok()
 }
 
-/// Digests and names that a page cuts short.
+/// Replaces digests and names that a page cuts short.
 fn spelt_out(word: String) -> String {
     match word.split_once("blake3=") {
         Some((url, digest)) if digest.ends_with('…') => format!("{url}blake3={}", "0".repeat(64)),
@@ -147,7 +149,8 @@ fn spelt_out(word: String) -> String {
     }
 }
 
-/// The words of each simple command of a line, as a shell splits them, without redirections.
+/// Returns the words of each simple command of a line, as a shell splits them, without
+/// redirections.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), None::<String>, None);
     let mut chars = line.chars().peekable();

@@ -1,15 +1,15 @@
-//! The blocks of a page, and what they print.
+//! The blocks of a page, and their output.
 
 /// A fenced block of a page.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Block {
-    /// Shell commands; with a reason, those that cannot be run here.
+    /// Shell commands; with a reason if they cannot be run here.
     Shell(String, Option<String>),
-    /// Commands behind `$ `, each with what it prints.
+    /// Commands behind `$ `, each with its output.
     Session(Vec<(String, Vec<String>)>),
 }
 
-/// The `sh` and `console` blocks of a page.
+/// Returns the `sh` and `console` blocks of a page.
 pub(crate) fn blocks(page: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -43,7 +43,7 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
     found
 }
 
-/// Lines with digests, numbers and units taken out and columns narrowed.
+/// Returns lines without digests, numbers and units, and with narrow columns.
 pub(crate) fn masked(lines: &[String]) -> Vec<String> {
     let is_number = |word: &str| word.parse::<f64>().is_ok();
     let is_unit = |word: &str| {
@@ -71,7 +71,7 @@ pub(crate) fn masked(lines: &[String]) -> Vec<String> {
     lines.iter().map(line).collect()
 }
 
-/// The digests in `lines`, in their order.
+/// Returns the digests in `lines`, in their order.
 pub(crate) fn hexes(lines: &[String]) -> Vec<String> {
     let words = lines.iter().flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric()));
     let is_digest = |word: &&str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! The shell blocks of `docs`, each page in a folder of its own, below the session of README.md:
+//! The shell blocks of `docs`. Each page has its own folder, below that of README.md's session,
 //! with its federation, and photographs and a bundle of them.
 
 use std::fs;
@@ -8,8 +8,8 @@ use crate::blocks::{Block, blocks};
 use crate::root;
 use crate::shell::Shell;
 
-/// What there is in a page's folder before its first block: of the session, `$S/photos` and
-/// `$S/birds`.
+/// The contents of a page's folder before its first block. `$S/photos` and `$S/birds` are those of
+/// the session.
 const PREPARED: [(&str, &str); 8] = [
     ("compatibility.md", "cp -r $S/birds bundle"),
     ("derive.md", "cp -r $S/photos .; cp -r $S/birds birds-v1; cp -r $S/birds birds"),
@@ -50,7 +50,7 @@ const PREPARED: [(&str, &str); 8] = [
 /// Runs every block of `docs` that does not say why it cannot be run.
 pub(crate) fn run(shell: &mut Shell, session: &Path, port: u16, digest: &str) {
     let lab = format!("pelican://localhost:{port}/gular");
-    // `python` is the system's; the trainer needs libtorch, and has tests of its own.
+    // `python` is the system's; the trainer needs libtorch, and has separate tests.
     let made = "mkdir bin && ln -s \"$(command -v python3)\" bin/python && PATH=$PWD/bin:$PATH";
     shell.run(made).unwrap_or_else(|fault| panic!("{fault}"));
     shell.run("gular-train() { :; }").unwrap_or_else(|fault| panic!("{fault}"));

@@ -1,4 +1,4 @@
-//! The example of FORMAT.md, compared with the golden bundle that it is of.
+//! The example in FORMAT.md, compared with the golden bundle that it shows.
 
 use std::fs;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! docs/json.md: what `--json` prints, made from the types of the reports and their documentation.
+//! docs/json.md: the output of `--json`, made from the types of the reports and their
+//! documentation.
 //!
 //! `GULAR_BLESS=1 cargo xtask test -- --test pages json` writes it again. Real results are compared
 //! with it: each of their members is in the page, and has its type.
@@ -15,23 +16,23 @@ use crate::root;
 use crate::shell::Shell;
 use crate::types::{Type, Types};
 
-/// What a result is made of.
+/// The parts that a result is made of.
 enum Source {
-    /// Types, whose members it has, each with its file.
+    /// Types with their files; the result has the members of all.
     Types(&'static [(&'static str, &'static str)]),
-    /// Members that the program puts together: name, type, meaning; and the file in which a type
-    /// is looked for.
+    /// Members that the program puts together: name, type, meaning; and the file in which types are
+    /// looked for.
     Members(&'static str, &'static [(&'static str, &'static str, &'static str)]),
 }
 
 use Source::{Members, Types as Of};
 
-/// With how many duplicates there are.
+/// The type that adds the number of duplicates to a report.
 const WITH: (&str, &str) = ("cli/src/duplicates.rs", "With");
-/// With what failed.
+/// The type that adds the failures to a report.
 const SAID: (&str, &str) = ("cli/src/any_folder.rs", "Said");
 
-/// The folder of a job.
+/// Members of the result of a command that makes the folder of a job.
 const FOLDER: &[(&str, &str, &str)] = &[
     ("dir", "Path", "The folder."),
     ("files", "Vec<Any>", "For each file `name` and `text`."),
@@ -228,7 +229,7 @@ const RESULTS: &[(&str, Source)] = &[
     ("gular federation token", Of(&[("cli/src/federation.rs", "Minted")])),
 ];
 
-/// Verbs that accept `--json` and have no result, with what they do instead.
+/// Verbs that accept `--json` but print no result, with what they do instead.
 const WITHOUT: [(&str, &str); 2] = [
     ("gular completions", "prints a script for a shell"),
     ("gular man", "writes pages for `man` to a folder"),
@@ -282,7 +283,7 @@ Members may be added in later versions; none of those below changes its meaning.
 This page is made from the program's source; `GULAR_BLESS=1 cargo xtask test -- --test pages json` writes it again. Every command is on this page, except `gular completions` and `gular man`, which have no result of their own; `gular image export` takes `--json` only for `facts`. [cli.md](cli.md) has their options.
 ";
 
-/// What a JSON value is.
+/// The type of a JSON value.
 #[derive(Debug, Clone, PartialEq)]
 enum Shape {
     Integer,
@@ -294,7 +295,7 @@ enum Shape {
     Map(Box<Shape>),
     Object(String, Vec<Row>),
     OrNull(Box<Shape>),
-    /// Described in words.
+    /// Any value; its documentation describes it in words.
     Any,
 }
 
@@ -328,7 +329,7 @@ fn every_verb_is_on_the_page_or_has_no_result() {
     let mut verbs = Vec::new();
     add_verbs(&mut verbs, "gular");
     assert!(verbs.len() > 30, "only {verbs:?} were found");
-    // Help lists no hidden verbs.
+    // Help does not list hidden verbs.
     verbs.extend(WITHOUT.map(|(verb, _)| verb.to_owned()));
     let of = |command: &str, verb: &str| format!("{command} ").starts_with(&format!("{verb} "));
     let mut faults = Vec::new();
@@ -350,7 +351,7 @@ fn every_verb_is_on_the_page_or_has_no_result() {
     );
 }
 
-/// The verbs below `verb` that have none below them, as help lists them.
+/// Adds the verbs below `verb` that have no verbs below them, as help lists them.
 fn add_verbs(verbs: &mut Vec<String>, verb: &str) {
     let help = run(verb.split(' ').skip(1).chain(["--help"])).stdout;
     let Some((_, below)) = help.split_once("\nCommands:\n") else {
@@ -395,7 +396,7 @@ pub(crate) fn check_examples(shell: &mut Shell, session: &Path, port: u16, diges
     assert!(faults.is_empty(), "docs/json.md is not what is printed:\n{}", faults.join("\n"));
 }
 
-/// The members of each command's result.
+/// Returns the members of each command's result.
 fn results(types: &Types) -> Vec<(&'static str, Vec<Row>)> {
     let rows = |source: &Source| match source {
         Of(parts) => {
@@ -422,7 +423,7 @@ fn results(types: &Types) -> Vec<(&'static str, Vec<Row>)> {
     RESULTS.iter().map(|(command, source)| (*command, rows(source))).collect()
 }
 
-/// The members that serde writes of a type.
+/// Returns the members of a type that serde writes.
 fn rows_of(from: &Type, types: &Types) -> Vec<Row> {
     let mut rows = Vec::new();
     for member in &from.members {
@@ -431,7 +432,7 @@ fn rows_of(from: &Type, types: &Types) -> Vec<Row> {
             continue;
         }
         if has("flatten") {
-            // Of a type parameter, the types are listed beside each other.
+            // For a type parameter, its types are listed beside each other.
             if let Shape::Object(_, flattened) = shape(&member.kind, &from.file, types)
                 && !rows
                     .iter()
@@ -450,7 +451,7 @@ fn rows_of(from: &Type, types: &Types) -> Vec<Row> {
         );
         let renamed =
             member.attributes.split("rename = \"").nth(1).and_then(|rest| rest.split('"').next());
-        // Without a digest there is an empty text.
+        // A missing digest is written as an empty text.
         let kind = if has("serialize_or_empty") { "Digest" } else { &member.kind };
         rows.push(Row {
             name: renamed.unwrap_or(&member.name).to_owned(),
@@ -465,7 +466,7 @@ fn rows_of(from: &Type, types: &Types) -> Vec<Row> {
     rows
 }
 
-/// What a Rust type becomes.
+/// Returns the JSON type for a Rust type.
 fn shape(kind: &str, from: &Path, types: &Types) -> Shape {
     let kind = kind.trim_start_matches('&').trim();
     let kind = if kind.starts_with('\'') {
@@ -512,9 +513,9 @@ fn shape(kind: &str, from: &Path, types: &Types) -> Shape {
     }
 }
 
-/// The whole page.
+/// Returns the whole page.
 fn page(results: &[(&'static str, Vec<Row>)]) -> String {
-    // What several results have is described once.
+    // An object that several results have is described only once.
     let mut seen = BTreeMap::<String, (BTreeSet<&str>, Vec<Row>)>::new();
     for (command, rows) in results {
         each_object(rows, &mut |name, rows| {
@@ -620,7 +621,7 @@ fn plural(shape: &Shape, shared: &Shared) -> String {
     }
 }
 
-/// Says in `faults` where `value` is not of `shape`.
+/// Adds to `faults` where `value` does not have the type `shape`.
 fn compare(value: &Value, shape: &Shape, at: &str, faults: &mut Vec<String>) {
     let right = match (shape, value) {
         (Shape::Any, _) => true,

@@ -1,8 +1,8 @@
-//! The pages for users: their blocks run as written, their commands are ones that the program
-//! knows, and what `--json` prints is what docs/json.md says.
+//! The pages for users: their blocks run as written, their commands are known to the program, and
+//! the output of `--json` is as described in docs/json.md.
 //!
 //! A block ```` ```sh ```` of README.md or docs is run, in order, against the embedded federation.
-//! One that cannot be run here says why on its fence: ```` ```sh not run: needs a GPU ````. The
+//! A block that cannot be run here says why on its fence: ```` ```sh not run: needs a GPU ````. The
 //! blocks of tutorials are run by the tests of peers, with real clusters.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -22,7 +22,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
 }
 
-/// Every page for users: README and its neighbours, `docs`, the tutorials. Sorted.
+/// Returns every page for users, sorted: README and its neighbours, `docs`, the tutorials.
 fn pages() -> Vec<PathBuf> {
     let root = root();
     let mut folders = vec![root.clone(), root.join("docs"), root.join("docs/bench")];

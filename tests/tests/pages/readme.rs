@@ -1,5 +1,5 @@
-//! README.md as a newcomer meets it: its shell blocks are run in order, in one
-//! shell, against the embedded federation, and print what the page says.
+//! README.md as a newcomer reads it: its shell blocks are run in order, in one shell, against the
+//! embedded federation, and print what the page says.
 //!
 //! Numbers, sizes, times and digests may differ; words may not. The images that the page takes
 //! from the demo are fewer and smaller here, with the demo's splits and classes.
@@ -14,7 +14,8 @@ use crate::blocks::{Block, blocks, hexes, masked};
 use crate::shell::Shell;
 use crate::{docs, json, pages, root};
 
-/// One block of the page takes seconds, with a program that was not compiled for speed.
+/// The time limit of one block, which takes seconds if the program was compiled without
+/// optimisation.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The classes of the demo's images.
@@ -67,7 +68,7 @@ fn readme_is_short_and_leads_to_every_page() {
     let text = fs::read_to_string(root().join("README.md")).unwrap();
     let n_lines = text.lines().count();
     assert!(n_lines < 80, "README.md has {n_lines} lines");
-    // By itself, or by one of the indexes that it links to.
+    // A page is linked directly, or by one of the index pages.
     let mut linked = Vec::new();
     for page in ["README.md", "docs/README.md", "tutorials/README.md"].map(|name| root().join(name))
     {
@@ -80,12 +81,12 @@ fn readme_is_short_and_leads_to_every_page() {
     assert!(unlinked.is_empty(), "pages without a link: {unlinked:?}");
 }
 
-/// Whether all commands of a block are stages that CI runs by themselves.
+/// Returns whether all commands of a block are stages that CI runs itself.
 fn is_stages(block: &str) -> bool {
     block.lines().all(|line| STAGES.iter().any(|stage| line.starts_with(stage)))
 }
 
-/// The targets of a page's Markdown links and pictures.
+/// Returns the targets of a page's Markdown links and pictures.
 fn links(page: &str) -> Vec<&str> {
     page.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
 }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use gular_tests::gular;
 
-/// One bash for all blocks: a variable or a background process of one is there in the next.
+/// One bash for all blocks: variables and background processes of one block are there in the next.
 pub(crate) struct Shell {
     process: Child,
     stdin: ChildStdin,
     lines: Receiver<String>,
-    /// A file: what runs on in the background may write to it, too.
+    /// The file for stderr, to which background processes may also write.
     stderr: PathBuf,
-    /// How long one block may take.
+    /// The time limit of one block.
     limit: Duration,
 }
 
@@ -34,7 +34,8 @@ impl Shell {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(fs::File::create(&stderr).unwrap())
-            // So that what never ends can be ended with all it started.
+            // The shell has its own process group, so that it can be ended together with all
+            // processes that it started.
             .process_group(0)
             .spawn()
             .expect("bash starts");
@@ -43,7 +44,7 @@ impl Shell {
         let (send, lines) = channel();
         thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|l| send.send(l)));
         let mut shell = Self { process, stdin, lines, stderr, limit };
-        // What the page leaves running ends with the shell.
+        // Processes that the page leaves running end with the shell.
         shell.run("trap 'kill $(jobs -p) 2>/dev/null' EXIT").unwrap();
         shell
     }

@@ -1,5 +1,5 @@
-//! The types of the source that become JSON, read from their text: names, types and documentation
-//! of their members.
+//! The types in the source that become JSON, read from its text: names, types and documentation of
+//! their members.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub(crate) struct Types {
     by_name: BTreeMap<String, Vec<Type>>,
-    /// What each file takes from other rooms: statements `use gular_ROOM::…;`.
+    /// The imports of each file from other rooms: statements `use gular_ROOM::…;`.
     imports: BTreeMap<PathBuf, Vec<String>>,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Types {
 #[derive(Debug)]
 pub(crate) struct Type {
     pub(crate) name: String,
-    /// Below the root of the project.
+    /// The file of the type, below the root of the project.
     pub(crate) file: PathBuf,
     pub(crate) doc: String,
     attributes: String,
@@ -29,7 +29,7 @@ pub(crate) struct Type {
 #[derive(Debug, Default)]
 pub(crate) struct Member {
     pub(crate) name: String,
-    /// As in Rust; empty for a variant without values.
+    /// The member's type as in Rust; empty for a variant without values.
     pub(crate) kind: String,
     pub(crate) doc: String,
     pub(crate) attributes: String,
@@ -58,8 +58,8 @@ impl Types {
         types
     }
 
-    /// The type `name` as the file `from` means it: its own, else one of the room it imports it
-    /// from, else one of its own room, else the only one.
+    /// Returns the type `name` that the file `from` means: its own, else one of the room it imports
+    /// it from, else one of its own room, else the only one.
     pub(crate) fn find(&self, name: &str, from: &Path) -> Option<&Type> {
         let named = self.by_name.get(name)?;
         let room = |path: &Path| {
@@ -76,7 +76,7 @@ impl Types {
             named.iter().find(|found| room(&found.file).ends_with(other))
         });
         let near = named.iter().filter(|found| room(&found.file) == room(from));
-        // Of two, the one that is written as JSON.
+        // Of two types, the one that is written as JSON is used.
         let near = near.max_by_key(|found| !found.is_text());
         let only = || named.first().filter(|_| named.len() == 1);
         own.or(imported).or(near).or_else(only)
@@ -103,7 +103,7 @@ impl Types {
 }
 
 impl Type {
-    /// The texts that it becomes, if it is an enum of names alone.
+    /// Returns the texts that the type becomes, if it is an enum of names only.
     pub(crate) fn texts(&self) -> Option<Vec<String>> {
         let plain = self.members.iter().all(|member| member.kind.is_empty());
         let rule = self.attributes.split("rename_all = \"").nth(1)?.split('"').next()?;
@@ -111,24 +111,24 @@ impl Type {
             .then(|| self.members.iter().map(|m| renamed(&m.name, rule)).collect())
     }
 
-    /// The type that it is turned into before.
+    /// Returns the type that it is converted to before it is written.
     pub(crate) fn becomes(&self) -> Option<&str> {
         self.attributes.split("into = \"").nth(1)?.split('"').next()
     }
 
-    /// Whether it becomes a text by code of its own.
+    /// Returns whether separate code makes the type a text.
     pub(crate) fn is_text(&self) -> bool {
         !self.attributes.contains("Serialize")
     }
 
-    /// Whether it becomes an object with its members.
+    /// Returns whether the type becomes an object with its members.
     pub(crate) fn is_object(&self) -> bool {
         let derives = self.attributes.contains("Serialize");
         !self.is_enum && derives && self.becomes().is_none() && !self.members.is_empty()
     }
 }
 
-/// `struct NAME … {` or `enum NAME {`, at the beginning of a line.
+/// Parses `struct NAME … {` or `enum NAME {`, at the beginning of a line.
 fn opened(line: &str) -> Option<(bool, &str)> {
     let rest = line.strip_suffix('{')?;
     let rest = match rest.strip_prefix("pub") {
@@ -142,7 +142,7 @@ fn opened(line: &str) -> Option<(bool, &str)> {
     Some((is_enum, rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?))
 }
 
-/// The first paragraph of documentation, and the attributes, of lines above something.
+/// Returns the first paragraph of documentation, and the attributes, from the lines above an item.
 fn told<'a>(lines: impl Iterator<Item = &'a str>) -> (String, String) {
     let (mut doc, mut attributes, mut first) = (Vec::new(), String::new(), true);
     for line in lines.map(str::trim) {
@@ -153,12 +153,12 @@ fn told<'a>(lines: impl Iterator<Item = &'a str>) -> (String, String) {
             None => attributes.push_str(line),
         }
     }
-    // Links, and the word for nothing, are of the source.
+    // Links are only for the source, and JSON has another word for `None`.
     let doc = doc.join(" ").replace("[`", "`").replace("`]", "`").replace("`None`", "null");
     (doc, attributes)
 }
 
-/// The members between `{` and `}` at the beginning of a line.
+/// Returns the members between `{` and `}` at the beginning of a line.
 fn members(lines: &[&str]) -> Vec<Member> {
     let (mut found, mut above) = (Vec::new(), Vec::new());
     for line in lines.iter().take_while(|line| **line != "}") {
@@ -192,7 +192,7 @@ fn members(lines: &[&str]) -> Vec<Member> {
     found
 }
 
-/// A variant's name as serde writes it.
+/// Returns a variant's name as serde writes it.
 fn renamed(name: &str, rule: &str) -> String {
     let join = match rule {
         "kebab-case" => "-",

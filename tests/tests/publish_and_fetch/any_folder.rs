@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::bundles::{assert_same, noise, text};
 use crate::site::Site;
 
-/// Seven files in four folders, 300 KB in all.
+/// Makes seven files in four folders, 300 KB in all.
 fn make(dir: &Path) {
     put(dir, "readme.txt", b"of several kinds");
     put(dir, ".hidden", b"too");
@@ -48,7 +48,7 @@ fn a_folder_comes_back_the_same_and_nothing_is_sent_twice() {
     assert_eq!(publish(&["--dry-run"]), [7, 7, 0, bytes]);
     assert_eq!(publish(&[]), [7, 7, 0, bytes]);
     assert_eq!(publish(&["--jobs", "1"]), [7, 0, 7, 0]);
-    // What was added is sent, and nothing else.
+    // Only the file that was added is sent.
     put(&from, "train/class 0/new.bin", b"new");
     assert_eq!(publish(&["--dry-run"]), [8, 1, 7, 3]);
     assert_eq!(publish(&[]), [8, 1, 7, 3]);
@@ -63,7 +63,7 @@ fn a_folder_comes_back_the_same_and_nothing_is_sent_twice() {
     assert_eq!(fetch(&[]), [8, 0, bytes + 3, 0]);
     assert_same(&to, &from);
     assert_eq!(fetch(&[]), [0, 8, 0, bytes + 3]);
-    // One was lost, and one that has its length holds other bytes.
+    // One file is lost, and one has other bytes of the same length.
     fs::remove_file(to.join("readme.txt")).unwrap();
     assert_eq!(fetch(&[])[..2], [1, 7]);
     assert_same(&to, &from);
@@ -87,7 +87,7 @@ fn what_differs_is_named_and_left_alone_and_the_others_go_on() {
     let hidden = "warning: this publishes 1 hidden file;";
     assert!(published.stderr.contains(hidden), "{published:?}");
 
-    // Of the file's length, so that only its bytes tell.
+    // The file has the same length, so that only its bytes differ.
     put(&to, "empty.bin", b"mine");
     put(&to, "train/list.csv", b"1,2\n");
     let fetched = site.finish(site.command(["fetch", "-r", &url, text(&to)]).arg("--json"));
@@ -137,7 +137,7 @@ fn a_killed_fetch_of_a_folder_goes_on_in_the_middle_of_an_object() {
     put(&from, "a/large.bin", &noise(3, 20_000_000));
     put(&from, "a/small.bin", b"small");
     site.json(["publish", "-r", text(&from), &url]);
-    // Slowly, so that it is still under way when it is killed.
+    // The transfer is slow, so that it is not done when it is killed.
     let args = ["fetch", "-r", &url, text(&to), "--jobs", "1", "--limit-rate", "20MB/s"];
     let mut command = site.command(args);
     let mut fetch = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
@@ -156,7 +156,7 @@ fn a_killed_fetch_of_a_folder_goes_on_in_the_middle_of_an_object() {
     assert_eq!(fetched + kept, 20_000_005);
     assert!(report["by_checksum"] != 2 || kept >= 4 << 20, "{report}");
 
-    // Other bytes than the object's beginning are not kept.
+    // Bytes that are not the object's beginning are not kept.
     fs::remove_file(to.join("a/large.bin")).unwrap();
     fs::write(&temp, vec![7; 3 << 20]).unwrap();
     site.json(["fetch", "-r", &url, text(&to)]);
@@ -184,7 +184,7 @@ fn a_folder_is_packed_from_its_url_as_from_the_disk() {
         fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(others.len(), 3, "the fetched files are gone: {others:?}");
 
-    // In a folder of one's own they stay, and are not fetched again.
+    // In the user's own folder the files stay, and are not fetched again.
     let cache = dir.path().join("cache");
     let (again, kept) = (dir.path().join("again"), ["--cache", text(&cache)]);
     let packed = site.json([&["pack", &url, text(&again)][..], &kept].concat());

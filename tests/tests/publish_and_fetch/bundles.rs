@@ -1,4 +1,4 @@
-//! What is published: bundles of several shards, made once.
+//! The bundles that are published: they have several shards, and are made once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::site::Site;
 
-/// Packs `source` into `out`, several shards of about `shard_size` each.
+/// Packs `source` into `out`, with several shards of about `shard_size` each.
 pub(crate) fn pack(source: &Path, out: &Path, shard_size: &str) {
     let args = ["pack", text(source), text(out), "--shard-size", shard_size, "--quiet"];
     let packed = run(args);
     assert_eq!(packed.code, Some(0), "{packed:?}");
 }
 
-/// A bundle of 18 training and 8 validation images, 4 MB in several shards of each.
+/// Makes a bundle of 18 training and 8 validation images, 4 MB in several shards of each.
 pub(crate) fn small(site: &Site) -> PathBuf {
     site.once("small", |dir| {
         let source = site.scratch();
@@ -25,7 +25,7 @@ pub(crate) fn small(site: &Site) -> PathBuf {
     })
 }
 
-/// The same training images as [`small`] has, and other ones for validation.
+/// Makes a bundle with the same training images as [`small`], and other ones for validation.
 pub(crate) fn small_with_other_validation(site: &Site) -> PathBuf {
     site.once("small-2", |dir| {
         let source = site.scratch();
@@ -43,14 +43,14 @@ fn images(dir: &Path, first_of_val: u32) {
     }
 }
 
-/// A small JPEG, and behind its end as many bytes as wanted, which no decoder looks at.
+/// Returns a small JPEG with `len` further bytes behind its end, which no decoder reads.
 fn picture(i: u32, len: usize) -> Vec<u8> {
     let mut bytes = jpeg(i);
     bytes.extend(noise(i.into(), len));
     bytes
 }
 
-/// A bundle of 60 MB in six shards.
+/// Makes a bundle of 60 MB in six shards.
 pub(crate) fn large(site: &Site) -> PathBuf {
     site.once("large", |dir| {
         let source = site.scratch();
@@ -61,14 +61,14 @@ pub(crate) fn large(site: &Site) -> PathBuf {
     })
 }
 
-/// Bytes that no compression makes shorter, others for each `seed`.
+/// Returns bytes that no compression makes shorter; another `seed` gives other bytes.
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_add(1);
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Its low bits repeat soon.
+        // The low bits of the state repeat soon.
         let word = (state ^ (state >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bytes.extend_from_slice(&(word >> 16).to_le_bytes()[..6]);
     }
@@ -76,7 +76,7 @@ pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The data files of a bundle with their lengths.
+/// Returns the data files of a bundle with their lengths.
 pub(crate) fn data_files(bundle: &Path) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(bundle.join("data")).unwrap().map(Result::unwrap);
     let named = entries.map(|entry| {
@@ -86,7 +86,7 @@ pub(crate) fn data_files(bundle: &Path) -> BTreeMap<String, u64> {
     named.collect()
 }
 
-/// The bundle's digest, as the check of the local folder tells it.
+/// Returns the bundle's digest, as a check of the local folder reports it.
 pub(crate) fn digest(bundle: &Path) -> String {
     let outcome = run(["verify", text(bundle), "--json"]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -94,13 +94,13 @@ pub(crate) fn digest(bundle: &Path) -> String {
     report["digest"].as_str().unwrap().to_owned()
 }
 
-/// Publishes `bundle` as version `v1` below `collection`; its `URL#blake3=…`.
+/// Publishes `bundle` as version `v1` below `collection`, and returns its `URL#blake3=…`.
 pub(crate) fn publish(site: &Site, bundle: &Path, collection: &str) -> String {
     let report = site.json(["publish", text(bundle), &format!("{collection}/v1")]);
     report["url"].as_str().unwrap().to_owned()
 }
 
-/// Both folders hold the same files with the same bytes.
+/// Checks that both folders have the same files with the same bytes.
 pub(crate) fn assert_same(found: &Path, expected: &Path) {
     let (found, expected) = (files(found), files(expected));
     let names = |files: &[(PathBuf, Vec<u8>)]| -> Vec<PathBuf> {
@@ -112,7 +112,7 @@ pub(crate) fn assert_same(found: &Path, expected: &Path) {
     }
 }
 
-/// A path of a test, which is UTF-8.
+/// Returns a path of a test, which is UTF-8, as text.
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }

@@ -1,11 +1,11 @@
-//! A bundle's folder that stands at a URL as it was on a disk, put there by other tools.
+//! A bundle's folder that is at a URL as it was on a disk, put there by other tools.
 
 use std::path::Path;
 
 use crate::bundles::{assert_same, data_files, digest, small, text};
 use crate::site::Site;
 
-/// Puts the bundle's files up one by one: data below `data`, the manifest into `version`.
+/// Uploads the bundle's files one by one: data below `data`, the manifest into `version`.
 fn put_up(site: &Site, bundle: &Path, version: &str, data: &str) {
     for name in data_files(bundle).keys() {
         let from = bundle.join("data").join(name);
@@ -27,7 +27,7 @@ fn check(site: &Site, bundle: &Path, version: &str) {
     assert_eq!(site.json(["verify", version, "--quick"])["sound"], true);
 }
 
-/// As `pelican object put -r bundle/ URL` and rclone do.
+/// The folder is as from `pelican object put -r bundle/ URL` or rclone.
 #[test]
 fn a_folder_with_its_data_below_the_manifest_is_a_bundle() {
     let site = Site::shared();
@@ -37,7 +37,7 @@ fn a_folder_with_its_data_below_the_manifest_is_a_bundle() {
     check(&site, &bundle, &version);
 }
 
-/// As a job's sandbox is copied.
+/// The folder is as a job's sandbox that was copied.
 #[test]
 fn a_folder_with_all_files_side_by_side_is_a_bundle() {
     let site = Site::shared();

@@ -1,4 +1,4 @@
-//! A bundle derived from a published one costs the federation kilobytes.
+//! A bundle that is derived from a published one only needs kilobytes of the federation.
 
 use std::fs;
 use std::io::Cursor;
@@ -35,12 +35,12 @@ fn a_part_published_beside_its_base_sends_no_shard_and_is_fetched_as_any_bundle(
     let fetched = scratch.path().join("fetched");
     site.json(["fetch", url, text(&fetched)]);
     assert_same(&fetched, &part);
-    // Only shards that it has samples of.
+    // Only shards from which it has samples are fetched.
     assert!(data_files(&fetched).len() < data_files(&base).len());
     assert!(site.json(["fetch", url, text(&fetched)])["bytes_fetched"] == 0);
     assert_eq!(site.run(["verify", text(&fetched)]).code, Some(0));
 
-    // Compared where they are: of the shards nothing is fetched for that.
+    // The bundles are compared where they are, for which no shard is fetched.
     let cache = scratch.path().join("cache");
     let mut diff = site.command(["diff", &of_base, url, "--json"]);
     let diff = site.finish(diff.env("GULAR_CACHE", &cache));
@@ -54,7 +54,7 @@ fn a_part_published_beside_its_base_sends_no_shard_and_is_fetched_as_any_bundle(
     }
 }
 
-/// A scene of one band and its mask.
+/// Writes a scene of one band and its mask.
 fn put_scene(dir: &Path, name: &str, first: u8) {
     for (folder, plus) in [("scenes", 0), ("masks", 1)] {
         let (size, geo) = ((96, 64), Geo::default());
@@ -127,17 +127,18 @@ fn listed_samples_are_fetched_alone_as_a_bundle_of_their_own() {
     let (wanted, asked) = (&report["bytes_wanted"], &report["bytes_asked"]);
     assert_eq!(wanted, &trial["bytes_wanted"]);
     assert!(asked.as_u64().unwrap() * 100 <= wanted.as_u64().unwrap() * 115, "{report}");
-    // A bundle that stands alone, of the same values.
+    // The result is a separate bundle with the same values.
     assert_eq!(site.run(["verify", text(&some)]).code, Some(0));
     let diff = site.json(["diff", text(&base), text(&some)]);
     let removed = 26 - keys.len();
     assert_eq!((&diff["removed"]["n"], &diff["same"]), (&removed.into(), &keys.len().into()));
-    // Again: it is there. Other samples do not go into its folder, and unknown ones into none.
+    // A second run finds it. Other samples are not added to its folder, and unknown ones make no
+    // folder.
     let again = site.json(fetch);
     assert_eq!((&again["already_done"], &again["digest"]), (&true.into(), &report["digest"]));
     fs::write(&list, "no/such.jpg\n").unwrap();
     assert_eq!(site.run(fetch).code, Some(2));
-    // By a condition.
+    // The samples are chosen by a condition.
     let (key, fitting) = (keys[1], scratch.path().join("fitting"));
     let condition = format!("key = '{key}'");
     let report = site.json(["fetch", &url, text(&fitting), "--where", &condition]);

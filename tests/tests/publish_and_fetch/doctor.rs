@@ -1,4 +1,4 @@
-//! `gular doctor` says what each server does.
+//! `gular doctor` reports what each server does.
 
 use serde_json::Value;
 
@@ -72,7 +72,7 @@ fn what_is_not_there_cannot_be_read() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(1), ""), "{outcome:?}");
     assert!(outcome.stdout.contains("it cannot be read"), "{outcome:?}");
     assert!(outcome.stdout.contains("FAULT") && outcome.stdout.contains("\n  do: "), "{outcome:?}");
-    // Discovery is as it should be.
+    // Discovery has no fault.
     let first = outcome.stdout.lines().next().unwrap();
     assert!(first.starts_with("discovery") && first.contains("  ok "), "{outcome:?}");
 }
@@ -93,7 +93,7 @@ fn another_bundle_than_the_digest_says_is_named() {
     );
 }
 
-/// A word that is not a token is not a token that fits.
+/// A text that is not a token is not reported as a valid token.
 #[test]
 fn a_file_without_a_token_is_not_called_ok() {
     let site = Site::alone();

@@ -1,4 +1,4 @@
-//! What works, and what is said, when no server of the federation answers.
+//! The commands that work, and the errors of others, when no server of the federation answers.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use gular_tests::{Outcome, put};
 use crate::bundles::{assert_same, publish, small, text};
 use crate::site::Site;
 
-/// "Try again later", with one error and what to do.
+/// Checks for "try again later", with one error and what to do.
 fn expect_later(outcome: &Outcome, words: &[&str]) {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(75), ""), "{outcome:?}");
     let errors = outcome.stderr.lines().filter(|line| line.starts_with("error: "));
@@ -18,8 +18,8 @@ fn expect_later(outcome: &Outcome, words: &[&str]) {
     }
 }
 
-/// Runs `gular` as on a node that never reached the federation: with a route of before,
-/// servers that are down are asked for as long as caches are waited for.
+/// Runs `gular` as on a node that never reached the federation: with a known route, servers that
+/// are down would be retried for as long as caches are.
 fn run(site: &Site, args: &[&str]) -> Outcome {
     let cache = site.scratch();
     site.finish(site.command(args).env("GULAR_CACHE", cache.path()))
@@ -44,7 +44,7 @@ fn every_verb_that_needs_it_ends_with_75() {
         expect_later(&run(&site, args), &["again later"]);
     }
     assert!(!copy.exists());
-    // What was asked for is what it does: nothing is to be tried again.
+    // The command does what was asked, so nothing has to be tried again.
     assert_eq!(run(&site, &["doctor", &url]).code, Some(1));
 }
 
@@ -78,13 +78,13 @@ fn a_whole_copy_is_proven_by_the_digest_in_the_url() {
     let dry = run(&site, &["fetch", &url, text(&copy), "--dry-run"]);
     assert!(dry.code == Some(0) && dry.stdout.starts_with("nothing to fetch"), "{dry:?}");
 
-    // Without its digest nobody knows what should be there.
+    // Without a digest it is unknown what should be there.
     let (plain, digest) = url.split_once('#').unwrap();
     let refused = run(&site, &["fetch", plain, text(&copy)]);
     let words = ["can only be checked if the URL has its digest", digest];
     expect_later(&refused, &words);
 
-    // What is not there still has to come from somewhere.
+    // Files that are missing here still have to be fetched.
     expect_later(&run(&site, &["fetch", &url, text(&part)]), &["again later"]);
     let shard = fs::read_dir(copy.join("data")).unwrap().next().unwrap().unwrap().path();
     fs::remove_file(shard).unwrap();

@@ -1,4 +1,4 @@
-//! What `gular fetch` brings.
+//! The files that `gular fetch` fetches.
 
 use std::fs;
 use std::process::Stdio;
@@ -83,7 +83,7 @@ fn one_split_is_fetched_alone() {
     expected.retain(|name, _| name.starts_with("val-"));
     assert!(!expected.is_empty());
     assert_eq!(data_files(&copy), expected);
-    // The rest comes when it is asked for.
+    // The rest is fetched when it is asked for.
     site.json(["fetch", &url, text(&copy)]);
     assert_same(&copy, &bundle);
 }
@@ -103,7 +103,7 @@ fn a_wrong_digest_leaves_no_bundle() {
     assert!(!copy.join("data").exists());
 }
 
-/// The first read fills the caches, the second comes out of them.
+/// The first read fills the caches, and the second is served from them.
 #[test]
 fn caches_and_the_origin_bring_the_same_bytes() {
     let site = Site::shared();

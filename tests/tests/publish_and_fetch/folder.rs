@@ -1,4 +1,4 @@
-//! The folder that a bundle is fetched to, as it may be.
+//! Different states of the folder that a bundle is fetched to.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ fn a_bundle_of_some_splits_is_inspected_as_far_as_it_is_here() {
     assert_eq!((seen.code, seen.stderr.as_str()), (Some(0), ""), "{seen:?}");
     assert!(seen.stdout.contains("\nnot in this folder: split val\n"), "{seen:?}");
     assert!(seen.stdout.contains("`gular fetch URL#blake3=…`"), "{seen:?}");
-    // Six of each class are in train; of val nobody can tell.
+    // Six samples of each class are in train; for val the number is unknown.
     let row = seen.stdout.lines().find(|line| line.starts_with("0 class 0")).unwrap();
     assert_eq!(row.split_whitespace().skip(3).collect::<Vec<_>>(), ["6", "?"], "{row}");
     let sheet = dir.path().join("sheet.png");
@@ -66,7 +66,7 @@ fn a_bundle_of_some_splits_is_inspected_as_far_as_it_is_here() {
     assert_eq!(missing.code, Some(2), "{missing:?}");
     assert!(missing.stderr.contains("hint: not in this folder: split val"), "{missing:?}");
 
-    // One data file is gone, and one is cut.
+    // One data file is missing, and one is cut.
     let names: Vec<String> = data_files(&copy).into_keys().collect();
     let shards: Vec<&String> = names.iter().filter(|name| !name.contains(".index.")).collect();
     fs::remove_file(copy.join("data").join(shards[0])).unwrap();

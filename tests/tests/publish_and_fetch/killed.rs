@@ -1,4 +1,4 @@
-//! A fetch that is killed resumes where it was.
+//! A fetch that is killed resumes where it stopped.
 
 use std::fs;
 use std::path::Path;
@@ -15,13 +15,13 @@ fn a_killed_fetch_goes_on_where_it_was() {
     let (bundle, dir) = (large(&site), site.scratch());
     let url = publish(&site, &bundle, &site.collection("killed"));
     let copy = dir.path().join("copy");
-    // One shard at a time, so that some are left when it dies.
+    // One shard is fetched at a time, so that some are left when the process is killed.
     let args = ["fetch", &url, text(&copy), "--jobs", "1", "--json"];
     let mut command = site.command(args);
     let fetch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     kill_in_the_middle(fetch.spawn().unwrap(), &copy.join("data"));
     assert!(!copy.join("manifest.json").exists(), "the fetch was over before it was killed");
-    // What is there but was not written to its end, as after a loss of power.
+    // Files exist but were not written to their end, as after a loss of power.
     damage_the_end(&copy.join("data"));
 
     let report = site.json(["fetch", &url, text(&copy)]);
@@ -30,7 +30,7 @@ fn a_killed_fetch_goes_on_where_it_was() {
     assert!(report["bytes_fetched"].as_u64().unwrap() >= 1 << 20, "{report}");
 }
 
-/// Kills it with SIGKILL once a temporary file has three blocks.
+/// Kills the process with SIGKILL once a temporary file has three blocks.
 fn kill_in_the_middle(mut fetch: Child, data: &Path) {
     loop {
         let grown = unfinished(data).iter().any(|(_, len)| *len > 3 << 20);
@@ -44,7 +44,7 @@ fn kill_in_the_middle(mut fetch: Child, data: &Path) {
     assert_eq!(fetch.wait().unwrap().code(), None, "the fetch ended before it could be killed");
 }
 
-/// Temporary files of shards with their lengths; their names begin with a dot.
+/// Returns temporary files of shards with their lengths; their names begin with a dot.
 fn unfinished(data: &Path) -> Vec<(std::path::PathBuf, u64)> {
     let Ok(entries) = fs::read_dir(data) else { return Vec::new() };
     let files =

@@ -1,9 +1,8 @@
 //! Publishing to a federation and fetching from it: one suite for every server.
 //!
-//! It runs against the embedded federation (`gular federation serve`), which it
-//! starts itself; with `GULAR_TEST_FEDERATION=URL` it runs against that one
-//! instead. `cargo xtask peers` does so with real XRootD servers, and a site can
-//! with its own:
+//! It runs against the embedded federation (`gular federation serve`), which it starts itself; with
+//! `GULAR_TEST_FEDERATION=URL` it runs against that federation instead. `cargo xtask peers` does so
+//! with real XRootD servers, and a site can with its own:
 //!
 //! ```sh
 //! export GULAR_TEST_FEDERATION=pelican://osg-htc.org/mylab/test   # a collection it may write below
@@ -11,10 +10,9 @@
 //! cargo xtask peers federation
 //! ```
 //!
-//! Each check writes about 0.1 to 60 MB into a collection of its own below the
-//! URL, under names no run ever takes again, and removes nothing. Needed is a
-//! token for reading and creating, none for modifying. `SSL_CERT_FILE` is
-//! honoured, as by the program.
+//! Each check writes about 0.1 to 60 MB into a separate collection below the URL, under names that
+//! no run uses again, and removes nothing. It needs a token for reading and creating, but not for
+//! modifying. `SSL_CERT_FILE` is used, as by the program.
 //!
 //! ```text
 //! site       where the federation is, and `gular` able to reach it

@@ -1,4 +1,4 @@
-//! `gular prestage` brings a bundle into a cache.
+//! `gular prestage` loads a bundle into a cache.
 
 use gular_tests::Outcome;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::bundles::{data_files, publish, small};
 use crate::site::Site;
 
-/// What it reports; nothing where the federation has no cache.
+/// Runs `gular prestage` and returns its report; `None` if the federation has no cache.
 fn prestage(site: &Site, args: &[&str]) -> Option<Value> {
     let outcome: Outcome = site.finish(site.command(["prestage"]).args(args).arg("--json"));
     if outcome.code == Some(2) && outcome.stderr.contains("the federation named no cache for") {
@@ -35,7 +35,7 @@ fn a_bundle_is_brought_into_the_nearest_cache() {
     assert_eq!(sum(&first), bytes(&first, "bytes"), "{first}");
     assert_eq!(bytes(&first, "bytes_there"), 0, "{first}");
 
-    // Named, the same cache has it by now.
+    // The same cache, when it is named, has the bundle by now.
     let cache = first["cache"].as_str().unwrap();
     let again = prestage(&site, &[&url, "--at", cache]).unwrap();
     assert_eq!((&again["cache"], sum(&again)), (&first["cache"], bytes(&again, "bytes")));
@@ -48,7 +48,7 @@ fn a_bundle_is_brought_into_the_nearest_cache() {
     assert!(bytes(&split, "bytes") < bytes(&first, "bytes"), "{split}");
 }
 
-/// Not even to the origin: that would not fill the cache.
+/// Not even the origin is used, since that would not fill the cache.
 #[test]
 fn a_cache_that_is_down_is_not_replaced_by_another_server() {
     let site = Site::shared();

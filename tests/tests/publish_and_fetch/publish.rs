@@ -1,4 +1,4 @@
-//! What `gular publish` writes and says.
+//! The files and messages of `gular publish`.
 
 use serde_json::Value;
 
@@ -116,7 +116,7 @@ fn a_url_without_name_and_version_is_refused_with_an_example() {
     assert_eq!(listed["entries"], Value::Array(Vec::new()), "nothing was stored");
 }
 
-/// Without a token, and with one of another federation.
+/// One user has no token, and another has that of another federation.
 #[test]
 fn who_has_no_token_is_told_how_this_federation_makes_one() {
     let site = Site::alone();

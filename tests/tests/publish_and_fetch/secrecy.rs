@@ -1,5 +1,6 @@
-//! Tokens show in no output, and of a URL's query only what is known to be no secret. [`Site::run`] looks for the real one in all that
-//! the other checks print; here are those that servers refuse.
+//! Tokens are in no output, and of a URL's query only parts that are known not to be secret.
+//! [`Site::run`] looks for the real token in all output of the other checks; the tests here are
+//! about tokens that servers refuse.
 
 use std::fs;
 
@@ -8,10 +9,10 @@ use gular_tests::put;
 use crate::bundles::text;
 use crate::site::{Site, secrets_of};
 
-/// {"alg":"none"} . {"iss":"https://a.invalid","scope":"storage.read:/"} . a signature
+/// The token {"alg":"none"} . {"iss":"https://a.invalid","scope":"storage.read:/"} . a signature.
 const FORGED: &str = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2EuaW52YWxpZCIsInNjb3BlIjoic3RvcmFnZS5yZWFkOi8ifQ.c2lnbmF0dXJlLXRoYXQtaXMtbm9uZQ";
 
-/// A server without authorization takes them too: then there is nothing to say.
+/// A server without authorization accepts such tokens; then there is no message to check.
 #[test]
 fn a_token_that_is_refused_shows_in_no_output() {
     let site = Site::shared();

@@ -14,8 +14,8 @@ use gular_tests::{Outcome, finish, gular};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Where tokens may come from besides `BEARER_TOKEN_FILE`, and what else would
-/// lead an embedded federation's client astray.
+/// Variables that give tokens besides `BEARER_TOKEN_FILE`, or that could make a client use another
+/// federation than the embedded one.
 const SURROUNDINGS: [&str; 12] = [
     "BEARER_TOKEN",
     "TOKEN",
@@ -31,18 +31,18 @@ const SURROUNDINGS: [&str; 12] = [
     "PELICAN_CLIENT_PREFERREDCACHES",
 ];
 
-/// A federation, and room for what the checks make.
+/// A federation, and a folder for the files of the checks.
 pub(crate) struct Site {
     /// The collection that the checks write below.
     base: String,
     embedded: Option<Embedded>,
-    /// Parts of tokens that no output may hold.
+    /// Parts of tokens that must not be in any output.
     secrets: Vec<String>,
     scratch: TempDir,
 }
 
 impl Site {
-    /// The one that all checks of this process share while any of them runs. The
+    /// Returns the federation that all checks of this process share while any of them runs. The
     /// last one stops it: a static variable would never be dropped.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Site>> = Mutex::new(Weak::new());
@@ -63,7 +63,7 @@ impl Site {
         Self { base: base.trim_end_matches('/').to_owned(), embedded: None, secrets, scratch }
     }
 
-    /// One of its own, embedded, to be stopped and damaged.
+    /// Starts a separate embedded federation, which can be stopped and damaged.
     pub(crate) fn alone() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let embedded = Embedded::start(&scratch.path().join("federation"));
@@ -78,19 +78,19 @@ impl Site {
         let _ = embedded.process.wait();
     }
 
-    /// The file in which the embedded cache keeps its copy of the object at `url`.
+    /// Returns the file in which the embedded cache keeps its copy of the object at `url`.
     pub(crate) fn cached(&self, url: &str) -> PathBuf {
         let (_, path) = url.split_once("://").unwrap();
         let (_, path) = path.split_once('/').unwrap();
         self.scratch.path().join("federation/cache").join(path)
     }
 
-    /// Whether it is our own, of which more is known.
+    /// Returns whether the federation is embedded, so that more is known about it.
     pub(crate) fn is_embedded(&self) -> bool {
         self.embedded.is_some()
     }
 
-    /// A collection that does not exist yet, and that nobody else uses.
+    /// Returns a collection that does not exist yet, and that nobody else uses.
     pub(crate) fn collection(&self, name: &str) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Site {
         format!("{}/{name}-{now:x}-{:x}-{count}", self.base, std::process::id())
     }
 
-    /// A folder of this name for all checks: made by whoever comes first.
+    /// Returns the folder of this name for all checks; the first check makes it.
     pub(crate) fn once(&self, name: &str, make: impl FnOnce(&Path)) -> PathBuf {
         static MAKING: Mutex<()> = Mutex::new(());
         let _lock = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,12 +109,12 @@ impl Site {
         dir
     }
 
-    /// An empty folder.
+    /// Makes an empty folder.
     pub(crate) fn scratch(&self) -> TempDir {
         TempDir::new_in(self.scratch.path()).unwrap()
     }
 
-    /// `gular`, able to reach the federation.
+    /// Returns a command of `gular` that can reach the federation.
     pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(gular());
         if let Some(embedded) = &self.embedded {
@@ -127,19 +127,19 @@ impl Site {
         command
     }
 
-    /// Runs `gular` and looks whether it gives a token away.
+    /// Runs `gular` and checks that its output has no token.
     pub(crate) fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Outcome {
         self.finish(&mut self.command(args))
     }
 
-    /// As [`run`](Self::run), of a prepared command.
+    /// Does the same as [`run`](Self::run), for a prepared command.
     pub(crate) fn finish(&self, command: &mut Command) -> Outcome {
         let outcome = finish(command);
         self.check_secrets(&outcome);
         outcome
     }
 
-    /// Runs `gular … --json`, which succeeds and says nothing beside its object.
+    /// Runs `gular … --json`, which must succeed and print only its object.
     pub(crate) fn json<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Value {
         let outcome = self.finish(self.command(args).arg("--json"));
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
@@ -148,22 +148,22 @@ impl Site {
 
     fn check_secrets(&self, outcome: &Outcome) {
         for secret in &self.secrets {
-            // Without the text: it would be in the log of the test.
+            // The text is not shown, since it would be in the log of the test.
             let shown = outcome.stdout.contains(secret) || outcome.stderr.contains(secret);
             assert!(!shown, "an output holds a token");
         }
     }
 }
 
-/// What of a token must not be seen: the whole of one that is not a JWT, claims and
-/// signature of one that is.
+/// Returns the parts of a token that must not be seen: the whole token if it is not a JWT, else its
+/// claims and signature.
 pub(crate) fn secrets_of(token: &str) -> Vec<String> {
     let parts: Vec<&str> = token.trim().split('.').collect();
     let secret = if parts.len() == 3 { parts.get(1..).unwrap() } else { &parts };
     secret.iter().filter(|part| !part.is_empty()).map(|part| (*part).to_owned()).collect()
 }
 
-/// `gular federation serve` as a process of its own, stopped when dropped.
+/// `gular federation serve` in a separate process, which is stopped when this is dropped.
 struct Embedded {
     process: Child,
     url: String,
@@ -184,7 +184,7 @@ impl Embedded {
         let mut said = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let token = dir.join("suite.token");
-        // Dropped, and so stopped, when what follows fails.
+        // The value is dropped, and the process stopped, if the next lines fail.
         let mut this = Self { process, url: String::new(), ca: PathBuf::new(), token };
         let said: Value = serde_json::from_str(&said).expect("`gular federation serve` starts");
         said["url"].as_str().unwrap().clone_into(&mut this.url);

@@ -1,4 +1,4 @@
-//! Names that somebody else took, or is taking this moment.
+//! Names that somebody else has taken, or is taking at this moment.
 
 use std::fs;
 use std::process::Stdio;
@@ -29,8 +29,8 @@ fn two_publishers_at_once_both_succeed() {
     assert_same(&dir.path().join("copy"), &bundle);
 }
 
-/// A cut upload leaves an object with fewer bytes; a file of that length under
-/// the name looks the same to everybody who comes later.
+/// A cut upload leaves an object with fewer bytes; a file of that length with the name looks the
+/// same to every later client.
 #[test]
 fn a_name_burned_by_a_cut_upload_is_left_for_the_next() {
     let site = Site::shared();
@@ -49,7 +49,7 @@ fn a_name_burned_by_a_cut_upload_is_left_for_the_next() {
     expected.sort();
     assert_eq!(report["renamed"], serde_json::json!(expected));
     assert_eq!(report["uploaded"], report["objects"]);
-    // The names stay as they were, and the next publisher finds the others.
+    // The names stay as they were, and the next publisher finds the replacement names.
     let again = site.json(["publish", text(&bundle), &format!("{collection}/v1")]);
     assert_eq!((&again["uploaded"], &again["renamed"]), (&0.into(), &report["renamed"]));
 
@@ -72,7 +72,7 @@ fn another_bundle_under_the_same_version_is_refused() {
     let manifest = format!("{collection}/v1/manifest.json");
     assert!(refused.stderr.starts_with("error: "), "{refused:?}");
     assert!(refused.stderr.contains(&manifest), "{refused:?}");
-    // Seen before anything was sent.
+    // The conflict is found before anything is sent.
     assert_eq!(site.json(["ls", &format!("{collection}/data")]), before);
     site.json(["fetch", &url, text(&dir.path().join("copy"))]);
     assert_same(&dir.path().join("copy"), &first);

@@ -1,4 +1,4 @@
-//! `gular verify URL` reads what was published and keeps nothing.
+//! `gular verify URL` reads a published bundle and stores nothing.
 
 use serde_json::Value;
 
@@ -38,8 +38,7 @@ fn a_wrong_digest_is_not_sound() {
     assert!(!verified.stdout.contains("publish it again"), "{verified:?}");
 }
 
-/// Half a bundle: what a publisher that ran out of time leaves without a manifest,
-/// and here with one.
+/// Half of the bundle is published, as by a publisher that ran out of time, but with a manifest.
 #[test]
 fn a_missing_shard_is_found() {
     let site = Site::shared();

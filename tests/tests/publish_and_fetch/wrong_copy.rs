@@ -35,7 +35,8 @@ fn a_cache_that_lies_is_named_where_the_origin_is_sound() {
     let report = site.json(["verify", &url]);
     assert_eq!(report["wrong_copies"][0]["such_as"], object);
 
-    // That cache alone cannot be filled; nobody talks of preferred caches that nobody set.
+    // That cache cannot be filled. The message does not mention preferred caches, since none were
+    // set.
     let refused = site.run(["prestage", &url]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("hint: tell the cache's operators"), "{refused:?}");

@@ -1,17 +1,17 @@
-//! Source files as their code alone: without comments, the insides of literals, and tests.
+//! Source files reduced to their code: without comments, the insides of literals, and tests.
 
 use std::fs;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-/// Whether `word` occurs in `code` other than as the end of a longer name.
+/// Returns whether `word` occurs in `code` other than as the end of a longer name.
 pub(crate) fn contains_word(code: &str, word: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).any(|(at, _)| !code[..at].ends_with(is_name))
 }
 
-/// `text` with its comments and the insides of its literals blank, line for line.
+/// Returns `text` with spaces for its comments and the insides of its literals, line for line.
 pub(crate) fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -27,7 +27,8 @@ pub(crate) fn code_of(text: &str) -> String {
     code
 }
 
-/// How long the comment or literal is that `text` begins with, if it does.
+/// Returns the length of the comment or literal at the beginning of `text`; `None` if there is
+/// none.
 fn skipped(text: &str, in_name: bool) -> Option<usize> {
     let until = |from: usize, end: &str| {
         let inside = text.get(from..).unwrap_or_default();
@@ -60,13 +61,13 @@ fn skipped(text: &str, in_name: bool) -> Option<usize> {
             return Some(until(from, &format!("\"{}", "#".repeat(hashes))));
         }
     }
-    // A character, unlike a lifetime, ends with a quote.
+    // A character literal, unlike a lifetime, ends with a quote.
     let mut after = text.strip_prefix('\'')?.chars();
     let is_char = after.next()? == '\\' || after.next()? == '\'';
     is_char.then(|| quoted(1, '\''))
 }
 
-/// Lists of imports written out: `use std::{env, fs::{self, File}};` as `std::env`,
+/// Writes out lists of imports: `use std::{env, fs::{self, File}};` becomes `std::env`,
 /// `std::fs::self` and `std::fs::File`, in the line in which it begins.
 pub(crate) fn with_imports_apart(lines: Vec<(usize, &str)>) -> Vec<(usize, String)> {
     let mut apart = Vec::new();
@@ -91,7 +92,7 @@ pub(crate) fn with_imports_apart(lines: Vec<(usize, &str)>) -> Vec<(usize, Strin
     apart
 }
 
-/// The paths of a tree of imports, each below `above`, up to the brace that ends it.
+/// Collects the paths of a tree of imports, each below `above`, up to the brace that ends it.
 fn spread(above: &str, tree: &mut Peekable<Chars<'_>>, paths: &mut Vec<String>) {
     let mut path = above.to_owned();
     while let Some(c) = tree.next() {
@@ -119,8 +120,8 @@ fn spread(above: &str, tree: &mut Peekable<Chars<'_>>, paths: &mut Vec<String>) 
     }
 }
 
-/// Numbered lines of `text`, less each item under `#[cfg(test)]`. rustfmt puts
-/// the brace that ends an item in the column the item starts in.
+/// Returns the numbered lines of `text`, without items under `#[cfg(test)]`. rustfmt puts the brace
+/// that ends an item in the column in which the item starts.
 pub(crate) fn without_tests(text: &str) -> Vec<(usize, &str)> {
     let mut kept = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -139,8 +140,8 @@ pub(crate) fn without_tests(text: &str) -> Vec<(usize, &str)> {
     kept
 }
 
-/// The `.rs` files below `dir` that are part of the library: not its programs
-/// in `bin`, nor test modules in files of their own.
+/// Returns the `.rs` files below `dir` that are part of the library: not its programs in `bin`, nor
+/// test modules in separate files.
 pub(crate) fn library_sources(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).expect("a source folder") {

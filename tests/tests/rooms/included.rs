@@ -1,11 +1,11 @@
-//! Source files that rooms take from one another by `#[path]`, which cargo does not know of.
+//! Source files that rooms include from one another by `#[path]`, which cargo does not know about.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::{root, sources};
 
-/// The paragraph of ARCHITECTURE.md that links to them begins so.
+/// The beginning of the paragraph of ARCHITECTURE.md that links to these files.
 const PARAGRAPH: &str = "Code of tests that several rooms need";
 
 #[test]
@@ -21,14 +21,14 @@ fn files_included_from_other_rooms_are_those_that_the_page_names() {
     assert_eq!(found, named);
 }
 
-/// The files that the paragraph links to.
+/// Returns the files that the paragraph links to.
 fn named(page: &str) -> BTreeSet<String> {
     let paragraph = page.lines().find(|line| line.starts_with(PARAGRAPH)).unwrap_or_default();
     let links = paragraph.split("](").skip(1);
     links.filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
-/// The files that `file` includes by `#[path]`, from the root of the workspace.
+/// Returns the files that `file` includes by `#[path]`, from the root of the workspace.
 fn includes(file: &str, text: &str) -> Vec<String> {
     let paths = text.lines().filter_map(|line| {
         line.trim().strip_prefix("#[path = \"").and_then(|rest| rest.strip_suffix("\"]"))
@@ -47,7 +47,7 @@ fn includes(file: &str, text: &str) -> Vec<String> {
     paths.map(resolved).collect()
 }
 
-/// Whether `included` is in another room than `file`.
+/// Returns whether `included` is in another room than `file`.
 fn leaves(file: &str, included: &str) -> bool {
     let room = |path: &str| -> Vec<String> {
         let n_parts = if crate::OF_ROOMS.iter().any(|of| path.starts_with(of)) { 2 } else { 1 };

@@ -1,9 +1,9 @@
-//! Who may use whom, and what a library must not do.
+//! The dependencies that rooms may have, and things that a library must not do.
 //!
-//! A room is a top folder or a folder of `crates/` or `tutorials/`. The table of rooms is read
-//! out of ARCHITECTURE.md. What fails here: a room without a row, a row without a room, an edge
-//! that is not in the table, an edge of the table that nobody uses, and a library that opens a
-//! socket, prints, exits or reads its surroundings.
+//! A room is a top folder or a folder of `crates/` or `tutorials/`. The table of rooms is read from
+//! ARCHITECTURE.md. The tests fail for a room without a row, a row without a room, an edge that is
+//! not in the table, an edge of the table that nobody uses, and a library that opens a socket,
+//! prints, exits or reads its surroundings.
 
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::code::{code_of, contains_word, library_sources, with_imports_apart, without_tests};
 
-/// What a room may use.
+/// The rooms that a room may use.
 #[derive(Debug, PartialEq)]
 enum May {
     /// These rooms.
@@ -42,10 +42,11 @@ const PROGRAMS: [&str; 5] = ["cli", "fuzz", "tests", "tutorials", "xtask"];
 /// Folders whose folders are rooms.
 const OF_ROOMS: [&str; 2] = ["crates", "tutorials"];
 
-/// What any room's tests may use besides: to make their own data, and to reach a server.
+/// Rooms that the tests of any room may also use: to make their own data, and to reach a server.
 const TESTS_MAY_USE: [&str; 3] = ["crates/bundle", "crates/codec", "crates/federation"];
 
-/// Words that libraries do not contain outside their tests, why, and who may.
+/// Words that libraries do not contain outside their tests, the reason, and the rooms that may
+/// contain them.
 const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
     (
         &[
@@ -92,12 +93,12 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
     ),
 ];
 
-/// A package of the workspace and the workspace packages it depends on.
+/// A package of the workspace, with the workspace packages that it depends on.
 #[derive(Debug, Default)]
 struct Package {
-    /// Its folder below the workspace root.
+    /// Folder of the package, below the workspace root.
     folder: String,
-    /// The folder of each, and whether only tests use it.
+    /// Folder of each package that it depends on, and whether only tests use that.
     uses: Vec<(String, bool)>,
 }
 
@@ -151,7 +152,7 @@ fn libraries_keep_to_themselves() {
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
 
-/// A job that reads a local bundle waits for no HTTP client, TLS or server to compile.
+/// A job that only reads local bundles need not compile an HTTP client, TLS or a server.
 #[test]
 fn a_loader_without_features_compiles_no_network() {
     let compiled = |features: &[&str]| -> Vec<String> {
@@ -169,8 +170,8 @@ fn a_loader_without_features_compiles_no_network() {
     assert_eq!(of_network(&compiled(&["--features=net"])), network);
 }
 
-/// A training job reads bundles of every envelope by their indexes and compiles none of
-/// the libraries that write them: feature `foreign` of `crates/bundle` is not for it.
+/// A training job reads bundles in every envelope by their indexes and compiles none of the
+/// libraries that write them: it does not need the feature `foreign` of `crates/bundle`.
 #[test]
 fn the_loader_compiles_no_library_of_an_envelope() {
     let libraries = ["arrow-", "parquet", "flatbuffers", "snap", "gular-squashfs"];
@@ -180,7 +181,7 @@ fn the_loader_compiles_no_library_of_an_envelope() {
         libraries.map(|library| tree.lines().any(|line| line.starts_with(library)))
     };
     assert_eq!(compiles("gular-runtime"), [false; 5], "{libraries:?}");
-    // Whoever writes bundles does: so the question is asked rightly.
+    // Packages that write bundles do compile them, which shows that the question is asked rightly.
     assert_eq!(compiles("gular-pack"), [true; 5], "{libraries:?}");
 }
 
@@ -361,16 +362,16 @@ fn a_library_that_prints_or_looks_around_is_a_fault() {
     );
 }
 
-/// The table of ARCHITECTURE.md.
+/// Reads the table of ARCHITECTURE.md.
 fn rooms() -> Rooms {
     parse_rooms(&fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md"))
 }
 
-/// Rows of the form ``| `folder/` | what lives there | rooms that it may use |``; a row may be of
+/// Parses rows of the form ``| `folder/` | contents | rooms that it may use |``; a row may be about
 /// several folders.
 ///
-/// A room is a top folder, or one of `crates/`, whose name stands there without that
-/// prefix, or one of `tutorials/`; `all` is any room, `–` none. Text in brackets is for people.
+/// A room is a top folder, or one of `crates/`, whose name is written without that prefix, or one
+/// of `tutorials/`; `all` means any room, `–` none. Text in brackets is for people.
 fn parse_rooms(text: &str) -> Rooms {
     let rows = text.lines().skip_while(|line| !line.starts_with("| folder |")).skip(2);
     let mut table: Vec<(String, String)> = Vec::new();
@@ -401,14 +402,14 @@ fn parse_rooms(text: &str) -> Rooms {
     rooms
 }
 
-/// The folders that are rooms: those of [`OF_ROOMS`], and top folders with a package.
+/// Returns the folders that are rooms: those in [`OF_ROOMS`], and top folders with a package.
 fn room_folders() -> BTreeSet<String> {
     let below = |folder: &str| -> Vec<String> {
         let entries = fs::read_dir(root().join(folder)).expect("a folder of rooms");
         let paths = entries.map(|entry| entry.expect("a folder entry").path());
         let folders = paths.filter(|path| path.is_dir()).filter_map(|path| {
             let name = path.file_name()?.to_string_lossy().into_owned();
-            // What programs leave behind: `.ipynb_checkpoints`, `__pycache__`.
+            // Programs leave folders behind, such as `.ipynb_checkpoints` and `__pycache__`.
             (!name.starts_with(['.', '_'])).then_some(name)
         });
         folders.collect()
@@ -421,13 +422,13 @@ fn room_folders() -> BTreeSet<String> {
     found
 }
 
-/// Whether a room holds programs or tests.
+/// Returns whether a room contains programs or tests.
 fn is_program(room: &str) -> bool {
     room.split('/').next().is_some_and(|top| PROGRAMS.contains(&top))
 }
 
-/// Arrows from `crates/` to a room above, from any room to a program, and rooms that
-/// reach themselves.
+/// Returns arrows from `crates/` to a room above, arrows from any room to a program, and rooms that
+/// depend on themselves.
 fn arrows_that_run_up(rooms: &Rooms) -> Vec<String> {
     let mut faults = Vec::new();
     for (room, may) in rooms {
@@ -489,7 +490,7 @@ fn bad_edges(rooms: &Rooms, package: &Package) -> Vec<String> {
     .collect()
 }
 
-/// What the table, or [`TESTS_MAY_USE`], allows and no package makes use of.
+/// Returns the edges that the table or [`TESTS_MAY_USE`] allows and no package uses.
 fn unused_edges(rooms: &Rooms, packages: &[Package]) -> Vec<String> {
     let mut unused: BTreeSet<(&String, &String)> = BTreeSet::new();
     for (own, may) in rooms {
@@ -516,7 +517,7 @@ fn unused_edges(rooms: &Rooms, packages: &[Package]) -> Vec<String> {
     of_rooms.chain(of_tests).collect()
 }
 
-/// One line per source line that contains a forbidden word, naming the first.
+/// Returns one line per source line that contains a forbidden word; it names the first such word.
 fn forbidden_words(file: &str, text: &str) -> Vec<String> {
     let rules: Vec<_> = FORBIDDEN
         .iter()
@@ -525,7 +526,7 @@ fn forbidden_words(file: &str, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let code = code_of(text);
     for (number, line) in with_imports_apart(without_tests(&code)) {
-        // What was compiled for, which says nothing of where the program runs.
+        // These constants are about the target of the compilation, and not where the program runs.
         let line = line.replace("std::env::consts::", "");
         let hit = rules.iter().find_map(|(words, why, _)| {
             let word = words.iter().find(|word| contains_word(&line, word))?;
@@ -543,7 +544,8 @@ fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// The source files of all packages, from the root of the workspace: tests and examples too.
+/// Returns the source files of all packages, including tests and examples, from the root of the
+/// workspace.
 fn sources() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders: Vec<PathBuf> =
@@ -564,14 +566,14 @@ fn sources() -> BTreeSet<String> {
     found
 }
 
-/// The packages of the workspace, and `fuzz`, which is a workspace of its own.
+/// Returns the packages of the workspace, and `fuzz`, which is a separate workspace.
 fn packages() -> Vec<Package> {
     let mut packages = packages_of(&root().join("Cargo.toml"));
     packages.extend(packages_of(&root().join("fuzz/Cargo.toml")));
     packages
 }
 
-/// What cargo prints of the workspace with this manifest, without a network.
+/// Returns what cargo prints about the workspace with this manifest, without a network.
 fn cargo(workspace: &Path, args: &[&str]) -> String {
     let cargo = env::var_os("CARGO").expect("cargo runs the tests and says where it is");
     let mut command = Command::new(cargo);
@@ -581,7 +583,7 @@ fn cargo(workspace: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("cargo prints UTF-8")
 }
 
-/// The packages as cargo sees them, features and kinds of dependency included.
+/// Returns the packages as cargo sees them, with features and kinds of dependencies.
 fn packages_of(workspace: &Path) -> Vec<Package> {
     let metadata = cargo(workspace, &["metadata", "--no-deps", "--format-version=1"]);
     let metadata: Value = serde_json::from_str(&metadata).expect("cargo writes JSON");

@@ -1,11 +1,12 @@
-//! Names that say nothing: of files, and of types.
+//! Names of files and of types that say nothing.
 
 use std::fs;
 
 use crate::code::code_of;
 use crate::{root, sources};
 
-/// Of a file `run.rs` one knows that something happens in it.
+/// Names of files that are not used: a name such as `run.rs` only says that something happens in
+/// it.
 const FILES: [&str; 13] = [
     "common.rs",
     "each.rs",
@@ -22,12 +23,12 @@ const FILES: [&str; 13] = [
     "work.rs",
 ];
 
-/// Words that would name another type in each room, or mean something else in Gular: `PackReport`,
-/// `EntryKind` and `ByteOrder` are found once.
+/// Words that would name a different type in each room, or mean something else in Gular; names such
+/// as `PackReport`, `EntryKind` and `ByteOrder` have one meaning.
 const TYPES: [&str; 5] = ["Image", "Kind", "Order", "Report", "Stage"];
 
-/// Words that several rooms would take for a public type, each with another meaning. One may have
-/// it. Within a crate, what such a name means is told by the types beside it.
+/// Words that several rooms could use for a public type, each with another meaning. Only one room
+/// may use it. Within a crate, the types beside it make the meaning clear.
 const PUBLIC_ONCE: [&str; 28] = [
     "Cache",
     "Check",
@@ -91,12 +92,12 @@ fn a_public_name_has_one_meaning() {
     }
 }
 
-/// The names of the enums, structs and traits of `code` that other crates may see.
+/// Returns the names of the enums, structs and traits of `code` that other crates can see.
 fn public_types(code: &str) -> Vec<String> {
     code.split("pub ").skip(1).filter_map(|item| types(item.lines().next()?).pop()).collect()
 }
 
-/// The names of the enums, structs and traits of `code`.
+/// Returns the names of the enums, structs and traits of `code`.
 fn types(code: &str) -> Vec<String> {
     let mut words =
         code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty());

@@ -1,5 +1,5 @@
-//! Where unsafe code is: in the files of ARCHITECTURE.md's table, each with a reason, and nowhere
-//! else. A crate without any forbids it at its root, so that no file of it can allow it again.
+//! Unsafe code is only in the files of ARCHITECTURE.md's table, each with a reason. A crate without
+//! unsafe code forbids it at its root, so that no file can allow it again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,7 +46,7 @@ fn crates_without_unsafe_code_forbid_it() {
     assert!(faults.is_empty(), "without `#![forbid(unsafe_code)]`: {faults:?}");
 }
 
-/// The files that rows under "Unsafe code" link to.
+/// Returns the files that rows under "Unsafe code" link to.
 fn listed(page: &str) -> BTreeSet<String> {
     let section = page.split("\n## ").find(|section| section.starts_with("Unsafe code"));
     let rows = section.unwrap_or_default().lines().filter(|line| line.starts_with('|'));

@@ -13,7 +13,7 @@ const PHRASES: [(&str, &str); 5] = [
     ("the processor", "the CPU"),
 ];
 
-/// What the first phrase may be the beginning of.
+/// Texts that may begin with the first phrase.
 const ALLOWED: [&str; 3] = ["a training job", "a training run", "a training step"];
 
 #[test]
@@ -31,8 +31,8 @@ fn comments_use_plain_words() {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
-/// The words of all lines that are comments, in lower case and between single spaces, without
-/// [`ALLOWED`].
+/// Returns the words of all lines that are comments, in lower case and between single spaces,
+/// without [`ALLOWED`].
 fn comment_words(text: &str) -> String {
     let text = text.to_lowercase();
     let comments = text.lines().filter_map(|line| line.trim_start().strip_prefix("//"));

@@ -23,18 +23,18 @@ use crate::{BundleFiles, Error, RemoteBundle, Watch};
 /// Options of [`fetch`]: what is fetched, and how.
 #[derive(Debug, Clone)]
 pub struct FetchOptions {
-    /// These splits; all when empty.
+    /// The splits to fetch; all if the list is empty.
     pub splits: Vec<Split>,
-    /// Shards at a time.
+    /// Number of shards that are fetched at the same time.
     pub jobs: usize,
     /// How far existing files are trusted.
     pub trust: Trust,
-    /// Only say what would be fetched.
+    /// Whether to report only what would be fetched.
     pub dry_run: bool,
 }
 
 impl Default for FetchOptions {
-    /// All splits, four shards at a time, every byte checked.
+    /// Returns the defaults: all splits, four shards at the same time, every byte checked.
     fn default() -> Self {
         Self { splits: Vec::new(), jobs: 4, trust: Trust::Nothing, dry_run: false }
     }
@@ -45,14 +45,16 @@ impl Default for FetchOptions {
 pub enum Trust {
     /// Every byte is checked again.
     Nothing,
-    /// A file of the right length is trusted: files get their name only after they are checked.
+    /// Files of the right length are trusted, since files get their names only after they are
+    /// checked.
     Names,
 }
 
 /// Fetches `remote` into the folder `dir`, which becomes a local bundle.
 ///
-/// The progress is of bytes checked. What an earlier run left is checked and kept. One
-/// process at a time writes to a folder; others wait for it, then check what it brought.
+/// The progress counts bytes that were checked. Files that an earlier run left are checked and
+/// kept. One process at a time writes to a folder; others wait for it, then check the files that it
+/// fetched.
 ///
 /// # Errors
 /// [`Error::NoSpace`] before anything is written, [`Error::OtherBundle`] when
@@ -116,7 +118,7 @@ pub fn fetch_from(
     }
     fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
     let lock = FolderLock::wait(&data, watch)?;
-    // Again: whoever had the lock may have written meanwhile.
+    // The folder is examined again, since the process that had the lock may have written to it.
     let held = Held::look(dir, bundle)?;
     check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;
 
@@ -127,11 +129,12 @@ pub fn fetch_from(
         }
         (watch.progress)(done.fetch_add(n, Ordering::Relaxed) + n, total);
     };
-    // Entries of one file one after another: two at once would write it at the same time.
+    // Entries of the same file are fetched one after another: two at once would write it at the
+    // same time.
     let work = |group: &Vec<&ShardEntry>, stop: &AtomicBool| {
         let mut seen = HashSet::new();
         group.iter().try_for_each(|shard| {
-            // Files of an earlier entry exist already, and were counted with it.
+            // Files of an earlier entry exist already, and were counted with that entry.
             let known = shard.files().filter(|file| !seen.insert(&file.name));
             let counted = AtomicU64::new(known.map(|file| file.bytes).sum());
             let advance = |n: u64, was_there: bool| {
@@ -156,7 +159,7 @@ pub fn fetch_from(
     Ok(report(total.saturating_sub(kept), kept, held))
 }
 
-/// Bytes that need no more space: those of complete files and of temporary ones.
+/// Returns the bytes that need no more space: those of complete files and of temporary ones.
 fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
     let there = |file: &FileEntry| {
         let to = data.join(file.name.as_str());
@@ -166,7 +169,7 @@ fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
     files_of(shards).map(there).sum()
 }
 
-/// One shard with its index and view.
+/// The task of fetching a shard with its index and view.
 pub(super) struct Job<'a> {
     pub(super) source: &'a dyn BundleFiles,
     pub(super) data: &'a Path,
@@ -210,7 +213,8 @@ impl Job<'_> {
         partial.finish()
     }
 
-    /// The shard's index and view, from the disk or the network, and whole on the disk.
+    /// Reads the shard's index and view, from the disk or the network, and makes sure that both are
+    /// on the disk.
     pub(super) fn index(&self, shard: &ShardEntry) -> Result<Index, Error> {
         let to = self.data.join(shard.index.name.as_str());
         let (bytes, was_there) = self.listing(&shard.index)?;
@@ -238,7 +242,7 @@ impl Job<'_> {
         }
     }
 
-    /// Whether `to` is there, every block of it right; counts them.
+    /// Returns whether `to` exists with every block of it right; counts its bytes.
     fn is_sound(&self, to: &Path, file: &FileEntry, tree: &BlockTree) -> Result<bool, Error> {
         if !has_len(to, file) {
             return Ok(false);
@@ -266,7 +270,7 @@ pub(super) fn has_len(path: &Path, file: &FileEntry) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == file.bytes)
 }
 
-/// The bytes of a local file, when it is the one that `file` describes.
+/// Reads a local file, if it is the one that `file` describes.
 fn read_if_sound(path: &Path, file: &FileEntry) -> Option<Vec<u8>> {
     let source = ReadAt::open(path, Backend::Pread).ok()?;
     if source.len_bytes() != file.bytes {

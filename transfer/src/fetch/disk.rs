@@ -10,7 +10,7 @@ use gular_files::{Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, persist_rea
 
 use crate::{Error, Watch};
 
-/// Bytes written before the disk is asked to take them, while more arrive.
+/// Writing back to the disk is requested each time this many bytes were written, while more arrive.
 const WRITE_BACK_BYTES: u64 = 64 << 20;
 
 /// A file under its temporary name, which a later run finds again.
@@ -25,13 +25,13 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// The temporary name of `to`.
+    /// Returns the temporary name of `to`.
     pub(crate) fn temp_of(to: &Path) -> PathBuf {
         let name = to.file_name().unwrap_or_default().to_string_lossy();
         to.with_file_name(format!("{TEMP_PREFIX}fetch-{name}"))
     }
 
-    /// Opens what an earlier run left of `to`, or begins an empty file.
+    /// Opens the file that an earlier run left of `to`, or creates an empty file.
     pub(crate) fn open(to: &Path) -> Result<Self, Error> {
         let temp = Self::temp_of(to);
         let io = |e| Error::io("open", &temp, e);
@@ -41,9 +41,9 @@ impl Partial {
         Ok(Self { file, temp, to: to.to_owned(), sound: 0, asked: 0, write_back: None })
     }
 
-    /// Accepts the blocks of `block_bytes` that `accepts` takes, from the first on, and
-    /// cuts off the rest; returns how many there are. `step` is told of the bytes of each,
-    /// and says whether to go on.
+    /// Accepts the blocks of `block_bytes` that `accepts` takes, from the first on, and cuts off
+    /// the rest. Returns the number of accepted blocks. `step` gets the number of bytes of each,
+    /// and returns whether to continue.
     pub(crate) fn keep_sound(
         &mut self,
         len: u64,
@@ -75,7 +75,7 @@ impl Partial {
         Ok(number)
     }
 
-    /// Writes checked bytes behind those that are there.
+    /// Appends checked bytes to the file.
     pub(crate) fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, position)?;
         self.sound = position + bytes.len() as u64;
@@ -91,13 +91,13 @@ impl Partial {
         Ok(())
     }
 
-    /// Forgets all that was written.
+    /// Discards everything that was written.
     pub(crate) fn restart(&mut self) -> io::Result<()> {
         (self.sound, self.asked) = (0, 0);
         self.file.set_len(0)
     }
 
-    /// Gives it its name, read-only.
+    /// Makes the file read-only and gives it its final name.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         if let Some(write_back) = self.write_back.take() {
             write_back.finish().map_err(|e| Error::io("write", &self.temp, e))?;
@@ -106,8 +106,8 @@ impl Partial {
     }
 }
 
-/// Whether `dir`, which may not exist yet, has room for `needed` bytes, as far as its file
-/// system tells.
+/// Checks that `dir`, which may not exist yet, has space for `needed` bytes, as far as its file
+/// system reports it.
 ///
 /// # Errors
 /// [`Error::NoSpace`].
@@ -120,8 +120,8 @@ pub(crate) fn check_space(dir: &Path, needed: u64) -> Result<(), Error> {
     }
 }
 
-/// The lock of a folder: only its holder writes to the folder, and others wait. Its file is removed
-/// by whoever is done.
+/// The lock of a folder: only its holder writes to the folder, and others wait. Its holder removes
+/// the lock's file when done.
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "held until it is dropped")] Lock);
 
@@ -144,21 +144,22 @@ impl FolderLock {
         Ok(Self(lock.removed_when_dropped()))
     }
 
-    /// The gate of `dir`, unless somebody holds it: for those who try its lock now and then.
+    /// Takes the gate of `dir`, unless another process holds it; for callers that try its lock now
+    /// and then.
     pub(super) fn gate(dir: &Path) -> Result<Option<Gate>, Error> {
         let lock = Lock::try_at(&Gate::path(dir), LockMode::Exclusive)?;
         Ok(lock.map(|lock| Gate(lock.removed_when_dropped())))
     }
 
-    /// The lock of `dir`, unless somebody has it.
+    /// Takes the lock of `dir`, unless another process has it.
     pub(crate) fn attempt(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
         let lock = Lock::try_at(&path, LockMode::Exclusive)?;
         Ok(lock.map(|lock| Self(lock.removed_when_dropped())))
     }
 
-    /// Waits until nobody writes to `dir` as a whole, and keeps those from it who would; others
-    /// may share it.
+    /// Waits until no process writes to the whole folder `dir`, and keeps such processes from it;
+    /// several processes can share the lock.
     pub(crate) fn share(
         dir: &Path,
         keep_waiting: &mut dyn FnMut(Duration) -> bool,
@@ -170,8 +171,8 @@ impl FolderLock {
     }
 }
 
-/// Everyone who wants the lock of a folder takes this one first. Whoever wants the folder alone
-/// keeps it while waiting: otherwise new sharers could take the folder's lock without end.
+/// The lock that every process takes before the lock of a folder. A process that wants the folder
+/// alone keeps it while waiting: otherwise new sharers could take the folder's lock without end.
 #[derive(Debug)]
 pub(super) struct Gate(Lock);
 
@@ -277,7 +278,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (cancel, done) = (AtomicBool::new(false), AtomicBool::new(false));
         let since = Instant::now();
-        // Longer than the test takes, where they let others in.
+        // The limit is longer than the test takes if they let others in.
         let most = Duration::from_secs(10);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -10,7 +10,7 @@ use crate::WrongCopy;
 /// The result of fetching a bundle or an object.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FetchReport {
-    /// `URL#blake3=…`.
+    /// The URL with its digest, `URL#blake3=…`.
     pub url: String,
     /// The bundle's or the object's digest; the empty text for an object that was not read and
     /// whose URL has no digest.
@@ -19,11 +19,11 @@ pub struct FetchReport {
     /// The folder that now has the bundle or object.
     #[serde(serialize_with = "path")]
     pub dir: PathBuf,
-    /// Files of the bundle that are in `dir` now, the manifest included.
+    /// Number of files of the bundle that are in `dir` now, including the manifest.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// Bytes that came over the network, checked.
+    /// Bytes that came over the network and were checked.
     pub bytes_fetched: u64,
     /// Bytes that were there already and were checked again.
     pub bytes_kept: u64,
@@ -31,7 +31,7 @@ pub struct FetchReport {
     pub dry_run: bool,
     /// What the fetched bytes were checked against.
     pub checked: Checked,
-    /// For `checksum`, which checksum of which server; for `nothing`, why.
+    /// For `checksum`, the kind of checksum and its server; for `nothing`, the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked_how: Option<String>,
     /// Whether `dir` had a damaged `manifest.json`, which was, or would be, replaced.
@@ -48,15 +48,15 @@ pub struct FetchReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Checked {
-    /// A digest that the URL names, or the manifest.
+    /// The digest in the URL, or in the manifest.
     Digest,
-    /// The checksum that a server tells of its copy.
+    /// The checksum that a server reports for its copy.
     Checksum,
     /// Nothing.
     Nothing,
 }
 
-/// Also a path that is not UTF-8, as it is shown.
+/// Writes a path as a text; one that is not UTF-8 is written as it is shown.
 fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }

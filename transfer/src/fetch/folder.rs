@@ -13,13 +13,14 @@ use super::disk::Partial;
 use crate::remote::read_manifest;
 use crate::{Error, ManifestFile};
 
-/// Other files do not begin with this many bytes of a manifest by chance: they name its format.
+/// Files that begin with this many bytes of a manifest are manifests, since these bytes name the
+/// format.
 const TELLING_BYTES: usize = 32;
 
 /// Which part of a bundle a folder has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
-    /// No manifest: the folder is empty, or has what a stopped fetch left.
+    /// No manifest: the folder is empty, or has files of a stopped fetch.
     Part,
     /// The bundle's manifest.
     Manifest,
@@ -28,8 +29,8 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// Finds out which part of `bundle` is in `dir`. Fails if `dir` has files of others, since
-    /// nothing is written beside those.
+    /// Finds out which part of `bundle` is in `dir`. Fails if `dir` has other files, since nothing
+    /// is written beside those.
     ///
     /// # Errors
     /// [`Error::OtherBundle`], [`Error::NotEmpty`], [`Error::Io`].
@@ -57,14 +58,15 @@ impl Held {
         };
         let is_cut =
             |bytes: &Vec<u8>| bytes.len() >= TELLING_BYTES && bundle.bytes().starts_with(bytes);
-        // Listed once: another run may begin to fill the folder between two listings.
+        // The folder is listed only once, since another run may begin to fill it between two
+        // listings.
         let in_data = names(&dir.join(DATA_DIR))?;
         if manifest.as_ref().is_some_and(is_cut) || has_data_of(bundle, dir, &in_data) {
             return Ok(held);
         }
         let mut others = strangers_beside(dir, &in_data)?;
         if held == Self::DamagedManifest {
-            // As far as can be told, it does not belong to the bundle.
+            // As far as is known, the manifest does not belong to the bundle.
             others.push(MANIFEST_NAME.to_owned());
         }
         none_of(dir, others)?;
@@ -72,7 +74,7 @@ impl Held {
     }
 }
 
-/// Refuses a folder that has `others`: files that are not of the bundle.
+/// Refuses a folder that has `others`: files that do not belong to the bundle.
 ///
 /// # Errors
 /// [`Error::NotEmpty`].
@@ -88,13 +90,14 @@ pub(super) fn none_of(dir: &Path, mut others: Vec<String>) -> Result<(), Error> 
     }
 }
 
-/// Whether no bundle has this manifest, not even one of a later format.
+/// Returns whether this is not the manifest of any bundle, not even of one of a later format.
 fn is_damaged(path: &Path, bytes: &[u8]) -> bool {
     let parsed = Manifest::parse(&path.display().to_string(), bytes);
     parsed.is_err_and(|error| !matches!(error, Bundle::TooNew { .. }))
 }
 
-/// Whether a data file of the bundle is among the names of the data folder, or grows there.
+/// Returns whether the names in the data folder include a data file of the bundle, or a part of
+/// one.
 fn has_data_of(bundle: &ManifestFile, dir: &Path, in_data: &[OsString]) -> bool {
     let data = dir.join(DATA_DIR);
     let shards = &bundle.manifest().shards;
@@ -102,7 +105,7 @@ fn has_data_of(bundle: &ManifestFile, dir: &Path, in_data: &[OsString]) -> bool 
     for file in shards.iter().flat_map(gular_bundle::ShardEntry::files) {
         let path = data.join(file.name.as_str());
         let temp = Partial::temp_of(&path);
-        // For a file in a subfolder, the name of that folder.
+        // A file in a subfolder is found by the name of that folder.
         let below = |path: &Path| {
             let first = path.strip_prefix(&data).ok()?.components().next()?;
             Some(first.as_os_str().to_owned())
@@ -112,12 +115,12 @@ fn has_data_of(bundle: &ManifestFile, dir: &Path, in_data: &[OsString]) -> bool 
     in_data.iter().any(|name| ours.contains(name))
 }
 
-/// Files that no fetch makes.
+/// Returns the files that no fetch makes.
 pub(super) fn strangers(dir: &Path) -> Result<Vec<String>, Error> {
     strangers_beside(dir, &names(&dir.join(DATA_DIR))?)
 }
 
-/// Files that no fetch makes, where the data folder has these names.
+/// Returns the files that no fetch makes, for a data folder with these names.
 fn strangers_beside(dir: &Path, in_data: &[OsString]) -> Result<Vec<String>, Error> {
     let is_temp = |name: &OsString| name.to_string_lossy().starts_with(TEMP_PREFIX);
     let in_data = in_data.iter().filter(|name| !is_temp(name));
@@ -131,7 +134,7 @@ fn strangers_beside(dir: &Path, in_data: &[OsString]) -> Result<Vec<String>, Err
     Ok(found)
 }
 
-/// The names in a folder; none if the folder does not exist.
+/// Returns the names in a folder; none if the folder does not exist.
 fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
     let list = || -> io::Result<Vec<OsString>> {
         fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()
@@ -151,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// A bundle of one shard, and a name of its data.
+    /// Makes a bundle of one shard, and returns it with the name of a data file.
     fn bundle(dir: &Path) -> (ManifestFile, String) {
         let fields = [Field::bytes(FieldName::image(), vec!["image/jpeg".into()])];
         let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);

@@ -13,10 +13,10 @@ use crate::{BundleUrl, Error, Watch, wrong_copies};
 
 /// Fetches the object at `url` to `dir/NAME`.
 ///
-/// Nothing but its digest can tell whether what a killed run left is right, so that
-/// is kept only when `url` has one. Bytes that do not have that digest are fetched once
-/// more, from the origin. Without a digest they are compared with the checksum that their
-/// server tells; the report says when there was none.
+/// A file that a killed run left can only be checked against the object's digest, so it is kept
+/// only if `url` has one. Bytes that do not have that digest are fetched once more, from the
+/// origin. Without a digest, the bytes are compared with the checksum that their server reports;
+/// the report says if there was none.
 ///
 /// # Errors
 /// [`Error::NoSpace`], [`Error::Occupied`], [`Error::Pelican`], [`Error::ObjectDigest`], [`Error::Io`].
@@ -31,9 +31,9 @@ pub fn fetch_object(
     fetch(client, url, len_bytes, None, dir, dry_run, watch)
 }
 
-/// Like [`fetch_object`], for an object whose block tree is known: each block is checked as it
-/// arrives, a server with wrong bytes is replaced by the next, and what a killed run left is
-/// kept as far as it is right.
+/// Does the same as [`fetch_object`], for an object whose block tree is known. Each block is
+/// checked as it arrives, a server with wrong bytes is replaced by the next, and a file that a
+/// killed run left is kept as far as it is right.
 ///
 /// # Errors
 /// Those of [`fetch_object`]; [`gular_pelican::Error::Corrupt`] when every copy has wrong bytes.
@@ -115,7 +115,7 @@ pub fn object_here(
     Ok(Some(FetchReport { seconds: start.elapsed().as_secs_f64(), ..report }))
 }
 
-/// The report on an object that is there, all of it.
+/// Makes the report on an object that is completely in the folder.
 fn of_object(url: &BundleUrl, digest: Option<Digest>, dir: &Path, len_bytes: u64) -> FetchReport {
     FetchReport {
         url: url.to_string(),
@@ -134,7 +134,7 @@ fn of_object(url: &BundleUrl, digest: Option<Digest>, dir: &Path, len_bytes: u64
     }
 }
 
-/// The number of bytes still to fetch: what a killed run left needs no more space.
+/// Returns the number of bytes still to fetch: those that a killed run left need no more space.
 pub(crate) fn missing(to: &Path, len: u64) -> u64 {
     let left = std::fs::metadata(Partial::temp_of(to)).map_or(0, |found| found.len());
     len.saturating_sub(left)
@@ -184,8 +184,8 @@ impl ObjectJob<'_> {
         Ok(Done { digest, fetched, checked: Checked::Digest, how: None })
     }
 
-    /// Resumes after what a killed run left. If that is not the object's beginning, fetches
-    /// all of it; if a cache has different bytes, fetches them from the origin.
+    /// Resumes after the bytes that a killed run left. If these are not the object's beginning,
+    /// fetches all of it; if a cache has different bytes, fetches them from the origin.
     fn with_digest(&self, url: &Url, expected: Digest) -> Result<Done, Error> {
         let (mut from, mut keep, mut before) = (url.clone(), true, None);
         let other = |found| Error::ObjectDigest { url: url.to_string(), expected, found };
@@ -195,7 +195,8 @@ impl ObjectJob<'_> {
                 (Err(Error::Pelican(Pelican::Cancelled)), _) => {
                     return Err(Pelican::Cancelled.into());
                 }
-                // The origin may let nobody read, or be down: what the cache has is known.
+                // The origin may refuse reads, or be down, but the digest of the cache's copy is
+                // known.
                 (Err(_), Some(found)) => return Err(other(found)),
                 (Err(error), None) => return Err(error),
             };
@@ -215,8 +216,8 @@ impl ObjectJob<'_> {
         }
     }
 
-    /// Resumes after what an earlier run left, and compares the whole with the checksum that a
-    /// server reports; `None` if they differ, or if no server reports one.
+    /// Resumes after the bytes that an earlier run left, and compares the whole with the checksum
+    /// that a server reports; `None` if they differ, or if no server reports one.
     pub(crate) fn resumed(&self, url: &Url) -> Result<Option<Done>, Error> {
         let read = self.read(url, true, false)?;
         let temp = Partial::temp_of(self.to);
@@ -240,7 +241,7 @@ impl ObjectJob<'_> {
         Ok(Done { digest: read.digest, fetched: read.fetched, checked, how: Some(how) })
     }
 
-    /// Reads all of it, or what is missing.
+    /// Reads the whole object, or the part that is missing.
     fn read(&self, url: &Url, keep: bool, check: bool) -> Result<Read, Error> {
         let mut partial = Partial::open(self.to)?;
         let hasher = std::cell::RefCell::new(StreamDigest::new());
@@ -272,7 +273,7 @@ impl ObjectJob<'_> {
     }
 }
 
-/// All bytes, under their temporary name.
+/// The bytes of the object, in the file with the temporary name.
 struct Read {
     partial: Partial,
     digest: Digest,
@@ -280,7 +281,7 @@ struct Read {
     checked: Result<String, String>,
 }
 
-/// Writes and hashes what comes.
+/// Writes and hashes the bytes that arrive.
 struct Sink<'a> {
     partial: Partial,
     hasher: StreamDigest,

@@ -25,28 +25,29 @@ use super::work_folder::{Made, WorkFolder, there};
 use crate::sparse::{GiveValue, Sparse, SparseReport, read_samples, read_small};
 use crate::{Client, Error, RemoteBundle, Watch};
 
-/// About how many bytes of values are kept in memory until they are written; and of indexes,
-/// before it is known how much is wanted.
+/// About how many bytes of values are kept in memory until they are written. Indexes are kept up to
+/// the same size, until it is known how much is wanted.
 const HELD_BYTES: u64 = 64 << 20;
-/// Samples whose values are held at a time, at most: each of a few bytes takes room beside them.
+/// The most samples whose values are held at a time, since small values also need memory beside
+/// them.
 const MOST_ROWS: usize = 1 << 18;
-/// Samples are added to a shard until it has this many bytes of them.
+/// A shard is complete when its samples have this many bytes.
 const SHARD_BYTES: u64 = 1 << 30;
-/// Keys that are named of those that no sample has.
+/// The most keys without a sample that are named.
 const MOST_NAMED: usize = 5;
 
 /// Options of [`fetch_samples`]: which samples are fetched, and how.
 #[derive(Debug, Clone)]
 pub struct SampleOptions {
-    /// Their keys; any where there are none and a condition is given.
+    /// Keys of the wanted samples; if empty and a condition is given, samples may have any key.
     pub keys: BTreeSet<String>,
-    /// A condition on them, as [`Filter`] reads it.
+    /// A condition that the samples must fit, as [`Filter`] reads it.
     pub filter: Option<String>,
     /// Only samples of these splits; an empty list means all splits.
     pub splits: Vec<Split>,
-    /// Requests at a time.
+    /// Number of requests at the same time.
     pub jobs: usize,
-    /// Only read the indexes, and say what would be fetched.
+    /// Whether to read only the indexes, and report what would be fetched.
     pub dry_run: bool,
 }
 
@@ -55,40 +56,40 @@ pub struct SampleOptions {
 pub struct SampleReport {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// The bundle that the samples are from.
+    /// Digest of the bundle that the samples are from.
     pub source: Digest,
-    /// Digest of the bundle that these files now are; absent in a dry run.
+    /// Digest of the new bundle of these samples; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Number of these samples.
+    /// Number of samples that were chosen.
     pub samples: u64,
-    /// Samples of the whole bundle.
+    /// Number of samples of the whole bundle.
     pub samples_of: u64,
-    /// Bytes of their values.
+    /// Bytes of the chosen samples' values.
     pub bytes_wanted: u64,
     /// Bytes requested from servers, without the indexes.
     pub bytes_asked: u64,
-    /// Requests for these bytes.
+    /// Number of requests for the `bytes_asked`.
     pub requests: u64,
     /// Bytes of the indexes and views, which say where samples are.
     pub bytes_of_indexes: u64,
     /// Bytes requested from servers to evaluate the condition, without the indexes.
     pub bytes_of_condition: u64,
-    /// Requests for these bytes.
+    /// Number of requests for the `bytes_of_condition`.
     pub requests_of_condition: u64,
-    /// Keys that no sample has.
+    /// Number of keys that no sample has.
     pub unknown_keys: u64,
-    /// The first ones.
+    /// The first of these keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
     /// Whether all of these samples were here already.
     pub already_done: bool,
-    /// Wall-clock time in thousandths.
+    /// Wall-clock time in milliseconds.
     pub milliseconds: u64,
 }
 
-/// Fetches samples of `remote` by their keys, by a condition, or those of the keys that fit the
-/// condition; folder `dir`, which must be new or empty, becomes a bundle of them alone.
+/// Fetches samples of `remote` by their keys, by a condition, or by both. The folder `dir`, which
+/// must be new or empty, becomes a bundle of only these samples.
 ///
 /// One process at a time writes to a folder; others wait for it.
 ///
@@ -137,7 +138,7 @@ pub fn fetch_samples(
         check_space(dir, report.bytes_wanted)?;
     } else {
         let work = WorkFolder::begin(dir, &made, watch)?;
-        // Again: whoever had the lock may have written meanwhile.
+        // The folder is examined again, since the process that had the lock may have written to it.
         if let Some(there) = there(dir, &made)? {
             return Ok(already_done(report, &there));
         }
@@ -174,15 +175,15 @@ fn already_done(report: SampleReport, there: &Bundle) -> SampleReport {
     }
 }
 
-/// Samples of one shard that are wanted.
+/// The wanted samples of one shard.
 struct Found<'a> {
     entry: &'a ShardEntry,
     rows: Vec<Row>,
-    /// Unless too much would be held.
+    /// The shard's index, unless too much memory would be used.
     index: Option<Index>,
 }
 
-/// Reads the indexes; counts the samples that are wanted and their bytes.
+/// Reads the indexes, and counts the wanted samples and their bytes.
 fn find<'a>(
     client: &Client,
     remote: &'a RemoteBundle,
@@ -236,13 +237,14 @@ fn find<'a>(
     Ok(found)
 }
 
-/// Bytes of a shard's index and view, less those that are in `listed`, to which both are added.
+/// Returns the bytes of those of a shard's index and view that are not in `listed`, and adds both
+/// to `listed`.
 fn bytes_of_listings<'a>(shard: &'a ShardEntry, listed: &mut HashSet<&'a BundlePath>) -> u64 {
     let files = [&shard.index].into_iter().chain(&shard.view);
     files.filter(|file: &&FileEntry| listed.insert(&file.name)).map(|file| file.bytes).sum()
 }
 
-/// The description of the new bundle: that of its source, and which samples were chosen.
+/// Describes how the new bundle was made: as its source was, and which samples were chosen.
 fn made(remote: &RemoteBundle, options: &SampleOptions) -> Made {
     let mut made = remote.manifest().made.clone();
     made.retain(|name, _| name != "plan" && !name.starts_with("derive_"));
@@ -274,7 +276,7 @@ fn read_index(
     Ok(Index::accept(name, bytes, view.as_deref(), remote.manifest(), entry)?)
 }
 
-/// Bytes of a sample's values in these fields that are outside the index.
+/// Returns the bytes of a sample's values in these fields that are not in the index.
 fn bytes_of(index: &Index, row: Row, fields: &[FieldIdx]) -> u64 {
     let stored = fields.iter().filter(|field| index.digest(row, **field).is_some());
     stored.filter_map(|field| index.range(row, *field)).map(|(_, len)| len as u64).sum()
@@ -292,8 +294,8 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// The samples among `rows` that fit `filter`, and what was asked for to know that. Values
-    /// are fetched only of those samples for which the index does not decide.
+    /// Returns the samples among `rows` that fit `filter`, and how much was requested to find them.
+    /// Values are fetched only for samples about which the index does not decide.
     fn fitting(&self, rows: &[Row], filter: &Filter) -> Result<(Vec<Row>, SparseReport), Error> {
         let (mut fitting, mut open) = (Vec::new(), Vec::new());
         for row in rows {
@@ -317,7 +319,7 @@ impl Of<'_> {
         Ok((fitting, report))
     }
 
-    /// Whether a sample fits, if that can be said by the index and `values`.
+    /// Returns whether a sample fits; `None` if the index and `values` do not decide it.
     fn fits(
         &self,
         row: Row,
@@ -330,7 +332,7 @@ impl Of<'_> {
         let mut value = |field| {
             let found = values.and_then(|values| values.get(&(row, field)));
             is_open |= found.is_none();
-            // While it is open, the answer does not matter.
+            // If a value is unknown, the answer does not matter.
             Ok(found.cloned().unwrap_or_default())
         };
         let mut facts = Facts {
@@ -344,7 +346,7 @@ impl Of<'_> {
         Ok((!is_open).then_some(fits))
     }
 
-    /// Reads these fields of these samples, so many samples at a time that their values fit in
+    /// Reads these fields of these samples, with as many samples at a time as fit in
     /// [`HELD_BYTES`], and gives them to `take`.
     fn in_parts(
         &self,
@@ -369,7 +371,7 @@ impl Of<'_> {
         Ok(())
     }
 
-    /// Values of these samples, by row and field.
+    /// Reads values of these samples, by row and field.
     fn read(
         &self,
         rows: &[Row],
@@ -389,7 +391,7 @@ impl Of<'_> {
     }
 }
 
-/// [`read_samples`], or [`read_small`].
+/// The function [`read_samples`] or [`read_small`].
 type Read = fn(
     &Client,
     &RemoteBundle,
@@ -399,7 +401,7 @@ type Read = fn(
     &AtomicBool,
 ) -> Result<SparseReport, Error>;
 
-/// Takes samples, their values, and what was asked for.
+/// A callback that gets samples, their values, and how much was requested.
 type Take<'a> = dyn FnMut(&[Row], &Values, SparseReport) -> Result<(), Error> + 'a;
 
 type Values = BTreeMap<(Row, FieldIdx), Vec<u8>>;
@@ -417,7 +419,7 @@ impl<'a> Writing<'a> {
         Self { folder: folder.to_owned(), manifest, shard: None, finished: Vec::new() }
     }
 
-    /// Fetches and writes samples of one shard, in its order.
+    /// Fetches and writes samples of one shard, in the shard's order.
     fn shard(&mut self, of: &Of<'_>, rows: &[Row]) -> Result<SparseReport, Error> {
         let mut report = SparseReport::default();
         let fields: Vec<FieldIdx> = of.index.fields().collect();
@@ -462,7 +464,7 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    /// Returns the manifest, when all shards are written.
+    /// Returns the manifest, once all shards are written.
     fn finish(mut self, made: Made) -> Result<Manifest, Error> {
         self.end_shard()?;
         let (envelope, shards) = (Envelope::Shards, self.finished);

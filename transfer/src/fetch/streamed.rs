@@ -11,8 +11,8 @@
 //!          .gular-tmp-whole.lock    locked, shared, by each process that reads the whole bundle
 //! ```
 //!
-//! Space is what the folder has: a shard that is there, or comes, takes all of its bytes. A
-//! process that ends, however it ends, holds nothing any more.
+//! The space is what the folder's files take: a shard that is there, or being fetched, takes
+//! all of its bytes. A process that ends, in whatever way, no longer holds anything.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -48,7 +48,8 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(600);
 /// How long to wait for space on a full disk, which other programs may or may not free.
 const DISK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Indexes, or single values, at a time: they are small, and each takes a round trip.
+/// The number of indexes or single values that are fetched at the same time: they are small, and
+/// each needs a round trip.
 const SMALL_JOBS: usize = 16;
 
 type Tell = dyn Fn(Option<&str>) + Send + Sync;
@@ -65,7 +66,7 @@ impl TellWaiting {
 }
 
 impl Default for TellWaiting {
-    /// Tells nobody.
+    /// A callback that does nothing.
     fn default() -> Self {
         Self::new(|_| ())
     }
@@ -77,7 +78,7 @@ impl fmt::Debug for TellWaiting {
     }
 }
 
-/// The shards of a published bundle, in a folder that may hold some of them at a time.
+/// The shards of a published bundle, and the folder that has some of them at a time.
 pub(crate) struct Streamed {
     client: Client,
     remote: RemoteBundle,
@@ -97,8 +98,8 @@ impl fmt::Debug for Streamed {
 }
 
 impl Streamed {
-    /// Brings manifest and indexes of `splits` (all when there are none) to `dir`, whose bundle
-    /// may take `limit` bytes there, and never more than the file system has.
+    /// Fetches the manifest and the indexes of `splits` (all if there are none) to `dir`, whose
+    /// bundle may take `limit` bytes there, and never more than the file system has.
     pub(crate) fn open(
         client: Client,
         remote: RemoteBundle,
@@ -113,7 +114,7 @@ impl Streamed {
         let held = Held::look(dir, remote.file())?;
         let is_there = |file: &FileEntry| has_len(&data.join(file.name.as_str()), file);
         let (mut held, mut gate) = (held == Held::Manifest, None);
-        // Another process may bring them meanwhile.
+        // Another process may fetch them meanwhile.
         while !held || !shards.iter().all(|shard| shard.listings().all(is_there)) {
             fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
             if gate.is_none() {
@@ -135,7 +136,7 @@ impl Streamed {
         let indexes = there.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
         let beside = indexes.saturating_add(remote.manifest_bytes().len() as u64);
         let files = Files::look(&data, &remote);
-        // A file system that is full to the last byte is of no use to anyone.
+        // A twentieth stays free, since a completely full file system is of no use to anyone.
         let usable = free_bytes(dir) / 20 * 19;
         let here = files.bytes.saturating_sub(files.missing).saturating_add(beside);
         let all = usable.saturating_add(here);
@@ -168,7 +169,7 @@ impl Streamed {
         NotBrought { hint, is_passing, ..self.fault(entry.file.name.as_str(), error) }
     }
 
-    /// Tells the caller what it waits for, if it is this shard.
+    /// Tells the caller what it waits for, if it waits for this shard.
     fn say(&self, shard: ShardIdx, what: &dyn Fn() -> String) {
         let waited_for = *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
         if waited_for == Some(shard) {
@@ -219,10 +220,10 @@ impl Streamed {
                 return Job { source, data, trust, advance, cancel }.shard(entry);
             }
             drop((alone, folder));
-            // Readers of this process that hold what they do not need yet.
+            // Readers of this process may hold shards that they do not need yet.
             self.space.changed();
             let Some(since) = no_room_since else {
-                // Other processes may have released some.
+                // Other processes may have released some shards.
                 no_room_since = Some(Instant::now());
                 continue;
             };
@@ -239,7 +240,8 @@ impl Streamed {
         }
     }
 
-    /// Whether there is space for a shard, which is then taken for it: by its temporary file.
+    /// Returns whether there is space for a shard, after reserving it with the shard's temporary
+    /// file.
     fn make_room(
         &self,
         entry: &ShardEntry,
@@ -256,7 +258,7 @@ impl Streamed {
         // Other programs may have filled the file system since the limit was set.
         let here = files.bytes.saturating_sub(files.missing);
         self.space.measure(here.saturating_add(free_bytes(&self.data)));
-        // The part that an earlier run left needs no new space.
+        // The part that an earlier run left needs no additional space.
         let found = files.there.remove(own);
         found.iter().for_each(|file| files.forget(file));
         let missing = found.map_or(needed, |file| file.missing);
@@ -368,7 +370,7 @@ impl ShardSource for Streamed {
     }
 }
 
-/// Brings the indexes of `shards`, whose progress is told.
+/// Fetches the indexes of `shards`, and reports their progress.
 fn bring_indexes(
     client: &Client,
     remote: &RemoteBundle,
@@ -392,7 +394,7 @@ fn bring_indexes(
     Ok(watch.check()?)
 }
 
-/// Keeps a file where it is, or will be.
+/// Keeps a file from being removed, whether it exists or is still to come.
 #[derive(Debug)]
 pub(crate) struct Hold {
     lock: Option<Lock>,
@@ -401,7 +403,7 @@ pub(crate) struct Hold {
 
 impl Hold {
     fn take(path: PathBuf, cancel: &AtomicBool) -> Result<Self, Error> {
-        // Held alone only for the moment of a removal.
+        // The exclusive lock is only held for the moment of a removal.
         let go_on = &mut |_| !cancel.load(Ordering::Relaxed);
         let lock = Lock::wait_at(&path, LockMode::Shared, go_on)?.ok_or_else(Error::cancelled)?;
         Ok(Self { lock: Some(lock), path })
@@ -411,15 +413,15 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         drop(self.lock.take());
-        // The last one removes the file; one that stays behind does no harm.
+        // The last holder removes the lock's file; one that is left does no harm.
         if let Ok(Some(last)) = Lock::try_at(&self.path, LockMode::Exclusive) {
             drop(last.removed_when_dropped());
         }
     }
 }
 
-/// Keeps all shards in a cache's folder `dir`, for a bundle that is read as a whole. `None` where
-/// no lock can be taken, as of a cache on a read-only file system: there nobody removes any.
+/// Keeps all shards in a cache's folder `dir`, for a bundle that is read as a whole. `None` if no
+/// lock can be taken, for example on a read-only file system, where nobody removes shards.
 pub(crate) fn keep_whole(dir: &Path) -> Option<Hold> {
     Hold::take(whole_lock(&dir.join(DATA_DIR)), &AtomicBool::new(false)).ok()
 }
@@ -432,8 +434,8 @@ fn split_lock(data: &Path, split: Split) -> PathBuf {
     data.join(format!("{TEMP_PREFIX}split-{split}"))
 }
 
-/// The splits of which no shard is to be removed; of the others none is held as a whole as long
-/// as this is kept.
+/// The splits that readers hold as a whole. While this exists, no reader can begin to hold one of
+/// the other splits as a whole.
 struct HeldSplits([Option<Lock>; 3]);
 
 impl HeldSplits {
@@ -452,7 +454,7 @@ impl HeldSplits {
     }
 }
 
-/// A file beside `to`, for a purpose.
+/// Returns the path of a file beside `to`, for a purpose.
 fn beside(to: &Path, purpose: &str) -> PathBuf {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     to.with_file_name(format!("{TEMP_PREFIX}{purpose}-{name}"))
@@ -468,7 +470,8 @@ fn make_folder_of(to: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))
 }
 
-/// Removes a shard that nobody holds, or what a killed run left of it; whether it is gone.
+/// Removes a shard that nobody holds, or the part of it that a killed run left; returns whether it
+/// was removed.
 fn remove(to: &Path) -> Result<bool, Error> {
     let Some(alone) = Lock::try_at(&beside(to, "hold"), LockMode::Exclusive)? else {
         return Ok(false);
@@ -484,13 +487,14 @@ fn remove(to: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Whether a file is as this cache writes them: plain, read-only, under one name, its owner's.
+/// Returns whether a file is one that this cache wrote: plain, read-only, with one name, and owned
+/// by this user.
 fn is_own(found: &fs::Metadata) -> bool {
     let plain = found.is_file() && found.nlink() == 1;
     plain && found.mode() & 0o222 == 0 && found.uid() == rustix::process::getuid().as_raw()
 }
 
-/// The shards in a folder, and those that come.
+/// The shards in a folder, including those that are being fetched.
 struct Files<'a> {
     there: HashMap<&'a str, There>,
     /// The bytes of all shards.

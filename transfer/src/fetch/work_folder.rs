@@ -6,8 +6,8 @@
 //!     ─▶ DIR/manifest.json    last
 //! ```
 //!
-//! A run that is killed while it moves a whole bundle leaves the rest to the next run for the same
-//! samples; what is not whole is removed.
+//! A run that is killed while it moves a complete bundle leaves the rest to the next run for the
+//! same samples; an incomplete bundle is removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,12 +28,13 @@ use crate::{Error, Watch};
 /// How a bundle was made, as its manifest describes it.
 pub(super) type Made = BTreeMap<String, MadeValue>;
 
-/// The bundle in `dir`, if it is the one that would be made; none where there are no files yet.
+/// Opens the bundle in `dir`, if it is the one that would be made; `None` if there are no files
+/// yet.
 ///
 /// # Errors
-/// [`Error::NotEmpty`] when there are others.
+/// [`Error::NotEmpty`] when there are other files.
 pub(super) fn there(dir: &Path, made: &Made) -> Result<Option<Bundle>, Error> {
-    // In this order: another run may be moving its files.
+    // The order of these checks matters, since another run may be moving its files.
     let mut others = strangers(dir)?;
     let left = left(dir, made);
     let bundle = Bundle::open(dir, OpenOptions::default()).ok();
@@ -53,7 +54,8 @@ pub(super) fn there(dir: &Path, made: &Made) -> Result<Option<Bundle>, Error> {
     Ok(None)
 }
 
-/// The manifest of a whole bundle that has not left the work folder, or not all of it.
+/// Returns the manifest of a complete bundle that was not, or not completely, moved from the work
+/// folder.
 fn left(dir: &Path, made: &Made) -> Option<Manifest> {
     let (folder, data) = (folder_in(dir), dir.join(DATA_DIR));
     let bytes = read_manifest(&folder).ok()?;
@@ -73,7 +75,8 @@ fn folder_in(dir: &Path) -> PathBuf {
     dir.join(DATA_DIR).join(format!("{TEMP_PREFIX}keys"))
 }
 
-/// The work folder of `dir`. It is removed when this is dropped, unless a whole bundle is in it.
+/// The work folder of `dir`. It is removed when this value is dropped, unless a complete bundle is
+/// in it.
 pub(super) struct WorkFolder<'a> {
     dir: &'a Path,
     folder: PathBuf,
@@ -82,8 +85,8 @@ pub(super) struct WorkFolder<'a> {
 }
 
 impl<'a> WorkFolder<'a> {
-    /// Waits until nobody else writes to `dir`; ends the moves of a killed run, or removes what it
-    /// left.
+    /// Waits until no other process writes to `dir`; completes the moves of a killed run, or
+    /// removes the files that it left.
     pub(super) fn begin(dir: &'a Path, made: &Made, watch: Watch<'_>) -> Result<Self, Error> {
         let data = dir.join(DATA_DIR);
         fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
@@ -99,19 +102,19 @@ impl<'a> WorkFolder<'a> {
         }
     }
 
-    /// The folder, which exists then.
+    /// Returns the folder, after making it if needed.
     pub(super) fn folder(&self) -> Result<&Path, Error> {
         fs::create_dir_all(&self.folder).map_err(|e| Error::io("create", &self.folder, e))?;
         Ok(&self.folder)
     }
 
-    /// Moves the bundle to where it belongs.
+    /// Moves the bundle to its final place.
     pub(super) fn publish(&self, manifest: &Manifest) -> Result<(), Error> {
         let data = self.dir.join(DATA_DIR);
         for file in files(manifest) {
             let to = data.join(file.name.as_str());
             match fs::rename(self.folder.join(file.name.as_str()), &to) {
-                // A killed run has moved it already.
+                // A killed run has already moved this file.
                 Err(e) if e.kind() == ErrorKind::NotFound && has_len(&to, file) => {}
                 moved => moved.map_err(|e| Error::io("rename to", &to, e))?,
             }

@@ -9,15 +9,15 @@ use gular_pelican::Error as Pelican;
 
 use crate::{Error, Watch};
 
-/// After this many temporary failures in a row, no more objects are begun: each would wait for
-/// the same cause, such as a dead network. Failures of a single object, such as a name that is
-/// taken, do not count: the next run would meet the same ones first.
+/// After this many temporary failures in a row, no more objects are begun: each would wait for the
+/// same cause, such as a dead network. Failures of a single object, such as a name that is taken,
+/// do not count, since the next run would fail at the same objects first.
 const MOST_IN_A_ROW: usize = 16;
 
-/// The objects of a folder that failed.
+/// An object of a folder that failed.
 #[derive(Debug)]
 pub struct Failed {
-    /// Its path below the folder.
+    /// Path of the object below the folder.
     pub name: String,
     /// Why it failed.
     pub error: Error,
@@ -30,7 +30,7 @@ pub(super) struct Failures {
     pub(super) not_tried: usize,
 }
 
-/// Works on `items`. When one fails the others are still done, unless all of them would fail.
+/// Processes `items`. If one fails, the others are still processed, unless all of them would fail.
 ///
 /// # Errors
 /// When it is cancelled.
@@ -70,7 +70,7 @@ pub(super) fn each<T: Sync>(
     Ok(Failures { failed, not_tried: not_tried.into_inner() })
 }
 
-/// Whether every other object would fail as this one did.
+/// Returns whether every other object would fail for the same reason.
 fn is_for_all(error: &Error) -> bool {
     let of_disk = |source: &io::Error| {
         use ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
@@ -101,7 +101,8 @@ mod tests {
         Pelican::NoOrigin { url, director, said: String::new() }.into()
     }
 
-    /// Runs 100 items one after another, of which `fails` fail; failures and what was not tried.
+    /// Processes 100 items one after another, of which `fails` fail; returns how many failed, and
+    /// how many were not tried.
     fn run(fails: impl Fn(usize) -> Option<Error> + Sync) -> (usize, usize) {
         let items: Vec<usize> = (0..100).collect();
         let (cancel, done) = (AtomicBool::new(false), AtomicUsize::new(0));

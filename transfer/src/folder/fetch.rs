@@ -22,13 +22,13 @@ use crate::{Checked, Error, Watch, wrong_copies};
 /// Fetches every object below the collection `url` to the file of its name below `dir`.
 ///
 /// A file that is here already is compared with its object by length, and by the checksum that a
-/// server tells; another one is a failure, and is left alone. What an earlier run left of an
-/// object is continued where a server tells a checksum that the whole can be compared with.
+/// server reports; a different file is a failure, and is not changed. A part of an object that an
+/// earlier run left is continued if a server reports a checksum for the whole object.
 ///
 /// # Errors
-/// When `url` cannot be listed; [`Error::NotCollection`], [`Error::TooMany`],
-/// [`Error::TooDeep`]; [`Error::NoSpace`] before anything is written; when it is cancelled. What
-/// fails of single objects is in the report.
+/// Fails when `url` cannot be listed; with [`Error::NotCollection`], [`Error::TooMany`],
+/// [`Error::TooDeep`]; with [`Error::NoSpace`] before anything is written; when it is cancelled.
+/// Failures of single objects are in the report.
 pub fn fetch_folder(
     client: &Client,
     url: &Url,
@@ -43,7 +43,7 @@ pub fn fetch_folder(
         check_alone(dir, url, |name| objects.contains_key(name), watch)?;
     }
     let mut objects: Vec<(String, Option<u64>)> = objects.into_iter().collect();
-    // Long ones first: none is left to run alone at the end.
+    // Long objects are fetched first, so that none is fetched alone at the end.
     objects.sort_by_key(|(_, len)| Reverse(*len));
     let total = objects.iter().fold(0_u64, |sum, (_, len)| sum.saturating_add(len.unwrap_or(0)));
     let mut lock = None;
@@ -77,7 +77,7 @@ pub fn fetch_folder(
     Ok(FolderReport { report, failed, not_tried, lock })
 }
 
-/// What all objects of a run share.
+/// The settings that all objects of a run share.
 struct Folder<'a> {
     client: &'a Client,
     url: &'a Url,
@@ -134,7 +134,8 @@ impl Folder<'_> {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         }
-        // The progress of the whole folder; it decreases when an object begins again.
+        // The callback needs the progress of the whole folder, which decreases when an object
+        // begins again.
         let last = AtomicU64::new(0);
         let progress = |done: u64, _: u64| {
             let before = last.swap(done, Ordering::Relaxed);
@@ -160,7 +161,8 @@ impl Folder<'_> {
         len.ok_or_else(|| Error::NoLength { url: url.to_string() })
     }
 
-    /// The path of an object. No folder on the path may be a link: it could lead outside `dir`.
+    /// Returns the path of an object. No folder on the path may be a link, which could lead outside
+    /// `dir`.
     fn path_of(&self, name: &str) -> Result<PathBuf, Error> {
         let to = self.dir.join(name);
         for folder in to.ancestors().skip(1).take_while(|folder| *folder != self.dir) {
@@ -174,7 +176,7 @@ impl Folder<'_> {
     }
 }
 
-/// Whether every file in `dir` belongs to `url`.
+/// Checks that every file in `dir` belongs to `url`.
 fn check_alone(
     dir: &Path,
     url: &Url,

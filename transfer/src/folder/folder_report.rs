@@ -8,15 +8,15 @@ use serde::{Serialize, Serializer};
 use super::failures::Failed;
 use crate::{FolderLock, WrongCopy};
 
-/// The result of publishing a folder, or of fetching one: what was done with its objects, and what
-/// failed.
+/// The result of publishing or fetching a folder: the report on its objects, and the failures.
 #[derive(Debug)]
 pub struct FolderReport<R> {
     /// The report on the objects that did not fail.
     pub report: R,
-    /// What failed, each with its reason.
+    /// Objects that failed, each with its reason.
     pub failed: Vec<Failed>,
-    /// Objects that were not begun, since the servers, or the disk, failed for all before them.
+    /// Objects that were not begun, since the servers or the disk failed for all objects before
+    /// them.
     pub not_tried: usize,
     /// With [`FolderOptions::alone`](super::FolderOptions::alone): keeps other fetches out of the
     /// folder while it is held.
@@ -26,21 +26,22 @@ pub struct FolderReport<R> {
 /// The result of fetching a folder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FolderFetch {
-    /// The collection.
+    /// URL of the collection.
     #[serde(serialize_with = "text")]
     pub url: Url,
     /// The folder that now has the objects.
     #[serde(serialize_with = "path")]
     pub dir: PathBuf,
-    /// Objects that are here now.
+    /// Number of objects that are in the folder now.
     pub files: usize,
-    /// Objects that were fetched.
+    /// Number of objects that were fetched.
     pub fetched: usize,
-    /// Objects that the folder already had.
+    /// Number of objects that the folder already had.
     pub kept: usize,
-    /// Objects whose checksum is the one that a server reports.
+    /// Number of objects whose checksum is the one that a server reports.
     pub by_checksum: usize,
-    /// Objects that were compared only by their length, since no server reports a checksum.
+    /// Number of objects that were compared only by their length, since no server reports a
+    /// checksum.
     pub by_length: usize,
     /// Bytes of all objects.
     pub bytes: u64,
@@ -58,7 +59,7 @@ pub struct FolderFetch {
 }
 
 impl FolderFetch {
-    /// An empty report.
+    /// Makes an empty report.
     pub(super) fn new(url: &Url, dir: &Path, dry_run: bool) -> Self {
         Self {
             url: url.clone(),
@@ -77,7 +78,7 @@ impl FolderFetch {
         }
     }
 
-    /// Counts an object of which `fetched` of `len` bytes came.
+    /// Counts an object of which `fetched` of `len` bytes were fetched.
     pub(super) fn add(&mut self, len: u64, fetched: u64, was_here: bool, has_checksum: bool) {
         self.files += 1;
         self.kept += usize::from(was_here);
@@ -94,7 +95,7 @@ fn text<S: Serializer>(url: &Url, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(url)
 }
 
-/// Also a path that is not UTF-8, as it is shown.
+/// Writes a path as a text; one that is not UTF-8 is written as it is shown.
 fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }

@@ -19,7 +19,7 @@ pub(super) struct Listed {
     pub(super) failed: Vec<Failed>,
 }
 
-/// Lists `url` and the collections below it that `wanted` takes, by path below it.
+/// Lists `url`, and those collections below it that `wanted` accepts by their paths.
 ///
 /// # Errors
 /// When `url` itself cannot be listed; [`Error::NotCollection`], [`Error::TooMany`]; when it is
@@ -92,7 +92,7 @@ pub(super) fn list(
     Ok(listed.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The object or collection `name` below `url`, which is `url` itself for the empty name.
+/// Returns the URL of the object or collection `name` below `url`; `url` itself for the empty name.
 pub(super) fn at(url: &Url, name: &str) -> Option<Url> {
     if name.is_empty() { Some(url.clone()) } else { url.join(name) }
 }

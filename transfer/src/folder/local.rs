@@ -13,10 +13,10 @@ use super::failures::Failed;
 use super::listed_objects::{at, join};
 use crate::{Error, Watch};
 
-/// A file, and the name that it gets.
+/// A local file, and the name that it is published under.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct File {
-    /// Its path below the folder.
+    /// Path of the file below the folder.
     pub(super) name: String,
     pub(super) len_bytes: u64,
 }
@@ -38,7 +38,7 @@ pub struct Doubtful {
     pub links_out: usize,
 }
 
-/// All regular files below `dir`, links followed, as objects below `url`.
+/// Finds all regular files below `dir`, links followed, as objects below `url`.
 ///
 /// # Errors
 /// When `dir` itself cannot be read; [`Error::TooMany`]; when it is cancelled.
@@ -60,19 +60,19 @@ pub(super) fn files(
 
 struct Walk<'a> {
     dir: &'a Path,
-    /// Its real path, with links resolved.
+    /// The real path of `dir`, with links resolved.
     real: &'a Path,
     url: &'a Url,
     watch: Watch<'a>,
-    /// How many more there may be.
+    /// The number of further files and folders that are allowed.
     left: usize,
     max_objects: usize,
     found: Local,
 }
 
 impl Walk<'_> {
-    /// Takes what is in `folder`; `above` are this and all folders above it, which a link might
-    /// lead back to.
+    /// Adds the contents of `folder`. `above` is this folder and all folders above it, which a link
+    /// could lead back to.
     fn entries(
         &mut self,
         folder: &str,
@@ -127,7 +127,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Counts the file `name`, and a link at `path`, where they may not be meant.
+    /// Counts the file `name`, and a link at `path`, if the owner may not want to publish them.
     fn doubt(&mut self, name: &str, path: &Path, is_link: bool) {
         let doubtful = &mut self.found.doubtful;
         doubtful.hidden += usize::from(name.split('/').any(|part| part.starts_with('.')));
@@ -140,7 +140,7 @@ impl Walk<'_> {
     }
 }
 
-/// The names in a folder, and which of them are links.
+/// Returns the names in a folder, and which of them are links.
 fn names(dir: &Path) -> std::io::Result<Vec<(OsString, bool)>> {
     let mut names = fs::read_dir(dir)?
         .map(|entry| entry.and_then(|e| Ok((e.file_name(), e.file_type()?.is_symlink()))))
@@ -149,7 +149,7 @@ fn names(dir: &Path) -> std::io::Result<Vec<(OsString, bool)>> {
     Ok(names)
 }
 
-/// The folder that holds each of the files, by their paths below the root.
+/// Returns the folders of all files, by their paths below the root.
 pub(super) fn folders(files: &[File]) -> std::collections::BTreeSet<PathBuf> {
     let above = |file: &File| -> Vec<PathBuf> {
         Path::new(&file.name).ancestors().skip(1).map(Path::to_owned).collect()

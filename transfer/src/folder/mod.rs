@@ -5,9 +5,10 @@
 //! URL ── list ──▶ names and lengths ── fetch ────▶ temporary name, checksum, rename ──▶ DIR/name
 //! ```
 //!
-//! An object that fails is named, and the others are still moved (`each`): a folder of a hundred
-//! thousand files is not begun again for one of them. Nothing is overwritten, here or there: what
-//! already has the name is compared, and a difference is one more failure.
+//! An object that fails is named, and the others are still transferred (`each`): a folder of a
+//! hundred thousand files is not begun again because one of them failed. Nothing is overwritten,
+//! here or there: an existing file or object of that name is compared, and a difference is a
+//! failure.
 
 mod failures;
 mod fetch;
@@ -25,21 +26,21 @@ pub use publish::publish_folder;
 /// Options for publishing or fetching a folder.
 #[derive(Debug, Clone)]
 pub struct FolderOptions {
-    /// Objects at a time.
+    /// Number of objects that are transferred at the same time.
     pub jobs: usize,
-    /// Only reports what would be transferred.
+    /// Whether to report only what would be transferred.
     pub dry_run: bool,
-    /// How many files and folders there may be in all.
+    /// The most files and folders that there may be in all.
     pub max_objects: usize,
     /// When fetching: whether the folder may hold nothing else. It stays locked until the report
     /// is dropped.
     pub alone: bool,
-    /// When publishing: how what the origin has is compared with what is here.
+    /// When publishing: how the origin's objects are compared with the local files.
     pub compare_by: gular_pelican::CompareBy,
 }
 
 impl Default for FolderOptions {
-    /// Four objects at a time, a million at most, every byte compared.
+    /// Returns the defaults: four objects at the same time, a million at most, every byte compared.
     fn default() -> Self {
         let compare_by = gular_pelican::CompareBy::Bytes;
         let max_objects = DEFAULT_MAX_OBJECTS;
@@ -50,5 +51,5 @@ impl Default for FolderOptions {
 /// The default limit of objects; a list of this many takes about 100 MB of memory.
 pub const DEFAULT_MAX_OBJECTS: usize = 1_000_000;
 
-/// Folders in folders. No data set nests so deep; a server's answers might.
+/// The deepest nesting of folders. No data set nests so deep, but a server's answers could.
 const MAX_DEPTH: usize = 64;

@@ -17,9 +17,9 @@ use crate::{BundleUrl, Error, Watch};
 
 /// Publishes every file below `dir` as the object of its name below `url`.
 ///
-/// What is there already is compared and kept; other bytes under a name are a failure, and are
-/// left alone. The progress is of bytes sent or found to be there. Links are followed, and hidden
-/// files published: `doubts` is told of them before anything is sent.
+/// An object that exists already is compared and kept; if it has other bytes, that is a failure,
+/// and it is not changed. The progress counts bytes that were sent or found to be there. Links are
+/// followed, and hidden files published: `doubts` gets their numbers before anything is sent.
 ///
 /// # Errors
 /// When `dir` cannot be read, or holds no file: [`Error::NoFiles`]; [`Error::TooMany`];
@@ -42,7 +42,7 @@ pub fn publish_folder(
     if doubtful != Doubtful::default() {
         doubts(doubtful);
     }
-    // Long ones first: none is left to run alone at the end.
+    // Long files are sent first, so that none is sent alone at the end.
     files.sort_by(|a, b| Reverse(a.len_bytes).cmp(&Reverse(b.len_bytes)).then(a.name.cmp(&b.name)));
     let total = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.len_bytes));
     let there = there(client, url, &files, options, watch)?;
@@ -60,7 +60,8 @@ pub fn publish_folder(
         each(&files, options.jobs, watch, name, |file, stop| {
             let no_name = || Error::ObjectName { name: file.name.clone() };
             let (from, to) = (dir.join(&file.name), url.join(&file.name).ok_or_else(no_name)?);
-            // People and programs read these names, so none takes another's place.
+            // People and programs read these names, so no object is stored under a replacement
+            // name.
             let (if_taken, absent, compare_by) = (IfTaken::Refuse, lacks(file), options.compare_by);
             let upload = Upload { from: &from, to: &to, if_taken, absent, compare_by };
             let uploaded = client.upload(&upload, options.dry_run, &|n| moved.by(n), stop)?;
@@ -71,12 +72,12 @@ pub fn publish_folder(
     failed.sort_by(|a, b| a.name.cmp(&b.name));
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.seconds = start.elapsed().as_secs_f64();
-    // Failures are reported too, and say more than that nothing was accepted.
+    // Failures are reported as well, and say more than that nothing was accepted.
     let report = if failed.is_empty() { report.judged()? } else { report };
     Ok(FolderReport { report, failed, not_tried, lock: None })
 }
 
-/// The objects below `url`, as far as they can be listed, in the collections to which files are
+/// Lists the objects below `url`, as far as possible, in the collections to which files are
 /// published: one request per collection instead of one per file.
 fn there(
     client: &Client,
@@ -87,7 +88,7 @@ fn there(
 ) -> Result<Option<Listed>, Error> {
     let folders = local::folders(files);
     let wanted = |name: &str| folders.contains(Path::new(name));
-    // Objects of others in these collections do not count towards the limit.
+    // Other people's objects in these collections do not count towards the limit.
     let unlimited = FolderOptions { max_objects: usize::MAX, ..options.clone() };
     match listed_objects::list(client, url, &unlimited, &wanted, watch) {
         Ok(listed) if listed.failed.is_empty() => Ok(Some(listed)),

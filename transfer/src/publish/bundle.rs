@@ -19,16 +19,16 @@ use crate::{BundleUrl, Error, Published, Watch, blocks};
 /// Options of [`publish`].
 #[derive(Debug, Clone)]
 pub struct PublishOptions {
-    /// Objects at a time.
+    /// Number of objects that are sent at the same time.
     pub jobs: usize,
-    /// Only reports what would be sent.
+    /// Whether to report only what would be sent.
     pub dry_run: bool,
     /// How the origin's objects are compared with the local files.
     pub compare_by: CompareBy,
 }
 
 impl Default for PublishOptions {
-    /// Four objects at a time, every byte compared.
+    /// Returns the defaults: four objects at the same time, every byte compared.
     fn default() -> Self {
         Self { jobs: 4, dry_run: false, compare_by: CompareBy::Bytes }
     }
@@ -36,8 +36,8 @@ impl Default for PublishOptions {
 
 /// Publishes `sound` as the version `url`, NAME/VERSION.
 ///
-/// What is there already is compared and kept. The progress is of bytes sent or found to be
-/// there; it goes back when an upload has to begin again.
+/// Objects that exist already are compared and kept. The progress counts bytes that were sent or
+/// found to be there; it decreases when an upload has to begin again.
 ///
 /// # Errors
 /// [`Error::NoBundleUrl`], [`Error::NoRoomForName`]; [`gular_pelican::Error::Taken`], before anything is sent, when
@@ -67,7 +67,7 @@ pub fn publish(
         client.foresee_end(published.manifest(), missing, watch.cancel)?;
     }
     let of_data = sender.send(&data, IfTaken::Rename, Some(&there))?;
-    // The manifest last: whoever sees it finds everything it lists.
+    // The manifest is sent last, so that anyone who sees it can fetch everything that it lists.
     let of_manifest = sender.send(&manifest, IfTaken::RenameIfCut, None)?;
 
     let digest = Some(sound.bundle().digest());
@@ -75,7 +75,7 @@ pub fn publish(
     sender.report(url, of_data.into_iter().chain(of_manifest), start)
 }
 
-/// Refuses a URL whose NAME would be above the namespace: nobody stores anything there.
+/// Refuses a URL whose NAME would be above the namespace, where nothing can be stored.
 fn check_room(client: &Client, published: &Published, watch: Watch<'_>) -> Result<(), Error> {
     let Some(namespace) = client.namespace(published.manifest(), watch.cancel)? else {
         return Ok(());
@@ -110,9 +110,9 @@ pub fn publish_file(
     sender.report(BundleUrl { url: url.clone(), digest: None }, done, start)
 }
 
-/// Like [`publish_file`], for a file whose readers know its digest: its block tree is stored
-/// next to it, and before it, so that they can check each block. The tree is written to the
-/// folder `scratch` first.
+/// Does the same as [`publish_file`], for a file whose readers know its digest. Its block tree is
+/// stored next to it, and before it, so that readers can check each block. The tree is first
+/// written to the folder `scratch`.
 ///
 /// # Errors
 /// Those of [`publish_file`]; [`Error::Io`].
@@ -135,13 +135,13 @@ pub fn publish_file_with_blocks(
     let files = [Item::new(from.to_owned(), url.clone())];
     let total = lists.iter().chain(&files).map(|item| item.bytes).sum();
     let sender = Sender { client, options, watch, moved: Moved::new(watch.progress, total) };
-    // An object with another name because an upload was cut off is found by its digest.
+    // An object that got a replacement name because an upload was cut off is found by its digest.
     let mut done = sender.send(&lists, IfTaken::RenameIfCut, None)?;
     done.extend(sender.send(&files, IfTaken::Refuse, None)?);
     sender.report(BundleUrl { url: url.clone(), digest: None }, done, start)
 }
 
-/// One object.
+/// A file that is sent as one object.
 struct Item {
     from: PathBuf,
     to: Url,
@@ -164,12 +164,12 @@ fn data_files(sound: &SoundBundle, published: &Published) -> Result<Vec<Item>, E
         let (from, to) = (bundle.path_of(file), published.url_of(file)?);
         items.push(Item { from, to, bytes: file.bytes });
     }
-    // Long ones first: none is left to run alone at the end.
+    // Long files are sent first, so that none is sent alone at the end.
     items.sort_by_key(|item| Reverse(item.bytes));
     Ok(items)
 }
 
-/// What sending any object needs.
+/// The settings for sending objects.
 struct Sender<'a> {
     client: &'a Client,
     options: &'a PublishOptions,
@@ -186,10 +186,10 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Sends all of them, or fails; returns what each was to be named, and what became of it.
+    /// Sends all items, or fails; returns for each the URL that it was meant for, and its result.
     ///
-    /// When one fails, none is begun any more, and those that are being sent are sent to
-    /// their end: cut off, they would burn their names.
+    /// If one fails, no more are begun, and those that are being sent are sent to their end: an
+    /// upload that is cut off makes its name unusable.
     fn send(
         &self,
         items: &[Item],

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use gular_pelican::{Client, Error as Pelican, Url};
 
-/// The contents of a collection when the work began: one request instead of one per
-/// object. (Also, XRootD 5.5.3 closes a connection after each 404, which can crash it
-/// over TLS with several at once.)
+/// The names in a collection when the work began, which need one request instead of one per object.
+/// (Also, XRootD 5.5.3 closes a connection after each 404, which can crash it over TLS with several
+/// at once.)
 ///
-/// It is made once: listing all objects costs the origin far more than a request for
-/// the next one, which the client sends if the token could overwrite it.
+/// The listing is made once, since listing all objects costs the origin far more than asking for a
+/// single one. The client asks for each object if the token could overwrite it.
 pub(super) struct Listing(Option<BTreeSet<String>>);
 
 impl Listing {
@@ -19,7 +19,7 @@ impl Listing {
         Self(names(client, collection, cancel))
     }
 
-    /// Whether there was no such object, as far as can be listed.
+    /// Returns whether there was no such object, as far as the listing shows.
     pub(super) fn lacks(&self, name: &str) -> bool {
         self.0.as_ref().is_some_and(|names| !names.contains(name))
     }

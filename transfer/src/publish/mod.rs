@@ -4,8 +4,9 @@
 //! SoundBundle (checked by the caller) ─▶ is the version free? ─▶ shards and indexes ─▶ manifest
 //! ```
 //!
-//! Whoever sees the manifest finds everything it lists, so it is written last, and a
-//! publish that was cut leaves none. Run again, it finds what is there and sends the rest.
+//! The manifest is written last, so that anyone who sees it can fetch everything that it lists; a
+//! publish that is cut leaves none. If it is run again, it finds the objects that are there and
+//! sends the rest.
 
 mod bundle;
 mod listing;

@@ -9,34 +9,36 @@ use crate::{BundleUrl, Error};
 /// The result of publishing a bundle or a file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishReport {
-    /// `URL#blake3=…` of a bundle, the URL of a file.
+    /// For a bundle, `URL#blake3=…`; for a file, its URL.
     pub url: BundleUrl,
     /// The bundle's digest; absent for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Objects that are published now.
+    /// Number of objects that are published now.
     pub objects: usize,
-    /// Objects that were sent.
+    /// Number of objects that were sent.
     pub uploaded: usize,
-    /// Objects that already existed.
+    /// Number of objects that already existed.
     pub identical: usize,
-    /// Objects that were compared only by their length.
+    /// Number of objects that were compared only by their length.
     pub by_length: usize,
-    /// Objects that were sent but not compared, since the token may not read them.
+    /// Number of objects that were sent but not compared, since the token may not read them.
     pub not_read_back: usize,
-    /// Objects that already existed but were not compared, since the token may not read them.
+    /// Number of objects that already existed but were not compared, since the token may not read
+    /// them.
     pub not_compared: usize,
     /// Whether the manifest is among the objects that were not compared: then a different bundle
     /// may have this version.
     pub manifest_not_compared: bool,
-    /// Objects that the origin refused, and that are taken to be there already.
+    /// Objects that the origin refused, which are assumed to be there already.
     #[serde(skip)]
     pub(super) presumed: usize,
     /// Bytes of all objects.
     pub bytes: u64,
     /// Bytes of the objects that were sent.
     pub bytes_uploaded: u64,
-    /// The names of objects whose first names were burned.
+    /// URLs of objects that were stored under another name, since an interrupted upload had left
+    /// their first name unusable.
     #[serde(serialize_with = "urls")]
     pub renamed: Vec<Url>,
     /// Whether nothing was written.
@@ -46,7 +48,7 @@ pub struct PublishReport {
 }
 
 impl PublishReport {
-    /// An empty report.
+    /// Makes an empty report.
     pub(crate) fn new(url: BundleUrl, dry_run: bool) -> Self {
         Self {
             digest: url.digest,
@@ -91,8 +93,8 @@ impl PublishReport {
         }
     }
 
-    /// The report, unless it says nothing: servers refuse what is there already as they refuse
-    /// everything. One object that was taken says that the token is good.
+    /// Returns the report, unless all objects were refused: servers refuse objects that exist in
+    /// the same way as they refuse everything. If one object was accepted, the token is good.
     pub(crate) fn judged(self) -> Result<Self, Error> {
         if self.presumed > 0 && self.presumed == self.objects {
             let (url, refused) = (self.url.url.to_string(), self.presumed);

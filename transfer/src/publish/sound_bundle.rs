@@ -13,8 +13,8 @@ pub struct SoundBundle(Bundle);
 impl SoundBundle {
     /// Opens the bundle in `dir`, if `prove` has checked every byte of it.
     ///
-    /// `prove` returns the digest of the bundle that it found sound. Nobody may write to
-    /// `dir` from then on until it is published.
+    /// `prove` returns the digest of the bundle that it found undamaged. Nobody may write to `dir`
+    /// from then on until it is published.
     ///
     /// # Errors
     /// That of `prove`; [`gular_bundle::Error::Digest`] when `dir` holds another bundle

@@ -20,7 +20,7 @@ pub fn fields() -> Vec<Field> {
     vec![Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()]
 }
 
-/// Two train shards and one of val; sample `i` of a shard has `sizes[i]` bytes.
+/// Makes two train shards and one of val; sample `i` of a shard has `sizes[i]` bytes.
 pub fn make(dir: &Path, sizes: &[usize]) -> Digest {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
@@ -62,7 +62,7 @@ pub fn kinds(report: &VerifyReport) -> Vec<FaultKind> {
     report.faults.iter().map(|f| f.kind).collect()
 }
 
-/// Paths of the first shard and its index.
+/// Returns the paths of the first shard and its index.
 pub fn first(dir: &Path) -> (PathBuf, PathBuf) {
     let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
     let entry = &bundle.manifest().shards[0];
@@ -70,8 +70,8 @@ pub fn first(dir: &Path) -> (PathBuf, PathBuf) {
 }
 
 pub fn flip(path: &Path, at: usize) {
-    // In place: rewriting a file from nothing waits for the disk, which made
-    // this a hundred times slower.
+    // The file is changed in place: one that is truncated and rewritten waits for the disk, which
+    // made this a hundred times slower.
     let file = File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at as u64).unwrap();

@@ -9,8 +9,8 @@
 //! samples.tsv           key, label, and the files of each sample, in order
 //! ```
 //!
-//! A plain folder has a folder per split. Where the keys themselves begin with one that
-//! names the split, it is that folder, and not a second one below it.
+//! A folder has one folder per split. If the keys already begin with a folder that is named
+//! after the split, that folder is used, and no second one is added.
 
 use crate::envelope::{media, npy};
 use crate::{BundlePath, Field, FieldKind};
@@ -34,7 +34,7 @@ pub fn samples_header(fields: &[Field]) -> String {
     format!("key\t{}\n", names.join("\t"))
 }
 
-/// A sample's line in [`SAMPLES_NAME`], its files being `names`.
+/// Returns the line in [`SAMPLES_NAME`] of a sample whose files are `names`.
 pub(crate) fn list_line(
     fields: &[Field],
     key: &BundlePath,
@@ -56,8 +56,8 @@ pub(crate) fn list_line(
     line
 }
 
-/// The names of a sample's files as if there were no other sample; `None` for `label`.
-/// The sample lies at `below`, the key or its end.
+/// Returns the names of a sample's files as if there were no other sample; `None` for `label`. The
+/// sample's path is `below`, which is its key or the end of its key.
 pub(crate) fn plain_names(
     fields: &[Field],
     key: &BundlePath,
@@ -88,7 +88,7 @@ pub(crate) fn extension<'a>(field: &Field, key: &'a BundlePath, value: &[u8]) ->
         _ => None,
     };
     match media::sniff(value).or(single) {
-        // `.JPEG` stays what it is.
+        // An extension such as `.JPEG` is kept as it is.
         Some(media_type) if media::of_extension(own) == Some(media_type) => own,
         Some(media_type) => media::extension_of(media_type).unwrap_or("bin"),
         None if field.is_image() && media::of_extension(own).is_some() => own,
@@ -96,7 +96,7 @@ pub(crate) fn extension<'a>(field: &Field, key: &'a BundlePath, value: &[u8]) ->
     }
 }
 
-/// The name of a value whose sample lies at `below`, the key or its end.
+/// Returns the file name of a value whose sample has the path `below`: its key or the end of it.
 fn file_name(field: &Field, key: &BundlePath, below: &str, value: &[u8]) -> String {
     let extension = extension(field, key, value);
     let own = key.as_str().rsplit_once('.').map_or("", |(_, e)| e);
@@ -107,8 +107,8 @@ fn file_name(field: &Field, key: &BundlePath, below: &str, value: &[u8]) -> Stri
     }
 }
 
-/// `name`, or with `~2`, `~3`, … before its extension: the first that `is_free`, which is
-/// told that number, 1 for `name` itself.
+/// Returns the first of `name`, and `name` with `~2`, `~3`, … before its extension, for which
+/// `is_free` is true. `is_free` also gets the number, which is 1 for `name` itself.
 pub(crate) fn numbered(name: &str, mut is_free: impl FnMut(&str, u64) -> bool) -> String {
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     let mut free = name.to_owned();

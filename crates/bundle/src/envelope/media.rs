@@ -1,6 +1,6 @@
 //! Media types of values, found from their first bytes and from file name extensions.
 
-/// Extension, media type; the first extension of a type is the one we write.
+/// Extension and media type; for each type the first extension is the one that is written.
 const TYPES: [(&str, &str); 22] = [
     ("jpg", "image/jpeg"),
     ("jpeg", "image/jpeg"),

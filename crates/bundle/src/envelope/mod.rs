@@ -8,8 +8,7 @@
 //! file ─ survey ─▶ Survey: columns of stored runs ─▶ rebuild_index, adopt
 //! ```
 //!
-//! What a value is and where its bytes lie is all that the rest of the project
-//! knows of a format.
+//! The rest of the project knows a format only by what a value is and where its bytes are.
 
 mod files;
 #[cfg(feature = "foreign")]

@@ -1,27 +1,27 @@
 //! Names of the files of a whole bundle, with a separate folder for each split.
 //!
-//! Almost every sample's files can have the plain names of [`super::files`]. Those that
-//! could meet another sample's, in whichever shard, are found by their keys alone, and
-//! named one after another before anything is written: so names do not depend on
-//! which shard is written first, nor on a run having been interrupted.
+//! Almost every sample's files can have the plain names of [`super::files`]. Samples whose names
+//! could be those of another sample, in whichever shard, are found by their keys, and are named one
+//! after another before anything is written. So names do not depend on which shard is written
+//! first, nor on whether a run was interrupted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::envelope::files::{SampleFiles, list_line, numbered, plain_names};
 use crate::{Bundle, BundlePath, Digest, Error, Field, FieldIdx, SampleId, ShardIdx, Split};
 
-/// Names the files of samples; no two of a split have the same.
+/// Names the files of samples; no two files of a split have the same name.
 #[derive(Debug)]
 pub struct BundleNames {
     fields: Vec<Field>,
-    /// Whether keys begin with the folder of their split, which is left out then.
+    /// Whether keys begin with the folder of their split, which is then left out.
     in_keys: bool,
-    /// Names that are not the plain ones, by sample.
+    /// Names of the samples that do not have the plain ones.
     others: HashMap<SampleId, Vec<Option<String>>>,
 }
 
 impl BundleNames {
-    /// Names for all samples of `bundle`.
+    /// Makes the names for all samples of `bundle`.
     ///
     /// # Errors
     /// Those of reading an index; of reading values, where names could meet.
@@ -35,7 +35,7 @@ impl BundleNames {
         Ok(names)
     }
 
-    /// The files of a sample, below the folder of its split.
+    /// Returns the files of a sample, below the folder of its split.
     #[must_use]
     pub fn of(&self, sample: SampleId, key: &BundlePath, values: &[&[u8]]) -> SampleFiles {
         let names = match self.others.get(&sample) {
@@ -46,7 +46,7 @@ impl BundleNames {
         SampleFiles { names, line }
     }
 
-    /// The key without the folder of its split.
+    /// Returns the key without the folder of its split.
     fn below<'a>(&self, key: &'a str) -> &'a str {
         let whole = (key, key);
         if self.in_keys { key.split_once('/').unwrap_or(whole).1 } else { key }
@@ -113,8 +113,8 @@ impl BundleNames {
     }
 }
 
-/// All keys of a split, as marks. Keys that share a mark by chance only get a name
-/// that they need not have.
+/// All keys of a split, as marks. If two keys share a mark by chance, one gets a numbered name
+/// without need.
 #[derive(Debug, Default)]
 struct Keys {
     /// Sorted.
@@ -143,21 +143,21 @@ impl Keys {
         self.marks.binary_search(&mark).is_ok()
     }
 
-    /// Marks of more than one key.
+    /// Returns the marks that more than one key has.
     fn twice(&self) -> HashSet<u64> {
         let pairs = self.marks.iter().zip(self.marks.iter().skip(1));
         pairs.filter(|(a, b)| a == b).map(|(a, _)| *a).collect()
     }
 
-    /// Keys to which a suffix `.<extension>` or `.<field>.<extension>` gives `name`.
+    /// Returns the keys to which a suffix `.<extension>` or `.<field>.<extension>` gives `name`.
     fn near(&self, name: &str) -> impl Iterator<Item = u64> {
         let shorter = name.rsplit_once('.').map(|(shorter, _)| shorter);
         let shortest = shorter.and_then(|s| s.rsplit_once('.')).map(|(shortest, _)| shortest);
         [shorter, shortest].into_iter().flatten().map(mark).filter(|m| self.holds(*m))
     }
 
-    /// Adds `key` and those whose files may have the names of its files. Both get their names
-    /// by adding a suffix, so that the one key is the other one with some of it.
+    /// Adds `key` and the keys whose files could have the names of its files. File names are keys
+    /// with a suffix, so such a key is the beginning of the other one.
     fn add_close(&self, key: &str, close: &mut HashSet<u64>) {
         let near: Vec<u64> = self.near(key).collect();
         if !near.is_empty() {
@@ -166,7 +166,7 @@ impl Keys {
         }
     }
 
-    /// `plain`, or a name that no file of another key may have, nor a folder.
+    /// Returns `plain`, or a name that no file of another key can have, nor a folder.
     fn free_name(&self, key: &str, plain: &str, taken: &mut HashSet<String>) -> String {
         let is_free = |name: &str, n: u64| {
             let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
@@ -177,14 +177,14 @@ impl Keys {
     }
 }
 
-/// A key in 8 bytes.
+/// Returns an 8-byte hash of a key.
 fn mark(key: &str) -> u64 {
     let digest = Digest::of(key.as_bytes());
     digest.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }
 
-/// Whether all keys of a bundle begin with a folder that names their split (`train`,
-/// `val` or `valid` or `validation`, `test`), one and the same for all of a split.
+/// Returns whether all keys of a bundle begin with a folder that names their split (`train`, `val`
+/// or `valid` or `validation`, `test`). All keys of a split must have the same folder.
 fn splits_are_in_keys(bundle: &Bundle) -> Result<bool, Error> {
     let mut folders: BTreeMap<Split, String> = BTreeMap::new();
     for (number, entry) in bundle.manifest().shards.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What is left without feature `foreign`: our own envelope, and errors for all others.
+//! What this build has without feature `foreign`: our own envelope, and errors for all others.
 
 use crate::envelope::{Layout, Out, ShardSpec, Survey, shards};
 use crate::{Envelope, Error, ReadAt};

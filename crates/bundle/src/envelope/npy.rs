@@ -1,7 +1,8 @@
 //! The header of NumPy's `.npy` files, which folders, tar and SquashFS use for values of fixed
 //! shape.
 //!
-//! Written as version 1.0; versions 2.0 and 3.0, which NumPy takes for long headers, are read too.
+//! Headers are written as version 1.0. Versions 2.0 and 3.0, which NumPy uses for long headers, are
+//! read too.
 //!
 //! ```text
 //! 0  \x93NUMPY 1 0 | u16 length of the dictionary | {'descr': '<u2', …} spaces, line feed | data
@@ -22,11 +23,11 @@ const BEFORE_HEADER: usize = 12;
 /// The header of an `.npy` file: type, shape and order of its array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Npy {
-    /// Type of the elements; NumPy's truth values are `u8`.
+    /// Type of the elements; `u8` for NumPy's Booleans.
     pub dtype: Dtype,
-    /// Its shape.
+    /// Shape of the array.
     pub shape: Vec<u64>,
-    /// Whether the first axis varies fastest, and not the last.
+    /// Whether the first axis varies fastest, instead of the last.
     pub fortran: bool,
     /// Whether elements are big-endian.
     pub big_endian: bool,
@@ -89,7 +90,8 @@ impl Npy {
     }
 }
 
-/// The type that NumPy calls by this, and whether it is big-endian; `None` for those no field has.
+/// Returns the type that NumPy calls `descr`, and whether it is big-endian; `None` if no field has
+/// it.
 fn number(descr: &str) -> Option<(Dtype, bool)> {
     if let Some(rest) = descr.strip_prefix('>') {
         let little = number(&format!("<{rest}"))?.0;
@@ -123,7 +125,7 @@ pub fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
     header
 }
 
-/// numpy has no bfloat16; void of two bytes is what `ml_dtypes` writes.
+/// Returns NumPy's name of a type. NumPy has no bfloat16; `ml_dtypes` writes void of two bytes.
 pub(crate) fn descr(dtype: Dtype) -> &'static str {
     dtype.numpy().unwrap_or("<V2")
 }

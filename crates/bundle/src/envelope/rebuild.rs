@@ -1,5 +1,5 @@
-//! Makes the index of an existing file: again for a shard, or for a file that another program
-//! wrote.
+//! Makes the index of an existing file: of a shard whose index is lost, or of a file that another
+//! program wrote.
 
 use crate::envelope::{FixedPlaces, Run, Survey, Values, survey};
 use crate::index::{IndexBuilder, Places};
@@ -17,7 +17,8 @@ pub enum FieldPlaces {
 }
 
 impl FieldPlaces {
-    /// The run of sample `row`; `None` past the last, and for labels by value.
+    /// Returns where the value of sample `row` is; `None` past the last sample, and for labels by
+    /// value.
     #[must_use]
     pub fn run(&self, row: Row, field: &Field) -> Option<Run> {
         match self {
@@ -51,22 +52,22 @@ impl FieldPlaces {
 pub struct InPlace {
     /// The bytes of the index file.
     pub index: Vec<u8>,
-    /// The digest of the file it is of.
+    /// The digest of the file that was indexed.
     pub digest: Digest,
 }
 
-/// Progress of [`index_in_place`]: what it has just read.
+/// What [`index_in_place`] has just read, for progress.
 #[derive(Debug, Clone, Copy)]
 pub enum Seen<'a> {
-    /// The value of this field of the next sample.
+    /// The value of this field, in the next sample.
     Value(FieldIdx, &'a [u8]),
     /// The next block of the file.
     Block(&'a [u8]),
 }
 
-/// Makes the index of `file`, whose sample `i` has key `keys[i]` and the values
-/// that `places` says, one entry a field. Reads the file twice, samples and
-/// blocks, and shows `watch` all that it reads; an error of `watch` ends it.
+/// Makes the index of `file`, whose sample `i` has key `keys[i]` and values at `places`, with one
+/// entry per field. Reads the file twice, by samples and by blocks, and shows `watch` everything
+/// that it reads; an error of `watch` ends it.
 ///
 /// # Errors
 /// [`Error::Malformed`] when a value lies outside the file or is not a value of
@@ -112,7 +113,7 @@ pub fn index_in_place<E: From<Error>>(
     Ok(InPlace { index, digest: blocks.digest() })
 }
 
-/// Reads a value into `value`, once its range is known to lie in the file.
+/// Reads a value into `value`, after a check that its range is within the file.
 fn read(file: &ReadAt, run: Run, field: &Field, value: &mut Vec<u8>) -> Result<(), Error> {
     let size = usize::try_from(run.len).ok().filter(|_| i32::try_from(run.len).is_ok());
     let inside = run.offset.checked_add(run.len).is_some_and(|end| end <= file.len_bytes());
@@ -129,9 +130,9 @@ fn read(file: &ReadAt, run: Run, field: &Field, value: &mut Vec<u8>) -> Result<(
 
 /// Builds the index of a shard again by walking the shard itself.
 ///
-/// For an undamaged shard that we wrote the result is the index byte for byte, but for the
-/// [digests of source files](crate::Index::source), which the shard does not have.
-/// Memory: the tables of one shard.
+/// If the shard is undamaged and Gular wrote it, the result is the index byte for byte, except for
+/// the [digests of source files](crate::Index::source), which the shard does not contain. The
+/// memory needed is that of one shard's tables.
 ///
 /// # Errors
 /// Those of [`survey`] and [`index_in_place`]; [`Error::Malformed`] when it does
@@ -157,7 +158,8 @@ pub fn rebuild_index(
     Ok(index_in_place(shard, fields, &keys, places.map_err(bad)?, watch)?.index)
 }
 
-/// The places of a field of ours; the reason when there is no such column.
+/// Returns the places of a field in a shard that Gular wrote. The error is the reason if there is
+/// no such column.
 fn places_of(found: &Survey, field: &Field) -> Result<FieldPlaces, String> {
     let name = field.name.as_str();
     let column = found.column(name).ok_or_else(|| format!("it has no column `{name}`"))?;

@@ -12,10 +12,10 @@ use tempfile::NamedTempFile;
 use crate::Error;
 use crate::block::{BlockHasher, BlockTree};
 
-/// Writes go out in pieces of this many bytes: small ones leave the page cache
-/// in small folios, which read up to 40 % slower.
+/// Bytes are written in pieces of this size: smaller ones leave the page cache in small folios,
+/// which are read up to 40 % slower.
 const WRITE_BYTES: usize = 1 << 20;
-/// The disk is kept busy from this many bytes on.
+/// Writing back to the disk is requested each time this many bytes were written.
 const SYNC_BYTES: usize = 16 << 20;
 
 /// A growing file under a temporary name. Only its first bytes are ever
@@ -24,13 +24,13 @@ const SYNC_BYTES: usize = 16 << 20;
 pub(crate) struct Out {
     temp: NamedTempFile,
     write_back: WriteBack,
-    /// Bytes written since the last request to write back.
+    /// Bytes written since writing back was last requested.
     unsynced: usize,
     buffer: Vec<u8>,
     hasher: BlockHasher,
 }
 
-/// A whole file, still under its temporary name.
+/// A complete file, still under its temporary name.
 pub(crate) struct Written {
     pub(crate) temp: NamedTempFile,
     pub(crate) blocks: BlockTree,
@@ -45,7 +45,7 @@ impl Out {
         Ok(Self { temp, write_back, unsynced: 0, buffer, hasher })
     }
 
-    /// The folder that the file lies in: where temporary files of a layout go.
+    /// The folder of the file, in which a layout puts its temporary files.
     pub(crate) fn dir(&self) -> &Path {
         self.temp.path().parent().unwrap_or(Path::new("."))
     }
@@ -63,7 +63,7 @@ impl Out {
         self.write(&vec![0; usize::try_from(n).unwrap_or(0)])
     }
 
-    /// Zeros up to the next multiple of `align`.
+    /// Writes zeros up to the next multiple of `align`.
     #[cfg(feature = "foreign")]
     pub(crate) fn align(&mut self, align: u64) -> Result<(), Error> {
         let position = self.position();
@@ -119,7 +119,7 @@ impl io::Write for Out {
         self.put(bytes).map(|()| bytes.len())
     }
 
-    /// Does nothing: small pieces are what the buffer is for.
+    /// Does nothing, since the buffer exists to collect small pieces.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -19,7 +19,7 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// An empty one, whose temporary file would lie in `dir`.
+    /// Makes an empty spool, whose temporary file would be in `dir`.
     pub(crate) fn new(dir: &Path) -> Self {
         Self { file: spooled_tempfile_in(SPOOL_BYTES, dir), dir: dir.to_owned() }
     }
@@ -28,7 +28,7 @@ impl Spool {
         self.file.write_all(value).map_err(|e| Error::io("spool", &self.dir, e))
     }
 
-    /// Writes all that waits.
+    /// Writes all values to `out`.
     pub(crate) fn copy(mut self, out: &mut Out) -> Result<(), Error> {
         let io = |e| Error::io("read a temporary file of", &self.dir, e);
         self.file.seek(SeekFrom::Start(0)).map_err(io)?;
@@ -43,7 +43,7 @@ impl Spool {
     }
 }
 
-/// The end of each value, counted from the beginning of the first.
+/// Returns the end of each value, counted from the beginning of the first.
 pub(crate) fn ends(lengths: &[i32]) -> Vec<i64> {
     let mut end = 0_i64;
     let add = |len: &i32| {
@@ -53,7 +53,7 @@ pub(crate) fn ends(lengths: &[i32]) -> Vec<i64> {
     lengths.iter().map(add).collect()
 }
 
-/// The first byte of each value of a field that begins at `start`; `None` on overflow.
+/// Returns the first byte of each value of a field that begins at `start`; `None` on overflow.
 pub(crate) fn starts(start: u64, lengths: &[i32]) -> Option<Vec<u64>> {
     let mut next = start;
     let mut starts = Vec::with_capacity(lengths.len());

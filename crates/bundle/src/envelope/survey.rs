@@ -5,55 +5,55 @@ use std::collections::BTreeMap;
 use crate::envelope::known;
 use crate::{Dtype, Envelope, Error, ReadAt};
 
-/// The samples of a file, ours or somebody else's, as columns of stored runs.
+/// The samples of a file, as columns of byte ranges. Gular or another program may have written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     /// The number of samples; every column has as many values.
     pub rows: usize,
-    /// The columns of the file, in its order.
+    /// The columns, in the order in which the file has them.
     pub columns: Vec<Column>,
-    /// Names of label values, by the column that the file gives them to; by
-    /// the empty name where it does not say which.
+    /// Names of label values, by the column that they belong to; the column's name is empty if the
+    /// file does not say which one.
     pub classes: BTreeMap<String, Vec<String>>,
 }
 
 /// One part of every sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name in the file; in files that Gular wrote, the field's name, or `key`.
+    /// Name of the column in the file; in files that Gular wrote, the field's name, or `key`.
     pub name: String,
-    /// Its values.
+    /// Values of the column.
     pub values: Values,
 }
 
 /// The values of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Values {
-    /// Opaque bytes, each one stored run; `None` where there is nothing.
+    /// Opaque bytes, each in one range of the file; `None` for samples without a value.
     Bytes(Vec<Option<Run>>),
-    /// Values of one type and shape, row-major, little-endian, each one stored run.
+    /// Values of one type and shape, row-major, little-endian, each in one range of the file.
     Fixed {
-        /// The type of their elements.
+        /// Type of the elements.
         dtype: Dtype,
         /// The shape of one value.
         shape: Vec<u64>,
-        /// Where they are.
+        /// Where the values are.
         places: FixedPlaces,
     },
-    /// Integers by value: labels. `None` where there is nothing.
+    /// Integers by value, such as labels; `None` for samples without a value.
     Integers(Vec<Option<i64>>),
-    /// Texts by value: keys, class names. `None` where there is nothing.
+    /// Texts by value, such as keys and class names; `None` for samples without a value.
     Texts(Vec<Option<String>>),
-    /// They exist, but cannot be read in place, for this reason.
+    /// The values exist, but cannot be read in place, for this reason.
     NotStored(String),
 }
 
 /// Where values of equal size are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FixedPlaces {
-    /// Value `i` starts at this byte + `i` · the size of one.
+    /// Value `i` starts at this byte + `i` · the size of one value.
     Stride(u64),
-    /// The first byte of each.
+    /// The first byte of each value.
     Offsets(Vec<u64>),
 }
 
@@ -62,12 +62,12 @@ pub enum FixedPlaces {
 pub struct Run {
     /// The first byte in the file.
     pub offset: u64,
-    /// How many there are.
+    /// The number of bytes.
     pub len: u64,
 }
 
 impl Survey {
-    /// The column of this name.
+    /// Returns the column called `name`.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|c| c.name == name)
@@ -76,7 +76,7 @@ impl Survey {
 
 /// Walks a file of format `envelope`.
 ///
-/// Reads structure, not values; memory follows the number of samples.
+/// Only the structure is read, not the values. The memory needed grows with the number of samples.
 ///
 /// # Errors
 /// [`Error::Malformed`] when it is damaged or of another format,

@@ -18,7 +18,7 @@ use crate::{
 pub struct ShardSpec<'a> {
     /// The file format.
     pub envelope: Envelope,
-    /// The split of all its samples.
+    /// The split of all samples of the shard.
     pub split: Split,
     /// The parts of every sample.
     pub fields: &'a [Field],
@@ -34,21 +34,21 @@ impl<'a> ShardSpec<'a> {
     }
 }
 
-/// Writes samples in the format of an envelope. [`ShardWriter`] does everything else:
-/// checks, digests, the index, names.
+/// Writes samples in the format of an envelope. [`ShardWriter`] does everything else: checks,
+/// digests, index and names.
 pub(crate) trait Layout: fmt::Debug + Send {
-    /// Adds one sample: one value a field, in the order of the fields, each
-    /// of its field's size already.
+    /// Adds one sample: one value per field, in the order of the fields. Sizes of fixed values were
+    /// checked before.
     fn push(&mut self, out: &mut Out, key: &BundlePath, values: &[&[u8]]) -> Result<(), Error>;
 
-    /// Writes what is left, and says where every value lies.
+    /// Writes what is left, and says where every value is.
     fn finish(self: Box<Self>, out: &mut Out, rows: &Rows<'_>) -> Result<Finished, Error>;
 }
 
-/// A layout's result.
+/// The result of a finished layout.
 pub(crate) struct Finished {
-    /// Bytes that replace the file's first ones, which were written as zeros
-    /// within the first block; empty for none.
+    /// Bytes that replace the file's first ones, which were written as zeros within the first
+    /// block; empty if nothing is replaced.
     pub(crate) head: Vec<u8>,
     /// One entry per field.
     pub(crate) places: Vec<Places>,
@@ -96,8 +96,8 @@ impl ShardWriter {
         self.index.n_samples()
     }
 
-    /// Adds a sample: one value a field, in the order of the fields; fixed
-    /// values as little-endian bytes, row-major.
+    /// Adds a sample: one value per field, in the order of the fields; fixed values as
+    /// little-endian bytes, row-major.
     ///
     /// # Errors
     /// [`Error::Value`] when a value does not fit its field; then nothing was
@@ -134,7 +134,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// The label as the index stores it, when all values fit their fields.
+    /// Checks that all values fit their fields, and returns the label as the index stores it.
     fn check(&self, key: &BundlePath, values: &[&[u8]]) -> Result<Option<i32>, Error> {
         let wrong = |reason: String| Error::Value { key: key.to_string(), reason };
         if values.len() != self.fields.len() {

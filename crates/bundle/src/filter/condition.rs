@@ -17,23 +17,23 @@ pub struct Filter {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a condition: at character {at}, {reason}")]
 pub struct FilterError {
-    /// The text.
+    /// The condition that was refused.
     pub text: String,
-    /// The character, counted from 1.
+    /// Position of the fault, as a character number counted from 1.
     pub at: usize,
     /// What was expected, and what was found.
     pub reason: String,
 }
 
-/// What a [`Filter`] needs to know about a sample.
+/// The facts about a sample that a [`Filter`] needs.
 pub struct Facts<'a> {
     /// The sample's key.
     pub key: &'a str,
     /// The sample's split.
     pub split: Split,
-    /// Its class; -1 where it is unknown, `None` in a bundle without labels.
+    /// The sample's class; -1 if it is unknown, `None` in a bundle without labels.
     pub label: Option<i32>,
-    /// The bytes of its image, or of its first field where it has none.
+    /// Bytes of the sample's image, or of its first field if it has no image.
     pub bytes: u64,
     /// Reads the stored bytes of a field.
     pub value: &'a mut dyn FnMut(FieldIdx) -> Result<Vec<u8>, Error>,
@@ -44,9 +44,9 @@ pub(super) enum Node {
     All(Vec<Node>),
     Any(Vec<Node>),
     Not(Box<Node>),
-    /// The subject is one of these.
+    /// The subject equals one of these values.
     OneOf(Subject, Vec<Value>),
-    /// The subject is that many, less or more.
+    /// The subject compares with the number in one of these ways.
     Compared(Subject, &'static [Ordering], Number),
     Like(Subject, Vec<char>),
 }
@@ -56,7 +56,7 @@ pub(super) enum Subject {
     Key,
     Split,
     Label,
-    /// Compared as a label: classes were looked up when the condition was read.
+    /// The class, which is compared as a label: classes were looked up when the condition was read.
     Class,
     Bytes,
     Number(FieldIdx, Dtype),
@@ -78,7 +78,8 @@ impl Filter {
         Self::read(Parser { text, rest: text, fields, classes, depth: 0, is_sketch: false })
     }
 
-    /// Checks what can be checked before the bundle is known: its fields and classes may be any.
+    /// Checks a condition as far as possible before the bundle is known: any fields and classes are
+    /// accepted.
     ///
     /// # Errors
     /// Those of [`Filter::parse`] that it gives for every bundle.
@@ -96,7 +97,7 @@ impl Filter {
         }
     }
 
-    /// The fields whose stored values the condition may need, each once, in their order.
+    /// Returns the fields whose stored values the condition may need, each once, in their order.
     #[must_use]
     pub fn fields(&self) -> Vec<FieldIdx> {
         let mut fields = BTreeSet::new();
@@ -136,12 +137,12 @@ mod tests {
         ["cat", "great dane"].map(str::to_owned).to_vec()
     }
 
-    /// Whether a condition takes a cat of 100 bytes, 2.5 years old, from `north-3`.
+    /// Returns whether a condition selects a cat of 100 bytes, 2.5 years old, from `north-3`.
     fn takes(text: &str) -> bool {
         let filter = Filter::parse(text, &fields(), &classes()).unwrap();
         let mut value = |field: FieldIdx| match field.0 {
             2 => Ok(2.5_f32.to_le_bytes().to_vec()),
-            // 2^53 + 1, which no f64 is.
+            // The value is 2^53 + 1, which no f64 can hold.
             6 => Ok(0.1_f32.to_le_bytes().to_vec()),
             5 => Ok(9_007_199_254_740_993_i64.to_le_bytes().to_vec()),
             _ => Ok(b"north-3".to_vec()),

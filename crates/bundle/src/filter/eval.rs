@@ -74,7 +74,7 @@ impl Node {
 }
 
 impl Subject {
-    /// Its number; `None` for texts.
+    /// Returns the subject's number; `None` for texts.
     pub(super) fn number(self, facts: &mut Facts<'_>) -> Result<Option<Number>, Error> {
         Ok(match self {
             Self::Label => facts.label.map(|label| Number::Int(label.into())),
@@ -84,7 +84,7 @@ impl Subject {
         })
     }
 
-    /// Shows its text to `see`, where it has one.
+    /// Shows the subject's text to `see`, if it has one.
     pub(super) fn text(
         self,
         facts: &mut Facts<'_>,
@@ -112,10 +112,11 @@ impl Subject {
     }
 }
 
-/// Whether `text` fits a pattern in which `*` is any text and `?` one character.
+/// Returns whether `text` fits a pattern in which `*` is any text and `?` one character.
 pub(super) fn is_like(pattern: &[char], text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
-    // The last `*`, and the text's position at that time: where to try again after a mismatch.
+    // These are the last `*`, and the text's position at that time: the search continues there
+    // after a mismatch.
     let (mut p, mut t) = (0_usize, 0_usize);
     let mut star: Option<(usize, usize)> = None;
     while let Some(c) = text.get(t) {

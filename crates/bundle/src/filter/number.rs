@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::Dtype;
 
-/// A number as it is written or stored: no integer is rounded to compare it.
+/// A number as it is written or stored; no integer is rounded when it is compared.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Number {
     Int(i64),
@@ -12,8 +12,8 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// Reads a number that is compared with those of type `dtype`: 0.1 is the one that an `f32`
-    /// stores for it, and a number that no integer holds is a float.
+    /// Reads a number that is compared with those of type `dtype`. If that is `f32`, 0.1 is rounded
+    /// as an `f32` is; a number that no integer type can hold is a float.
     pub(super) fn parse(text: &str, dtype: Option<Dtype>) -> Option<Self> {
         match dtype {
             Some(Dtype::F32) => text.parse::<f32>().map(|number| Self::Float(number.into())).ok(),
@@ -43,10 +43,10 @@ impl PartialOrd for Number {
     }
 }
 
-/// An integer beside a float, as exact numbers; `None` for NaN.
+/// Compares an integer with a float, as exact numbers; `None` for NaN.
 #[expect(clippy::cast_possible_truncation, reason = "the float is between the limits of i64")]
 fn compared(int: i64, float: f64) -> Option<Ordering> {
-    // -2^63 and 2^63, between which a whole float is an i64.
+    // Whole floats from -2^63 up to, but without, 2^63 are i64.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if float.is_nan() {
         None
@@ -60,7 +60,7 @@ fn compared(int: i64, float: f64) -> Option<Ordering> {
     }
 }
 
-/// A scalar as stored.
+/// Reads a stored scalar.
 pub(super) fn number(dtype: Dtype, bytes: &[u8]) -> Option<Number> {
     macro_rules! le {
         ($t:ty, $kind:ident) => {

@@ -7,10 +7,10 @@ use super::condition::{Node, Subject, Value};
 use super::number::Number;
 use crate::{Dtype, Field, FieldIdx, FieldKind, Split};
 
-/// Classes that are named where one is unknown.
+/// An error about an unknown class lists at most this many classes.
 const MOST_NAMED: usize = 8;
 
-/// Conditions in brackets within one another, at most.
+/// Conditions in brackets may be nested at most this deep.
 const MOST_DEPTH: u32 = 64;
 
 pub(super) struct Parser<'a> {
@@ -19,11 +19,11 @@ pub(super) struct Parser<'a> {
     pub(super) fields: &'a [Field],
     pub(super) classes: &'a [String],
     pub(super) depth: u32,
-    /// Whether other names than those of `fields` may be fields too.
+    /// Whether names that are not in `fields` may be fields, too.
     pub(super) is_sketch: bool,
 }
 
-/// How a subject and its values are compared.
+/// The comparison of a subject with values.
 #[derive(Clone, Copy, PartialEq)]
 enum Operator {
     Is,
@@ -33,7 +33,7 @@ enum Operator {
     Ordered(&'static [Ordering]),
 }
 
-/// The longer ones first.
+/// All operators, the longer ones first.
 const OPERATORS: [(&str, Operator); 9] = [
     ("==", Operator::Is),
     ("!=", Operator::IsNot),
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses what follows an unknown name.
+    /// Parses the rest of a comparison whose subject is an unknown name.
     fn sketched(&mut self) -> Result<Node, FilterError> {
         let operator = self.operator()?;
         self.text()?;
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The names that a condition may begin with.
+    /// Lists the names that a condition can begin with.
     fn known(&self) -> String {
         let own = ["key", "split", "bytes", "label", "class"].map(str::to_owned);
         let of_fields = self.fields.iter().map(|field| field.name.to_string());
@@ -220,7 +220,7 @@ impl<'a> Parser<'a> {
         Err(self.wrong(&fault))
     }
 
-    /// A word, or a text in quotes.
+    /// Parses a word, or a text in quotes.
     fn text(&mut self) -> Result<String, FilterError> {
         self.skip_space();
         for quote in ['"', '\''] {
@@ -245,7 +245,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// Takes `word` where it comes next as a whole.
+    /// Takes `word` if it comes next as a whole word.
     fn word(&mut self, word: &str) -> bool {
         self.skip_space();
         let before = self.rest;
@@ -287,7 +287,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Puts conditions first that the index can decide: the values of fields may then not be needed.
+/// Joins conditions. Those that the index can decide come first, so that values of fields may not
+/// be needed.
 fn one_or(mut nodes: Vec<Node>, joined: fn(Vec<Node>) -> Node) -> Node {
     if nodes.len() == 1 {
         return nodes.swap_remove(0);

@@ -14,8 +14,8 @@
 use crate::{Digest, Error, Index, Manifest, ReadAt, Row, ShardEntry, View};
 
 impl Index {
-    /// Reads the index that `entry` of `manifest` lists, if `bytes` are that and keep every
-    /// rule; `view` are the bytes of its view, where it has one, and `path` is for messages.
+    /// Reads the index that `entry` of `manifest` lists, if `bytes` are that index and keep every
+    /// rule. `view` is the bytes of its view, if it has one, and `path` is for messages.
     ///
     /// # Errors
     /// [`Error::Length`] and [`Error::Digest`] when they are another file's; those of
@@ -30,7 +30,7 @@ impl Index {
         Self::accept_file(path, ReadAt::in_memory(path, bytes.into()), view, manifest, entry)
     }
 
-    /// Like [`Index::accept`], for a file in memory or mapped.
+    /// Does the same as [`Index::accept`], for a file in memory or mapped.
     pub(crate) fn accept_file(
         path: &str,
         file: ReadAt,
@@ -78,7 +78,7 @@ impl Index {
 }
 
 impl crate::FileEntry {
-    /// Checks that `bytes` are those of this file: of its length and digest.
+    /// Checks that `bytes` have the length and digest of this file.
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Digest`].
@@ -96,8 +96,8 @@ impl crate::FileEntry {
 }
 
 impl Manifest {
-    /// Whether a sample may have this label: a class, or -1 for none. Without a list of
-    /// classes any number may be one.
+    /// Returns whether a sample may have this label: a class, or -1 for none. Without a list of
+    /// classes any number is allowed.
     fn may_be_label(&self, label: i32) -> bool {
         let n_classes = i32::try_from(self.classes.len()).unwrap_or(i32::MAX);
         n_classes == 0 || (-1..n_classes).contains(&label)

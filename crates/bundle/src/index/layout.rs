@@ -1,6 +1,6 @@
 //! The offsets of an index's parts in its file, so that one entry can be read without the rest.
 //!
-//! A few hundred bytes per shard, whatever its number of samples.
+//! A layout takes a few hundred bytes per shard, whatever the number of samples.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::{Digest, Error, FieldIdx, ReadAt, Row, View};
 /// every part with the file's length.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Samples of the file, those that do not count included.
+    /// Samples of the index's file, including those that the view leaves out.
     pub(super) n_stored: usize,
     pub(super) shard_bytes: u64,
     /// One entry per field, in the manifest's order.
@@ -21,10 +21,10 @@ pub(crate) struct Layout {
     /// First byte of `key.offsets`.
     pub(super) key_offsets: u64,
     pub(super) key_bytes: Range<u64>,
-    /// First byte of `key.source`, where there is one.
+    /// First byte of `key.source`, if the index has it.
     pub(super) sources: Option<u64>,
     pub(super) block_cvs: Range<u64>,
-    /// Which samples count; all without one.
+    /// The view, which says which samples count; without one all do.
     pub(super) view: Option<Arc<View>>,
 }
 
@@ -41,18 +41,18 @@ pub(super) struct FieldLayout {
 pub(super) enum Place {
     /// Value `i` is `size` bytes at `base + i * size`.
     Strided { base: u64, size: u64 },
-    /// Value `i` starts where entry `i` of the i64 at byte `offsets` says.
+    /// Value `i` starts at the byte that entry `i` of the i64 list at byte `offsets` gives.
     Listed { offsets: u64, lengths: Lengths },
-    /// Field `label`, if the shard does not store it as 8-byte integers: the index has the values.
+    /// The shard does not store field `label` as 8-byte integers; the index has the values.
     IndexOnly,
 }
 
-/// How long listed values are.
+/// How the lengths of listed values are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lengths {
-    /// At the place that entry `i` of the i32 at this byte gives.
+    /// Entry `i` of the i32 list at this byte is the length of value `i`.
     Listed(u64),
-    /// All alike.
+    /// All values have this length.
     All(i32),
 }
 
@@ -61,7 +61,7 @@ impl Layout {
         self.view.as_ref().map_or(self.n_stored, |view| view.n_samples())
     }
 
-    /// The row of the file that is sample `row`; `None` past the last.
+    /// Returns the row of the file that has sample `row`; `None` past the last.
     pub(crate) fn stored(&self, row: Row) -> Option<Row> {
         match &self.view {
             Some(view) => view.stored(row),
@@ -73,13 +73,14 @@ impl Layout {
         self.fields.len()
     }
 
-    /// Whether the shard's own bytes of this field, if there are any, do not count.
+    /// Returns whether the index has the values of this field, so that bytes in the shard are
+    /// ignored.
     pub(crate) fn is_index_only(&self, field: FieldIdx) -> bool {
         field.of(&self.fields).is_some_and(|f| f.place == Place::IndexOnly)
     }
 
-    /// First byte and length of a value in the shard; `None` past the last, and for values
-    /// that lie in the index alone.
+    /// Returns first byte and length of a value in the shard; `None` past the last sample, and for
+    /// values that only the index has.
     pub(crate) fn range(
         &self,
         file: &ReadAt,
@@ -103,7 +104,7 @@ impl Layout {
         })
     }
 
-    /// The digest of a value; `None` for `label` and past the last sample.
+    /// Returns the digest of a value; `None` for `label` and past the last sample.
     pub(crate) fn digest(
         &self,
         file: &ReadAt,
@@ -115,14 +116,14 @@ impl Layout {
         Ok(Some(Digest::from_bytes(entry(file, digests, row)?)))
     }
 
-    /// The digest of the file that a sample's image was made from, where it is known.
+    /// Returns the digest of the file that a sample's image was made from, if it is known.
     pub(crate) fn source(&self, file: &ReadAt, row: Row) -> Result<Option<Digest>, Error> {
         let (Some(sources), Some(row)) = (self.sources, self.stored(row)) else { return Ok(None) };
         let digest = entry(file, sources, row)?;
         Ok((digest != [0; 32]).then(|| Digest::from_bytes(digest)))
     }
 
-    /// The class of a sample; `None` without labels and past the last.
+    /// Returns the class of a sample; `None` without labels and past the last sample.
     pub(crate) fn label(&self, file: &ReadAt, row: Row) -> Result<Option<i32>, Error> {
         let Some(row) = self.stored(row) else { return Ok(None) };
         if let Some(label) = self.view.as_ref().and_then(|view| view.label(row)) {
@@ -132,7 +133,7 @@ impl Layout {
         Ok(Some(i32::from_le_bytes(entry(file, labels, row)?)))
     }
 
-    /// The bytes of the file that are the key of sample `row`; `None` past the last.
+    /// Returns which bytes of the file are the key of sample `row`; `None` past the last.
     pub(crate) fn key(&self, file: &ReadAt, row: Row) -> Result<Option<Range<u64>>, Error> {
         let Some(row) = self.stored(row) else { return Ok(None) };
         let at = (row.0 as u64).saturating_mul(8).saturating_add(self.key_offsets);
@@ -145,7 +146,7 @@ impl Layout {
     }
 }
 
-/// Entry `row` of the list of `N`-byte values at byte `start`.
+/// Reads entry `row` of the list of `N`-byte values at byte `start`.
 fn entry<const N: usize>(file: &ReadAt, start: u64, row: Row) -> Result<[u8; N], Error> {
     let mut out = [0; N];
     let at = (row.0 as u64).saturating_mul(N as u64).saturating_add(start);
@@ -153,7 +154,7 @@ fn entry<const N: usize>(file: &ReadAt, start: u64, row: Row) -> Result<[u8; N],
     Ok(out)
 }
 
-/// Value `row` of those that lie one behind the other.
+/// Returns first byte and length of value `row`, if values are back to back.
 pub(super) fn strided(base: u64, size: u64, row: Row) -> Option<(u64, usize)> {
     let offset = (row.0 as u64).checked_mul(size)?.checked_add(base)?;
     Some((offset, usize::try_from(size).ok()?))

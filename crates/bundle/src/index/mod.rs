@@ -26,5 +26,5 @@ pub use read::Index;
 pub(crate) use write::{IndexBuilder, Places, Rows, i64_bytes};
 
 const FORMAT: &str = "gular-index";
-/// No field is called `key`.
+/// A field cannot be called `key`, so this name is free.
 const SOURCE: &str = "key.source";

@@ -1,7 +1,7 @@
 //! Reads an index. Format: `FORMAT.md`, "Index".
 //!
-//! The bytes of the file stay as they are, in memory or mapped; what is asked for is read
-//! out of them. Nothing is copied into lists.
+//! The bytes of the file are kept unchanged, in memory or mapped, and values are read from them
+//! when they are asked for. Nothing is copied into lists.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, ReadAt
 /// An index whose rules were checked, as views on the bytes of its file.
 #[derive(Debug)]
 pub struct Index {
-    /// In memory or mapped, never read piece by piece.
+    /// The file, in memory or mapped, and never read in pieces.
     file: ReadAt,
     layout: Arc<Layout>,
 }
@@ -50,14 +50,14 @@ impl Index {
         std::str::from_utf8(self.file.lent(&range)?).ok()
     }
 
-    /// First byte and length of field `field` of sample `row` in the shard; `None` past the
-    /// last, and for a field that [lies in the index alone](Index::is_index_only).
+    /// Returns first byte and length of field `field` of sample `row` in the shard; `None` past the
+    /// last, and for a field that [only the index has](Index::is_index_only).
     #[must_use]
     pub fn range(&self, row: Row, field: FieldIdx) -> Option<(u64, usize)> {
         self.layout.range(&self.file, row, field).ok()?
     }
 
-    /// Whether `field` is `label` and the shard has no 8-byte integer of it.
+    /// Returns whether `field` is `label` and the shard has no 8-byte integers for it.
     #[must_use]
     pub fn is_index_only(&self, field: FieldIdx) -> bool {
         self.layout.is_index_only(field)
@@ -83,7 +83,7 @@ impl Index {
         self.layout.label(&self.file, row).ok()?
     }
 
-    /// The classes of all samples in order; none when the bundle has no labels.
+    /// Returns the classes of all samples in order; no classes if the bundle has no labels.
     pub fn labels(&self) -> impl Iterator<Item = i32> {
         let (all, of_view) = match &self.layout.view {
             None => (self.layout.labels.map_or(0, |_| self.n_samples()), 0),
@@ -94,8 +94,8 @@ impl Index {
         all.chain(Row::first(of_view).filter_map(|row| self.label(row)))
     }
 
-    /// The row of the index's file, and of the shard, that is sample `row`: another one where a
-    /// view leaves some out. `None` past the last.
+    /// Returns the row of sample `row` in the index's file and in the shard, which differs if a
+    /// view leaves samples out. `None` past the last.
     #[must_use]
     pub fn stored_row(&self, row: Row) -> Option<Row> {
         self.layout.stored(row)
@@ -113,7 +113,7 @@ impl Index {
         self.layout.view.as_deref()
     }
 
-    /// Whether `other` lists the same labels and digests of the same number of samples.
+    /// Returns whether `other` lists the same number of samples with the same labels and digests.
     #[must_use]
     pub fn has_samples_of(&self, other: &Self) -> bool {
         let mut digests = self.fields().flat_map(|field| self.rows().map(move |row| (row, field)));
@@ -132,7 +132,7 @@ impl Index {
 
     /// Reads an index of a shard of `shard_bytes` with `fields`; `path` is for messages.
     ///
-    /// This checks the file by itself; of a bundle's index [`Index::accept`] checks more.
+    /// This checks the file by itself; [`Index::accept`] checks more for an index of a bundle.
     ///
     /// Every range is checked against the shard, every key against the rules
     /// of [`BundlePath`], so that later look-ups cannot leave the file.
@@ -148,7 +148,7 @@ impl Index {
         Self::parse_file(path, ReadAt::in_memory(path, bytes.into()), fields, shard_bytes)
     }
 
-    /// Like [`Index::parse`], for a file in memory or mapped.
+    /// Does the same as [`Index::parse`], for a file in memory or mapped.
     pub(super) fn parse_file(
         path: &str,
         file: ReadAt,
@@ -162,7 +162,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Like [`Index::parse_file`], with a view, which may have the labels.
+    /// Does the same as [`Index::parse_file`], with a view, which may have the labels.
     pub(super) fn parse_viewed(
         path: &str,
         file: ReadAt,
@@ -202,7 +202,8 @@ impl Index {
         Ok(index)
     }
 
-    /// An index that was accepted before, of a file in memory or mapped that has not changed.
+    /// Returns an index that was accepted before, from a file in memory or mapped that has not
+    /// changed.
     pub(crate) fn again(file: ReadAt, layout: Arc<Layout>) -> Self {
         Self { file, layout }
     }
@@ -215,14 +216,15 @@ impl Index {
         &self.layout
     }
 
-    /// `n` values of `size` bytes from byte `start` on.
+    /// Returns the bytes of `n` values of `size` bytes from byte `start` on.
     fn part(&self, start: u64, n: usize, size: u64) -> &[u8] {
         let end = (n as u64).saturating_mul(size).saturating_add(start);
         self.file.lent(&(start..end)).unwrap_or_default()
     }
 
     fn check_keys(&self, path: &str) -> Result<(), Error> {
-        // Also the keys of samples that the view leaves out: a view does not make an index valid.
+        // Keys of samples that the view leaves out are checked too: a view does not make an index
+        // valid.
         let offsets = self.part(self.layout.key_offsets, self.n_stored().saturating_add(1), 8);
         let offsets = offsets.as_chunks::<8>().0;
         let key_bytes = self.file.lent(&self.layout.key_bytes).unwrap_or_default();
@@ -340,7 +342,7 @@ impl<'a> Tensors<'a> {
         value.ok_or_else(|| self.bad(format!("its metadata has no number `{name}`")))
     }
 
-    /// The bytes `start..end` of the file, which the header was compared with.
+    /// Returns the bytes `start..end` of the file; the header was compared with the file's length.
     fn data(&self, start: u64, end: u64) -> &'a [u8] {
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         range.and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
@@ -376,7 +378,7 @@ impl<'a> Tensors<'a> {
         };
         match &field.kind {
             FieldKind::Bytes { .. } => {
-                // In this order, in which their absence has always been reported.
+                // The order of these checks decides which missing tensor is reported first.
                 listed(Lengths::All(0))?;
                 let lengths = self.tensor(&format!("{name}.length"), Dtype::I32, &[n])?;
                 listed(Lengths::Listed(lengths.start))
@@ -402,7 +404,7 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// Whether every value lies in the shard.
+    /// Checks that every value is within the shard.
     fn check_ranges(
         &self,
         field: &Field,

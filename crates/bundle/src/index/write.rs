@@ -12,19 +12,18 @@ pub(crate) enum Places {
     Stride(u64),
     /// The first byte of each value.
     Offsets(Vec<u64>),
-    /// Only for field `label`: the file does not store it as 8-byte integers, and the
-    /// index has the only copy.
+    /// The file does not store field `label` as 8-byte integers, and the index has the only copy.
     IndexOnly,
 }
 
-/// What is known of all samples when the last has been pushed.
+/// The facts about all samples, once the last one was pushed.
 pub(crate) struct Rows<'a> {
     pub(crate) split: Split,
     pub(crate) fields: &'a [Field],
     /// Key `i` is bytes `key_offsets[i]` to `key_offsets[i + 1]` of `key_bytes`.
     pub(crate) key_offsets: &'a [i64],
     pub(crate) key_bytes: &'a [u8],
-    /// Per field: bytes of each value; empty for fixed fields.
+    /// For each field the length of each value; empty for fixed fields.
     pub(crate) lengths: &'a [Vec<i32>],
 }
 
@@ -35,7 +34,7 @@ impl Rows<'_> {
     }
 }
 
-/// Gathers what an index holds while a shard is written.
+/// Collects the contents of an index while a shard is written.
 #[derive(Debug)]
 pub(crate) struct IndexBuilder {
     fields: Vec<Field>,
@@ -44,7 +43,8 @@ pub(crate) struct IndexBuilder {
     labels: Vec<i32>,
     key_offsets: Vec<i64>,
     key_bytes: Vec<u8>,
-    /// Digests of the files that values were made from; none yet, or of all samples up to one.
+    /// Digests of the files that values were made from: empty, or one for each sample up to the
+    /// last that has one.
     sources: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ impl IndexBuilder {
         (self.key_offsets.len() as u64).saturating_sub(1)
     }
 
-    /// All samples so far, for an envelope's layout.
+    /// Returns all samples so far, for an envelope's layout.
     pub(crate) fn rows(&self, split: Split) -> Rows<'_> {
         Rows {
             split,
@@ -84,8 +84,8 @@ impl IndexBuilder {
         Some(())
     }
 
-    /// Adds the value of field `field`: its length, for bytes fields, and its
-    /// digest, for all but `label`.
+    /// Adds the value of field `field`: its length for bytes fields, and its digest for all fields
+    /// but `label`.
     pub(crate) fn push_value(
         &mut self,
         FieldIdx(field): FieldIdx,
@@ -100,14 +100,14 @@ impl IndexBuilder {
         }
     }
 
-    /// Notes which file the image of the last sample was made from.
+    /// Records which file the image of the last sample was made from.
     pub(crate) fn push_source(&mut self, source: Digest) {
         let before = self.key_offsets.len().saturating_sub(2);
         self.sources.resize(before.saturating_mul(32), 0);
         self.sources.extend_from_slice(source.as_bytes());
     }
 
-    /// The bytes of the index file; `places` has one entry a field.
+    /// Returns the bytes of the index file; `places` has one entry per field.
     pub(crate) fn finish(mut self, blocks: &BlockTree, places: &[Places]) -> Option<Vec<u8>> {
         let n = self.n_samples();
         let mut hot: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = Vec::new();

@@ -54,10 +54,10 @@ pub struct About {
     /// What the dataset contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its licence, as an SPDX expression where there is one.
+    /// The dataset's licence, as an SPDX expression if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
-    /// How to cite it.
+    /// How to cite the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub citation: Option<String>,
     /// Where the dataset is from, such as a URL.
@@ -65,13 +65,13 @@ pub struct About {
     pub source: Option<String>,
 }
 
-/// Exact sums over the pixels of split `train`, one entry per channel.
+/// Exact sums over the pixels of split `train`, with one entry per channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// The number of pixels summed.
+    /// The number of pixels that were summed.
     pub pixels: u64,
-    /// The sum of their values, as decimal text.
+    /// The sum of the pixels' values, as decimal text.
     pub sum: Vec<Decimal>,
-    /// The sum of their squares, as decimal text.
+    /// The sum of the squares of the values, as decimal text.
     pub sum_of_squares: Vec<Decimal>,
 }

@@ -8,30 +8,30 @@ use crate::{BundlePath, Digest, Split};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ShardLine", into = "ShardLine")]
 pub struct ShardEntry {
-    /// The split all of its samples belong to.
+    /// The split of all samples of the shard.
     pub split: Split,
-    /// Its file.
+    /// The shard's file.
     pub file: FileEntry,
     /// The number of samples.
     pub samples: u64,
-    /// Its index.
+    /// The shard's index.
     pub index: FileEntry,
-    /// Its view, where not all samples of the index count, or have other labels.
+    /// The shard's view, if samples of the index are left out or have other labels.
     pub view: Option<FileEntry>,
 }
 
 impl ShardEntry {
-    /// Its files: the shard, its index, its view.
+    /// Returns the files of the entry: the shard, its index, its view.
     pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
         [&self.file, &self.index].into_iter().chain(&self.view)
     }
 
-    /// Its files but for the shard itself: those that say where its samples are.
+    /// Returns the files that say where the samples are: the index and the view.
     pub fn listings(&self) -> impl Iterator<Item = &FileEntry> {
         self.files().skip(1)
     }
 
-    /// The bytes of all its files.
+    /// Returns the bytes of all files of the entry.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files().fold(0, |sum, file| sum.saturating_add(file.bytes))
@@ -41,16 +41,16 @@ impl ShardEntry {
 /// A file of the bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Its path below the data folder.
+    /// Path of the file below the data folder.
     pub name: BundlePath,
-    /// Its length.
+    /// Length of the file.
     pub bytes: u64,
-    /// Its digest.
+    /// Digest of the file's bytes.
     #[serde(rename = "blake3", with = "hex_digest")]
     pub digest: Digest,
 }
 
-/// [`ShardEntry`] as it is written: with the members of its file between its own.
+/// [`ShardEntry`] as it is written: the members of its file are between its own members.
 #[derive(Serialize, Deserialize)]
 struct ShardLine {
     split: Split,

@@ -1,7 +1,7 @@
 //! Makes a `.beton`, version 2, byte by byte. Its single page is only as large as its values need;
 //! FFCV's have at least 2 MiB.
 
-/// A value on its way into the file.
+/// A value that will be written to the file.
 #[derive(Clone)]
 enum Value {
     Number([u8; 8]),
@@ -47,7 +47,7 @@ impl Beton {
         self.field(2, name, vec![], |i| Value::Image(0, (8, 8), value(i)))
     }
 
-    /// `size` is width and height.
+    /// Adds a field of pixels; `size` is width and height.
     pub(crate) fn pixels(
         self,
         name: &str,
@@ -57,7 +57,7 @@ impl Beton {
         self.field(2, name, vec![], |i| Value::Image(1, size(i), value(i)))
     }
 
-    /// The first image of the first field as JPEG.
+    /// Stores the first image of the first field as JPEG.
     pub(crate) fn jpeg_among_pixels(mut self) -> Self {
         self.fields[0].3[0] = Value::Image(0, (5, 3), vec![1; 10]);
         self
@@ -122,7 +122,7 @@ impl Beton {
         bytes
     }
 
-    /// A row, by C's rules: numbers and pointers alone at multiples of 8.
+    /// Makes a row by C's rules, in which only numbers and pointers are at multiples of 8.
     fn row(&self, row: usize, place: &mut dyn FnMut(&[u8]) -> u64) -> Vec<u8> {
         let mut bytes: Vec<u8> = Vec::new();
         let mut align = 1;

@@ -25,7 +25,7 @@ impl Mds {
         self
     }
 
-    /// The description, as Python's `json.dumps(…, sort_keys=True)` writes it.
+    /// Returns the description, as Python's `json.dumps(…, sort_keys=True)` writes it.
     pub(crate) fn config(&self) -> String {
         let list = |items: Vec<String>| format!("[{}]", items.join(", "));
         let quoted = |text: &String| format!("\"{text}\"");
@@ -43,7 +43,7 @@ impl Mds {
         self.bytes_with(&self.config())
     }
 
-    /// With another description.
+    /// Returns the shard with another description.
     pub(crate) fn bytes_with(&self, config: &str) -> Vec<u8> {
         let sample = |row: usize| {
             let values: Vec<_> = self.columns.iter().map(|c| (c.2, (c.3)(row))).collect();

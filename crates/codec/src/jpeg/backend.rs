@@ -1,4 +1,4 @@
-//! Which of two libraries decodes JPEG.
+//! The choice between two libraries that decode JPEG.
 
 use crate::{Error, Rect, jpeg::Frame};
 
@@ -12,15 +12,15 @@ use crate::{Error, Rect, jpeg::Frame};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JpegBackend {
-    /// libjpeg-turbo: faster, and decodes no more than the region asked for.
+    /// libjpeg-turbo, which is faster and decodes no more than the region that is asked for.
     #[cfg(feature = "turbo")]
     Turbo,
-    /// zune-jpeg: Rust alone; decodes the whole picture, then cuts the region.
+    /// zune-jpeg, which is only Rust; it decodes the whole picture, then cuts out the region.
     Zune,
 }
 
 impl JpegBackend {
-    /// The backends in this build, the default first.
+    /// All backends in this build, the default first.
     pub const ALL: &[Self] = &[
         #[cfg(feature = "turbo")]
         Self::Turbo,
@@ -30,7 +30,7 @@ impl JpegBackend {
     /// Library and version, as in `libjpeg-turbo 3.1.0`.
     pub fn name(self) -> &'static str {
         match self {
-            // What turbojpeg-sys 1.2.0 carries; the library itself does not tell.
+            // turbojpeg-sys 1.2.0 contains this version; the library itself does not give it.
             #[cfg(feature = "turbo")]
             Self::Turbo => "libjpeg-turbo 3.1.0",
             Self::Zune => "zune-jpeg 0.5.15",
@@ -58,12 +58,12 @@ pub fn jpeg_backend() -> &'static str {
     JpegBackend::default().name()
 }
 
-/// Decodes at least `region` of the stored picture into `out`, which may grow; `region` is
-/// in pixels of `scale` by `scale` stored ones, as is all that comes back: 1 where the
-/// backend does not scale.
+/// Decodes at least `region` of the stored picture into `out`, which may grow. `region` and the
+/// results are in pixels of `scale` by `scale` stored ones; `scale` is 1 if the backend does not
+/// scale.
 ///
-/// Returns the window decoded: its RGB pixels lie at the start of `out`, without gaps;
-/// and what the backend found and tolerated. `strict` tolerates nothing.
+/// Returns the window that was decoded, whose RGB pixels are at the start of `out` without gaps,
+/// and the fault that the backend found and tolerated. With `strict` nothing is tolerated.
 #[cfg_attr(
     not(feature = "turbo"),
     expect(
@@ -87,8 +87,8 @@ pub(crate) fn decode(
     }
 }
 
-// libjpeg's and zune-jpeg's progressive decoders walk the whole picture once a scan:
-// 100 (zune-jpeg's default) is ten times what encoders write, and bounds the time.
+// The progressive decoders of libjpeg and zune-jpeg walk the whole picture once per scan. 100
+// (zune-jpeg's default) is ten times what encoders write, and bounds the time.
 pub(super) const MAX_SCANS: u16 = 100;
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 /// Bytes of an Adobe segment's data.
 const ADOBE_LEN: usize = 12;
 
-/// What the decoders of pixels need to know beforehand.
+/// The facts that decoders of pixels need beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub width: u32,
@@ -33,8 +33,8 @@ pub(crate) struct Frame {
     pub imcu_width: u32,
     /// Whether some component has fewer samples than the picture has pixels.
     pub subsampled: bool,
-    /// Sampling factors of the first component, if the second and third are 1 x 1 and
-    /// a fourth is like the first: all but the oddest files.
+    /// Sampling factors of the first component, if the second and third are 1 x 1 and a fourth is
+    /// like the first, as in all common files.
     pub plain_sampling: Option<(u8, u8)>,
     /// Whether the first scan holds all components.
     pub interleaved: bool,
@@ -42,8 +42,7 @@ pub(crate) struct Frame {
     pub orientation: Orientation,
     /// Where the first scan's header starts.
     pub scan_at: usize,
-    /// The first thing in the headers that is not as it should be and leaves the pixels
-    /// as they are.
+    /// The first fault in the headers that does not affect the pixels.
     pub flaw: Option<&'static str>,
 }
 
@@ -57,13 +56,13 @@ impl Frame {
         loop {
             let before = at;
             let marker = next_marker(bytes, &mut at)?;
-            // Fill bytes are as they should be; all else between two segments is not.
+            // Fill bytes between two segments are allowed; all other bytes are not.
             let between = bytes.get(before..at).unwrap_or_default();
             if between.iter().rev().skip(1).any(|byte| *byte != 0xff) {
                 flaw = flaw.or(Some("stray bytes between its headers"));
             }
             match marker {
-                // TEM and RSTn stand alone; decoders skip them here.
+                // TEM and RSTn have no data; decoders skip them here.
                 0x01 | 0xd0..=0xd7 => continue,
                 SOI => return Err(corrupt("a second start of image before the first scan")),
                 EOI => return Err(corrupt("it ends before its first scan")),
@@ -92,7 +91,8 @@ impl Frame {
                         orientation = orientation.or(found);
                         has_exif = true;
                     }
-                    // A long block continues in more segments, which do not begin like the first.
+                    // A long block continues in further segments, which do not begin like the
+                    // first.
                     Err(exif::Damaged) if has_exif => {}
                     Err(exif::Damaged) => flaw = flaw.or(Some("its EXIF segment is damaged")),
                 },
@@ -102,7 +102,7 @@ impl Frame {
                 APP14 if segment.starts_with(b"Adobe") && !is_adobe(segment) => {
                     flaw = flaw.or(Some("its Adobe segment is damaged"));
                 }
-                // SOF0..15 but for DHT, JPG and DAC, which share the range.
+                // These are SOF0..15; DHT, JPG and DAC share the range and are left out.
                 0xc0..=0xcf if !matches!(marker, DHT | 0xc8 | 0xcc) => {
                     if frame.is_some() {
                         return Err(corrupt("two frame headers"));
@@ -154,7 +154,7 @@ impl Frame {
             1 | 2 => factors == (1, 1),
             _ => factors == first,
         });
-        // One component is its own iMCU, whatever factors it declares.
+        // A single component is its own iMCU, whatever factors it declares.
         let alone = *components == 1;
         Ok(Self {
             width: width.into(),
@@ -183,12 +183,12 @@ impl Frame {
         }
     }
 
-    /// How many columns and rows share a colour when libjpeg decodes at 1/`step`; `None` for odd
-    /// samplings.
+    /// Returns how many columns and rows share a colour if libjpeg decodes at 1/`step`; `None` for
+    /// unusual samplings.
     ///
-    /// It scales coarser components less, by a power of two on both sides alike
-    /// (`jpeg_calc_output_dimensions` in `jdmaster.c`): 4:2:0 has a colour for each pixel then,
-    /// but 4:2:2 one for two.
+    /// libjpeg scales coarser components less, by a power of two on both sides alike
+    /// (`jpeg_calc_output_dimensions` in `jdmaster.c`). So 4:2:0 then has a colour for each pixel,
+    /// but 4:2:2 has one for two pixels.
     pub(crate) fn colour_cell(&self, step: u32) -> Option<(u32, u32)> {
         let (h, v) = self.plain_sampling?;
         let (mut columns, mut rows) = (u32::from(h), u32::from(v));
@@ -202,11 +202,11 @@ impl Frame {
     /// Whether an end-of-image marker follows the scans of this frame.
     pub(crate) fn is_complete(&self, bytes: &[u8]) -> bool {
         let scans = bytes.get(self.scan_at..).unwrap_or_default();
-        // Nearly every file ends with it; the walk is for those with something behind.
+        // Nearly every file ends with the marker; only files with bytes behind it need the walk.
         scans.ends_with(&[0xff, EOI]) || self.reaches_its_end(bytes).is_some()
     }
 
-    /// Walks from segment to segment, over the data of scans, until the marker of the end.
+    /// Walks from segment to segment, over the data of scans, until the end-of-image marker.
     fn reaches_its_end(&self, bytes: &[u8]) -> Option<()> {
         let (mut at, mut marker) = (self.scan_at, SOS);
         loop {
@@ -222,7 +222,7 @@ impl Frame {
         }
     }
 
-    /// The file with only those headers that affect pixels, in an unambiguous form: for a
+    /// Returns the file with only those headers that affect pixels, in an unambiguous form, for a
     /// decoder that stops with an error where libjpeg continues.
     pub(crate) fn with_plain_headers(&self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let mut plain = vec![0xff, SOI];
@@ -248,7 +248,7 @@ impl Frame {
                 _ => {}
             }
         }
-        // As libjpeg guesses: jdapimin.c, `default_decompress_parms`.
+        // The choice is that of libjpeg: jdapimin.c, `default_decompress_parms`.
         let transform = match (self.components, transform) {
             (3, Some(_)) if is_jfif => Some(1),
             (3, Some(0)) | (4, Some(0)) => Some(0),
@@ -267,17 +267,17 @@ impl Frame {
     }
 }
 
-/// Whether a segment is a note, of which decoders need nothing.
+/// Returns whether a segment is a note, which decoders do not need.
 fn is_note(marker: u8) -> bool {
     matches!(marker, APP0..=APP15 | COM)
 }
 
-/// Whether an Adobe segment has a transform, and one that there is.
+/// Returns whether an Adobe segment has a transform that exists.
 fn is_adobe(segment: &[u8]) -> bool {
     segment.get(ADOBE_LEN - 1).is_some_and(|transform| *transform <= 2)
 }
 
-/// The code of the next marker; stray bytes before it are skipped, as libjpeg does.
+/// Returns the code of the next marker; stray bytes before it are skipped, as libjpeg does.
 fn next_marker(bytes: &[u8], at: &mut usize) -> Result<u8, Error> {
     let mut after_ff = false;
     while let Some(byte) = bytes.get(*at).copied() {
@@ -290,12 +290,12 @@ fn next_marker(bytes: &[u8], at: &mut usize) -> Result<u8, Error> {
     Err(ends_in_header(bytes))
 }
 
-/// The payload of the segment at `at`, which moves behind it.
+/// Returns the payload of the segment at `at`, and moves `at` behind it.
 fn next_segment<'a>(bytes: &'a [u8], at: &mut usize, marker: u8) -> Result<&'a [u8], Error> {
     let len = bytes.get(*at..).and_then(|rest| rest.first_chunk()).copied();
     let mut len = usize::from(u16::from_be_bytes(len.ok_or_else(|| ends_in_header(bytes))?));
     if len < 2 && is_note(marker) {
-        // libjpeg and Pillow go on behind the length.
+        // libjpeg and Pillow continue behind the length.
         len = 2;
     }
     if len < 2 {

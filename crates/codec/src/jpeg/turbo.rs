@@ -17,10 +17,9 @@ use crate::{
 
 /// A decompressor, or compressor, for one file.
 ///
-/// It is not kept for the next: libjpeg carries quantisation and Huffman tables from
-/// one file over to the next (for Motion JPEG), so that a damaged file would decode,
-/// or a sound one fail, according to what was read before. Making one costs a
-/// thousandth of a decode.
+/// It is not kept for the next file: libjpeg carries quantisation and Huffman tables over from one
+/// file to the next (for Motion JPEG). So a damaged file would decode, or an undamaged one fail,
+/// depending on what was read before. Making one costs a thousandth of a decode.
 struct Turbo {
     handle: NonNull<c_void>,
 }
@@ -28,8 +27,8 @@ struct Turbo {
 /// Decodes a window that contains `region`, both in pixels of `scale` by `scale` stored ones;
 /// see [`super::decode`].
 ///
-/// Rows below the window are not read at all, so damage there goes unnoticed: only a
-/// window over the whole picture proves the file.
+/// Rows below the window are not read, so damage there is not noticed; only a window over the whole
+/// picture checks the whole file.
 pub(super) fn decode(
     bytes: &[u8],
     frame: &Frame,
@@ -55,7 +54,7 @@ pub(super) fn decode(
     if let Some(warning) = &warning
         && (strict || !is_tolerated(warning) || !frame.is_complete(bytes))
     {
-        // Only the first warning has a text, and that the file ends too soon is one.
+        // Only the first warning has a text, and the early end of a file is one.
         let text = if is_tolerated(warning) && !frame.is_complete(bytes) {
             PREMATURE_END.to_owned()
         } else {
@@ -98,7 +97,7 @@ pub(crate) fn encode(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result
     Ok(bytes.to_vec())
 }
 
-/// A file that TurboJPEG allocated.
+/// The encoded file, which TurboJPEG allocated.
 struct File {
     start: *mut u8,
     len: tj::size_t,
@@ -106,7 +105,7 @@ struct File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: null, or what tj3Compress8 allocated; freed once, here.
+        // SAFETY: the pointer is null, or from tj3Compress8; it is freed once, here.
         unsafe { tj::tj3Free(self.start.cast()) };
     }
 }
@@ -120,9 +119,9 @@ impl Drop for Turbo {
 
 impl Turbo {
     fn init(purpose: tj::TJINIT) -> Result<Self, Error> {
-        // SAFETY: takes no pointer; returns null when it cannot allocate.
+        // SAFETY: the call takes no pointer; it returns null when it cannot allocate.
         let handle = unsafe { tj::tj3Init(purpose as c_int) };
-        // A few hundred bytes: what TurboJPEG asks for here.
+        // TurboJPEG asks for a few hundred bytes here.
         let handle = NonNull::new(handle).ok_or(Error::Memory { bytes: 1 << 10 })?;
         Ok(Self { handle })
     }
@@ -133,13 +132,13 @@ impl Turbo {
         Ok(turbo)
     }
 
-    /// Reads the file's header and holds it against our own reading, which sized all.
+    /// Reads the file's header and compares it with our own reading, which all sizes are based on.
     fn read_header(&mut self, bytes: &[u8], frame: &Frame) -> Result<(), Error> {
         // SAFETY: pointer and length are of one live slice, which the call only reads.
         let code = unsafe {
             tj::tj3DecompressHeader(self.handle.as_ptr(), bytes.as_ptr(), bytes.len() as _)
         };
-        // A warning comes again, and is judged, when the pixels are read.
+        // A warning is repeated when the pixels are read, and judged then.
         if code != 0 && !self.is_warning() {
             return Err(classify(self.message(), bytes.len()));
         }
@@ -151,15 +150,15 @@ impl Turbo {
         Ok(())
     }
 
-    /// The window to decode so that `region` within it equals the full decode.
+    /// Returns the window to decode so that `region` within it equals the full decode.
     ///
-    /// Cropping starts at iMCU borders. Chroma upsampling looks one sample past the
-    /// region, and repeats its last sample at a window's edge: one iMCU more on each
-    /// side puts that edge out of sight. Rows need nothing: skipped rows lend theirs.
+    /// Cropping starts at iMCU borders. Chroma upsampling looks one sample past the region, and
+    /// repeats its last sample at a window's edge, so one iMCU more is decoded on each side. Rows
+    /// need no margin, since skipped rows are used for upsampling.
     fn window(&self, frame: &Frame, region: Rect, scale: u32, whole: Rect) -> Rect {
-        // A multiple of 8, which is the largest scale.
+        // The width is a multiple of 8, which is the largest scale.
         let unit = frame.imcu_width / scale;
-        // TurboJPEG refuses to crop samplings it has no name for.
+        // TurboJPEG refuses to crop pictures whose sampling it has no name for.
         let known = self.get(tj::TJPARAM_TJPARAM_SUBSAMP) != tj::TJSAMP_TJSAMP_UNKNOWN;
         if !known || region == whole {
             return whole;
@@ -170,16 +169,16 @@ impl Turbo {
         Rect { x: left, width: right - left, ..region }
     }
 
-    /// Makes one pixel of `scale` by `scale`: 1, 2, 4 or 8.
+    /// Makes one pixel out of `scale` by `scale` stored ones, for a scale of 1, 2, 4 or 8.
     fn scale(&mut self, scale: u32) -> Result<(), Error> {
         let factor = tj::tjscalingfactor { num: 1, denom: scale as c_int };
-        // SAFETY: the factor is passed by value; one that there is not is refused.
+        // SAFETY: the factor is passed by value; one that does not exist is refused.
         let code = unsafe { tj::tj3SetScalingFactor(self.handle.as_ptr(), factor) };
         if code == 0 { Ok(()) } else { Err(classify(self.message(), 0)) }
     }
 
     fn crop(&mut self, window: Rect) -> Result<(), Error> {
-        // At most 65,535 each, the largest a frame header can say.
+        // The numbers are at most 65,535, the largest that a frame header can contain.
         let [x, y, w, h] = [window.x, window.y, window.width, window.height].map(|n| n as c_int);
         // SAFETY: the region is passed by value.
         let code =
@@ -187,7 +186,7 @@ impl Turbo {
         if code == 0 { Ok(()) } else { Err(classify(self.message(), 0)) }
     }
 
-    /// Decodes; what the library warned of first, having made a whole picture.
+    /// Decodes, and returns the library's first warning if the picture was still completed.
     fn decompress(
         &mut self,
         bytes: &[u8],
@@ -212,24 +211,24 @@ impl Turbo {
         };
         match code {
             0 => Ok(None),
-            // Also told of what ended the decoding after a warning: see `is_tolerated`.
+            // An error after a warning is also reported in this way: see `is_tolerated`.
             _ if self.is_warning() => Ok(Some(self.message())),
             _ => Err(classify(self.message(), pixels.len())),
         }
     }
 
     fn set(&self, param: tj::TJPARAM, value: c_int) {
-        // SAFETY: passes integers; an unknown one is refused and changes nothing.
+        // SAFETY: the call passes integers; an unknown one is refused and changes nothing.
         unsafe { tj::tj3Set(self.handle.as_ptr(), param as c_int, value) };
     }
 
     fn get(&self, param: tj::TJPARAM) -> c_int {
-        // SAFETY: passes integers; an unknown one gives -1.
+        // SAFETY: the call passes integers; an unknown one gives -1.
         unsafe { tj::tj3Get(self.handle.as_ptr(), param as c_int) }
     }
 
     fn is_warning(&self) -> bool {
-        // SAFETY: reads a field of the live instance.
+        // SAFETY: the call reads a field of the live instance.
         let code = unsafe { tj::tj3GetErrorCode(self.handle.as_ptr()) };
         code == tj::TJERR_TJERR_WARNING as c_int
     }
@@ -246,11 +245,12 @@ impl Turbo {
 
 const PREMATURE_END: &str = "Premature end of JPEG file";
 
-/// The warnings (libjpeg's `jerror.h`) after which the picture is what Pillow, torchvision
-/// and other users of the library make of the file.
+/// The warnings (libjpeg's `jerror.h`) after which the picture is the same that Pillow, torchvision
+/// and other users of the library get.
 ///
-/// A list, because an error that comes after a warning is told as one, with its own text.
-/// [`PREMATURE_END`] is not among them: nobody else takes a file that is cut short.
+/// Warnings are listed, because an error that comes after a warning is reported as a warning, with
+/// its own text. [`PREMATURE_END`] is not listed, since no other program accepts a file that is cut
+/// short.
 const TOLERATED: [&str; 9] = [
     "Unknown Adobe color transform code ",
     "Inconsistent progression sequence for component ",
@@ -267,7 +267,7 @@ fn is_tolerated(warning: &str) -> bool {
     TOLERATED.iter().any(|known| warning.contains(known))
 }
 
-/// The error a message stands for, in a call that worked on `bytes` bytes.
+/// Returns the error that a message stands for, in a call that worked on `bytes` bytes.
 fn classify(message: String, bytes: usize) -> Error {
     if message.contains(PREMATURE_END) {
         Error::truncated(Format::Jpeg, "the file ends within a scan")
@@ -288,7 +288,7 @@ fn cmyk_to_rgb(pixels: &mut [u8]) {
     }
 }
 
-/// `a * b / 255`, rounded, as Pillow and zune-jpeg do it.
+/// Returns `a * b / 255`, rounded, as Pillow and zune-jpeg do.
 fn multiply(a: u8, b: u8) -> u8 {
     let product = u32::from(a) * u32::from(b) + 128;
     ((product + (product >> 8)) >> 8) as u8
@@ -361,7 +361,8 @@ mod tests {
         }
     }
 
-    /// A window decoded at a fraction of its size has the pixels of the whole decoded so.
+    /// A window that is decoded at a fraction of its size has the pixels of the whole picture
+    /// decoded so.
     #[test]
     fn windows_of_a_smaller_picture_are_parts_of_it() {
         for sampling in [

@@ -1,7 +1,7 @@
 //! The JPEG backend written in Rust: zune-jpeg.
 //!
-//! What is odd in headers it is told in plainer form. Of damage within scans it makes
-//! other pixels than libjpeg, so that is refused.
+//! If zune-jpeg refuses a file, it gets the file again with simpler headers. Damage within scans
+//! gives other pixels than with libjpeg, so it is refused.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,7 +22,7 @@ pub(super) fn decode(
     out: &mut Vec<u8>,
 ) -> Result<(Rect, Option<Error>), Error> {
     check_sampling(frame)?;
-    // zune-jpeg notices a missing end only where a whole row of MCUs is missing.
+    // zune-jpeg only notices a missing end if a whole row of MCUs is missing.
     if !frame.is_complete(bytes) {
         let detail =
             format!("the file ends at byte {} without an end-of-image marker", bytes.len());
@@ -34,7 +34,7 @@ pub(super) fn decode(
         Err(error) if strict => return Err(error),
         Err(error) => {
             let plain = frame.with_plain_headers(bytes)?;
-            // Should that fail as well, the first answer is of the file as it is.
+            // If that fails as well, the first error is returned, which is about the file as it is.
             decode_guarded(&plain, frame, pixels).map_err(|_| error.clone())?;
             Some(error)
         }
@@ -45,9 +45,8 @@ pub(super) fn decode(
     Ok((Rect::whole(frame.width, frame.height), flaw))
 }
 
-/// Finds scans that end before the picture does, which zune-jpeg fills up with zero
-/// bits: the picture then depends on what follows the last scan, so other bits there
-/// give other pixels.
+/// Finds scans that end before the picture does. zune-jpeg fills them up with zero bits; the
+/// picture then depends on the bytes after the last scan, so other bytes there give other pixels.
 fn check_scans_are_full(bytes: &[u8], frame: &Frame, pixels: &[u8]) -> Result<(), Error> {
     let end = bytes.windows(2).rposition(|pair| pair == [0xff, 0xd9]).unwrap_or(bytes.len());
     let other = [&bytes[..end], &[0xaa; 64], &bytes[end..]].concat();
@@ -60,15 +59,15 @@ fn check_scans_are_full(bytes: &[u8], frame: &Frame, pixels: &[u8]) -> Result<()
 }
 
 fn decode_guarded(bytes: &[u8], frame: &Frame, pixels: &mut [u8]) -> Result<(), Error> {
-    // Its authors removed panics on damaged files one report at a time; one that is
-    // left must cost one file, not the program.
+    // The authors of zune-jpeg removed panics on damaged files one report at a time. A panic that
+    // is left must cost one file, not the program.
     catch_unwind(AssertUnwindSafe(|| decode_pixels(bytes, frame, pixels)))
         .unwrap_or_else(|_| Err(Error::corrupt(Format::Jpeg, "the decoder gave up")))
 }
 
-/// Refuses what zune-jpeg 0.5.15 would turn into garbage without a word: sequential
-/// planes in scans of their own with subsampling (its issues 419 and 422), and
-/// samplings that nothing here could be tested with.
+/// Refuses files that zune-jpeg 0.5.15 would decode to wrong pixels without an error: sequential
+/// planes in separate scans with subsampling (its issues 419 and 422), and samplings for which
+/// there were no test files.
 fn check_sampling(frame: &Frame) -> Result<(), Error> {
     let tested = match frame.plain_sampling {
         Some((1, 1)) => true,
@@ -85,7 +84,8 @@ fn check_sampling(frame: &Frame) -> Result<(), Error> {
 }
 
 fn decode_pixels(bytes: &[u8], frame: &Frame, pixels: &mut [u8]) -> Result<(), Error> {
-    // Strict: otherwise what is missing or damaged becomes grey pixels and no error.
+    // Strict mode is needed: otherwise missing or damaged parts become grey pixels without an
+    // error.
     let options = DecoderOptions::default()
         .set_max_width(u16::MAX.into())
         .set_max_height(u16::MAX.into())

@@ -1,4 +1,4 @@
-//! What the chunks besides the pixels say: the orientation, and whether there are more frames.
+//! The chunks besides the pixels: they give the orientation, and whether there are more frames.
 //!
 //! ```text
 //! eXIf                                           EXIF block
@@ -11,23 +11,23 @@ use std::io::Read as _;
 
 use crate::{Orientation, exif, xmp};
 
-/// The most that a compressed text is inflated to: notes are of some kilobytes, and
-/// these few bytes could ask for gigabytes.
+/// The most bytes that a compressed text is inflated to: notes have some kilobytes, and a few
+/// compressed bytes could become gigabytes.
 const MOST_TEXT: u64 = 1 << 20;
 
-/// What has been found so far.
+/// The notes that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     exif: Option<Result<Option<Orientation>, exif::Damaged>>,
     profile: Option<Result<Option<Orientation>, exif::Damaged>>,
     xmp: Option<Orientation>,
     pub(super) is_animated: bool,
-    /// The number that the next frame's chunk has to have.
+    /// The number that the next chunk of a frame must have.
     next: u32,
     is_out_of_order: bool,
 }
 
-/// Whether a chunk is of an animation.
+/// Returns whether a chunk belongs to an animation.
 pub(super) fn is_frame(kind: &[u8]) -> bool {
     matches!(kind, b"acTL" | b"fcTL" | b"fdAT")
 }
@@ -60,7 +60,7 @@ impl Notes {
                     _ => return,
                 };
                 let block = profile(&text);
-                // Under APP1 there may be XMP as well.
+                // Under the name APP1 there may be XMP as well.
                 if keyword.ends_with(b"exif") || block.starts_with(b"Exif\0\0") {
                     self.profile = Some(exif::orientation(&block));
                 }
@@ -79,7 +79,7 @@ impl Notes {
         }
     }
 
-    /// The orientation in the EXIF block, or else in ImageMagick's copy of one, or else in XMP.
+    /// Returns the orientation in the EXIF block, else in ImageMagick's copy of one, else in XMP.
     pub(super) fn orientation(&self) -> Orientation {
         let of_exif = self.exif.or(self.profile).and_then(|read| read.ok().flatten());
         of_exif.or(self.xmp).unwrap_or_default()
@@ -96,16 +96,16 @@ impl Notes {
     }
 }
 
-/// A text as far as it can be inflated.
+/// Inflates a text as far as possible.
 fn inflated(data: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
-    // A damaged end takes nothing from what came before.
+    // If the end is damaged, the bytes before it are used.
     let _ = flate2::read::ZlibDecoder::new(data).take(MOST_TEXT).read_to_end(&mut text);
     text
 }
 
-/// The bytes of a profile, which stand as hex digits behind three lines: one that is
-/// empty, the profile's name, and its length.
+/// Returns the bytes of a profile, which are written as hex digits behind three lines: an empty
+/// one, the profile's name, and its length.
 fn profile(text: &[u8]) -> Vec<u8> {
     let lines = text.split(|byte| *byte == b'\n').skip(3).flatten();
     let digits: Vec<u8> = lines

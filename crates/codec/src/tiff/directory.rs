@@ -8,9 +8,9 @@
 use super::Positioned;
 use crate::{Error, Format};
 
-/// More entries than any writer makes.
+/// No writer makes more entries than this.
 const MOST_ENTRIES: u64 = 4096;
-/// Bytes of one entry's values: places of four million chunks.
+/// Most bytes of one entry's values, which are the offsets of four million chunks.
 const MOST_BYTES: u64 = 32 << 20;
 
 /// Byte order of a file.
@@ -50,11 +50,11 @@ struct Entry {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The value, if it fits.
+    /// The value itself, if it fits into the entry.
     value: [u8; 8],
-    /// How many bytes of `value` there are.
+    /// The number of bytes in `value`.
     room: usize,
-    /// The offset of a value that does not fit into the entry.
+    /// The offset of the value, if it does not fit into the entry.
     place: u64,
 }
 
@@ -125,7 +125,7 @@ impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
         self.entries.iter().find(|entry| entry.tag == tag)
     }
 
-    /// Bytes of a tag's values and of one of them.
+    /// Returns the bytes of a tag's values, and the size of one value.
     fn data(&self, entry: &Entry) -> Result<(Vec<u8>, usize), Error> {
         let tag = entry.tag;
         let size = entry.element().ok_or_else(|| {
@@ -171,7 +171,7 @@ impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
         Ok(Some(values.map(|bytes| f64::from_bits(self.order.number(bytes))).collect()))
     }
 
-    /// A text, as far as it is one.
+    /// Returns the text of a tag, as far as it is valid.
     pub(super) fn text(&self, tag: u16) -> Result<Option<String>, Error> {
         let Some(entry) = self.entry(tag).filter(|entry| entry.kind == 2) else { return Ok(None) };
         let (mut data, _) = self.data(entry)?;
@@ -179,7 +179,7 @@ impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
         Ok(Some(String::from_utf8_lossy(&data).into_owned()))
     }
 
-    /// Bytes as they are.
+    /// Returns the bytes of a tag unchanged.
     pub(super) fn bytes(&self, tag: u16) -> Result<Option<Vec<u8>>, Error> {
         self.entry(tag).map(|entry| self.data(entry).map(|(data, _)| data)).transpose()
     }

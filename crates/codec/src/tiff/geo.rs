@@ -7,7 +7,8 @@ use crate::Error;
 /// The contents of GeoTIFF's and GDAL's own tags.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Geo {
-    /// From pixel to CRS, in GDAL's order: x = t0 + column·t1 + row·t2, y = t3 + column·t4 + row·t5.
+    /// Transform from pixel to CRS, in GDAL's order: x = t0 + column·t1 + row·t2, y = t3 +
+    /// column·t4 + row·t5.
     pub transform: Option<[f64; 6]>,
     /// `EPSG:n`, or the citation of a CRS that has no such number.
     pub crs: Option<String>,
@@ -17,9 +18,9 @@ pub struct Geo {
     pub bands: Vec<String>,
 }
 
-/// GDAL's XML above this is not looked at.
+/// GDAL's XML is ignored if it is longer than this.
 const MOST_XML: usize = 1 << 20;
-/// Stands for a CRS that the file describes itself.
+/// The number of a CRS that the file describes itself.
 const USER_DEFINED: u64 = 32_767;
 
 impl Geo {
@@ -38,7 +39,7 @@ impl Geo {
         })
     }
 
-    /// The transform of a window whose corner is at (`x`, `y`).
+    /// Returns the transform of a window whose corner is at (`x`, `y`).
     pub fn window_transform(&self, x: u32, y: u32) -> Option<[f64; 6]> {
         let [x0, a, b, y0, d, e] = self.transform?;
         let (x, y) = (f64::from(x), f64::from(y));
@@ -66,7 +67,7 @@ fn transform<S: Positioned + ?Sized>(
             _ => None,
         }
     };
-    // A tie point is the middle of a pixel then.
+    // With such points, a tie point is the middle of a pixel.
     let shifted =
         |[x, a, b, y, d, e]: [f64; 6]| [x - a * 0.5 - b * 0.5, a, b, y - d * 0.5 - e * 0.5, d, e];
     let found = if is_point { found.map(shifted) } else { found };
@@ -119,7 +120,7 @@ impl Keys {
     }
 }
 
-/// The descriptions of bands in GDAL's XML; empty when there is none.
+/// Returns the descriptions of bands in GDAL's XML; empty if there are none.
 fn band_names(xml: &str, bands: u16) -> Vec<String> {
     let Ok(document) = roxmltree::Document::parse(xml) else { return Vec::new() };
     let mut names = vec![String::new(); usize::from(bands)];
@@ -134,14 +135,14 @@ fn band_names(xml: &str, bands: u16) -> Vec<String> {
     if names.iter().all(String::is_empty) {
         return Vec::new();
     }
-    // GDAL counts them in this way.
+    // GDAL counts the bands in this way.
     for (i, name) in names.iter_mut().enumerate().filter(|(_, name)| name.is_empty()) {
         *name = format!("band_{}", i + 1);
     }
     names
 }
 
-/// GDAL escapes what it writes twice, and so reads it twice.
+/// Replaces entities. GDAL escapes its texts twice, so this is applied twice.
 fn unescaped(text: &str) -> String {
     let entities =
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
@@ -149,7 +150,7 @@ fn unescaped(text: &str) -> String {
 }
 
 impl Number {
-    /// This number in this type, little-endian; `None` where it has none.
+    /// Encodes a number in this type, little-endian; `None` if the type cannot represent it.
     pub fn encode(self, value: f64) -> Option<Vec<u8>> {
         let whole = value.fract() == 0.0;
         macro_rules! integer {
@@ -173,7 +174,7 @@ impl Number {
     }
 }
 
-/// The bits of the nearest half-precision float; `None` above all of them.
+/// Returns the bits of the nearest half-precision float; `None` if the value is too large.
 fn half(value: f64) -> Option<u16> {
     let sign = u16::from(value.is_sign_negative()) << 15;
     if value.is_nan() {
@@ -182,11 +183,12 @@ fn half(value: f64) -> Option<u16> {
     if value.is_infinite() {
         return Some(sign | 0x7c00);
     }
-    // Halfway to what would come next.
+    // The limit is halfway between the largest half-precision float and what would be the next one.
     if value.abs() >= 65_520.0 {
         return None;
     }
-    // In units of 2^-24, the smallest of them: from 2048 on a float has steps of two and more.
+    // The unit is 2^-24, the smallest such float. From 2048 units on, floats are two and more
+    // apart.
     let (mut units, mut exponent) = (value.abs() * f64::from(1 << 24), 0_u16);
     while units >= 2048.0 {
         (units, exponent) = (units / 2.0, exponent + 1);

@@ -1,4 +1,4 @@
-//! What a TIFF file contains, and at which offsets.
+//! The contents of a TIFF file, and their offsets.
 
 use super::directory::{ByteOrder, Directory, corrupt};
 use super::geo::Geo;
@@ -22,7 +22,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Bytes of one.
+    /// Returns the bytes of one number.
     pub fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
@@ -37,19 +37,19 @@ impl Number {
     }
 }
 
-/// More bands than any instrument has.
+/// No instrument has more bands than this.
 const MOST_BANDS: u64 = 4096;
 
 /// A TIFF whose first directory was read and accepted.
 #[derive(Debug, Clone)]
 pub struct Tiff {
-    /// Columns.
+    /// Columns of the picture.
     pub width: u32,
-    /// Rows.
+    /// Rows of the picture.
     pub height: u32,
     /// Samples of a pixel.
     pub bands: u16,
-    /// Their type; of 1, 2 and 4 bits `U8`.
+    /// Type of the samples; `U8` for samples of 1, 2 and 4 bits.
     pub number: Number,
     /// Where the picture is on the Earth, and what its bands are.
     pub geo: Geo,
@@ -58,10 +58,10 @@ pub struct Tiff {
     pub(super) bits: u8,
     pub(super) compression: unpack::Compression,
     pub(super) predictor: u64,
-    /// Whether each band has chunks of its own.
+    /// Whether each band has separate chunks.
     pub(super) planar: bool,
     pub(super) tiled: bool,
-    /// Columns and rows of a chunk: of a tile, or of a strip.
+    /// Columns and rows of a chunk, which is a tile or a strip.
     pub(super) chunk: (u32, u32),
     pub(super) offsets: Vec<u64>,
     pub(super) lengths: Vec<u64>,
@@ -100,7 +100,7 @@ impl Tiff {
         let samples = if planar { 1 } else { bands };
         let kind = of.integer(259)?.unwrap_or(1);
         let compression = unpack::Compression::new(kind, photometric, samples, bits, &tables)?;
-        // For other compressions, libtiff ignores it.
+        // With other compressions, libtiff ignores the predictor.
         let predictor = match compression.has_predictor() {
             true => of.integer(317)?.unwrap_or(1),
             false => 1,
@@ -163,7 +163,7 @@ impl Tiff {
             );
             return Err(corrupt(detail));
         }
-        // In memory once decoded, whatever the limit of pixels.
+        // A decoded chunk is in memory, whatever the limit of pixels is.
         let bytes = tiff.chunk_bytes();
         if bytes.is_none_or(|n| n > 1 << 31) {
             let detail = format!("its {chunks} take more than 2 GiB each");
@@ -172,12 +172,12 @@ impl Tiff {
         Ok(tiff)
     }
 
-    /// Whether its chunks are JPEG, whose samples depend on the decoder.
+    /// Returns whether the chunks are JPEG, whose samples depend on the decoder.
     pub fn is_jpeg(&self) -> bool {
         matches!(self.compression, unpack::Compression::Jpeg { .. })
     }
 
-    /// The window that covers the whole picture.
+    /// Returns the window that covers the whole picture.
     pub fn whole(&self) -> Rect {
         Rect::whole(self.width, self.height)
     }
@@ -191,7 +191,7 @@ impl Tiff {
         crate::picture::byte_len(window.width, window.height, pixel)
     }
 
-    /// Samples that a pixel has in a chunk.
+    /// Returns how many samples a pixel has in a chunk.
     pub(super) fn samples(&self) -> usize {
         if self.planar { 1 } else { usize::from(self.bands) }
     }
@@ -202,7 +202,7 @@ impl Tiff {
         u64::from(self.chunk.0).checked_mul(self.chunk.1.into())?.checked_mul(samples)
     }
 
-    /// Chunks side by side.
+    /// Returns the number of chunks side by side.
     pub(super) fn across(&self) -> u32 {
         self.width.div_ceil(self.chunk.0)
     }
@@ -212,11 +212,11 @@ impl Tiff {
     }
 }
 
-/// The one value that a tag has for all bands.
+/// Returns the one value that a tag has for all bands.
 fn same(values: Option<Vec<u64>>, default: u64, name: &str) -> Result<u64, Error> {
     let values = values.unwrap_or_default();
     let first = values.first().copied().unwrap_or(default);
-    // One of them: a damaged file may have millions.
+    // Only one other value is named, since a damaged file may have millions.
     if let Some(other) = values.iter().find(|value| **value != first) {
         let detail = format!("bands of different {name}, such as {first} and {other}");
         return Err(Error::unsupported(Format::Tiff, detail));
@@ -226,7 +226,7 @@ fn same(values: Option<Vec<u64>>, default: u64, name: &str) -> Result<u64, Error
 
 fn number(bits: u64, format: u64) -> Result<Number, Error> {
     Ok(match (format, bits) {
-        // 4 is `void`: nobody knows better.
+        // Format 4 is `void`, which does not say the type.
         (1 | 4, 1 | 2 | 4 | 8) => Number::U8,
         (1 | 4, 16) => Number::U16,
         (1 | 4, 32) => Number::U32,

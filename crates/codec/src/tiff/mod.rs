@@ -5,12 +5,12 @@
 //!                                      └ geo: CRS, transform, bands, nodata    [height, width, bands]
 //! ```
 //!
-//! Values come as they are stored, as GDAL and rasterio give them: neither palettes nor colour
-//! spaces are applied (but for JPEG's own YCbCr), nor the orientation tag. Only the chunks that a
-//! window touches are read. Of several images in a file the first is taken.
+//! Values are returned as they are stored, like GDAL and rasterio do: neither palettes nor colour
+//! spaces are applied (except JPEG's own YCbCr), nor the orientation tag. Only the chunks that a
+//! window touches are read. If a file has several images, the first is read.
 //!
-//! An own reader because of what it is for: the `tiff` crate knows colours and not bands, reads no
-//! windows across tiles, and has no sparse files. Decompressing is left to libraries.
+//! This reader is our own, since the `tiff` crate knows colours and not bands, reads no windows
+//! across tiles, and has no sparse files. Decompressing is left to libraries.
 
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]

@@ -19,7 +19,7 @@ pub(super) fn horizontal(row: &mut [u8], samples: usize, bytes: usize) {
     }
 }
 
-/// Adds to each number the one `samples` before it.
+/// Adds to each number the number `samples` before it.
 fn add_up<const B: usize>(
     row: &mut [u8],
     samples: usize,
@@ -43,7 +43,7 @@ fn add_up<const B: usize>(
     }
 }
 
-/// Like [`add_up`], with the previous pixel in registers.
+/// Does the same as [`add_up`], with the previous pixel in registers.
 fn add_pixels<const B: usize, const N: usize>(
     numbers: &mut [[u8; B]],
     add: impl Fn([u8; B], [u8; B]) -> [u8; B],
@@ -57,7 +57,7 @@ fn add_pixels<const B: usize, const N: usize>(
     }
 }
 
-/// Undoes predictor 3: differences of bytes, whose highest of all samples come first.
+/// Undoes predictor 3: differences of bytes, in which the highest bytes of all samples come first.
 pub(super) fn floating(row: &mut [u8], samples: usize, number: Number, scratch: &mut Vec<u8>) {
     horizontal(row, samples, 1);
     scratch.clear();
@@ -69,7 +69,7 @@ pub(super) fn floating(row: &mut [u8], samples: usize, number: Number, scratch: 
     }
 }
 
-/// Puts the bytes of each number together, which lie in as many planes, the highest first.
+/// Joins the bytes of each number, which are in as many planes, the highest first.
 fn gather<const B: usize>(row: &mut [u8], planes: &[u8]) {
     let numbers = row.as_chunks_mut::<B>().0;
     if numbers.is_empty() {

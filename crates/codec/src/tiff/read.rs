@@ -12,7 +12,7 @@ use crate::{Error, Rect};
 pub struct Chunks {
     most_bytes: usize,
     bytes: usize,
-    /// The longest unused first: file, chunk, samples.
+    /// File, chunk and samples of each chunk, the longest unused first.
     kept: VecDeque<(u64, usize, Arc<Vec<u8>>)>,
     packed: Vec<u8>,
     scratch: Vec<u8>,
@@ -22,16 +22,16 @@ pub struct Chunks {
 
 /// A chunk that a window touches.
 struct Touched {
-    /// Its number.
+    /// Number of the chunk.
     at: usize,
     plane: usize,
-    /// (Column, row) of its first pixel.
+    /// Column and row of the chunk's first pixel.
     corner: (u32, u32),
     rows: u32,
 }
 
 impl Chunks {
-    /// Keeps chunks of up to `most_bytes`, and one in any case.
+    /// Makes a store that keeps chunks of up to `most_bytes` together, and always at least one.
     pub fn new(most_bytes: usize) -> Self {
         let (packed, scratch, spare) = (Vec::new(), Vec::new(), Vec::new());
         Self { most_bytes, bytes: 0, kept: VecDeque::new(), packed, scratch, spare }
@@ -59,7 +59,8 @@ impl Chunks {
 impl Tiff {
     /// Reads `window` into `out`: `[window.height, window.width, bands]`, little-endian.
     ///
-    /// `file` tells files apart in `chunks`. What a sparse file has not is nodata, or 0.
+    /// `file` identifies the file in `chunks`. Pixels that a sparse file does not have are nodata,
+    /// or 0.
     ///
     /// # Errors
     /// [`Error::BadRegion`], [`Error::BadBuffer`], and whatever is wrong with a chunk.
@@ -81,7 +82,8 @@ impl Tiff {
         for chunk in self.touched(window) {
             let samples = match chunks.take(file, chunk.at) {
                 Some(samples) => samples,
-                // On the grid of a file's tiles there is nothing to copy, and no neighbour needs it.
+                // A window that is exactly one chunk is decoded in place, since no other window
+                // needs the chunk.
                 None if self.is_all_of(window, &chunk) => {
                     self.decode(source, &chunk, chunks, out)?;
                     continue;
@@ -103,8 +105,8 @@ impl Tiff {
         Ok(())
     }
 
-    /// Whether nothing of `window`, which must lie in the picture, was ever written: a sparse
-    /// file. Then it is nodata, or 0.
+    /// Returns whether nothing of `window`, which must be in the picture, was ever written, as in a
+    /// sparse file. All its pixels are then nodata, or 0.
     pub fn is_unwritten(&self, window: Rect) -> bool {
         window.check(self.width, self.height).is_ok()
             && self.touched(window).all(|chunk| self.is_hole(chunk.at))
@@ -114,7 +116,7 @@ impl Tiff {
         self.place(at).is_some_and(|(offset, length)| offset == 0 || length == 0)
     }
 
-    /// The offset of chunk `at`, and its length.
+    /// Returns the offset of chunk `at`, and its length.
     fn place(&self, at: usize) -> Option<(u64, u64)> {
         Some((*self.offsets.get(at)?, *self.lengths.get(at)?))
     }
@@ -137,14 +139,14 @@ impl Tiff {
         })
     }
 
-    /// Whether a window is one chunk, and its samples are those of the chunk in the same order.
+    /// Returns whether a window is one chunk, and has its samples in the same order.
     fn is_all_of(&self, window: Rect, chunk: &Touched) -> bool {
         !self.planar
             && (window.x, window.y) == chunk.corner
             && (window.width, window.height) == (self.chunk.0, chunk.rows)
     }
 
-    /// Rows that the chunks in this row of chunks have: strips end with the picture.
+    /// Returns the number of rows of the chunks in this row of chunks; strips end with the picture.
     fn rows_of(&self, row: u32) -> u32 {
         match self.tiled {
             true => self.chunk.1,
@@ -170,7 +172,7 @@ impl Tiff {
             self.fill(out);
             return Ok(());
         }
-        // Samples of less than a byte, in rows of whole bytes.
+        // Samples smaller than a byte are stored in rows of whole bytes.
         let packed_line = (line * usize::from(self.bits)).div_ceil(8);
         let unpacked = packed_line * rows as usize;
         // Incompressible data takes slightly more than it unpacks to.
@@ -189,7 +191,7 @@ impl Tiff {
             chunks.scratch.resize(unpacked, 0);
             self.compression.unpack(packed, size, &mut chunks.scratch)?;
             let rows = chunks.scratch.chunks_exact(packed_line);
-            // 1, 2 or 4: none begins in one byte and ends in the next.
+            // Samples have 1, 2 or 4 bits, so none is in two bytes.
             let bits = self.bits;
             for (row, out) in rows.zip(out.chunks_exact_mut(line)) {
                 for (byte, values) in row.iter().zip(out.chunks_mut(usize::from(8 / bits))) {
@@ -228,7 +230,7 @@ impl Tiff {
         }
     }
 
-    /// Copies what a chunk and the window share.
+    /// Copies the pixels that are in both a chunk and the window.
     fn copy(
         &self,
         samples: &[u8],
@@ -268,7 +270,7 @@ impl Tiff {
     }
 }
 
-/// Copies the numbers of one band to their places among those of all.
+/// Copies the numbers of one band to their places among those of all bands.
 fn spread<const B: usize>(from: &[u8], plane: usize, bands: usize, to: &mut [u8]) {
     let places = to.as_chunks_mut::<B>().0.iter_mut().skip(plane).step_by(bands);
     places.zip(from.as_chunks::<B>().0).for_each(|(to, from)| *to = *from);

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 /// Bytes that are read by position.
 pub trait Positioned {
-    /// How many there are.
+    /// Returns the number of bytes.
     ///
     /// # Errors
     /// Those of the operating system.

@@ -44,7 +44,7 @@ impl Compression {
         Err(Error::unsupported(Format::Tiff, format!("it is compressed by {name} ({kind})")))
     }
 
-    /// Whether differences may be what is packed.
+    /// Returns whether the packed samples may be differences.
     pub(super) fn has_predictor(&self) -> bool {
         matches!(self, Self::Lzw | Self::Deflate | Self::Zstd)
     }
@@ -69,7 +69,7 @@ impl Compression {
             Self::Zstd => {
                 let mut decoder = zstd::Decoder::with_buffer(packed)
                     .map_err(|e| corrupt(format!("a chunk cannot be decompressed: {e}")))?;
-                // 128 MiB: libzstd's own limit of what it allocates for a stream.
+                // 128 MiB is libzstd's own limit on what it allocates for a stream.
                 decoder.window_log_max(27).map_err(|e| corrupt(e.to_string()))?;
                 read_all(&mut decoder, out)?;
             }
@@ -115,7 +115,7 @@ fn inflate(packed: &[u8], out: &mut [u8]) -> Result<(), Error> {
     if n.1 < out.len() {
         return Err(too_short(out));
     }
-    // The bytes after the last number: only its checksum, if all is well.
+    // These are the bytes after the last number: only the checksum, if all is well.
     let rest = packed.get(n.0..).unwrap_or_default();
     inflater.read(rest, out, n.1, true).map(drop).map_err(|fault| damaged(&fault))
 }
@@ -131,7 +131,7 @@ fn read_all(from: &mut dyn std::io::Read, out: &mut [u8]) -> Result<(), Error> {
     })
 }
 
-/// Unpacks runs and literals; how many bytes came out.
+/// Unpacks runs and literals, and returns the number of bytes written.
 fn pack_bits(mut packed: &[u8], out: &mut [u8]) -> usize {
     let wanted = out.len();
     let mut room = out;
@@ -158,8 +158,8 @@ fn pack_bits(mut packed: &[u8], out: &mut [u8]) -> usize {
     wanted - room.len()
 }
 
-/// Chunks of JPEG lack the tables that all of them share, and say nothing of their colours: the
-/// file does. An Adobe segment says it to the decoder.
+/// Makes the beginning of every JPEG chunk. Chunks lack the tables that they share, and do not say
+/// how their colours are stored; the file does. An Adobe segment tells the decoder.
 fn jpeg_start(
     photometric: u64,
     samples: u16,
@@ -227,7 +227,7 @@ mod tests {
             inflate(packed, &mut out).map(|()| out)
         };
         assert_eq!(unpack(&packed, 5000).unwrap(), plain);
-        // A chunk may hold more than its picture, and nothing behind its numbers.
+        // A chunk may contain more than its picture, and bytes behind its numbers are ignored.
         assert_eq!(unpack(&packed, 4000).unwrap(), plain[..4000]);
         assert_eq!(unpack(&packed[..packed.len() - 4], 5000).unwrap(), plain);
         for end in [0, 1, packed.len() / 2] {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn runs_and_literals_unpack() {
-        // The example of Apple's technical note 1023.
+        // This is the example in Apple's technical note 1023.
         let packed = b"\xfe\xaa\x02\x80\x00\x2a\xfd\xaa\x03\x80\x00\x2a\x22\xf7\xaa";
         let plain = b"\xaa\xaa\xaa\x80\x00\x2a\xaa\xaa\xaa\xaa\x80\x00\x2a\x22\xaa\xaa\xaa\xaa\
             \xaa\xaa\xaa\xaa\xaa\xaa";

@@ -14,14 +14,14 @@ use super::{Geo, Number};
 pub enum Packing {
     /// No compression.
     None,
-    /// Deflate, of differences of integers.
+    /// Deflate of the differences of integers.
     #[default]
     Deflate,
 }
 
-/// Rows of a strip.
+/// Rows per strip.
 const STRIP_ROWS: u32 = 16;
-/// Above this the places of strips need 64 bits.
+/// For files larger than this, offsets of strips need 64 bits.
 const MOST_CLASSIC: u64 = (1 << 32) - (1 << 24);
 
 /// Writes one picture, `[height, width, bands]`, in rows.
@@ -196,8 +196,8 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
         tags.finish(self.at)
     }
 
-    /// The CRS. Of its kind only the number tells: below 5000 geographic ones are registered, and
-    /// GDAL looks it up in any case.
+    /// Writes the CRS. Whether it is geographic is known only from its number: geographic ones are
+    /// registered below 5000. GDAL looks up the number in any case.
     fn keys(&self, tags: &mut Tags) {
         let Some(crs) = &self.geo.crs else { return };
         match crs.strip_prefix("EPSG:").and_then(|code| code.parse::<u16>().ok()) {
@@ -224,7 +224,7 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
     }
 }
 
-/// Predictor 2.
+/// Applies predictor 2 to a row.
 fn differences(row: &mut [u8], samples: usize, bytes: usize) {
     match bytes {
         1 => subtract(row, samples, |[a]: [u8; 1], [b]| [a.wrapping_sub(b)]),
@@ -240,7 +240,7 @@ fn differences(row: &mut [u8], samples: usize, bytes: usize) {
     }
 }
 
-/// Takes from each number the one `samples` before it, from the end of the row.
+/// Subtracts from each number the number `samples` before it, from the end of the row.
 fn subtract<const B: usize>(
     row: &mut [u8],
     samples: usize,
@@ -256,7 +256,7 @@ fn subtract<const B: usize>(
 
 fn metadata(bands: &[String]) -> String {
     let items = bands.iter().enumerate().map(|(i, name)| {
-        // Twice, as GDAL reads it.
+        // The name is escaped twice, since GDAL reads it so.
         let name = escaped(&escaped(name));
         format!("<Item name=\"DESCRIPTION\" sample=\"{i}\" role=\"description\">{name}</Item>")
     });
@@ -267,7 +267,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Entries in the order of their tags.
+/// Entries of the directory, in the order of their tags.
 struct Tags {
     big: bool,
     tags: Vec<(u16, u16, u64, Vec<u8>)>,
@@ -304,7 +304,8 @@ impl Tags {
         self.tags.push((tag, 2, data.len() as u64, data));
     }
 
-    /// The directory as it is at byte `at`, and behind it what is too long for its entries.
+    /// Returns the directory for position `at`, and behind it the values that are too long for its
+    /// entries.
     fn finish(self, at: u64) -> Vec<u8> {
         let (of_count, of_entry, room) = if self.big { (8, 20, 8) } else { (2, 12, 4) };
         let word = |n: u64| n.to_le_bytes().into_iter().take(room);

@@ -1,13 +1,13 @@
 //! The tools that building libjpeg-turbo needs, and the message if one is missing.
 //!
-//! The build script of this crate says it. Cargo runs a build script the earlier the more is
-//! built after it, so this crate is built before the build script of `gular-codec`, which is
-//! there for that alone: two more steps than wait for libjpeg-turbo, whose own build fails with
-//! a page that names neither tool nor way out.
+//! The build script of this crate prints the message. Cargo runs a build script the earlier the
+//! more is built after it. So this crate is built before the build script of `gular-codec`, which
+//! exists only for that: that makes two more steps than libjpeg-turbo has after it, whose own build
+//! fails with a page that names neither the tool nor what to do.
 
 #![forbid(unsafe_code)]
 
-/// What is said where a tool is missing, line by line; nothing where all are there.
+/// Returns the lines of the message about missing tools; empty if all tools were found.
 ///
 /// `arch` is the target architecture, as cargo names it; `has` says whether a program is found.
 #[must_use]
@@ -16,7 +16,7 @@ pub fn missing(arch: &str, has: impl Fn(&str) -> bool) -> Vec<String> {
     if !has("cmake") {
         tools.push("cmake");
     }
-    // Only there the vector code is in its language.
+    // Only for these architectures is the vector code written for this assembler.
     if matches!(arch, "x86" | "x86_64") && !has("nasm") && !has("yasm") {
         tools.push("nasm");
     }

@@ -8,17 +8,17 @@ use super::read_bytes::{ReadBytes, u32_at, u64_at};
 use super::superblock::Superblock;
 use crate::format::{BLOCK_HOLE, BLOCK_STORED, METADATA_BLOCK, NONE};
 
-/// How a file's bytes lie in the image.
+/// How a file's bytes are stored in the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// As they are, in one run that lies in the image.
+    /// Uncompressed, in one run that is within the image.
     Run {
         /// The first byte.
         offset: u64,
     },
     /// Some blocks are compressed.
     Compressed,
-    /// Its last bytes lie apart from the others, in a fragment.
+    /// The last bytes are apart from the others, in a fragment.
     Divided,
     /// Blocks of zeros are left out.
     Sparse,
@@ -26,7 +26,7 @@ pub enum Content {
 
 /// Bytes of an entry of the fragment table.
 const FRAGMENT_BYTES: u64 = 16;
-/// Entries in one block of that table.
+/// Entries in one block of the fragment table.
 const FRAGMENTS_A_BLOCK: u32 = 512;
 const _: () = assert!(FRAGMENT_BYTES * FRAGMENTS_A_BLOCK as u64 == METADATA_BLOCK as u64);
 
@@ -41,8 +41,7 @@ impl Content {
         let mut left = file.size;
         let mut end = file.start;
         let mut words = file.words;
-        // Each round takes a block's bytes of the image: a size that is not
-        // true ends at the image's end.
+        // Each round uses up a block's bytes of the image, so a wrong size ends at the image's end.
         while left > 0 && (left >= block_size || file.fragment == NONE) {
             let word = u32_at(&metadata.read_array::<4>(&mut words)?, 0);
             if word == BLOCK_HOLE {
@@ -87,7 +86,7 @@ impl Content {
     }
 }
 
-/// First byte and word of a fragment block.
+/// Returns the first byte and the word of a fragment block.
 pub(super) fn fragment<S: ReadBytes + ?Sized>(
     number: u32,
     metadata: &mut Metadata<'_, S>,

@@ -12,14 +12,15 @@ use super::superblock::Superblock;
 use super::{Error, ReadBytes};
 use crate::format::{BLOCK_HOLE, NONE};
 
-/// Fragments kept: small files of a folder lie in the same ones. 8 MiB at most.
+/// The number of fragments that are kept, since small files of a folder are in the same ones; 8 MiB
+/// at most.
 const MOST_KEPT: usize = 8;
 
 /// Buffers for the blocks of files.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     block: Vec<u8>,
-    /// Fragments by their first byte in the image, the one used last behind.
+    /// Fragments by their first byte in the image, the most recently used last.
     fragments: VecDeque<(u64, Vec<u8>)>,
 }
 

@@ -9,32 +9,32 @@ pub enum Error {
     /// The source failed.
     #[error("cannot read the SquashFS image: {0}")]
     Read(#[source] io::Error),
-    /// What a file's bytes go to failed.
+    /// The sink for a file's bytes failed.
     #[error("cannot write a file of the SquashFS image: {0}")]
     Write(#[source] io::Error),
-    /// Another format.
+    /// The bytes are of another format.
     #[error("it is not a SquashFS image: it does not begin with `hsqs`")]
     NotSquashfs,
     /// A variant of the format that is not read.
     #[error("this SquashFS image cannot be read: {what} is {found}, expected {known}")]
     Unsupported {
-        /// Which property.
+        /// The property that is not supported.
         what: &'static str,
-        /// What it is here.
+        /// Its value in this image.
         found: String,
-        /// What can be read.
+        /// The values that can be read.
         known: &'static str,
     },
     /// The bytes break a rule of the format.
     #[error("the SquashFS image is damaged: {reason}")]
     Damaged {
-        /// The rule, with what was found.
+        /// The broken rule, with what was found.
         reason: String,
     },
 }
 
 impl Error {
-    /// What to do about it, in one sentence.
+    /// Says what to do about it, in one sentence.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Read(_) | Self::Write(_) => None,

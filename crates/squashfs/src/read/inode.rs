@@ -6,14 +6,14 @@ use super::metadata::{Metadata, Place};
 use super::read_bytes::{ReadBytes, u16_at, u32_at, u64_at};
 use crate::format::{EXTENDED, kind};
 
-/// An inode's permission bits, and what it is.
+/// Permission bits and type of an inode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inode {
     pub(super) mode: u16,
     pub(super) what: What,
 }
 
-/// What an inode is, as far as it matters where bytes lie.
+/// The type of an inode, with the places of its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     Folder(Folder),
@@ -23,37 +23,37 @@ pub(super) enum What {
     Other,
 }
 
-/// Where a folder's listing lies.
+/// Where a folder's listing is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Folder {
-    /// From the start of all listings on.
+    /// Offset of the metadata block, from the start of all listings on.
     pub(super) block: u32,
     pub(super) offset: u16,
-    /// Its length, and 3 more for `.` and `..`, which are not in it.
+    /// Length of the listing, and 3 more for `.` and `..`, which are not in it.
     pub(super) size: u32,
 }
 
-/// Where a link's target lies.
+/// Where a link's target is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Symlink {
     pub(super) bytes: u32,
     pub(super) place: Place,
 }
 
-/// Where a file's bytes lie.
+/// Where a file's bytes are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct File {
-    /// Of its first block.
+    /// Offset of the first block.
     pub(super) start: u64,
     pub(super) size: u64,
     pub(super) fragment: u32,
     pub(super) fragment_offset: u32,
-    /// Where the words of its blocks lie, behind all else of the inode.
+    /// Where the words of the blocks are, behind the rest of the inode.
     pub(super) words: Place,
 }
 
 impl Inode {
-    /// Reads the inode at `place`, which a listing calls a `plain`.
+    /// Reads the inode at `place`; `plain` is its type in the listing.
     pub(super) fn read<S: ReadBytes + ?Sized>(
         metadata: &mut Metadata<'_, S>,
         mut place: Place,

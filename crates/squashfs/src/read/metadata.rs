@@ -16,16 +16,16 @@ use crate::format::{
     BLOCK_STORED, COMPRESSOR_GZIP, COMPRESSOR_ZSTD, METADATA_BLOCK, METADATA_STORED,
 };
 
-/// Blocks that are kept, 2 MiB: a folder's inodes and those of its neighbours
-/// lie close together.
+/// The number of blocks that are kept (2 MiB), since a folder's inodes and those of its neighbours
+/// are close together.
 const MOST_KEPT: usize = 256;
 
-/// Where something lies.
+/// A position in metadata.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// The block's first byte in the image.
     pub(super) block: u64,
-    /// Offset in it after decompression.
+    /// Offset in the block after decompression.
     pub(super) offset: usize,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct Metadata<'a, S: ?Sized> {
 
 struct Block {
     bytes: Vec<u8>,
-    /// Where the next one begins.
+    /// First byte of the next block.
     next: u64,
 }
 
-/// What can be read, for messages.
+/// The compressions that can be read, for messages.
 const KNOWN: &str =
     if cfg!(feature = "xz") { "gzip, xz, zstd and none" } else { "gzip, zstd and none" };
 
@@ -68,14 +68,14 @@ impl<'a, S: ReadBytes + ?Sized> Metadata<'a, S> {
             #[cfg(feature = "xz")]
             COMPRESSOR_XZ => Codec::Xz,
             COMPRESSOR_ZSTD => Codec::Zstd(zstd::bulk::Decompressor::new().map_err(Error::Read)?),
-            // No harm unless something is compressed.
+            // An unknown compressor does not matter until something is compressed.
             _ => Codec::Unknown(superblock.compressor_name()),
         };
         let (kept, input) = (HashMap::new(), Vec::new());
         Ok(Self { source, used: superblock.used, codec, kept, input })
     }
 
-    /// Fills `out` with what lies at `place`, and moves `place` behind it.
+    /// Fills `out` with the bytes at `place`, and moves `place` behind them.
     pub(super) fn read(&mut self, place: &mut Place, mut out: &mut [u8]) -> Result<(), Error> {
         while !out.is_empty() {
             let block = self.block(place.block)?;
@@ -95,7 +95,7 @@ impl<'a, S: ReadBytes + ?Sized> Metadata<'a, S> {
         Ok(())
     }
 
-    /// As [`read`](Self::read) for a length that is known.
+    /// Reads like [`read`](Self::read), for a length that is known.
     pub(super) fn read_array<const N: usize>(
         &mut self,
         place: &mut Place,
@@ -105,15 +105,15 @@ impl<'a, S: ReadBytes + ?Sized> Metadata<'a, S> {
         Ok(bytes)
     }
 
-    /// The number at `at` in the image itself, outside any block.
+    /// Reads the number at `at` in the image itself, outside any block.
     pub(super) fn pointer(&self, at: u64) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         self.fill(at, &mut bytes)?;
         Ok(u64_at(&bytes, 0))
     }
 
-    /// Puts into `out` what is in the block of data or fragment at `start`, whose
-    /// `word` says its length and whether it is stored; returns where the next begins.
+    /// Puts the contents of the block of data or fragment at `start` into `out`. Its `word` gives
+    /// its length and whether it is compressed. Returns where the next block begins.
     pub(super) fn data(
         &mut self,
         start: u64,
@@ -188,8 +188,8 @@ impl<'a, S: ReadBytes + ?Sized> Metadata<'a, S> {
 }
 
 impl Codec {
-    /// Fills the beginning of `out`, and returns how much of it; `None` when
-    /// `input` is damaged or more than that. `what` is compressed, for messages.
+    /// Fills the beginning of `out`, and returns the number of bytes; `None` if `input` is damaged
+    /// or has more. `what` names what is compressed, for messages.
     fn decompress(
         &mut self,
         input: &[u8],
@@ -205,7 +205,7 @@ impl Codec {
             }
             #[cfg(feature = "xz")]
             Self::Xz => {
-                // Each block is a whole .xz file.
+                // Each block is a complete .xz file.
                 let mut codec = xz::Stream::new_stream_decoder(XZ_MEMORY, 0)
                     .map_err(|e| Error::Read(std::io::Error::other(e)))?;
                 let status = codec.process(input, out, xz::Action::Finish);

@@ -6,12 +6,11 @@
 //!      └─ root ──────────────────────────▶ inode ─▶ listing ─▶ inodes ─▶ blocks
 //! ```
 //!
-//! A [`Walk`] goes through the tree once. It reads structure, and a file's bytes
-//! when it is asked for them; memory is a few MiB and 8 bytes a folder, whatever
-//! an image claims to be. Inodes, listings and tables may be stored or compressed with gzip or
-//! zstd, and with the feature `xz` by that. A file that cannot be read in place, since its blocks are compressed,
-//! say, is a finding and no error. Owners, times and extended attributes are
-//! not looked at.
+//! A [`Walk`] goes through the tree once. It reads the structure, and a file's bytes when they are
+//! asked for. It needs a few MiB of memory and 8 bytes per folder, whatever size an image claims.
+//! Inodes, listings and tables may be stored or compressed with gzip or zstd, and with xz if the
+//! feature `xz` is enabled. A file that cannot be read in place, for example since its blocks are
+//! compressed, is a finding and not an error. Owners, times and extended attributes are ignored.
 //!
 //! The format: Linux' `fs/squashfs/squashfs_fs.h` and Documentation/filesystems/squashfs.rst.
 

@@ -4,13 +4,13 @@ use std::io;
 
 /// Bytes of known length that are read by position.
 pub trait ReadBytes {
-    /// How many there are.
+    /// Returns the number of bytes.
     fn len_bytes(&self) -> u64;
 
     /// Fills `out` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// When they cannot be read, or end before `out` is full.
+    /// Fails if they cannot be read, or end before `out` is full.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 }
 
@@ -27,7 +27,7 @@ impl ReadBytes for [u8] {
     }
 }
 
-/// The little-endian number at `at`; 0 behind the end, which callers have excluded.
+/// Returns the little-endian number at `at`; 0 behind the end, which callers have excluded.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     number(bytes, at).map_or(0, u16::from_le_bytes)
 }

@@ -9,11 +9,11 @@ use crate::format::{COMPRESSORS, MAGIC, SUPERBLOCK_BYTES, VERSION_MAJOR, VERSION
 pub(super) struct Superblock {
     pub(super) block_size: u32,
     pub(super) n_fragments: u32,
-    /// Its number; 0 is none.
+    /// Number of the compressor; 0 stands for none.
     pub(super) compressor: u16,
     /// Reference to the root's inode.
     pub(super) root: u64,
-    /// The image's length without what pads it.
+    /// The image's length without padding.
     pub(super) used: u64,
     /// First bytes of tables.
     pub(super) inodes: u64,
@@ -62,7 +62,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// The compressor's name, for messages.
+    /// Returns the compressor's name, for messages.
     pub(super) fn compressor_name(&self) -> String {
         let name = usize::from(self.compressor).checked_sub(1).and_then(|i| COMPRESSORS.get(i));
         name.map_or_else(|| format!("number {}", self.compressor), |n| (*n).to_owned())

@@ -19,58 +19,58 @@ const MAX_PATH: usize = 4095;
 const MOST_ENTRIES: u32 = 256;
 const HEADER_BYTES: u32 = 12;
 const ENTRY_BYTES: u32 = 8;
-/// What a folder's size counts and its listing does not hold.
+/// Bytes that a folder's size counts and its listing does not have.
 const DOTS: u32 = 3;
-/// What an entry costs beside the bytes of its path, so that short names cost, too.
+/// Cost of an entry besides the bytes of its path, so that short names also cost something.
 const ENTRY_COST: u64 = 64;
-/// All entries together may cost this much for each byte of the image, and
-/// [`SPARE_COST`] more. Names compress well, folders share listings: without a bound
-/// a small damaged image could go on for days, and fill the memory of who keeps its paths.
-/// With data behind the names a file takes about 100 bytes of an image and its path.
+/// All entries together may cost this much for each byte of the image, and [`SPARE_COST`] more.
+/// Names compress well, and folders can share listings. Without a limit a small damaged image could
+/// take days, and fill the memory of a caller that keeps its paths. With data behind the names, a
+/// file takes about 100 bytes of an image and its path.
 const COST_A_BYTE: u64 = 8;
 const SPARE_COST: u64 = 4 << 20;
 
-/// Goes through all of an image but its root: each folder before what is in it,
-/// names in the order of their bytes.
+/// Goes through everything in an image except its root: each folder comes before its contents, and
+/// names are in the order of their bytes.
 pub struct Walk<'a, S: ?Sized> {
     metadata: Metadata<'a, S>,
     superblock: Superblock,
-    /// From the root to where we are.
+    /// The open listings, from the root to the current folder.
     open: Vec<Listing>,
     path: Vec<u8>,
-    /// References to the inodes of folders: each is at one place.
+    /// References to the inodes of folders; each folder may be in one place only.
     folders: HashSet<u64>,
-    /// What entries may still cost.
+    /// The cost that is left for further entries.
     budget: u64,
     /// The last entry that was returned.
     last: Option<What>,
     blocks: Blocks,
 }
 
-/// Something in an image.
+/// A file, folder or other entry of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkEntry<'w> {
-    /// Its path from the root on, at most 4095 bytes; none of its names is empty,
-    /// `.` or `..`, or contains a zero byte.
+    /// Path of the entry from the root on, at most 4095 bytes; no name in it is empty, `.` or `..`,
+    /// or contains a zero byte.
     pub path: &'w [u8],
-    /// What it is.
+    /// Type of the entry.
     pub kind: EntryKind,
     /// Permission bits, 12 of them.
     pub mode: u16,
-    /// The place of its inode: names with the same one are one file.
+    /// The place of the entry's inode; entries with the same inode are one file.
     pub inode: u64,
 }
 
-/// What something in an image is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A folder.
     Folder,
     /// A regular file.
     File {
-        /// Its length in bytes.
+        /// The file's length in bytes.
         size: u64,
-        /// Where its bytes lie.
+        /// How the file's bytes are stored.
         content: Content,
     },
     /// A symbolic link.
@@ -82,14 +82,14 @@ pub enum EntryKind {
 /// A listing that is being read.
 struct Listing {
     place: Place,
-    /// Bytes that are left of it.
+    /// Bytes of the listing that are left.
     left: u32,
-    /// Entries that are left below the last header, and the block of their inodes.
+    /// Entries that are left below the last header, and then the block of their inodes.
     entries: u32,
     inodes: u64,
     /// Length of the folder's path.
     path: usize,
-    /// The name before.
+    /// The previous name.
     last: Vec<u8>,
 }
 
@@ -100,7 +100,7 @@ impl<S: ?Sized> std::fmt::Debug for Walk<'_, S> {
 }
 
 impl<'a, S: ReadBytes + ?Sized> Walk<'a, S> {
-    /// Begins at the root of the image in `source`.
+    /// Starts a walk at the root of the image in `source`.
     ///
     /// # Errors
     /// [`Error::NotSquashfs`], [`Error::Unsupported`], [`Error::Damaged`], [`Error::Read`].
@@ -126,14 +126,14 @@ impl<'a, S: ReadBytes + ?Sized> Walk<'a, S> {
         Ok(walk)
     }
 
-    /// The name of the compressor that the image names, which may have
-    /// compressed nothing.
+    /// Returns the name of the compressor in the superblock, which need not have compressed
+    /// anything.
     #[must_use]
     pub fn compressor(&self) -> String {
         self.superblock.compressor_name()
     }
 
-    /// The next entry; `None` behind the last.
+    /// Returns the next entry; `None` after the last.
     ///
     /// # Errors
     /// As [`new`](Self::new); the walk is over then.
@@ -152,9 +152,9 @@ impl<'a, S: ReadBytes + ?Sized> Walk<'a, S> {
         }
     }
 
-    /// Writes the bytes of the file that [`next`](Self::next) returned last, block
-    /// by block, holes as zeros; nothing when that was not a file. An image may say
-    /// that a file of holes is very long: look at its size before.
+    /// Writes the bytes of the file that [`next`](Self::next) returned last, block by block, with
+    /// holes as zeros; writes nothing if the entry was not a file. An image may claim that a file
+    /// of holes is very long, so check its size before.
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`Error::Write`]. `sink` may have got some bytes then.
@@ -163,8 +163,8 @@ impl<'a, S: ReadBytes + ?Sized> Walk<'a, S> {
         self.blocks.copy(&file, &mut self.metadata, &self.superblock, sink)
     }
 
-    /// The target of the symbolic link that [`next`](Self::next) returned last, as
-    /// it stands there; `None` when that was not a link.
+    /// Returns the target of the symbolic link that [`next`](Self::next) returned last, unchanged;
+    /// `None` if the entry was not a link.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -183,7 +183,7 @@ impl<'a, S: ReadBytes + ?Sized> Walk<'a, S> {
         Ok(Some(target))
     }
 
-    /// Leaves the next entry's path in `path`; what it is, its mode and inode.
+    /// Puts the next entry's path into `path`, and returns its type, mode and inode.
     fn step(&mut self) -> Result<Option<(EntryKind, u16, u64)>, Error> {
         let listing = loop {
             let Some(listing) = self.open.last_mut() else { return Ok(None) };
@@ -244,7 +244,7 @@ impl<'a, S: ReadBytes + ?Sized> Walk<'a, S> {
 }
 
 impl Listing {
-    /// Appends the next name to `path`; block, offset and plain type of its inode.
+    /// Appends the next name to `path`, and returns block, offset and plain type of its inode.
     fn next<S: ReadBytes + ?Sized>(
         &mut self,
         metadata: &mut Metadata<'_, S>,
@@ -273,7 +273,7 @@ impl Listing {
         if matches!(name.as_slice(), b"." | b"..") || name.iter().any(|b| matches!(b, 0 | b'/')) {
             return Err(damaged(format!("`{}` is not a name", name.escape_ascii())));
         }
-        // The kernel looks names up by their order.
+        // The kernel finds names by their order, so they must be sorted.
         if name <= self.last {
             return Err(damaged(format!("name `{}` is out of order", name.escape_ascii())));
         }

@@ -10,7 +10,7 @@ use super::{Error, Options};
 /// A compressor with its state, for one thread.
 pub(super) struct Encoder {
     codec: Codec,
-    /// Looks first whether it is worth while.
+    /// A fast compressor that checks first whether compression is worth the time.
     probe: Option<zstd::bulk::Compressor<'static>>,
     scratch: Vec<u8>,
 }
@@ -22,8 +22,8 @@ enum Codec {
 }
 
 impl Encoder {
-    /// For the blocks of `options.data` or `options.metadata`; with `probe`, what a
-    /// quick look finds not to shrink is stored.
+    /// Makes an encoder for the blocks of `options.data` or `options.metadata`. With `probe`,
+    /// blocks that hardly shrink in a quick test are stored.
     pub(super) fn new(compression: Option<Compression>, probe: bool) -> Result<Self, Error> {
         let codec = match compression {
             None => Codec::Stored,
@@ -40,7 +40,7 @@ impl Encoder {
         Ok(Self { codec, probe, scratch: Vec::new() })
     }
 
-    /// Whether `input` shrinks by 3 % or more.
+    /// Returns whether `input` shrinks by 3 % or more.
     fn shrinks(&mut self, input: &[u8]) -> Result<bool, Error> {
         let Some(probe) = &mut self.probe else { return Ok(true) };
         let room = zstd::zstd_safe::compress_bound(input.len());
@@ -50,14 +50,15 @@ impl Encoder {
         Ok(len <= input.len() - input.len() * 3 / 100)
     }
 
-    /// Appends `input` to `out`, compressed where that is shorter; says whether it was.
+    /// Appends `input` to `out`, compressed if that is shorter, and returns whether it was
+    /// compressed.
     pub(super) fn append(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         let worth = self.shrinks(input)?;
         let compressed = match &mut self.codec {
             _ if !worth => None,
             Codec::Stored => None,
             Codec::Gzip(codec) => {
-                // A result that is not shorter is of no use, so there is no room for it.
+                // A result that is not shorter is useless, so there is no space for it.
                 let room = input.len().saturating_sub(1);
                 self.scratch.resize(self.scratch.len().max(room), 0);
                 codec.reset();
@@ -84,8 +85,8 @@ impl Encoder {
 }
 
 impl Options {
-    /// The compressor that the superblock names. An image that stores everything
-    /// names one too, and every reader knows this one.
+    /// Returns the compressor for the superblock. An image without compression names one too, and
+    /// every reader knows this one.
     pub(super) fn compressor(&self) -> Compression {
         self.data.or(self.metadata).unwrap_or(Compression::Gzip(9))
     }

@@ -9,15 +9,14 @@ use super::pool::Pool;
 use super::sink::{Out, read_up_to};
 use crate::format::{BLOCK_HOLE, BLOCK_STORED, NONE};
 
-/// Bytes gathered before they are compressed: tiny files would otherwise cost a
-/// hand-over between threads each.
+/// Bytes that are gathered before they are compressed; otherwise each tiny file would cost a
+/// hand-over between threads.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// A file's bytes in the image: goes into a [`Tree`](super::Tree), under as many
-/// names as you like.
+/// A file's bytes in the image. It is added to a [`Tree`](super::Tree), under any number of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileData {
-    /// Its [`Record`] in the writer.
+    /// Number of the file's [`Record`] in the writer.
     pub(super) record: u32,
     size: u64,
     run: Option<u64>,
@@ -29,57 +28,56 @@ impl FileData {
         self.size
     }
 
-    /// Offset in the image and length, where the file's bytes lie there as they
-    /// are and in one run: data is stored, and the file has no part in a shared
-    /// fragment and no hole.
+    /// Returns offset and length of the file's bytes in the image, if they are uncompressed in one
+    /// run: data is stored, and the file has no part in a shared fragment and no hole.
     pub fn stored_run(&self) -> Option<(u64, u64)> {
         self.run.map(|start| (start, self.size))
     }
 }
 
-/// What an inode says of a file's bytes.
+/// The facts about a file's bytes that its inode needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
-    /// Where its first block that is not a hole lies, or [`NO_START`].
+    /// Offset of the first block that is not a hole, or [`NO_START`].
     pub(super) start: u64,
     pub(super) size: u64,
-    /// Its first word among [`Data::words`], or [`ALL_STORED`].
+    /// Position of the first word in [`Data::words`], or [`ALL_STORED`].
     words: u64,
     pub(super) fragment: u32,
     pub(super) fragment_offset: u32,
 }
 
-/// A file whose bytes are still coming.
+/// A file whose bytes are not complete yet.
 pub(super) struct Open {
     record: u32,
-    /// Bytes so far.
+    /// Bytes that were added so far.
     size: u64,
     words_before: usize,
     holes: bool,
 }
 
-/// Where a file's blocks lie in an image.
+/// Where a file's blocks are in an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Offset of the first in the image; they follow each other.
+    /// Offset of the first block in the image; the others follow it.
     pub start: u64,
-    /// One a block, as inodes have them: its length in the image, 0 for a hole,
-    /// with bit 24 set where it is not compressed.
+    /// One word per block, as in inodes: the block's length in the image, 0 for a hole, with bit 24
+    /// set if it is not compressed.
     pub words: Vec<u32>,
 }
 
-/// Is given the bytes of each fragment block that is full, in order, and may have its word and
-/// its bytes in an image of the same [`Options`] already.
+/// A callback that gets the bytes of each full fragment block, in order. If an image with the same
+/// [`Options`] already has that block, it returns the word and the bytes there.
 pub type Lender<'a> = dyn FnMut(&[u8]) -> Option<(u32, Vec<u8>)> + 'a;
 
-/// A lender that has no block.
+/// A lender that has no blocks.
 pub(super) fn nothing(_: &[u8]) -> Option<(u32, Vec<u8>)> {
     None
 }
 
 const NO_START: u64 = u64::MAX;
 const NO_WORDS: u64 = u64::MAX;
-/// Words that follow from the size, so that a stored image of any size keeps none.
+/// Stands for words that follow from the size, so that none are kept for stored images.
 const ALL_STORED: u64 = u64::MAX - 1;
 
 /// Blocks of one or more files, in the order of the image.
@@ -92,7 +90,7 @@ pub(super) struct Batch {
 #[derive(Clone, Copy)]
 struct Piece {
     owner: Owner,
-    /// Bytes in `raw`; 0 for a hole.
+    /// Bytes of the piece in `raw`; 0 for a hole.
     len: u32,
 }
 
@@ -102,7 +100,7 @@ enum Owner {
     Fragment,
 }
 
-/// A batch as it is written.
+/// A batch in the form in which it is written.
 pub(super) struct Packed {
     /// Each piece with its word.
     pieces: Vec<(Piece, u32)>,
@@ -136,15 +134,15 @@ pub(super) struct Data<W> {
     pub(super) out: Out<W>,
     pub(super) options: Options,
     records: Vec<Record>,
-    /// One a block: its length in the image, whether it is stored, or that it is a hole.
+    /// One word per block: its length in the image, and whether it is stored or a hole.
     words: Vec<u32>,
     /// Start and word of each fragment block.
     pub(super) fragments: Vec<(u64, u32)>,
-    /// Fragment blocks begun, the one in `fragment` not counted.
+    /// Number of fragment blocks that were begun, not counting the one in `fragment`.
     fragments_full: u32,
     fragment: Vec<u8>,
     batch: Batch,
-    /// Compresses on this thread what needs no other: nothing.
+    /// Stores blocks on this thread, if nothing is compressed.
     inline: Option<Encoder>,
     pool: Option<Pool>,
 }
@@ -166,7 +164,7 @@ impl<W: Write> Data<W> {
         })
     }
 
-    /// Takes a file's bytes.
+    /// Adds a file with all bytes of `reader`.
     pub(super) fn file(
         &mut self,
         reader: &mut dyn Read,
@@ -181,13 +179,13 @@ impl<W: Write> Data<W> {
         self.end(&open)
     }
 
-    /// Begins a file whose bytes come in parts.
+    /// Begins a file whose bytes are added in parts.
     pub(super) fn begin(&mut self) -> Result<Open, Error> {
         let words_before = self.words.len();
         Ok(Open { record: self.new_record()?, size: 0, words_before, holes: false })
     }
 
-    /// Takes all of `reader` as the file's next bytes.
+    /// Adds all bytes of `reader` to the file.
     pub(super) fn raw(
         &mut self,
         open: &mut Open,
@@ -228,7 +226,7 @@ impl<W: Write> Data<W> {
         }
     }
 
-    /// Takes the file's next `size` bytes as blocks of another image.
+    /// Adds the next `size` bytes of the file as blocks of another image.
     pub(super) fn packed(
         &mut self,
         open: &mut Open,
@@ -244,7 +242,7 @@ impl<W: Write> Data<W> {
         self.pass(Packed { pieces: words.iter().map(|word| (piece, *word)).collect(), bytes })
     }
 
-    /// Only whole blocks have anything behind them.
+    /// Checks that the file can get more bytes: only whole blocks may be followed by others.
     fn check_open(&self, open: &Open) -> Result<(), Error> {
         if open.size.is_multiple_of(u64::from(self.options.block_size)) {
             return Ok(());
@@ -295,7 +293,7 @@ impl<W: Write> Data<W> {
             let written = self.records[record as usize];
             if !holes && written.fragment == NONE {
                 run = Some(if size == 0 { self.out.position() } else { written.start });
-                // They would all say the same.
+                // All of these words follow from the size.
                 self.words.truncate(words_before);
                 self.records[record as usize].words = ALL_STORED;
             }
@@ -303,7 +301,7 @@ impl<W: Write> Data<W> {
         Ok(FileData { record, size, run })
     }
 
-    /// Nothing to compress, to leave out or to share: from the reader to the sink.
+    /// Copies from the reader to the sink, if there is nothing to compress, leave out or share.
     fn stored_file(&mut self, reader: &mut dyn Read) -> Result<FileData, Error> {
         let record = self.new_record()?;
         self.out.align(u64::from(self.options.align))?;
@@ -335,7 +333,7 @@ impl<W: Write> Data<W> {
         Ok(number)
     }
 
-    /// Whether a file's last `len` bytes of `size` go into a shared fragment.
+    /// Returns whether a file's last `len` bytes of `size` are put into a shared fragment.
     fn shares_tail(&self, size: u64, len: usize) -> bool {
         match self.options.fragments {
             Fragments::None => false,
@@ -344,9 +342,8 @@ impl<W: Write> Data<W> {
         }
     }
 
-    /// Moves what lies in the batch from `before` on into the fragment. A full
-    /// fragment is written first: behind the file's blocks, which must stay
-    /// together.
+    /// Moves the bytes of the batch from `before` on into the fragment. A full fragment is written
+    /// first, behind the file's blocks, which must stay together.
     fn add_to_fragment(
         &mut self,
         record: u32,
@@ -395,7 +392,7 @@ impl<W: Write> Data<W> {
         Ok(())
     }
 
-    /// Puts blocks that are compressed already behind all that came before.
+    /// Adds blocks that are already compressed behind all earlier ones.
     fn pass(&mut self, packed: Packed) -> Result<(), Error> {
         match &mut self.pool {
             None => self.write(packed),
@@ -403,7 +400,7 @@ impl<W: Write> Data<W> {
         }
     }
 
-    /// Passes the batch on, and writes what is ready.
+    /// Passes on the batch, and writes what is ready.
     fn submit(&mut self) -> Result<(), Error> {
         let batch = std::mem::take(&mut self.batch);
         if batch.pieces.is_empty() {
@@ -416,7 +413,7 @@ impl<W: Write> Data<W> {
         self.in_turn(|pool| pool.submit(batch))
     }
 
-    /// Gives the pool something when it has room for it, and writes what is ready.
+    /// Gives the pool work when it can take more, and writes what is ready.
     fn in_turn(&mut self, give: impl FnOnce(&mut Pool) -> Result<(), Error>) -> Result<(), Error> {
         let mut pool = match self.pool.take() {
             Some(pool) => pool,
@@ -438,7 +435,7 @@ impl<W: Write> Data<W> {
         Ok(())
     }
 
-    /// Writes all that is still on its way.
+    /// Writes everything that is not written yet.
     pub(super) fn close(&mut self) -> Result<(), Error> {
         self.close_fragment(&mut nothing)?;
         self.submit()?;
@@ -479,8 +476,8 @@ impl<W: Write> Data<W> {
         record.filter(|record| record.size == data.size).ok_or(Error::Foreign)
     }
 
-    /// Where a file's blocks lie, once all are written; `None` when bytes of it are
-    /// in a shared fragment, or when nothing is compressed.
+    /// Returns where a file's blocks are, once all are written; `None` if some of its bytes are in
+    /// a shared fragment, or if nothing is compressed.
     pub(super) fn placed(&self, data: FileData) -> Result<Option<Placed>, Error> {
         let record = self.record(data)?;
         if self.inline.is_some() || record.fragment != NONE {
@@ -489,7 +486,7 @@ impl<W: Write> Data<W> {
         Ok(Some(Placed { start: record.blocks_start(), words: self.words(record).collect() }))
     }
 
-    /// The words of a record's blocks, when all are written.
+    /// Returns the words of a record's blocks, once all are written.
     pub(super) fn words(&self, record: &Record) -> impl Iterator<Item = u32> {
         let block = u64::from(self.options.block_size);
         let n =
@@ -506,13 +503,13 @@ impl<W: Write> Data<W> {
 }
 
 impl Record {
-    /// Where its blocks start, as an inode says it: 0 when it has none.
+    /// Returns where the blocks start, as an inode gives it: 0 if there are none.
     pub(super) fn blocks_start(&self) -> u64 {
         if self.start == NO_START { 0 } else { self.start }
     }
 }
 
-/// Whether a word can be that of a block of `raw` bytes that are these in an image.
+/// Returns whether a word and these bytes can be a block of `raw` uncompressed bytes.
 fn is_block((word, bytes): &(u32, Vec<u8>), raw: u32) -> bool {
     let len = word & !BLOCK_STORED;
     let fits = if word & BLOCK_STORED == 0 { len > 0 && len < raw } else { len == raw };

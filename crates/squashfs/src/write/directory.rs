@@ -6,8 +6,8 @@ use crate::format::METADATA_BLOCK;
 
 /// Most entries below one header: the kernel refuses more.
 const MOST_ENTRIES: usize = 256;
-/// Most entries of an index: its length has 16 bits. The kernel scans on from
-/// the last one.
+/// Most entries of an index, whose length has 16 bits. The kernel scans the rest from the last
+/// entry on.
 const MOST_INDEX: usize = u16::MAX as usize;
 const HEADER_BYTES: usize = 12;
 const ENTRY_BYTES: usize = 8;
@@ -16,11 +16,11 @@ const ENTRY_BYTES: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Child<'a> {
     pub(super) name: &'a [u8],
-    /// Where its inode lies.
+    /// Place of the inode.
     pub(super) inode: Place,
-    /// Its inode's number.
+    /// Number of the inode.
     pub(super) number: u32,
-    /// Its plain type.
+    /// Plain type of the inode.
     pub(super) kind: u16,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Listing {
     pub(super) index: Vec<IndexEntry>,
 }
 
-/// Where in a long listing names from `name` on are found.
+/// The place in a long listing from which names from `name` on are found.
 #[derive(Debug)]
 pub(super) struct IndexEntry {
-    /// From the listing's start on: a header.
+    /// Offset of a header, from the listing's start on.
     pub(super) at: u32,
-    /// The metadata block that holds it.
+    /// The metadata block that contains the header.
     pub(super) block: u32,
     pub(super) name: Vec<u8>,
 }
@@ -55,7 +55,7 @@ pub(super) fn write_listing<'a>(
     for child in children {
         let child = child?;
         let bytes = ENTRY_BYTES + child.name.len();
-        // A header at least every 8 KiB, so that the index has one to lead to.
+        // There is a header at least every 8 KiB, which the index can refer to.
         let since_index = listing.bytes - indexed_to + (group_bytes + bytes) as u64;
         let index_due = since_index > METADATA_BLOCK as u64;
         if group.first().is_some_and(|first| index_due || !first.shares_header(&child))
@@ -77,8 +77,9 @@ pub(super) fn write_listing<'a>(
 }
 
 impl Child<'_> {
-    /// Whether `other`'s entry can stand below the header that starts with this one:
-    /// it names one block of inodes, and numbers follow as signed 16 bits.
+    /// Returns whether `other`'s entry can be below the header that starts with this one: both
+    /// inodes must be in one block, and the difference of their numbers must fit into signed 16
+    /// bits.
     fn shares_header(&self, other: &Self) -> bool {
         let distance = i64::from(other.number) - i64::from(self.number);
         self.inode.block == other.inode.block && i16::try_from(distance).is_ok()
@@ -115,7 +116,7 @@ impl Listing {
     }
 }
 
-/// A metadata block's start, where the format has 32 bits for it.
+/// Returns a metadata block's start, for a field of 32 bits.
 pub(super) fn block_32(place: Place) -> Result<u32, Error> {
     u32::try_from(place.block)
         .map_err(|_| Error::TooMany { what: "bytes of metadata", limit: u64::from(u32::MAX) })

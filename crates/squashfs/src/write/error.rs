@@ -12,77 +12,77 @@ pub enum Error {
     /// A file's reader failed.
     #[error("cannot read a file for the SquashFS image: {0}")]
     Read(#[source] io::Error),
-    /// A setting that the format does not know.
+    /// A setting has a value that the format does not know.
     #[error("the {option} of the SquashFS image is {found}, expected {expected}")]
     Options {
         /// The setting.
         option: &'static str,
-        /// Its value.
+        /// The setting's value.
         found: String,
-        /// The values it may have.
+        /// The values that the setting may have.
         expected: &'static str,
     },
-    /// A path that no image may hold.
+    /// A path cannot be in any image.
     #[error("a SquashFS image cannot hold the path `{path}`: {reason}")]
     Path {
-        /// The path, with what is not UTF-8 replaced.
+        /// The path; bytes that are not UTF-8 are replaced.
         path: String,
-        /// Why not.
+        /// Why the path is refused.
         reason: &'static str,
     },
-    /// Two nodes with one path.
+    /// Two nodes have the same path.
     #[error("the path `{path}` is given twice")]
     Duplicate {
         /// The path.
         path: String,
     },
-    /// A hard link that leads to no file.
+    /// A hard link does not refer to a file.
     #[error("cannot make the hard link `{path}` to `{target}`: {reason}")]
     HardLink {
         /// The link.
         path: String,
-        /// What it should be another name of.
+        /// The path that the link refers to.
         target: String,
-        /// Why it is not.
+        /// Why the link is refused.
         reason: &'static str,
     },
-    /// An extended attribute that the format cannot hold.
+    /// The format cannot store an extended attribute.
     #[error("cannot store the extended attribute `{name}` of `{path}`: {reason}")]
     Xattr {
         /// The node.
         path: String,
         /// The attribute's full name.
         name: String,
-        /// Why not.
+        /// Why the attribute is refused.
         reason: &'static str,
     },
-    /// A symbolic link or device with a value out of range.
+    /// A symbolic link or device has a value out of range.
     #[error("cannot store `{path}`: {what} is {found}, expected {expected}")]
     Node {
         /// The node.
         path: String,
-        /// Which value.
+        /// The name of the value.
         what: &'static str,
         /// The value.
         found: u64,
-        /// The range it may have.
+        /// The range that the value may have.
         expected: &'static str,
     },
-    /// More than the format's fields can count.
+    /// There are more things than the format's fields can count.
     #[error("a SquashFS image can hold at most {limit} {what}, and there are more")]
     TooMany {
-        /// What there is too much of.
+        /// The things that are too many.
         what: &'static str,
-        /// The most there may be.
+        /// The highest number that is possible.
         limit: u64,
     },
-    /// A file's data came from another writer.
+    /// A file's data was added to another writer.
     #[error("a file in the tree was added to another image, by the writer of that one")]
     Foreign,
-    /// Parts of a file that are not its blocks in this image.
+    /// Parts of a file are not its blocks in this image.
     #[error("the compressed blocks of a file cannot be used: {reason}")]
     Parts {
-        /// What does not fit.
+        /// What is wrong with the parts.
         reason: &'static str,
     },
     /// A compressor failed, or its thread could not be started.
@@ -91,7 +91,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it, in one sentence.
+    /// Says what to do about it, in one sentence.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Write(source) if source.kind() == io::ErrorKind::StorageFull => {
@@ -107,7 +107,7 @@ impl Error {
     }
 }
 
-/// `bytes` for a message.
+/// Returns `bytes` as a text for a message.
 pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

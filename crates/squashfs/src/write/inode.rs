@@ -4,11 +4,11 @@ use super::Error;
 use super::directory::{Listing, block_32};
 use crate::format::{EXTENDED, NONE, kind};
 
-/// What every inode starts with.
+/// The fields that every inode starts with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Common {
     pub(super) mode: u16,
-    /// Places in the table of ids.
+    /// Positions in the table of ids.
     pub(super) uid: u16,
     pub(super) gid: u16,
     pub(super) mtime: u32,
@@ -23,13 +23,13 @@ pub(super) struct Common {
 pub(super) struct Blocks {
     pub(super) start: u64,
     pub(super) size: u64,
-    /// Bytes that lie in holes.
+    /// Bytes of the file that are in holes.
     pub(super) sparse: u64,
     pub(super) fragment: u32,
     pub(super) fragment_offset: u32,
 }
 
-/// An inode in the making.
+/// An inode that is being encoded.
 #[derive(Debug, Default)]
 pub(super) struct Inode(pub(super) Vec<u8>);
 
@@ -47,8 +47,8 @@ impl Inode {
             self.common(kind::FILE + EXTENDED, common);
             self.u64(file.start);
             self.u64(file.size);
-            // Older kernels count blocks as (size - sparse - 1) / 512 + 1: it must
-            // not be the whole size.
+            // Older kernels count blocks as (size - sparse - 1) / 512 + 1, so this must not be the
+            // whole size.
             self.u64(file.sparse.min(file.size.saturating_sub(1)));
             self.u32(common.links);
             self.u32(file.fragment);
@@ -103,7 +103,7 @@ impl Inode {
         self.xattrs(common);
     }
 
-    /// A device, with its number.
+    /// Encodes a device, with its number.
     pub(super) fn device(&mut self, kind: u16, common: Common, device: u32) {
         self.common(kind + extended(common), common);
         self.u32(common.links);
@@ -111,7 +111,7 @@ impl Inode {
         self.xattrs(common);
     }
 
-    /// A named pipe or socket.
+    /// Encodes a named pipe or socket.
     pub(super) fn endpoint(&mut self, kind: u16, common: Common) {
         self.common(kind + extended(common), common);
         self.u32(common.links);
@@ -146,7 +146,7 @@ impl Inode {
     }
 }
 
-/// What is added to the type of an inode that has extended attributes.
+/// Returns what is added to the type of an inode that has extended attributes.
 fn extended(common: Common) -> u16 {
     if common.xattrs == NONE { 0 } else { EXTENDED }
 }

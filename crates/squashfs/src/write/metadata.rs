@@ -8,7 +8,7 @@ use super::options::Compression;
 use super::sink::Out;
 use crate::format::{METADATA_BLOCK, METADATA_STORED};
 
-/// Where something starts in a run of metadata blocks.
+/// A position in a run of metadata blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     /// First byte of the block, from the run's start on.
@@ -18,19 +18,19 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// As inodes and tables refer to it.
+    /// Returns the position in the form that inodes and tables use.
     pub(super) fn reference(self) -> u64 {
         self.block << 16 | u64::from(self.offset)
     }
 }
 
-/// A run of metadata blocks as it grows.
+/// A run of metadata blocks that is being written.
 pub(super) struct Metadata {
     encoder: Encoder,
     block: Vec<u8>,
-    /// Blocks that are finished and not taken yet.
+    /// Blocks that are finished, but not written yet.
     finished: Vec<u8>,
-    /// Length of the blocks that were taken.
+    /// Length of the blocks that were written.
     taken: u64,
 }
 
@@ -44,8 +44,8 @@ impl Metadata {
         })
     }
 
-    /// Where the next byte goes. Never behind the end of a full block: that would
-    /// be the next block's first byte under a name no reader knows.
+    /// Returns where the next byte will be. This is never the end of a full block: the byte is the
+    /// first of the next block, and readers do not know another name for it.
     pub(super) fn place(&mut self) -> Result<Place, Error> {
         if self.block.len() == METADATA_BLOCK {
             self.close_block()?;
@@ -75,7 +75,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// Writes all that is left.
+    /// Writes everything that is left.
     pub(super) fn finish<W: Write>(mut self, out: &mut Out<W>) -> Result<(), Error> {
         self.close_block()?;
         self.drain(out)
@@ -96,9 +96,8 @@ impl Metadata {
     }
 }
 
-/// Writes a table that is found through an index: metadata blocks, then where
-/// each of them starts. Returns where that index starts. An entry's length
-/// divides 8192.
+/// Writes a table that is found through an index: metadata blocks, then where each of them starts.
+/// Returns where the index starts. The length of an entry must divide 8192.
 pub(super) fn write_indexed<W: Write, const N: usize>(
     out: &mut Out<W>,
     compression: Option<Compression>,

@@ -1,16 +1,16 @@
 //! Writes SquashFS 4.0 images.
 //!
-//! A [`Writer`] takes the files' bytes one after the other, compresses their
-//! blocks on several threads and appends them to its sink in the order they
-//! came; then a [`Tree`] says under which names they appear. The same calls with
-//! the same [`Options`] give the same bytes, whatever the number of threads.
+//! A [`Writer`] takes the files' bytes one after the other, compresses their blocks on several
+//! threads and appends them to its sink in the same order; then a [`Tree`] gives the names under
+//! which they appear. The same calls with the same [`Options`] give the same bytes, whatever the
+//! number of threads.
 //!
-//! Only the first [`SUPERBLOCK_BYTES`] bytes of an image are not known when they
-//! are passed: the sink gets zeros, and [`Writer::finish`] returns what belongs
-//! there. So the sink need not seek, and can hash what flows by.
+//! Only the first [`SUPERBLOCK_BYTES`] bytes of an image are not known when they are written: the
+//! sink gets zeros, and [`Writer::finish`] returns the bytes that belong there. So the sink need
+//! not seek, and can hash everything that it is given.
 //!
-//! Memory is bounded by the settings, but for what is kept of each node (some
-//! 120 bytes and its name) and of each compressed block (4 bytes).
+//! Memory is limited by the settings, except for what is kept for each node (some 120 bytes and its
+//! name) and for each compressed block (4 bytes).
 //!
 //! The format: Linux' `fs/squashfs/squashfs_fs.h` and Documentation/filesystems/squashfs.rst.
 

@@ -8,16 +8,16 @@ use super::Error;
 /// A compressor and its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// zlib streams, level 1 to 9: every reader knows them.
+    /// zlib streams, level 1 to 9, which every reader knows.
     Gzip(u32),
-    /// zstd, level 1 to 22: kernels from 4.14 on.
+    /// zstd, level 1 to 22, which kernels from 4.14 on know.
     Zstd(u32),
 }
 
-/// Which files' last bytes share blocks.
+/// The files whose last bytes share blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fragments {
-    /// None: every file's bytes lie in blocks of its own.
+    /// No files: every file's bytes are in blocks of its own.
     None,
     /// Files smaller than a block.
     SmallFiles,
@@ -25,12 +25,12 @@ pub enum Fragments {
     Tails,
 }
 
-/// What becomes of a block that is all zeros.
+/// How a block that is all zeros is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zeros {
-    /// It is written as any other: a stored file is one run of bytes.
+    /// It is written like any other block, so that a stored file is one run of bytes.
     Keep,
-    /// It takes no place; readers see zeros.
+    /// It takes no space; readers see zeros.
     Holes,
 }
 
@@ -38,35 +38,35 @@ pub enum Zeros {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Compressor of files' blocks; `None` stores them as they are.
+    /// Compressor of files' blocks; `None` stores them uncompressed.
     pub data: Option<Compression>,
     /// Compressor of inodes, directories and tables; the same as `data`'s when both are set.
     pub metadata: Option<Compression>,
-    /// Files' blocks that a quick look, zstd 1, finds to shrink by less than 3 %
-    /// are stored. Most of the time that gzip takes goes into bytes it cannot
-    /// shrink: compiled GPU code, pictures, archives.
+    /// Whether blocks of files are stored if a quick test with zstd 1 finds that they shrink by
+    /// less than 3 %. Most of the time of gzip is spent on bytes that it cannot shrink: compiled
+    /// GPU code, pictures, archives.
     pub probe: bool,
     /// Bytes in a data block: a power of two, 4 KiB to 1 MiB.
     pub block_size: u32,
-    /// Which files' last bytes share blocks.
+    /// The files whose last bytes share blocks.
     pub fragments: Fragments,
-    /// What becomes of a block that is all zeros.
+    /// How a block that is all zeros is stored.
     pub zeros: Zeros,
-    /// Files with the same bytes share them. Recognised are those of up to 4 MiB,
-    /// and those of any size that come through [`Writer::data_seekable`](super::Writer::data_seekable).
+    /// Whether files with the same bytes share them. This works for files of up to 4 MiB, and for
+    /// files of any size that are added by [`Writer::data_seekable`](super::Writer::data_seekable).
     pub deduplicate: bool,
-    /// A file's first block starts at a multiple of this (a power of two up to 1 MiB);
-    /// what lies in a shared fragment is not aligned.
+    /// A file's first block starts at a multiple of this (a power of two up to 1 MiB); bytes in a
+    /// shared fragment are not aligned.
     pub align: u32,
-    /// Time of the image's making, seconds since 1970.
+    /// Creation time of the image, in seconds since 1970.
     pub mtime: u32,
-    /// Threads that compress, at most 64 of them.
+    /// Number of threads that compress, at most 64.
     pub threads: NonZeroUsize,
 }
 
 impl Default for Options {
-    /// zlib 9, blocks of 128 KiB, small files in fragments, holes: what `mksquashfs`
-    /// does by default, but without de-duplication and with a time of 0.
+    /// Returns the defaults of `mksquashfs`, but without de-duplication and with a time of 0: zlib
+    /// 9, blocks of 128 KiB, small files in fragments, holes.
     fn default() -> Self {
         Self {
             data: Some(Compression::Gzip(9)),
@@ -84,8 +84,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Everything stored, every file one run of bytes from a multiple of 64 on:
-    /// what can be read in place.
+    /// Returns options for images that can be read in place: everything is stored, and every file
+    /// is one run of bytes from a multiple of 64 on.
     pub fn stored() -> Self {
         Self {
             data: None,

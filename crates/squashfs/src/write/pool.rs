@@ -13,7 +13,7 @@ use super::compress::Encoder;
 use super::data::{Batch, Packed};
 use super::options::Options;
 
-/// Most threads: what is in flight, and what each compressor holds, is bounded by it.
+/// Most threads; this limits the bytes in flight and the memory of compressors.
 const MOST_THREADS: usize = 64;
 /// Most bytes in flight, before compression.
 const MOST_BYTES: usize = 48 << 20;
@@ -22,7 +22,7 @@ pub(super) struct Pool {
     jobs: Option<Sender<(u64, Batch)>>,
     results: Receiver<(u64, Result<Packed, Error>)>,
     workers: Vec<JoinHandle<()>>,
-    /// Results from number `next` on; `None` where a thread is still at it.
+    /// Results from number `next` on; `None` while a thread is still working on one.
     window: VecDeque<Option<Result<Packed, Error>>>,
     next: u64,
     most: usize,
@@ -55,7 +55,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Whether the next result has to be taken before another batch may go in.
+    /// Returns whether the next result has to be taken before another batch can be added.
     pub(super) fn is_full(&self) -> bool {
         self.window.len() >= self.most
     }
@@ -67,13 +67,13 @@ impl Pool {
         jobs.send((number, batch)).map_err(|_| gone())
     }
 
-    /// Puts what needs no thread in its place among the results.
+    /// Puts blocks that need no thread in their place among the results.
     pub(super) fn pass(&mut self, packed: Packed) -> Result<(), Error> {
         self.window.push_back(Some(Ok(packed)));
         Ok(())
     }
 
-    /// The next result, if it is there already.
+    /// Returns the next result, if it is ready.
     pub(super) fn ready(&mut self) -> Result<Option<Packed>, Error> {
         while let Ok((number, result)) = self.results.try_recv() {
             self.keep(number, result);
@@ -81,7 +81,7 @@ impl Pool {
         self.take()
     }
 
-    /// The next result; `None` when nothing is in flight.
+    /// Returns the next result; `None` if nothing is in flight.
     pub(super) fn wait(&mut self) -> Result<Option<Packed>, Error> {
         while self.window.front().is_some_and(Option::is_none) {
             let (number, result) = self.results.recv().map_err(|_| gone())?;
@@ -112,7 +112,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.jobs = None;
         for worker in self.workers.drain(..) {
-            // It does not panic, and would have said so in its result.
+            // The thread does not panic, and would have reported that in its result.
             let _ = worker.join();
         }
     }
@@ -126,7 +126,7 @@ fn work(
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, batch)) = job else { return };
-        // A batch whose result never came would be waited for for ever.
+        // Panics are caught, since a batch without a result would be waited for endlessly.
         let packed = panic::catch_unwind(AssertUnwindSafe(|| batch.pack(&mut encoder)));
         if done.send((number, packed.unwrap_or_else(|_| Err(gone())))).is_err() {
             return;

@@ -20,7 +20,7 @@ impl<W: Write> Out<W> {
         Self { sink, pending: Vec::new(), written: 0 }
     }
 
-    /// Bytes since the image's start.
+    /// Returns the number of bytes since the image's start.
     pub(super) fn position(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
@@ -37,8 +37,8 @@ impl<W: Write> Out<W> {
         self.flush_at(PIECE)
     }
 
-    /// Copies up to a piece from `reader`, without another buffer between;
-    /// fewer bytes mean that it has ended.
+    /// Copies up to a piece from `reader`, without another buffer in between. Returns the number of
+    /// bytes, and whether the reader has ended.
     pub(super) fn copy_piece(&mut self, reader: &mut dyn Read) -> Result<(usize, bool), Error> {
         let len = read_up_to(reader, &mut self.pending, PIECE)?;
         self.flush_at(PIECE)?;
@@ -61,8 +61,8 @@ impl<W: Write> Out<W> {
     }
 }
 
-/// Appends `limit` bytes of `reader` to `bytes`, or all when there are fewer.
-/// After an error `bytes` is as before.
+/// Appends `limit` bytes of `reader` to `bytes`, or all if there are fewer. After an error `bytes`
+/// is as before.
 pub(super) fn read_up_to(
     reader: &mut dyn Read,
     bytes: &mut Vec<u8>,

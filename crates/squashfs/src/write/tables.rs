@@ -17,24 +17,24 @@ use crate::format::{
     VERSION_MAJOR, VERSION_MINOR, flag, kind,
 };
 
-/// Most different owners and groups together: their count has 16 bits.
+/// Most different owners and groups together, whose count has 16 bits.
 const MOST_IDS: usize = u16::MAX as usize;
 
-/// Everything that is known of a tree, and grows while it is written.
+/// The state of writing a tree and its tables.
 pub(super) struct Tables<'a, W> {
     data: Data<W>,
     tree: &'a Tree,
     /// All nodes but the root, by parent, then name.
     order: Vec<u32>,
-    /// Hard links, and what each is a name of.
+    /// Hard links, each with the node that it is a name of.
     links: HashMap<u32, u32>,
-    /// How many names more than one a node has.
+    /// The number of further names of a node that has several.
     more_names: HashMap<u32, u32>,
-    /// Directories, each before those in it.
+    /// Directories, each before the directories in it.
     directories: Vec<u32>,
     /// Inode numbers by node, from 1 on; 0 for hard links.
     numbers: Vec<u32>,
-    /// Where inodes lie, by number less one; [`NOT_WRITTEN`] before they do.
+    /// Places of inodes, by number less one; [`NOT_WRITTEN`] before they are written.
     places: Vec<u64>,
     inodes: Metadata,
     listings: Metadata,
@@ -85,8 +85,8 @@ impl<'a, W: Write> Tables<'a, W> {
         Ok(tables)
     }
 
-    /// Writes everything. The kernel checks that the tables stand in this order,
-    /// and that each ends where the next starts.
+    /// Writes everything. The kernel checks that the tables are in this order, and that each ends
+    /// where the next starts.
     pub(super) fn write(mut self) -> Result<([u8; SUPERBLOCK_BYTES], W), Error> {
         let inodes = self.data.out.position();
         for i in (0..self.directories.len()).rev() {
@@ -124,7 +124,7 @@ impl<'a, W: Write> Tables<'a, W> {
         Ok((superblock, data.out.into_sink()?))
     }
 
-    /// The part of `order` that is in a directory.
+    /// Returns the part of `order` that is in a directory.
     fn children(&self, directory: u32) -> &[u32] {
         let parent = |at: &u32| self.tree.entry(*at).parent;
         let start = self.order.partition_point(|at| parent(at) < directory);
@@ -181,8 +181,8 @@ impl<'a, W: Write> Tables<'a, W> {
         Error::HardLink { path: self.tree.path(at), target, reason }
     }
 
-    /// Numbers inodes directory by directory: an entry says its number as the
-    /// distance from its header's, in 16 bits.
+    /// Numbers inodes directory by directory, since an entry stores its number as the difference
+    /// from its header's, in 16 bits.
     fn number_inodes(&mut self) {
         let mut next = 1;
         self.numbers[ROOT as usize] = next;
@@ -209,8 +209,8 @@ impl<'a, W: Write> Tables<'a, W> {
         self.places = vec![NOT_WRITTEN; next as usize];
     }
 
-    /// Writes what is in a directory, its listing and its inode; the directories
-    /// in it are written already.
+    /// Writes the contents of a directory, its listing and its inode; the directories in it were
+    /// written before.
     fn write_directory(&mut self, directory: u32) -> Result<(), Error> {
         let children = self.children(directory).to_vec();
         let mut links = 2;
@@ -233,7 +233,7 @@ impl<'a, W: Write> Tables<'a, W> {
         let mut inode = Inode::default();
         let common = self.common(directory, links)?;
         let parent = if directory == ROOT {
-            // The root has none: a number that no inode has.
+            // The root has no parent, and gets a number that no inode has.
             self.places.len() as u32 + 1
         } else {
             self.numbers[self.tree.entry(directory).parent as usize]
@@ -242,12 +242,12 @@ impl<'a, W: Write> Tables<'a, W> {
         self.place_inode(common.number, &inode)
     }
 
-    /// A node itself, or what it is another name of.
+    /// Returns a node itself, or the node that it is another name of.
     fn target(&self, at: u32) -> u32 {
         self.links.get(&at).copied().unwrap_or(at)
     }
 
-    /// Writes the inode of anything but a directory, unless another name did.
+    /// Writes the inode of anything but a directory, unless it was written for another name.
     fn write_inode(&mut self, at: u32) -> Result<(), Error> {
         if self.places[self.numbers[at as usize] as usize - 1] != NOT_WRITTEN {
             return Ok(());

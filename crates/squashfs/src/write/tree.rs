@@ -1,4 +1,4 @@
-//! Which files an image contains, and under which names.
+//! The files that an image contains, and their names.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,14 @@ use super::error::{Error, shown};
 use super::xattr::Sets;
 use crate::format::NONE;
 
-/// Longest name of a path's segment: the format allows one byte more, but no
-/// Linux opens a file of that name.
+/// Longest segment of a path: the format allows one byte more, but Linux cannot open such a file.
 const MAX_NAME: usize = 255;
 /// Longest path that Linux opens: `PATH_MAX`, with its final zero byte.
 const MAX_PATH: usize = 4095;
 /// Longest target of a symbolic link that Linux follows.
 const MAX_TARGET: usize = 4095;
 
-/// Whose a node is, who may do what, and when it changed.
+/// Owner, permissions and time of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// Permissions, set-user-ID, set-group-ID and sticky bit: the low 12 bits of `st_mode`.
@@ -28,17 +27,17 @@ pub struct Meta {
     pub mtime: u32,
 }
 
-/// What stands at a path.
+/// The contents of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeNode {
     /// A file with these bytes.
     File(FileData),
     /// A directory.
     Dir,
-    /// A symbolic link to this target, which is not looked at.
+    /// A symbolic link to this target, which is not checked.
     Symlink(Vec<u8>),
-    /// Another name of the node at this path, which is not a directory and may be
-    /// added later. Owner, permissions and time are that node's.
+    /// Another name of the node at this path, which is not a directory and may be added later.
+    /// Owner, permissions and time are those of that node.
     Hardlink(Vec<u8>),
     /// A character device.
     CharDevice {
@@ -60,7 +59,7 @@ pub enum TreeNode {
     Socket,
 }
 
-/// The paths of an image. In whatever order they are added, the image is the same.
+/// The paths of an image. The image does not depend on the order in which they are added.
 #[derive(Debug)]
 pub struct Tree {
     pub(super) entries: Vec<Entry>,
@@ -68,17 +67,17 @@ pub struct Tree {
     /// Targets of symbolic and hard links.
     pub(super) targets: Vec<Box<[u8]>>,
     pub(super) sets: Sets,
-    /// Directories by path, the root without a name.
+    /// Directories by path; the root's path is empty.
     directories: HashMap<Box<[u8]>, u32>,
 }
 
-/// One node, as small as can be.
+/// One node, in as little memory as possible.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) parent: u32,
     name_start: u32,
     name_len: u8,
-    /// A directory nobody added, but for what is in it.
+    /// Whether nobody added the directory, so that it exists only for its contents.
     implied: bool,
     pub(super) mode: u16,
     pub(super) uid: u32,
@@ -88,7 +87,7 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
-/// A [`TreeNode`] with its parts kept elsewhere.
+/// A [`TreeNode`] whose variable parts are stored elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     File(FileData),
@@ -105,8 +104,8 @@ pub(super) enum What {
 pub(super) const ROOT: u32 = 0;
 
 impl Tree {
-    /// A tree of a root alone. Directories that nobody adds, but that something
-    /// is added to, get what `root` says.
+    /// Makes a tree of only a root. Directories that are not added themselves, but contain
+    /// something, get the owner, permissions and time in `root`.
     pub fn new(root: Meta) -> Self {
         let mut tree = Self {
             entries: Vec::new(),
@@ -119,9 +118,9 @@ impl Tree {
         tree
     }
 
-    /// Adds a node. `path` has up to 4095 bytes, in segments of up to 255 between `/`,
-    /// none empty, `.` or `..`, and no zero byte; whether two nodes have one path is
-    /// found out by [`Writer::finish`](super::Writer::finish).
+    /// Adds a node. `path` has up to 4095 bytes, in segments of up to 255 between `/`, none empty,
+    /// `.` or `..`, and no zero byte. [`Writer::finish`](super::Writer::finish) checks whether two
+    /// nodes have the same path.
     ///
     /// # Errors
     /// [`Error::Path`], [`Error::Node`] for a device's number or a link's target
@@ -130,8 +129,8 @@ impl Tree {
         self.add_with_xattrs(path, meta, node, &[])
     }
 
-    /// As [`add`](Self::add), with extended attributes: full names
-    /// (`user.comment`) and values, in any order.
+    /// Adds a node like [`add`](Self::add), with extended attributes: full names (`user.comment`)
+    /// and values, in any order.
     ///
     /// # Errors
     /// As `add`, and [`Error::Xattr`].
@@ -161,7 +160,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Extended attributes of the root.
+    /// Sets the extended attributes of the root.
     ///
     /// # Errors
     /// [`Error::Xattr`].
@@ -179,7 +178,7 @@ impl Tree {
         &self.names[*name_start as usize..][..usize::from(*name_len)]
     }
 
-    /// A node's path, for a message.
+    /// Returns a node's path, for a message.
     pub(super) fn path(&self, mut at: u32) -> String {
         let mut names = Vec::new();
         while at != ROOT {
@@ -225,7 +224,7 @@ impl Tree {
         Ok(number)
     }
 
-    /// Adds an entry, and the directories above it that are not there.
+    /// Adds an entry, and the directories above it that do not exist yet.
     fn push(&mut self, path: &[u8], meta: Meta, what: What) -> Result<u32, Error> {
         let above = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let parent = match self.directories.get(&path[..above]) {
@@ -297,7 +296,7 @@ impl Entry {
     }
 }
 
-/// The number of the next of `len` things. The very last ones mean other things.
+/// Returns the number of the next of `len` things. The highest numbers are reserved.
 fn count(len: usize, what: &'static str) -> Result<u32, Error> {
     let most = NONE - 1;
     u32::try_from(len)
@@ -324,7 +323,7 @@ fn check(path: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A device's number as Linux puts it into 32 bits.
+/// Returns a device's number in 32 bits, as Linux does.
 fn device(path: &[u8], major: u32, minor: u32) -> Result<u32, Error> {
     let bad = |what, found: u32, expected| {
         Err(Error::Node { path: shown(path), what, found: u64::from(found), expected })

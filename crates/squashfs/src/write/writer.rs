@@ -11,15 +11,15 @@ use super::tables::Tables;
 use super::tree::Tree;
 use crate::format::SUPERBLOCK_BYTES;
 
-/// Files up to this length are held in memory to see whether they are new.
+/// Files up to this length are held in memory to compare them with earlier ones.
 const HELD_BYTES: u64 = 4 << 20;
 
 /// Writes one image.
 pub struct Writer<W> {
     data: Data<W>,
-    /// Files by the digest of their bytes, when those are to be shared.
+    /// Files by the digest of their bytes, if equal files are shared.
     known: HashMap<[u8; 32], FileData>,
-    /// Lengths of these: a file of another is none of them.
+    /// Lengths of the files in `known`; a file with another length is none of them.
     lengths: HashSet<u64>,
     held: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl<W: Write> std::fmt::Debug for Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts an image: zeros in the superblock's place go into `sink`.
+    /// Starts an image, with zeros for the superblock in `sink`.
     ///
     /// # Errors
     /// [`Error::Options`].
@@ -44,18 +44,18 @@ impl<W: Write> Writer<W> {
         Ok(Self { data, known: HashMap::new(), lengths: HashSet::new(), held: Vec::new() })
     }
 
-    /// Takes a file's bytes: all of `reader`, until it says that it has ended.
-    /// Blocks may be compressed and written later.
+    /// Adds a file with all bytes of `reader`, until it ends. Blocks may be compressed and written
+    /// later.
     ///
     /// # Errors
-    /// [`Error::Read`] when `reader` failed: the writer can go on, with some bytes
-    /// in the image that belong to no file. After any other, it is of no more use.
+    /// [`Error::Read`] when `reader` failed: the writer can still be used, with some bytes in the
+    /// image that belong to no file. After any other error it cannot.
     pub fn data(&mut self, reader: &mut dyn Read) -> Result<FileData, Error> {
         self.data_lent(reader, &mut nothing)
     }
 
-    /// As [`data`](Self::data), with blocks of small files that `lend` has already: they are
-    /// not compressed again, and not looked at. The last one is always compressed.
+    /// Adds a file like [`data`](Self::data), with blocks of small files that `lend` has already:
+    /// these are neither compressed again nor checked. The last one is always compressed.
     ///
     /// # Errors
     /// As `data`.
@@ -85,9 +85,9 @@ impl<W: Write> Writer<W> {
         data
     }
 
-    /// As [`data`](Self::data) for a reader that can go back: with
-    /// [`Options::deduplicate`] files of any size share their bytes. One of the same
-    /// length as another is read first to see whether it is the same.
+    /// Adds a file like [`data`](Self::data), from a reader that can seek: with
+    /// [`Options::deduplicate`] files of any size share their bytes. A file whose length equals
+    /// that of an earlier one is read first to see whether it is the same.
     ///
     /// # Errors
     /// As `data`.
@@ -98,7 +98,7 @@ impl<W: Write> Writer<W> {
         let start = reader.stream_position().map_err(Error::Read)?;
         let end = reader.seek(SeekFrom::End(0)).map_err(Error::Read)?;
         reader.seek(SeekFrom::Start(start)).map_err(Error::Read)?;
-        // Most files are alone with their length, and are read once.
+        // Most files have a length that no other has, and are read once.
         if self.lengths.contains(&end.saturating_sub(start)) {
             let mut hasher = blake3::Hasher::new();
             std::io::copy(reader, &mut hasher).map_err(Error::Read)?;
@@ -107,15 +107,16 @@ impl<W: Write> Writer<W> {
             }
             reader.seek(SeekFrom::Start(start)).map_err(Error::Read)?;
         }
-        // Known is what was written, which the file may not have held at first.
+        // The digest is of the bytes that were written, since the file may have changed after it
+        // was read first.
         let mut hashed = Hashed { reader, hasher: blake3::Hasher::new() };
         let data = self.data.file(&mut hashed, &mut nothing)?;
         self.know(*hashed.hasher.finalize().as_bytes(), data);
         Ok(data)
     }
 
-    /// Begins a file whose bytes come in parts, some of them compressed before:
-    /// blocks do not depend on where they lie. It is not compared with others.
+    /// Begins a file whose bytes are added in parts, some of them compressed before, since blocks
+    /// do not depend on their place. The file is not compared with others.
     ///
     /// # Errors
     /// [`Error::TooMany`].
@@ -124,8 +125,8 @@ impl<W: Write> Writer<W> {
         Ok(FileWriter { data: &mut self.data, open })
     }
 
-    /// Writes all that is still on its way. Called behind the last file it changes
-    /// no byte of the image.
+    /// Writes everything that is not written yet. After the last file this does not change the
+    /// image's bytes.
     ///
     /// # Errors
     /// The sink's, and [`Error::Compress`].
@@ -133,9 +134,9 @@ impl<W: Write> Writer<W> {
         self.data.close()
     }
 
-    /// Where a file's blocks lie, for [`FileWriter::packed`] of another image. `None`
-    /// when some of its bytes share a block with another file, or nothing is
-    /// compressed. Known after [`settle`](Self::settle).
+    /// Returns where a file's blocks are, for [`FileWriter::packed`] of another image; `None` if
+    /// some of its bytes share a block with another file, or nothing is compressed. This is known
+    /// after [`settle`](Self::settle).
     ///
     /// # Errors
     /// [`Error::Foreign`].
@@ -143,8 +144,8 @@ impl<W: Write> Writer<W> {
         self.data.placed(data)
     }
 
-    /// Where each fragment block lies in the image, and its word, in order. Known after
-    /// [`settle`](Self::settle).
+    /// Returns for each fragment block its place in the image and its word, in order. This is known
+    /// after [`settle`](Self::settle).
     pub fn fragments(&self) -> &[(u64, u32)] {
         &self.data.fragments
     }
@@ -154,7 +155,7 @@ impl<W: Write> Writer<W> {
         self.lengths.insert(data.size());
     }
 
-    /// Bytes of the image so far; with compression, those that are written.
+    /// Returns the bytes of the image so far; with compression, those that were written.
     pub fn position(&self) -> u64 {
         self.data.out.position()
     }
@@ -172,7 +173,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A file whose bytes come in parts. All but the last are whole blocks.
+/// A file whose bytes are added in parts. All parts but the last must be whole blocks.
 pub struct FileWriter<'a, W> {
     data: &'a mut Data<W>,
     open: Open,
@@ -185,7 +186,7 @@ impl<W: Write> std::fmt::Debug for FileWriter<'_, W> {
 }
 
 impl<W: Write> FileWriter<'_, W> {
-    /// Takes all of `reader`.
+    /// Adds all bytes of `reader`.
     ///
     /// # Errors
     /// As [`Writer::data`]; [`Error::Parts`] behind a part of a block.
@@ -193,9 +194,9 @@ impl<W: Write> FileWriter<'_, W> {
         self.data.raw(&mut self.open, reader, &mut nothing)
     }
 
-    /// Takes the next `size` bytes of the file as [`Placed`] in another image of the
-    /// same [`Options`]: their words, and their blocks one after the other. That they
-    /// can be decompressed is not looked at. A megabyte at a time keeps memory small.
+    /// Adds the next `size` bytes of the file, as they are [`Placed`] in another image of the same
+    /// [`Options`]: their words, and their blocks one after the other. Whether they can be
+    /// decompressed is not checked. Parts of about a megabyte keep memory small.
     ///
     /// # Errors
     /// [`Error::Parts`] when they are not blocks of this image; the sink's.
@@ -212,7 +213,7 @@ impl<W: Write> FileWriter<'_, W> {
     }
 }
 
-/// A reader whose bytes are hashed on their way.
+/// A reader that hashes the bytes that are read.
 struct Hashed<'a, R> {
     reader: &'a mut R,
     hasher: blake3::Hasher,

@@ -11,13 +11,13 @@ use super::options::Compression;
 use super::sink::Out;
 use crate::format::NONE;
 
-/// What a name may start with, by its number in the image.
+/// The prefixes that a name may have, by their number in the image.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// The kernel's limits on a name and a value.
 const MAX_NAME: usize = 255;
 const MAX_VALUE: usize = 64 << 10;
 
-/// One node's attributes, as the image holds them.
+/// The attributes of one node, in the form in which the image has them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Set {
     count: u32,
@@ -32,7 +32,7 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// The number of the set with these names and values; [`NONE`] for none.
+    /// Returns the number of the set with these names and values; [`NONE`] if there are none.
     pub(super) fn number(&mut self, path: &[u8], xattrs: &[(&[u8], &[u8])]) -> Result<u32, Error> {
         if xattrs.is_empty() {
             return Ok(NONE);
@@ -82,8 +82,8 @@ fn encode(path: &[u8], xattrs: &[(&[u8], &[u8])]) -> Result<Set, Error> {
     Ok(Set { count: sorted.len() as u32, bytes })
 }
 
-/// The sets that inodes refer to, in the order of their first use: a tree gives
-/// the same image in whatever order it was built.
+/// The sets that inodes refer to, in the order of their first use, so that the image does not
+/// depend on the order in which the tree was built.
 #[derive(Debug, Default)]
 pub(super) struct Used {
     order: Vec<u32>,
@@ -91,7 +91,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// The number in the image of a set of [`Sets`].
+    /// Returns the number that a set of [`Sets`] has in the image.
     pub(super) fn number(&mut self, set: u32) -> u32 {
         if set == NONE {
             return NONE;
@@ -106,9 +106,9 @@ impl Used {
         self.order.is_empty()
     }
 
-    /// Writes names and values, and the tables that lead to them; returns where
-    /// the last of these starts. It must be the image's last: the kernel
-    /// compares its length with what is left of the image.
+    /// Writes names and values, and the tables that refer to them; returns where the last of these
+    /// starts. That table must be the image's last, since the kernel compares its length with what
+    /// is left of the image.
     pub(super) fn write<W: Write>(
         &self,
         sets: &Sets,
@@ -129,8 +129,7 @@ impl Used {
             pairs.drain(out)?;
         }
         pairs.finish(out)?;
-        // Between the entries and their index stands a header, so the index is
-        // gathered apart.
+        // A header is between the entries and their index, so the index is gathered separately.
         let mut blocks = Out::new(Vec::new());
         let base = out.position();
         let index_start = write_indexed(&mut blocks, compression, entries.into_iter())?;

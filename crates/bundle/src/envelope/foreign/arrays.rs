@@ -4,14 +4,14 @@ use crate::envelope::npy;
 use crate::envelope::{FixedPlaces, Run, Values};
 use crate::{Dtype, Error, Npy, ReadAt};
 
-/// Type, shape and length of the header of an array in C order, from the first
-/// bytes of a file; `None` for other files, and for arrays that no stored run of bytes is.
+/// Returns type, shape and length of the header of an array in C order, from the first bytes of a
+/// file; `None` for other files, and for arrays that cannot be read in place.
 fn parse(bytes: &[u8]) -> Option<(Dtype, Vec<u64>, u64)> {
     let npy = Npy::parse(bytes).ok()?;
     (!npy.fortran && !npy.big_endian).then_some((npy.dtype, npy.shape, npy.data_at))
 }
 
-/// Arrays of one type and shape, each behind its own header; `None` when they differ.
+/// Returns the arrays, each behind its own header, if all have one type and shape; else `None`.
 pub(crate) fn arrays(file: &ReadAt, runs: &[Option<Run>]) -> Result<Option<Values>, Error> {
     let mut common: Option<(Dtype, Vec<u64>)> = None;
     let mut offsets = Vec::with_capacity(runs.len());
@@ -37,7 +37,7 @@ pub(crate) fn arrays(file: &ReadAt, runs: &[Option<Run>]) -> Result<Option<Value
     Ok(common.map(fixed))
 }
 
-/// The type that numpy calls by this; `None` for those no field has.
+/// Returns the type that NumPy calls `descr`; `None` if no field can have that type.
 pub(crate) fn dtype(descr: &str) -> Option<Dtype> {
     Dtype::ALL.into_iter().find(|d| {
         let own = npy::descr(*d);

@@ -11,14 +11,14 @@ use crate::{Dtype, Field, FieldKind};
 /// The metadata's name.
 pub(crate) const NAME: &str = "huggingface";
 
-/// How values with a shape are stored.
+/// How values with a shape are stored in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrays {
     Lists,
     Bytes,
 }
 
-/// The text for columns of these fields, and a column `key`.
+/// Returns the text for columns of these fields, and a column `key`.
 pub(crate) fn features(fields: &[Field], classes: &[String], arrays: Arrays) -> String {
     let mut features = Map::new();
     for field in fields {
@@ -28,7 +28,7 @@ pub(crate) fn features(fields: &[Field], classes: &[String], arrays: Arrays) -> 
     json!({"info": {"features": features}}).to_string()
 }
 
-/// Whether a field is an image to `datasets`: bytes that are images only.
+/// Returns whether `datasets` reads the field as an image: its bytes may only be images.
 pub(crate) fn is_image(field: &Field) -> bool {
     match &field.kind {
         FieldKind::Bytes { media_types } => {
@@ -50,7 +50,7 @@ fn feature(field: &Field, classes: &[String], arrays: Arrays) -> Value {
     if arrays == Arrays::Bytes && !shape.is_empty() {
         return value("binary");
     }
-    // The innermost axis first.
+    // The innermost axis is first.
     shape.iter().rev().fold(
         value(name(dtype)),
         |inner, length| json!({"feature": inner, "length": length, "_type": "Sequence"}),
@@ -65,7 +65,7 @@ fn name(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::U8 => "uint8",
         Dtype::I8 => "int8",
-        // Arrow has no bfloat16: its bits.
+        // Arrow has no bfloat16, so its bits are stored as u16.
         Dtype::U16 | Dtype::Bf16 => "uint16",
         Dtype::I16 => "int16",
         Dtype::U32 => "uint32",
@@ -77,7 +77,7 @@ fn name(dtype: Dtype) -> &'static str {
     }
 }
 
-/// Class names in a text that `datasets` or we wrote, by column.
+/// Returns class names by column, from a text that `datasets` or Gular wrote.
 pub(crate) fn classes(text: &str) -> BTreeMap<String, Vec<String>> {
     let Ok(json) = serde_json::from_str::<Value>(text) else { return BTreeMap::new() };
     let features = json.pointer("/info/features").and_then(Value::as_object);
@@ -90,7 +90,8 @@ pub(crate) fn classes(text: &str) -> BTreeMap<String, Vec<String>> {
     features.into_iter().flatten().filter_map(names).collect()
 }
 
-/// `datasets` stores an image as a group `{bytes, path}`: its bytes are the column.
+/// Replaces each image group `{bytes, path}`, as `datasets` stores it, by one column with its
+/// bytes.
 pub(crate) fn join_images(columns: &mut [Column]) {
     let groups: Vec<String> =
         columns.iter().filter_map(|c| c.name.strip_suffix(".path")).map(str::to_owned).collect();

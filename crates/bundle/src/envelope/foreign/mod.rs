@@ -1,8 +1,8 @@
 //! The formats of other people's tools (feature `foreign`).
 //!
-//! Reading a bundle of any of them needs none of this, as its index says where every
-//! value is: only making, adopting and judging files does. A format is a folder with a
-//! `Writer` or a `survey`, or both.
+//! Reading a bundle in any of them needs none of this, as its index says where every value is. Only
+//! making, adopting and checking files needs it. A format is a folder with a `Writer` or a
+//! `survey`, or both.
 
 mod arrays;
 mod arrow;

@@ -14,14 +14,14 @@ pub(crate) struct FileNames {
 }
 
 impl FileNames {
-    /// Names for samples of these fields.
+    /// Makes a namer for samples of these fields.
     pub(crate) fn new(fields: &[Field]) -> Self {
-        // The list itself must keep its name.
+        // The list itself must have this name.
         let taken = HashSet::from([SAMPLES_NAME.to_owned()]);
         Self { fields: fields.to_vec(), taken }
     }
 
-    /// The files of the next sample: one a field; `None` for `label`.
+    /// Names the files of the next sample, one per field; `None` for `label`.
     pub(crate) fn next(&mut self, key: &BundlePath, values: &[&[u8]]) -> Vec<Option<String>> {
         let plain = plain_names(&self.fields, key, key.as_str(), values);
         let mut free = |name: String| unique(&mut self.taken, &name);
@@ -29,7 +29,7 @@ impl FileNames {
     }
 }
 
-/// `name`, or with `~2`, `~3`, … before its extension where it is taken.
+/// Returns `name`, with `~2`, `~3`, … before its extension if it is taken.
 pub(crate) fn unique(taken: &mut HashSet<String>, name: &str) -> String {
     numbered(name, |name, _| taken.insert(name.to_owned()))
 }

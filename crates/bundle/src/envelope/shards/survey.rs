@@ -6,11 +6,12 @@ use crate::envelope::{Column, FixedPlaces, Run, Survey, Values};
 use crate::tensors::{SafetensorsHeader, Tensor};
 use crate::{Dtype, Error, ReadAt};
 
-/// More tensors than this, all of one shape, are one sample each; fewer are fields.
+/// If there are more tensors than this, all of one shape, each is a sample; if fewer, they are
+/// fields.
 const MOST_FIELDS: usize = 16;
 
-/// Pairs `X.bytes`, `X.offsets` are columns of bytes; tensors `[n, …]` are
-/// columns of fixed values; many tensors of one shape are one sample each.
+/// Finds the columns of a file. Pairs `X.bytes`, `X.offsets` are columns of bytes; tensors `[n, …]`
+/// are columns of fixed values; many tensors of one shape are one sample each.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let header = SafetensorsHeader::read_foreign(file)?;
     let tensors: BTreeMap<&str, &Tensor> = header
@@ -42,7 +43,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     for tensor in plain {
         columns.push(fixed(tensor, rows));
     }
-    // The order of the data, as fields were written.
+    // Columns are in the order of their data, in which fields were written.
     columns.sort_by_key(|c| {
         let named = |t: &Tensor| t.name == c.name || is_part(&t.name, &c.name);
         header.tensors.iter().position(named)
@@ -73,7 +74,7 @@ fn one_each(pairs: &[&str], plain: &[&Tensor]) -> Option<Survey> {
     Some(Survey { rows: plain.len(), columns, classes: BTreeMap::new() })
 }
 
-/// The number of samples: what offsets say, or the first dimension that all share.
+/// Returns the number of samples: by the offsets, else the first dimension that all tensors share.
 fn rows(
     file: &ReadAt,
     pairs: &[&str],
@@ -91,7 +92,7 @@ fn rows(
             n.filter(|n| plain.iter().all(|t| first(t) == Some(*n)))
         }
     };
-    // Every sample has at least one byte in some tensor, or an offset.
+    // Every sample takes at least one byte or an offset in some tensor.
     let n = n.filter(|n| *n <= file.len_bytes()).and_then(|n| usize::try_from(n).ok());
     n.ok_or_else(|| Error::NotInPlace {
         path: file.path(),
@@ -161,7 +162,7 @@ fn i64s(file: &ReadAt, tensor: &Tensor) -> Result<Vec<i64>, Error> {
     Ok(bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect())
 }
 
-/// The values as UTF-8 texts.
+/// Reads the values as UTF-8 texts.
 fn texts(file: &ReadAt, runs: &[Run]) -> Result<Vec<Option<String>>, Error> {
     let read = |(row, run): (usize, &Run)| {
         let mut bytes = vec![0; usize::try_from(run.len).unwrap_or(0)];

@@ -10,7 +10,7 @@ use crate::{BundlePath, Dtype, Error, Field, FieldKind};
 #[derive(Debug)]
 pub(crate) struct Writer {
     data_start: u64,
-    /// Values of all fields but the first, which goes straight to the file.
+    /// Values of all fields but the first, which is written to the file directly.
     spools: Vec<Spool>,
 }
 
@@ -59,7 +59,7 @@ impl Layout for Writer {
             };
             let pad = placer.place(name, dtype, shape).ok_or_else(too_long)?;
             let start = if i == 0 {
-                // Its bytes are already there: only the layout is recorded.
+                // The first field's bytes are already written, so only the layout is recorded.
                 self.data_start
             } else {
                 out.zeros(pad)?;
@@ -101,9 +101,9 @@ impl Layout for Writer {
     }
 }
 
-/// The most bytes of JSON that the header of a shard with `fields` can need:
-/// it is written last, so its room must be known before. Format: `FORMAT.md`,
-/// "Envelope `shards`".
+/// Returns the most bytes of JSON that the header of a shard with `fields` can need. The header is
+/// written last, so the space for it must be known before. Format: `FORMAT.md`, "Envelope
+/// `shards`".
 fn header_bound(fields: &[Field]) -> u64 {
     // A field has up to two tensors and their padding, 400 bytes each and its
     // name; the metadata repeats its description with every quote escaped.

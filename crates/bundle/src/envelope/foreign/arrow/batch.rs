@@ -22,7 +22,7 @@ pub(crate) struct Batch {
     pub(crate) compression: Option<String>,
 }
 
-/// Reads a batch message; the reason when it lies.
+/// Reads a batch message. The error is the reason why the message is damaged.
 pub(crate) fn parse(message: &Message) -> Result<Batch, String> {
     let parsed = root_as_message(&message.metadata).map_err(|e| e.to_string())?;
     let batch = parsed.header_as_record_batch().ok_or("a message is not a batch")?;
@@ -50,7 +50,7 @@ fn nodes(batch: &RecordBatch<'_>) -> Result<Vec<(u64, u64)>, String> {
     nodes.ok_or_else(|| "a field has a negative length".to_owned())
 }
 
-/// Absolute runs, each within the body.
+/// Returns the batch's buffers as ranges of the file, each within the message's body.
 fn buffers(batch: &RecordBatch<'_>, message: &Message) -> Result<Vec<Run>, String> {
     let Some(buffers) = batch.buffers() else { return Ok(Vec::new()) };
     let run = |b: &arrow_ipc::Buffer| {
@@ -80,10 +80,10 @@ impl Parts {
         (0..n).map(|_| self.buffer()).collect()
     }
 
-    /// How many further buffers a column of views has.
+    /// Returns how many further buffers the next column of views has.
     pub(crate) fn variadic(&mut self) -> Result<u64, String> {
         let n = self.variadic.next().ok_or("a batch has too few buffer counts")?;
-        // Each is a buffer that the message lists.
+        // Each further buffer must be one that the message lists.
         let left = self.buffers.len() as u64;
         if n > left { Err("a batch has too few buffers".to_owned()) } else { Ok(n) }
     }

@@ -2,18 +2,18 @@
 
 use crate::ReadAt;
 
-/// How much of a file may be kept in memory: overlapping buffers and empty values can
-/// repeat its contents without making the file larger.
+/// The amount of a file's contents that may be kept in memory. It is limited since overlapping
+/// buffers and empty values can repeat contents without making the file larger.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// Values, of all columns together.
+    /// Number of values, of all columns together.
     pub(crate) values: u64,
     /// Bytes of texts.
     pub(crate) texts: u64,
 }
 
 impl Budget {
-    /// A value for each byte, and views of a text a few times.
+    /// Returns a budget of one value per byte of the file, and of texts that repeat it a few times.
     pub(crate) fn of(file: &ReadAt) -> Self {
         Self { values: file.len_bytes(), texts: file.len_bytes().saturating_mul(8) }
     }
@@ -25,11 +25,11 @@ impl Budget {
     }
 }
 
-/// Which rows have a value.
+/// Says which rows have a value.
 #[derive(Debug)]
 pub(crate) enum Valid {
     All,
-    /// A bit each, the lowest first.
+    /// One bit per row, the lowest first.
     Bits(Vec<u8>),
 }
 

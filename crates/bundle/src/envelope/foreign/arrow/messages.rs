@@ -8,13 +8,13 @@ use crate::{Error, ReadAt};
 
 /// Metadata above this is refused; a batch of 1000 columns takes 100 KB.
 const MAX_METADATA: u64 = 64 << 20;
-/// Tables may share what is in them: read one after the other they are no
-/// larger than this many times the message.
+/// Tables of a message may share their contents. Read one after the other, they may be at most this
+/// many times as large as the message.
 const MAX_SHARED: usize = 4;
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: u32 = u32::MAX;
 
-/// A message that says where a batch lies.
+/// A message that describes a batch, and where its body is.
 pub(crate) struct Message {
     /// The flatbuffer.
     pub(crate) metadata: Vec<u8>,
@@ -104,7 +104,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// The error without its trace, which has a line for each table.
+/// Returns the error without its trace, which has a line for each table.
 fn first_line(error: &flatbuffers::InvalidFlatbuffer) -> String {
     error.to_string().lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
 }

@@ -10,11 +10,11 @@ use crate::envelope::foreign::huggingface;
 use crate::envelope::{Column, FixedPlaces, Survey, Values};
 use crate::{Error, MAX_SHARD_SAMPLES, ReadAt};
 
-/// Columns repeat the names of all structs they are in; together they take no
-/// more bytes than this.
+/// Names of columns may take no more bytes than this together, since a column repeats the names of
+/// all structs around it.
 const MAX_NAMES: usize = 16 << 20;
 
-/// A column of the schema each; those of structs by their path.
+/// Finds a column for each column of the schema; columns in structs are named by their path.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let (mut messages, schema) = Messages::open(file)?;
     let bad = |reason: String| Error::malformed(file.path(), reason);
@@ -27,7 +27,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
         let batch = parse(&message).map_err(bad)?;
         let (before, more) = (rows, batch.rows);
         rows = rows.saturating_add(more);
-        // A column of nulls takes no bytes: nothing else bounds its rows.
+        // A column of nulls takes no bytes, so only this bounds the number of its rows.
         if more > file.len_bytes().saturating_mul(8) || rows > MAX_SHARD_SAMPLES {
             return Err(bad(format!("a batch of {more} rows")));
         }
@@ -35,7 +35,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
             Fault::Damaged(reason) => bad(format!("the batch at byte {}: {reason}", message.body)),
             Fault::Read(error) => error,
         })?;
-        // Without rows there are no lists, whose length would be known.
+        // Without rows there are no lists whose length could be compared.
         if before == 0 {
             parts = found;
         } else if more > 0 {
@@ -53,7 +53,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     Ok(Survey { rows: usize::try_from(rows).unwrap_or(0), columns, classes })
 }
 
-/// The names of columns and, of structs, of those inside them, in order.
+/// Lists the names of columns in order. For a struct, the columns inside it are listed.
 fn list(
     columns: &Fields,
     prefix: &str,
@@ -93,8 +93,8 @@ fn read(
     Ok(found)
 }
 
-/// Appends the values of a further batch. Integers of batches without nulls lie
-/// in place; next to those with nulls they are read.
+/// Appends the values of a further batch. Integers are left in place if no batch has nulls; else
+/// all are read.
 fn join(file: &ReadAt, all: &mut Part, more: Part) -> Result<(), Error> {
     let more = match (&mut *all, more) {
         (Part::Fixed { .. }, Part::Integers(more)) => {
@@ -124,7 +124,7 @@ fn join(file: &ReadAt, all: &mut Part, more: Part) -> Result<(), Error> {
     Ok(())
 }
 
-/// Single integers in place, by value; they are known to lie in the file.
+/// Reads single integers that are stored in place, after their ranges were checked.
 fn integers(file: &ReadAt, part: &Part) -> Result<Option<Vec<Option<i64>>>, Error> {
     let Part::Fixed { dtype, shape, batches } = part else { return Ok(None) };
     if !shape.is_empty() || !dtype.is_integer() {

@@ -11,7 +11,8 @@ use crate::{Dtype, Error, ReadAt};
 #[derive(Debug)]
 pub(crate) enum Part {
     Bytes(Vec<Option<Run>>),
-    /// Back to back in each batch: the first byte there, and how many.
+    /// Values that are back to back in each batch: for each batch the first byte, and the number of
+    /// values.
     Fixed {
         dtype: Dtype,
         shape: Vec<u64>,
@@ -24,7 +25,7 @@ pub(crate) enum Part {
 
 /// Why a batch cannot be walked.
 pub(crate) enum Fault {
-    /// It lies about itself.
+    /// The batch contradicts itself.
     Damaged(String),
     Read(Error),
 }
@@ -45,13 +46,13 @@ impl From<Error> for Fault {
 pub(crate) struct Reader<'a> {
     pub(crate) file: &'a ReadAt,
     pub(crate) parts: Parts,
-    /// Whether buffers are as they were in memory.
+    /// Whether buffers are stored without compression.
     pub(crate) plain: bool,
     pub(crate) budget: &'a mut Budget,
 }
 
 impl Reader<'_> {
-    /// A column or, of structs, those inside it, in order.
+    /// Reads the parts of a column. For a struct, the columns inside it are read in order.
     pub(crate) fn column(
         &mut self,
         column: &Column,
@@ -121,7 +122,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Columns of other kinds: their buffers are passed by.
+    /// Skips the buffers of a column whose kind is not read.
     fn skip(&mut self, data_type: &DataType) -> Result<Part, Fault> {
         let buffers = match data_type {
             DataType::Boolean
@@ -147,7 +148,7 @@ impl Reader<'_> {
         Ok(Part::NotStored(format!("it is of type {data_type}")))
     }
 
-    /// Which rows have a value.
+    /// Reads which rows have a value.
     fn valid(&mut self, rows: u64, nulls: u64) -> Result<Valid, Fault> {
         let bitmap = self.parts.buffer()?;
         if nulls == 0 || !self.plain {
@@ -172,7 +173,7 @@ impl Reader<'_> {
         Ok(bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect())
     }
 
-    /// Offsets of `width` bytes into a buffer of `limit`, never falling.
+    /// Reads offsets of `width` bytes, which must not decrease and must stay within `limit` bytes.
     fn offsets(&self, buffer: Run, rows: u64, width: u64, limit: u64) -> Result<Vec<u64>, Fault> {
         if rows == 0 {
             return Ok(vec![0]);
@@ -230,7 +231,7 @@ impl Reader<'_> {
         Ok(Part::Texts(texts))
     }
 
-    /// 16 bytes a value: length, and the bytes themselves or where they are.
+    /// Reads views of 16 bytes per value: the length, and the bytes themselves or where they are.
     fn views(&mut self, rows: u64, nulls: u64) -> Result<Part, Fault> {
         let valid = self.valid(rows, nulls)?;
         let views = self.parts.buffer()?;
@@ -281,7 +282,7 @@ impl Reader<'_> {
         Ok(Part::Integers(bytes.chunks_exact(size).enumerate().map(value).collect()))
     }
 
-    /// Values of one size, back to back.
+    /// Finds values of one size, which are back to back.
     fn fixed(
         &mut self,
         dtype: Dtype,
@@ -301,7 +302,7 @@ impl Reader<'_> {
         Ok(part)
     }
 
-    /// Lists of one length, nested to any depth, of numbers.
+    /// Finds the numbers in lists of one length, nested to any depth.
     fn list_of_one_size(
         &mut self,
         item: &DataType,
@@ -318,7 +319,8 @@ impl Reader<'_> {
         Ok(inner.in_lists(size, rows))
     }
 
-    /// Lists of any length: values of one shape when all have one, as `Array3D` of `datasets`.
+    /// Finds the numbers in lists of any length. If all have one shape they are fixed values, as
+    /// with `Array3D` of `datasets`.
     fn list(&mut self, item: &DataType, rows: u64, width: u64) -> Result<Part, Fault> {
         let bitmap_and_offsets = self.parts.buffers(2)?;
         let Some(offsets) = bitmap_and_offsets.last() else { return Err("".to_owned().into()) };
@@ -342,7 +344,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The values inside lists; nothing is kept of others than numbers.
+    /// Finds the values inside lists; only numbers are kept.
     fn items(&mut self, item: &DataType, n: u64) -> Result<Part, Fault> {
         let nested = matches!(
             item,
@@ -359,7 +361,7 @@ impl Reader<'_> {
 }
 
 impl Part {
-    /// `rows` lists of `size` of these, back to back.
+    /// Returns these values as `rows` lists of `size` values each.
     fn in_lists(self, size: u64, rows: u64) -> Self {
         match self {
             Self::Fixed { dtype, mut shape, mut batches } => {
@@ -405,7 +407,7 @@ fn dtype_of(data_type: &DataType) -> Option<Dtype> {
     })
 }
 
-/// Takes away the values of rows whose struct is null.
+/// Removes the values of rows whose struct is null.
 fn mask(part: &mut Part, valid: &Valid, rows: u64) {
     fn clear<T>(values: &mut [Option<T>], valid: &Valid) {
         for (_, value) in values.iter_mut().enumerate().filter(|(row, _)| !valid.has(*row)) {

@@ -22,8 +22,8 @@ use crate::envelope::{Finished, Layout, Out, ShardSpec};
 use crate::index::{Places, Rows};
 use crate::{BundlePath, Dtype, Envelope, Error, Field, FieldKind};
 
-/// A batch ends at so many rows or bytes of values, whichever comes first; one
-/// is held in memory. 100 rows is what `datasets` writes.
+/// A batch ends at this many rows or bytes of values, whichever comes first, and is held in memory
+/// until then. `datasets` also writes 100 rows.
 const BATCH_ROWS: usize = 100;
 const BATCH_BYTES: usize = 32 << 20;
 /// Offsets within a batch are i32.
@@ -123,21 +123,22 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads where the batch's buffers lie.
+    /// Records where the batch's buffers are.
     fn note(&mut self, message: &Message, ends: &[Vec<i32>]) -> Result<(), String> {
         let mut parts = parse(message)?.parts;
         for ((field, ends), places) in self.fields.iter().zip(ends).zip(&mut self.places) {
             let skipped = match &field.kind {
-                // Validity of the struct, then that of its bytes, and their offsets.
+                // The buffers are the validity of the struct, then the validity of its bytes, and
+                // their offsets.
                 FieldKind::Bytes { .. } if huggingface::is_image(field) => 3,
                 FieldKind::Bytes { .. } => 2,
-                // Validity of each list, and that of the numbers.
+                // The buffers are the validity of each list, and that of the numbers.
                 FieldKind::Fixed { shape, .. } => (shape.len() as u64).saturating_add(1),
             };
             parts.buffers(skipped)?;
             let start = parts.buffer()?.offset;
             if huggingface::is_image(field) {
-                // Validity, offsets and bytes of the path.
+                // The buffers are validity, offsets and bytes of the path.
                 parts.buffers(3)?;
             }
             let values = ends.iter().take(ends.len().saturating_sub(1));
@@ -199,7 +200,7 @@ fn column(field: &Field) -> Column {
     Column::new(name, data_type, true)
 }
 
-/// The parts of `datasets`' feature `Image`.
+/// Returns the columns of `datasets`' feature `Image`.
 fn image_parts() -> Fields {
     Fields::from(vec![
         Column::new("bytes", DataType::Binary, true),
@@ -253,7 +254,7 @@ fn array(
         Dtype::F32 => numbers::<Float32Type>(&bytes),
         Dtype::F64 => numbers::<Float64Type>(&bytes),
     };
-    // The innermost axis first; how many lists there are decides nothing but zeros.
+    // The innermost axis is first. The number of lists only matters if it is zero.
     let mut n = shape.iter().fold(rows, |n, d| n.saturating_mul(usize::try_from(*d).unwrap_or(0)));
     for length in shape.iter().rev() {
         let item = Arc::new(Column::new("item", array.data_type().clone(), true));
@@ -265,8 +266,8 @@ fn array(
     Ok(array)
 }
 
-/// The values' bytes as they are: a bundle is little-endian, and so is every
-/// machine that this builds for.
+/// Returns the values' bytes unchanged: a bundle is little-endian, and so is every machine that
+/// this builds for.
 fn numbers<T: ArrowPrimitiveType>(bytes: &Buffer) -> ArrayRef {
     let aligned = if bytes.as_ptr().align_offset(align_of::<T::Native>()) == 0 {
         bytes.clone()
@@ -277,11 +278,11 @@ fn numbers<T: ArrowPrimitiveType>(bytes: &Buffer) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(aligned, 0, n), None))
 }
 
-/// The batch's message among the pieces that will be written from `start` on.
+/// Finds the batch's message among the pieces that will be written from `start` on.
 fn batch_message(pieces: &[Buffer], start: u64) -> Option<Message> {
     let mut head: Vec<u8> = Vec::new();
     let mut pieces = pieces.iter();
-    // Metadata comes in pieces of its own, before any body.
+    // The metadata is in separate pieces before the body.
     let mut read = |head: &mut Vec<u8>, upto: usize| {
         while head.len() < upto {
             head.extend_from_slice(pieces.next()?);

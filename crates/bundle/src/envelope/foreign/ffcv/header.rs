@@ -32,7 +32,7 @@ pub(super) struct Header {
 pub(super) struct Spec {
     pub(super) name: String,
     pub(super) kind: FfcvKind,
-    /// Its offset in a row.
+    /// Offset of the field in a row.
     pub(super) at: usize,
 }
 
@@ -54,8 +54,8 @@ pub(super) enum FfcvKind {
 }
 
 impl FfcvKind {
-    /// Bytes in a row, and what they are aligned to: by numpy's rules for C
-    /// structs, in which a struct of FFCV's own is not aligned.
+    /// Returns the field's bytes in a row, and their alignment: by NumPy's rules for C structs, in
+    /// which FFCV's own structs are not aligned.
     fn layout(&self) -> (usize, usize) {
         match self {
             Self::Number(_) | Self::Array(..) | Self::OtherArray(_) => (8, 8),
@@ -102,7 +102,7 @@ impl Header {
     }
 }
 
-/// The fields, and the bytes of a row.
+/// Reads the fields, and returns them with the bytes of a row.
 fn fields(file: &ReadAt, bytes: &[u8]) -> Result<(Vec<Spec>, u64), Error> {
     let mut fields: Vec<Spec> = Vec::new();
     let (mut at, mut widest) = (0_usize, 1_usize);
@@ -135,7 +135,8 @@ fn fields(file: &ReadAt, bytes: &[u8]) -> Result<(Vec<Spec>, u64), Error> {
     Ok((fields, at.next_multiple_of(widest) as u64))
 }
 
-/// The name, or with `~2`, `~3`, … where a field has it: FFCV cuts names at 16 letters.
+/// Returns the name, or the name with `~2`, `~3`, … if another field has it, since FFCV cuts names
+/// at 16 letters.
 fn unlike(name: &str, fields: &[Spec]) -> String {
     let taken = |name: &String| fields.iter().any(|f| f.name == *name);
     let mut names = (2..).map(|n| format!("{name}~{n}"));
@@ -143,8 +144,8 @@ fn unlike(name: &str, fields: &[Spec]) -> String {
     if taken(&name) { names.find(|n| !taken(n)).unwrap_or(name) } else { name }
 }
 
-/// `u64` × 32 dimensions, zeros behind the last; `u64` length of the type; the
-/// type as JSON: `[["", "<f4"]]`.
+/// Parses the arguments of an array: `u64` × 32 dimensions, with zeros behind the last; `u64`
+/// length of the type; the type as JSON, such as `[["", "<f4"]]`.
 fn array(arguments: &[u8]) -> Option<FfcvKind> {
     let dims = (0..32_usize).map(|i| u64_at(arguments, i.saturating_mul(8)));
     let mut shape = dims.collect::<Option<Vec<u64>>>()?;

@@ -8,7 +8,7 @@ use crate::{Dtype, Error, ReadAt};
 /// Bytes of an entry of the allocation table.
 const ENTRY: usize = 24;
 
-/// The entry of a row for an image.
+/// Where a row has its image, as the row says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ImageEntry {
     is_jpeg: bool,
@@ -31,7 +31,7 @@ impl ImageEntry {
     }
 }
 
-/// All JPEG, or all pixels of one size.
+/// Returns the values of an image field: all JPEG, or all pixels of one size.
 pub(super) fn values(
     file: &ReadAt,
     header: &Header,
@@ -79,7 +79,7 @@ fn jpegs(file: &ReadAt, header: &Header, images: &[ImageEntry]) -> Result<Values
     Ok(Values::Bytes(images.iter().map(run).collect::<Result<_, _>>()?))
 }
 
-/// Every value outside rows, by first byte and size.
+/// Returns the ranges of all values that are outside rows.
 fn allocations(file: &ReadAt, header: &Header) -> Result<Vec<Run>, Error> {
     let bytes = file.len_bytes().saturating_sub(header.table);
     let bad = |reason: &str| Error::malformed(file.path(), reason);

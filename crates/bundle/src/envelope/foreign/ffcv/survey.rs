@@ -11,7 +11,7 @@ use crate::{Error, ReadAt};
 /// Rows are read in pieces of about this size.
 const PIECE: u64 = 1 << 20;
 
-/// A column a field; the file has no keys.
+/// Finds a column for each field; the file has no keys.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let header = Header::open(file)?;
     let mut found: Vec<Found> = header.fields.iter().map(Found::of).collect();
@@ -67,7 +67,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     })
 }
 
-/// What the rows say about a field's values.
+/// The values of a field that were found in the rows so far.
 enum Found {
     Images(Vec<ImageEntry>),
     Runs(Vec<Option<Run>>),
@@ -85,8 +85,7 @@ impl Found {
         }
     }
 
-    /// Takes the value of a row, which begins at `start`; `None` when the value
-    /// does not lie before `end`.
+    /// Adds the value of a row that begins at `start`; `None` if the value is not before `end`.
     fn add(&mut self, field: &Spec, row: &[u8], start: u64, end: u64) -> Option<()> {
         let number = |at: usize| u64_at(row, field.at.checked_add(at)?);
         match self {
@@ -94,7 +93,7 @@ impl Found {
             Self::Runs(runs) => {
                 let (offset, len) = (number(0)?, number(8)?);
                 offset.checked_add(len).filter(|past| *past <= end)?;
-                // JSON is ended by a zero.
+                // JSON has a zero byte at its end.
                 let len = len.saturating_sub(u64::from(field.kind == FfcvKind::Json));
                 runs.push(Some(Run { offset, len }));
             }

@@ -20,15 +20,15 @@ struct Header {
 
 /// The layout of the nodes of one level.
 struct Level {
-    /// Most records that its nodes can have.
+    /// Most records that a node of this level can have.
     most: u64,
     /// Most records that a tree of this level can have.
     most_below: u64,
-    /// Bytes of the latter.
+    /// Bytes of a number up to `most_below`.
     below_size: usize,
 }
 
-/// Shows `each` all records of the tree at `address`, which must be of type `kind`.
+/// Shows `each` every record of the tree at `address`, which must be of type `kind`.
 pub(super) fn walk(
     file: &Hdf5<'_>,
     address: u64,
@@ -74,14 +74,14 @@ fn header(file: &Hdf5<'_>, bytes: &[u8], kind: u8) -> Option<Header> {
     at.expect(b"BTHD\0")?;
     at.expect(&[kind])?;
     let (node_size, record, depth) = (at.u32()?.into(), at.u16()?.into(), at.u16()?);
-    // When nodes are split and merged.
+    // These two bytes say when nodes are split and merged.
     at.skip(2)?;
     let (root, root_records) = (at.address(file.address_size)?, at.u16()?.into());
     (depth < MOST_LEVELS && record > 0).then_some(())?;
     Some(Header { node_size, record, depth, root, root_records })
 }
 
-/// From the leaves up.
+/// Returns the layouts of all levels, from the leaves up.
 fn levels(file: &Hdf5<'_>, header: &Header) -> Option<Vec<Level>> {
     let room = header.node_size.checked_sub(NODE_OVERHEAD)?;
     let most = room.checked_div(header.record)?;
@@ -100,7 +100,7 @@ fn levels(file: &Hdf5<'_>, header: &Header) -> Option<Vec<Level>> {
     Some(levels)
 }
 
-/// Bytes of a number up to `most`.
+/// Returns the bytes of a number up to `most`.
 pub(super) fn count_size(most: u64) -> usize {
     let bits = most.max(1).ilog2() as usize;
     bits.checked_div(8).unwrap_or(0).saturating_add(1)

@@ -10,17 +10,17 @@ use crate::envelope::foreign::hdf5::{UNDEFINED, btree2};
 /// Chunks that follow each other along the first dimension.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunks {
-    /// How many there are.
+    /// The number of chunks.
     pub(super) n: usize,
-    /// Rows of each.
+    /// Rows of each chunk.
     pub(super) rows: u64,
-    /// Bytes of each.
+    /// Bytes of each chunk.
     pub(super) len: u64,
     /// Dimensions of the array.
     pub(super) rank: usize,
 }
 
-/// The address of each chunk, [`UNDEFINED`] for those never written.
+/// Returns the address of each chunk, which is [`UNDEFINED`] if the chunk was never written.
 pub(super) fn addresses(
     file: &Hdf5<'_>,
     index: ChunkIndex,
@@ -46,7 +46,7 @@ pub(super) fn addresses(
     Ok(found)
 }
 
-/// A B-tree of version 1 (III.A.1) of chunks.
+/// Reads a B-tree of version 1 (III.A.1) of chunks.
 fn tree1(file: &Hdf5<'_>, root: u64, chunks: Chunks, found: &mut [u64]) -> Result<(), Error> {
     const CHUNKS: u8 = 1;
     let bad = |at: u64| file.bad(format!("the chunks' tree node at address {at} is damaged"));
@@ -60,8 +60,8 @@ fn tree1(file: &Hdf5<'_>, root: u64, chunks: Chunks, found: &mut [u64]) -> Resul
         if expected.is_some_and(|expected| expected != level) {
             return Err(bad());
         }
-        // A size and filters, then the first element of the chunk, with the
-        // one byte dimension that an element is.
+        // A record has a size and filters, then the first element of the chunk, with one more
+        // dimension for the bytes of an element.
         let dims = chunks.rank.saturating_add(1);
         let key = dims.saturating_mul(8).saturating_add(8);
         let pair = key.saturating_add(file.address_size);
@@ -89,7 +89,7 @@ fn tree1(file: &Hdf5<'_>, root: u64, chunks: Chunks, found: &mut [u64]) -> Resul
     Ok(())
 }
 
-/// A B-tree of version 2 of unfiltered chunks.
+/// Reads a B-tree of version 2 of unfiltered chunks.
 fn tree2(file: &Hdf5<'_>, root: u64, chunks: Chunks, found: &mut [u64]) -> Result<(), Error> {
     const UNFILTERED_CHUNKS: u8 = 10;
     btree2::walk(file, root, UNFILTERED_CHUNKS, &mut |record| {
@@ -107,7 +107,8 @@ fn tree2(file: &Hdf5<'_>, root: u64, chunks: Chunks, found: &mut [u64]) -> Resul
     })
 }
 
-/// Chunks past the last row are what was left of a larger array.
+/// Notes the address of a chunk. Chunks past the last row are ignored: they remain from when the
+/// array was larger.
 fn set(found: &mut [u64], chunk: Option<u64>, address: u64) {
     let slot = chunk.and_then(|c| usize::try_from(c).ok()).and_then(|c| found.get_mut(c));
     if let Some(slot) = slot {

@@ -27,7 +27,7 @@ impl<'a> Cursor<'a> {
         self.take(n).map(|_| ())
     }
 
-    /// The next bytes must be these.
+    /// Takes the next bytes, which must be `bytes`.
     pub(super) fn expect(&mut self, bytes: &[u8]) -> Option<()> {
         (self.take(bytes.len())? == bytes).then_some(())
     }
@@ -44,13 +44,13 @@ impl<'a> Cursor<'a> {
         self.take(4)?.first_chunk().map(|b| u32::from_le_bytes(*b))
     }
 
-    /// A number of up to eight bytes.
+    /// Takes a number of up to eight bytes.
     pub(super) fn uint(&mut self, size: usize) -> Option<u64> {
         let bytes = self.take(size).filter(|b| b.len() <= 8)?;
         Some(bytes.iter().rev().fold(0, |acc, byte| (acc << 8) | u64::from(*byte)))
     }
 
-    /// An address of `size` bytes; all ones, in any size, are [`UNDEFINED`].
+    /// Takes an address of `size` bytes; all ones, in any size, are [`UNDEFINED`].
     pub(super) fn address(&mut self, size: usize) -> Option<u64> {
         let none = self.rest.get(..size)?.iter().all(|b| *b == u8::MAX);
         self.uint(size).map(|address| if none { UNDEFINED } else { address })

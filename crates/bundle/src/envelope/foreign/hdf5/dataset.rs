@@ -12,12 +12,12 @@ use crate::{Dtype, Error};
 /// An array in the file.
 #[derive(Debug)]
 pub(super) struct Dataset {
-    /// Its path from the root group, without the first slash.
+    /// Path of the dataset from the root group, without the first slash.
     pub(super) path: String,
     pub(super) datatype: Datatype,
     /// Bytes of one element.
     pub(super) element: u64,
-    /// Empty for a scalar; `None` when it has no elements at all.
+    /// Shape of the array: empty for a scalar, `None` if it has no elements at all.
     pub(super) shape: Option<Vec<u64>>,
     /// Whether dimensions after the first may grow.
     pub(super) is_wide: bool,
@@ -27,7 +27,7 @@ pub(super) struct Dataset {
 }
 
 impl Dataset {
-    /// The dataset at `path`; `None` when the object is not a dataset.
+    /// Reads the dataset at `path`; `None` if the object is not a dataset.
     pub(super) fn parse(
         file: &Hdf5<'_>,
         heaps: &mut Heaps,
@@ -76,19 +76,19 @@ impl Dataset {
         Some((*n, shape))
     }
 
-    /// Bytes of a value of this shape.
+    /// Returns the bytes of a value of this shape.
     pub(super) fn size_of(&self, shape: &[u64]) -> Option<u64> {
         shape.iter().try_fold(self.element, |acc, n| acc.checked_mul(*n))
     }
 }
 
-/// Whether the object header is of a shard of ours.
+/// Returns whether the object header is that of a shard which Gular wrote.
 pub(super) fn is_ours(file: &Hdf5<'_>, messages: &[Message]) -> Result<bool, Error> {
     let attributes = attributes(file, &mut Heaps::default(), messages)?;
     Ok(attributes.iter().any(|a| a.name == b"format" && a.texts == [FORMAT]))
 }
 
-/// What a dataspace message says (IV.A.2.b).
+/// The contents of a dataspace message (IV.A.2.b).
 struct Space {
     /// The shape, as in [`Dataset`].
     shape: Option<Vec<u64>>,
@@ -113,7 +113,7 @@ fn dataspace(file: &Hdf5<'_>, message: &[u8]) -> Option<Space> {
     Some(Space { shape: Some(shape), is_wide })
 }
 
-/// A datatype that has a name of its own in the file (IV.A.2, "shared").
+/// Reads a datatype that has a name of its own in the file (IV.A.2, "shared").
 fn shared(file: &Hdf5<'_>, message: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let mut at = Cursor::new(message);
     let parsed = || -> Option<u64> {
@@ -130,7 +130,7 @@ fn shared(file: &Hdf5<'_>, message: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     Ok(found.map(|i| messages.swap_remove(i).data))
 }
 
-/// Names of the filters that chunks pass through (IV.A.2.l).
+/// Returns the names of the filters that chunks pass through (IV.A.2.l).
 fn filters_of(message: &[u8]) -> Option<Vec<String>> {
     let mut at = Cursor::new(message);
     let (version, n) = (at.u8()?, at.u8()?);
@@ -168,7 +168,7 @@ struct Attribute {
     texts: Vec<String>,
 }
 
-/// The attributes (IV.A.2.m) of an object that contain texts.
+/// Reads those attributes (IV.A.2.m) of an object that contain texts.
 fn attributes(
     file: &Hdf5<'_>,
     heaps: &mut Heaps,
@@ -191,14 +191,14 @@ fn attributes(
     Ok(found)
 }
 
-/// Name, type, bytes of an element, and elements.
+/// Returns name, type, bytes of an element, and elements of an attribute.
 fn attribute<'m>(
     file: &Hdf5<'_>,
     message: &'m [u8],
 ) -> Option<(&'m [u8], Datatype, u64, &'m [u8])> {
     let mut at = Cursor::new(message);
     let (version, flags) = (at.u8()?, at.u8()?);
-    // A shared datatype or dataspace is not looked up.
+    // Shared datatypes and dataspaces are not supported here.
     (matches!(version, 1..=3) && (version == 1 || flags == 0)).then_some(())?;
     let sizes = [at.u16()?, at.u16()?, at.u16()?].map(usize::from);
     at.skip(if version == 3 { 1 } else { 0 })?;
@@ -214,7 +214,7 @@ fn attribute<'m>(
     Some((name.split(|b| *b == 0).next()?, datatype, element, at.take(len)?))
 }
 
-/// A text without its padding: zeros or spaces.
+/// Returns a text without its padding of zeros or spaces.
 pub(super) fn text_of(bytes: &[u8]) -> String {
     let text = bytes.split(|b| *b == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).trim_end_matches(' ').to_owned()

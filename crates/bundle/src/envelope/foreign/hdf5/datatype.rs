@@ -10,7 +10,7 @@ pub(super) enum Datatype {
     Number(Dtype),
     /// Integers of another kind, such as big-endian ones.
     Integer { is_signed: bool, is_big: bool },
-    /// Texts of one width, padded.
+    /// Texts of one width, with padding.
     Text,
     /// Bytes without a meaning.
     Opaque,
@@ -18,7 +18,7 @@ pub(super) enum Datatype {
     VarBytes,
     /// References to texts in a global heap.
     VarText,
-    /// Cannot be read in place: what it is.
+    /// A type that cannot be read in place, in words.
     Other(&'static str),
 }
 
@@ -34,7 +34,7 @@ pub(super) fn parse(message: &[u8]) -> Option<Sized> {
         1 => float(flags, size, &mut at)?,
         3 => Datatype::Text,
         5 => Datatype::Opaque,
-        // h5py stores booleans so: an integer with names for its values.
+        // h5py stores booleans as an integer with names for its values.
         8 => match head(&mut at)? {
             (0, flags, base) if base == size => integer(flags, size, &mut at)?,
             _ => Datatype::Other("enumerations of values that are not integers"),
@@ -54,7 +54,7 @@ pub(super) fn parse(message: &[u8]) -> Option<Sized> {
     (size > 0).then_some((datatype, size))
 }
 
-/// Class, flags and element size.
+/// Reads class, flags and element size.
 fn head(at: &mut Cursor<'_>) -> Option<(u8, u32, u64)> {
     let class = at.u8()? & 0xf;
     let flags = u32::try_from(at.uint(3)?).ok()?;
@@ -80,7 +80,7 @@ fn integer(flags: u32, size: u64, at: &mut Cursor<'_>) -> Option<Datatype> {
 }
 
 fn float(flags: u32, size: u64, at: &mut Cursor<'_>) -> Option<Datatype> {
-    // Byte order, padding, VAX order; the first bit of the mantissa is implied.
+    // The flags are byte order, padding and VAX order; the first bit of the mantissa is implied.
     const LITTLE_IMPLIED: u32 = 0x20;
     let sign = flags >> 8;
     let (offset, bits) = (at.u16()?, at.u16()?);

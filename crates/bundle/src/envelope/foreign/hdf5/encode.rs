@@ -6,7 +6,7 @@ use crate::envelope::foreign::hdf5::{SIGNATURE, UNDEFINED, kind};
 
 /// Addresses of objects, and the structures between them, are multiples of this.
 const ALIGN: usize = 8;
-/// Half the children of a group's B-tree node: the library's default.
+/// Half the number of children of a group's B-tree node, as the library has it by default.
 const TREE_K: u16 = 16;
 
 /// An array in the file.
@@ -16,15 +16,15 @@ pub(super) struct Array {
     /// An encoded datatype.
     pub(super) datatype: Vec<u8>,
     pub(super) dims: Vec<u64>,
-    /// Its first byte.
+    /// Position in the file of the array's first byte.
     pub(super) start: u64,
     pub(super) len: u64,
     /// Encoded attributes.
     pub(super) attributes: Vec<Vec<u8>>,
 }
 
-/// The superblock, and all objects to be written from `start` on, a multiple of
-/// eight; `None` when something overflows its number.
+/// Encodes the superblock, and all objects to be written from `start` on, a multiple of eight;
+/// `None` if something overflows its number.
 pub(super) fn objects(
     start: u64,
     mut arrays: Vec<Array>,
@@ -33,7 +33,7 @@ pub(super) fn objects(
     arrays.sort_by(|a, b| a.name.cmp(&b.name));
     let mut tail = Vec::new();
     let at = |tail: &Vec<u8>| start.checked_add(tail.len() as u64);
-    // For each array: the offsets of its name and its object header.
+    // For each array, these are the offsets of its name and of its object header.
     let mut names = vec![0; ALIGN];
     let mut entries = Vec::new();
     for array in arrays {
@@ -43,7 +43,7 @@ pub(super) fn objects(
         pad(&mut names);
         tail.extend(object_header(&array_messages(&array))?);
     }
-    // One symbol table node takes all names, so the tree has one leaf.
+    // One symbol table node has room for all names, so the tree has one leaf.
     let leaf_k = u16::try_from(entries.len().div_ceil(2)).ok()?.max(4);
     let node_at = at(&tail)?;
     tail.extend(symbol_node(leaf_k, &entries)?);
@@ -58,10 +58,10 @@ pub(super) fn objects(
     Some((superblock(leaf_k, root_at, tree_at, heap_at, at(&tail)?), tail))
 }
 
-/// Superblock version 0 (II.A).
+/// Encodes superblock version 0 (II.A).
 fn superblock(leaf_k: u16, root: u64, tree: u64, heap: u64, end: u64) -> Vec<u8> {
     let mut out = SIGNATURE.to_vec();
-    // Versions; then addresses and lengths are 8 bytes each.
+    // First the versions, then the sizes of addresses and lengths, which are 8 bytes each.
     out.extend([0, 0, 0, 0, 0, 8, 8, 0]);
     out.extend(leaf_k.to_le_bytes());
     out.extend(TREE_K.to_le_bytes());
@@ -78,7 +78,7 @@ fn superblock(leaf_k: u16, root: u64, tree: u64, heap: u64, end: u64) -> Vec<u8>
     out
 }
 
-/// An object header of version 1 (IV.A.1.a) with `messages`: kind, flags, data.
+/// Encodes an object header of version 1 (IV.A.1.a) with `messages`: kind, flags, data.
 fn object_header(messages: &[(u16, u8, Vec<u8>)]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     for (kind, flags, data) in messages {
@@ -101,7 +101,7 @@ fn object_header(messages: &[(u16, u8, Vec<u8>)]) -> Option<Vec<u8>> {
 fn array_messages(array: &Array) -> Vec<(u16, u8, Vec<u8>)> {
     // Messages whose content never changes are marked constant.
     const CONSTANT: u8 = 1;
-    // Allocated late, written when set, the default value.
+    // The fill value is allocated late, written when it is set, and is the default value.
     let fill = vec![2, 2, 2, 1, 0, 0, 0, 0];
     let layout = [vec![3, 1], le64(array.start), le64(array.len)].concat();
     let mut messages = vec![
@@ -121,7 +121,7 @@ fn dataspace(dims: &[u64]) -> Vec<u8> {
     out
 }
 
-/// The datatype of a field's elements (IV.A.2.d); bf16 as u16.
+/// Encodes the datatype of a field's elements (IV.A.2.d); bf16 is encoded as u16.
 pub(super) fn datatype(dtype: Dtype) -> Vec<u8> {
     let size = u8::try_from(dtype.size_bytes()).unwrap_or(u8::MAX);
     match dtype {
@@ -142,15 +142,15 @@ fn float(size: u8, exponent: u8) -> Vec<u8> {
     let sign = bits.saturating_sub(1);
     let mantissa = sign.saturating_sub(exponent);
     let bias = (1_u32 << exponent.saturating_sub(1)).saturating_sub(1);
-    // 0x20: the mantissa's first bit is implied.
+    // The flag 0x20 means that the mantissa's first bit is implied.
     let mut out = vec![0x11, 0x20, sign, 0, size, 0, 0, 0];
     out.extend([0, 0, bits, 0, mantissa, exponent, 0, mantissa]);
     out.extend(bias.to_le_bytes());
     out
 }
 
-/// An attribute (IV.A.2.m, version 1) of UTF-8 texts, one or a list; `None`
-/// when it is too long for an object header or a text has a zero in it.
+/// Encodes an attribute (IV.A.2.m, version 1) of UTF-8 texts, one or a list; `None` if it is too
+/// long for an object header or a text contains a zero.
 pub(super) fn texts(name: &str, texts: &[&str], is_list: bool) -> Option<Vec<u8>> {
     /// A message has at most 65,535 bytes.
     const MOST_BYTES: usize = 60_000;
@@ -161,7 +161,7 @@ pub(super) fn texts(name: &str, texts: &[&str], is_list: bool) -> Option<Vec<u8>
         data.extend_from_slice(text.as_bytes());
         data.resize(data.len().checked_add(width.checked_sub(text.len())?)?, 0);
     }
-    // 0x11: padded with zeros, UTF-8.
+    // The flags 0x11 mean UTF-8 that is padded with zeros.
     let mut datatype = vec![0x13, 0x11, 0, 0];
     datatype.extend(u32::try_from(width).ok()?.to_le_bytes());
     let space = dataspace(&vec![texts.len() as u64; usize::from(is_list)]);
@@ -179,7 +179,7 @@ pub(super) fn texts(name: &str, texts: &[&str], is_list: bool) -> Option<Vec<u8>
     Some(out).filter(|_| texts.iter().all(|t| !t.contains('\0')))
 }
 
-/// A symbol table node (III.B) with room for 2 · `leaf_k` entries.
+/// Encodes a symbol table node (III.B) with room for 2 · `leaf_k` entries.
 fn symbol_node(leaf_k: u16, entries: &[(u64, u64)]) -> Option<Vec<u8>> {
     const ENTRY: usize = 40;
     let mut out = b"SNOD\x01\0".to_vec();
@@ -194,19 +194,19 @@ fn symbol_node(leaf_k: u16, entries: &[(u64, u64)]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A group's B-tree of version 1 (III.A.1) with one leaf.
+/// Encodes a group's B-tree of version 1 (III.A.1) with one leaf.
 fn tree(node: u64, last_name: u64) -> Vec<u8> {
     let mut out = b"TREE\0\0\x01\0".to_vec();
     for word in [UNDEFINED, UNDEFINED, 0, node, last_name] {
         out.extend(word.to_le_bytes());
     }
-    // A node has its full size, whatever is in use: 2K children, 2K + 1 keys.
+    // A node always has its full size: 2K children and 2K + 1 keys, in use or not.
     let words = usize::from(TREE_K).saturating_mul(4).saturating_add(1);
     out.resize(24_usize.saturating_add(words.saturating_mul(8)), 0);
     out
 }
 
-/// A local heap (III.D) at `at` that holds `names` and no free room.
+/// Encodes a local heap (III.D) at `at` that contains `names` and has no free space.
 fn heap(at: u64, names: &[u8]) -> Option<Vec<u8>> {
     const HEADER: u64 = 32;
     const NO_FREE_BLOCK: u64 = 1;

@@ -6,9 +6,9 @@ use crate::envelope::foreign::hdf5::cursor::Cursor;
 use crate::envelope::foreign::hdf5::{SIGNATURE, UNDEFINED};
 use crate::{Error, ReadAt};
 
-/// Every read is charged at least this: no structure is smaller.
+/// Every read is charged with at least this, since no structure is smaller.
 const LEAST_CHARGE: u64 = 16;
-/// Structures of small files may be read this many bytes more often than once.
+/// Reads may exceed the file's size by this many bytes, for small files.
 const ALLOWANCE: u64 = 1 << 16;
 
 /// A file whose structures are being walked.
@@ -19,7 +19,7 @@ const ALLOWANCE: u64 = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Hdf5<'a> {
     file: &'a ReadAt,
-    /// All addresses count from here: there may be a user block before.
+    /// All addresses count from this byte, since the file may begin with a user block.
     base: u64,
     /// Bytes of an address.
     pub(super) address_size: usize,
@@ -52,7 +52,7 @@ impl<'a> Hdf5<'a> {
         }
     }
 
-    /// Takes in the superblock; where the file ends by it, or its version when unknown.
+    /// Parses the superblock. Returns where the file ends by it, or its version if that is unknown.
     fn superblock(&mut self, bytes: &[u8]) -> Option<Result<u64, u8>> {
         let mut at = Cursor::new(bytes);
         at.expect(SIGNATURE)?;
@@ -65,7 +65,8 @@ impl<'a> Hdf5<'a> {
         (self.address_size, self.length_size) = (at.u8()?.into(), at.u8()?.into());
         let sizes = [self.address_size, self.length_size];
         sizes.iter().all(|n| matches!(n, 2 | 4 | 8)).then_some(())?;
-        // Reserved, tree sizes, flags; or flags alone.
+        // Versions 0 and 1 have reserved bytes, tree sizes and flags here; later ones have flags
+        // only.
         at.skip([9, 13, 1, 1].get(usize::from(version)).copied()?)?;
         let base = at.address(self.address_size)?;
         at.skip(self.address_size)?;
@@ -74,7 +75,8 @@ impl<'a> Hdf5<'a> {
             at.skip(self.address_size.checked_mul(2)?)?;
         }
         self.root = at.address(self.address_size)?;
-        // The place of the superblock wins over the base address in it.
+        // The place where the superblock was found is used, and not the base address that it
+        // contains.
         Some(Ok(end.checked_sub(base)?.checked_add(self.base)?))
     }
 
@@ -82,7 +84,8 @@ impl<'a> Hdf5<'a> {
         self.file.len_bytes()
     }
 
-    /// The place in the file of `len` bytes at `address`; `None` past its end.
+    /// Returns the position in the file of the `len` bytes at `address`; `None` past the file's
+    /// end.
     pub(super) fn place(&self, address: u64, len: u64) -> Option<u64> {
         let start = address.checked_add(self.base).filter(|_| address != UNDEFINED)?;
         start.checked_add(len).filter(|end| *end <= self.len_bytes())?;
@@ -112,7 +115,7 @@ impl<'a> Hdf5<'a> {
         Ok(bytes)
     }
 
-    /// Counts work that follows the file's structure.
+    /// Counts reads and other work, and fails when there is more than the file's size can explain.
     pub(super) fn charge(&self, bytes: u64) -> Result<(), Error> {
         let left = self.budget.get().checked_sub(bytes.max(LEAST_CHARGE));
         self.budget
@@ -129,7 +132,7 @@ impl<'a> Hdf5<'a> {
     }
 }
 
-/// Where the superblock is: at 0, or at 512, 1024, 2048, … behind a user block.
+/// Finds the superblock: at 0, or at 512, 1024, 2048, … behind a user block.
 fn base_of(file: &ReadAt) -> Result<u64, Error> {
     let mut at = 0_u64;
     let mut found = [0; SIGNATURE.len()];

@@ -5,22 +5,22 @@ use crate::envelope::foreign::hdf5::btree2::count_size;
 use crate::envelope::foreign::hdf5::cursor::Cursor;
 use crate::envelope::foreign::hdf5::file::Hdf5;
 
-/// Indirect blocks lie in each other at most this deep.
+/// Indirect blocks are nested at most this deep.
 const MOST_LEVELS: usize = 16;
 
 /// An open heap.
 #[derive(Debug)]
 pub(super) struct FractalHeap {
-    /// Blocks in a row of the doubling table.
+    /// Blocks in each row of the doubling table.
     width: u64,
-    /// Bytes of a block of the first two rows; twice as many each row after.
+    /// Bytes of a block of the first two rows; each further row has blocks of twice the size.
     first_block: u64,
-    /// Bytes of the largest block that holds objects itself.
+    /// Bytes of the largest block that contains objects itself.
     most_direct: u64,
     offset_size: usize,
     len_size: usize,
     root: u64,
-    /// Rows of the root when it is a table of blocks; 0 when it is a block.
+    /// Rows of the root if it is a table of blocks; 0 if it is a block itself.
     root_rows: u64,
 }
 
@@ -34,7 +34,7 @@ impl FractalHeap {
         }
     }
 
-    /// `None` within when its blocks are filtered.
+    /// Parses the header; the inner `None` means that the heap's blocks are filtered.
     fn parse(file: &Hdf5<'_>, bytes: &[u8]) -> Option<Option<Self>> {
         let (address, length) = (file.address_size, file.length_size);
         let mut at = Cursor::new(bytes);
@@ -43,7 +43,7 @@ impl FractalHeap {
         let filters = at.u16()?;
         at.skip(1)?;
         let most_object = u64::from(at.u32()?);
-        // Huge objects, free space, and counts.
+        // These are huge objects, free space, and counts.
         at.skip(length.checked_mul(2)?.checked_add(address.checked_mul(2)?)?)?;
         at.skip(length.checked_mul(8)?)?;
         let width = u64::from(at.u16()?);
@@ -60,13 +60,13 @@ impl FractalHeap {
         Some(Some(heap).filter(|_| filters == 0))
     }
 
-    /// The object that `id` names.
+    /// Reads the object that `id` names.
     pub(super) fn object(&self, file: &Hdf5<'_>, id: &[u8]) -> Result<Vec<u8>, Error> {
         let bad = || file.bad("an object of a fractal heap is out of place");
         let mut at = Cursor::new(id);
         let kind = at.u8().map(|flags| (flags >> 4) & 3).ok_or_else(bad)?;
         if kind != 0 {
-            // Names are shorter than what is kept outside the heap's blocks.
+            // Objects outside the heap's blocks are longer than any name that is supported.
             return Err(file.refused("a group has names of over 500 bytes"));
         }
         let (offset, len) =
@@ -75,7 +75,7 @@ impl FractalHeap {
         file.bytes(address, len)
     }
 
-    /// The address of the heap's byte `offset`.
+    /// Returns the address of the heap's byte `offset`.
     fn find(&self, file: &Hdf5<'_>, offset: u64) -> Result<Option<u64>, Error> {
         if self.root_rows == 0 {
             return Ok(self.root.checked_add(offset).filter(|_| offset < self.first_block));
@@ -95,10 +95,10 @@ impl FractalHeap {
         Ok(None)
     }
 
-    /// Which child of the table at `block` has the byte `offset`.
+    /// Returns the step to the child of the table at `block` that has the byte `offset`.
     fn step(&self, block: u64, rows: u64, offset: u64, file: &Hdf5<'_>) -> Option<Step> {
         let first_row = self.width.checked_mul(self.first_block)?;
-        // Rows 0 and 1 have blocks of one size; row r begins at 2^(r-1) first rows.
+        // Rows 0 and 1 have blocks of one size; row r begins at 2^(r-1) times the size of a row.
         let row =
             offset.checked_div(first_row)?.checked_ilog2().map_or(0, |log| log.saturating_add(1));
         let doubled = row.saturating_sub(1);
@@ -120,12 +120,12 @@ impl FractalHeap {
     }
 }
 
-/// From a table to one of its children.
+/// The step from a table to one of its children.
 struct Step {
-    /// The offset of the child's address.
+    /// The file offset of the child's address.
     pointer: u64,
     /// The number of rows, if the child is a table.
     rows: Option<u64>,
-    /// The byte within the child.
+    /// Offset of the byte within the child.
     offset: u64,
 }

@@ -12,13 +12,13 @@ use crate::envelope::foreign::hdf5::file::Hdf5;
 #[derive(Debug, Default)]
 pub(super) struct Heaps {
     seen: HashSet<u64>,
-    /// The objects by the address of their heap and their number in it.
+    /// The objects, by the address of their heap and their number in it.
     objects: HashMap<(u64, u32), Run>,
 }
 
 impl Heaps {
-    /// The run that an element of varying length refers to, of bytes; `None`
-    /// when it has no value.
+    /// Returns the range of bytes that an element of variable length refers to; `None` if it has no
+    /// value.
     pub(super) fn run(&mut self, file: &Hdf5<'_>, element: &[u8]) -> Result<Option<Run>, Error> {
         let mut at = Cursor::new(element);
         let parsed = || -> Option<(u32, u64, u32)> {
@@ -39,7 +39,7 @@ impl Heaps {
         Ok(Some(Run { offset: run.offset, len: len.into() }))
     }
 
-    /// The text that an element refers to; empty when it has none.
+    /// Reads the text that an element refers to, which is empty if it has none.
     pub(super) fn text(&mut self, file: &Hdf5<'_>, element: &[u8]) -> Result<String, Error> {
         let Some(run) = self.run(file, element)? else { return Ok(String::new()) };
         let bytes = file.raw(run.offset, run.len)?;
@@ -47,7 +47,7 @@ impl Heaps {
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// Takes in all objects of a heap.
+    /// Records all objects of a heap.
     fn walk(&mut self, file: &Hdf5<'_>, heap: u64) -> Result<(), Error> {
         let bad = || file.bad(format!("the global heap at address {heap} is damaged"));
         let header = 8_u64.saturating_add(file.length_size as u64);
@@ -62,7 +62,7 @@ impl Heaps {
             let head = file.bytes(address, header)?;
             let mut at = Cursor::new(&head);
             let number = at.u16().ok_or_else(bad)?;
-            // Object 0 is the room that is left.
+            // Object 0 is the heap's free space.
             if number == 0 {
                 break;
             }

@@ -7,14 +7,14 @@ use crate::envelope::foreign::hdf5::fractal_heap::FractalHeap;
 use crate::envelope::foreign::hdf5::object::Message;
 use crate::envelope::foreign::hdf5::{UNDEFINED, btree2, kind};
 
-/// Trees of groups are less deep than this.
+/// Trees of groups have fewer levels than this.
 const MOST_LEVELS: u8 = 32;
 
 /// A name and the address of an object header.
 pub(super) type Link = (String, u64);
 
-/// The hard links of the group with these messages, by name; other links lead
-/// to what another path leads to, or out of the file.
+/// Returns the hard links of the group with these messages, by name. Other links are left out: they
+/// point to an object that has another path, or to another file.
 pub(super) fn links(file: &Hdf5<'_>, messages: &[Message]) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     for message in messages {
@@ -40,7 +40,7 @@ pub(super) fn links(file: &Hdf5<'_>, messages: &[Message]) -> Result<Vec<Link>, 
     Ok(links)
 }
 
-/// Old groups: a B-tree of symbol table nodes, names in a local heap.
+/// Reads old groups, which have a B-tree of symbol table nodes, and names in a local heap.
 fn symbol_table(file: &Hdf5<'_>, tree: u64, heap: u64, links: &mut Vec<Link>) -> Result<(), Error> {
     let names = local_heap(file, heap)?;
     let mut nodes = vec![(tree, None)];
@@ -49,7 +49,8 @@ fn symbol_table(file: &Hdf5<'_>, tree: u64, heap: u64, links: &mut Vec<Link>) ->
         if level.is_some_and(|level| level != found) || found > MOST_LEVELS {
             return Err(file.bad(format!("the group's tree node at address {address} is damaged")));
         }
-        // Popped from the end, so that nodes come by name.
+        // Nodes are popped from the end, so they are pushed in reverse to be read in the order of
+        // names.
         for child in children.into_iter().rev() {
             match found.checked_sub(1) {
                 Some(below) => nodes.push((child, Some(below))),
@@ -60,7 +61,7 @@ fn symbol_table(file: &Hdf5<'_>, tree: u64, heap: u64, links: &mut Vec<Link>) ->
     Ok(())
 }
 
-/// The names of a local heap (III.D).
+/// Reads the names of a local heap (III.D).
 fn local_heap(file: &Hdf5<'_>, address: u64) -> Result<Vec<u8>, Error> {
     let bad = || file.bad(format!("the local heap at address {address} is damaged"));
     let bytes = file.some_bytes(address, 32)?;
@@ -76,7 +77,7 @@ fn local_heap(file: &Hdf5<'_>, address: u64) -> Result<Vec<u8>, Error> {
     file.bytes(data, size)
 }
 
-/// The level and the children of a node of a group's B-tree (III.A.1).
+/// Returns the level and the children of a node of a group's B-tree (III.A.1).
 fn tree_node(file: &Hdf5<'_>, address: u64) -> Result<(u8, Vec<u64>), Error> {
     let bad = || file.bad(format!("the group's tree node at address {address} is damaged"));
     let head = file.bytes(address, 8)?;
@@ -100,7 +101,7 @@ fn tree_node(file: &Hdf5<'_>, address: u64) -> Result<(u8, Vec<u64>), Error> {
     Ok((level, children.ok_or_else(bad)?))
 }
 
-/// The entries of a symbol table node (III.B).
+/// Reads the entries of a symbol table node (III.B).
 fn symbol_node(
     file: &Hdf5<'_>,
     address: u64,
@@ -135,7 +136,7 @@ fn symbol_node(
     Ok(())
 }
 
-/// A link message (IV.A.2.g); nothing for links that are not hard.
+/// Parses a link message (IV.A.2.g); the inner `None` stands for links that are not hard.
 fn link(file: &Hdf5<'_>, message: &[u8]) -> Option<Option<Link>> {
     const HARD: u8 = 0;
     let mut at = Cursor::new(message);
@@ -149,7 +150,7 @@ fn link(file: &Hdf5<'_>, message: &[u8]) -> Option<Option<Link>> {
     Some(if kind == HARD { Some((name, at.address(file.address_size)?)) } else { None })
 }
 
-/// The fractal heap of links, and the B-tree of their names (IV.A.2.c).
+/// Returns the addresses of the fractal heap of links, and of the B-tree of their names (IV.A.2.c).
 fn link_info(file: &Hdf5<'_>, message: &[u8]) -> Option<(u64, u64)> {
     let mut at = Cursor::new(message);
     at.expect(&[0])?;
@@ -158,12 +159,12 @@ fn link_info(file: &Hdf5<'_>, message: &[u8]) -> Option<(u64, u64)> {
     Some((at.address(file.address_size)?, at.address(file.address_size)?))
 }
 
-/// Large new groups: link messages in a fractal heap, found by a tree of their names.
+/// Reads large new groups, which have link messages in a fractal heap, found by a tree of names.
 fn dense(file: &Hdf5<'_>, heap: u64, tree: u64, links: &mut Vec<Link>) -> Result<(), Error> {
     const NAMES: u8 = 5;
     let heap = FractalHeap::open(file, heap)?;
     btree2::walk(file, tree, NAMES, &mut |record| {
-        // A hash of the name, then where the link is.
+        // A record is a hash of the name, then the id of the link in the heap.
         let message = heap.object(file, record.get(4..).unwrap_or_default())?;
         let found = link(file, &message).ok_or_else(|| file.bad("a link of a group is damaged"))?;
         links.extend(found);

@@ -55,7 +55,7 @@ pub(super) fn extensible_array(
     check(file, index, b"EAIB\0")?;
     let size = file.address_size as u64;
     let mut at = index.saturating_add(array.header);
-    // Some elements, then some data blocks, lie in the index block itself.
+    // Some elements, then some data blocks, are stored in the index block itself.
     let (own, mut rest) = split(found, array.in_index);
     addresses(file, at, own)?;
     at = at.saturating_add(array.in_index.saturating_mul(size));
@@ -120,9 +120,9 @@ struct Extensible {
     /// Data block addresses that the smallest super block has.
     blocks_in_index: u64,
     page_bits: u8,
-    /// Bytes of an element's number.
+    /// Bytes of the number of an element.
     offset_size: u64,
-    /// Bytes before what is a block's own.
+    /// Bytes that every block begins with.
     header: u64,
 }
 
@@ -136,7 +136,7 @@ impl Extensible {
         let (in_index, first, blocks_in_index) =
             (at.u8()?.into(), at.u8()?.into(), at.u8()?.into());
         let page_bits = at.u8()?;
-        // Counts.
+        // Six counts are skipped.
         at.skip(file.length_size.checked_mul(6)?)?;
         let offset_size = u64::from(bits.div_ceil(8));
         let header = SIGNATURE.checked_add(file.address_size as u64)?;
@@ -148,7 +148,7 @@ impl Extensible {
 /// Pages that a large data block is cut into.
 struct Pages {
     n: u64,
-    /// Elements of each but the last.
+    /// Elements of each page but the last.
     elements: u64,
 }
 
@@ -158,8 +158,8 @@ impl Pages {
         Some(Self { n: elements.div_ceil(page), elements: page })
     }
 
-    /// Fills `found` from the pages at `start` that were written: those whose
-    /// bits are set in a bitmap, from this bit on.
+    /// Fills `found` from those pages at `start` that were written. A bitmap says which ones, from
+    /// the given bit on.
     fn read(
         &self,
         file: &Hdf5<'_>,
@@ -183,7 +183,7 @@ impl Pages {
     }
 }
 
-/// Reads as many addresses from `start` on as `found` takes.
+/// Reads as many addresses from `start` on as `found` has entries.
 fn addresses(file: &Hdf5<'_>, start: u64, found: &mut [u64]) -> Result<(), Error> {
     let len = (found.len() as u64).saturating_mul(file.address_size as u64);
     let bytes = file.bytes(start, len)?;
@@ -201,7 +201,7 @@ fn one_address(file: &Hdf5<'_>, at: u64) -> Result<u64, Error> {
     Ok(address)
 }
 
-/// The block at `address` must begin so, and be of unfiltered chunks.
+/// Checks that the block at `address` has this signature, and is of unfiltered chunks.
 fn check(file: &Hdf5<'_>, address: u64, signature: &[u8; 5]) -> Result<(), Error> {
     let bytes = file.bytes(address, SIGNATURE)?;
     let mut at = Cursor::new(&bytes);
@@ -209,7 +209,7 @@ fn check(file: &Hdf5<'_>, address: u64, signature: &[u8; 5]) -> Result<(), Error
     fits.ok_or_else(|| file.bad(format!("the chunk index block at address {address} is damaged")))
 }
 
-/// The first `n`, and all others.
+/// Splits `found` into its first `n` entries and the others.
 fn split(found: &mut [u64], n: u64) -> (&mut [u64], &mut [u64]) {
     let n = usize::try_from(n).unwrap_or(usize::MAX).min(found.len());
     found.split_at_mut(n)

@@ -8,24 +8,24 @@ use crate::envelope::foreign::hdf5::file::Hdf5;
 pub(super) enum Layout {
     /// In one piece of `len` bytes.
     Contiguous { address: u64, len: u64 },
-    /// In chunks of this shape.
+    /// In chunks of this shape, which includes the bytes of an element.
     Chunked { shape: Vec<u64>, index: ChunkIndex },
-    /// In no way that can be read in place: how.
+    /// In a way that cannot be read in place, for this reason.
     Other(String),
 }
 
-/// Where an array's chunks are.
+/// How the addresses of an array's chunks are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChunkIndex {
-    /// At the address of a B-tree of version 1.
+    /// In a B-tree of version 1 at this address.
     Tree1(u64),
     /// There is only one chunk.
     Single(u64),
-    /// All in a row.
+    /// All chunks are stored back to back from this address on.
     Implicit(u64),
     FixedArray(u64),
     ExtensibleArray(u64),
-    /// At the address of a B-tree of version 2.
+    /// In a B-tree of version 2 at this address.
     Tree2(u64),
 }
 
@@ -53,14 +53,14 @@ pub(super) fn parse(file: &Hdf5<'_>, message: &[u8]) -> Option<Layout> {
     })
 }
 
-/// Chunks as libraries from 1.10 on store them.
+/// Parses the chunked layout that libraries from 1.10 on write.
 fn chunked(file: &Hdf5<'_>, at: &mut Cursor<'_>) -> Option<Layout> {
     const SINGLE_IS_FILTERED: u8 = 2;
     let flags = at.u8()?;
     let rank = usize::from(at.u8()?).checked_sub(1)?;
     let size = usize::from(at.u8()?);
     let shape = dims(at, rank, size)?;
-    // The element size, which the datatype says too.
+    // The element size is skipped, since the datatype has it too.
     at.skip(size)?;
     let kind = at.u8()?;
     // The same values are repeated at the beginning of the structure that they describe.

@@ -9,10 +9,9 @@
 //!       object headers · local heap, symbol table node, B-tree of the root group
 //! ```
 //!
-//! Written and walked without the HDF5 library, so that a shard streams out, equal
-//! samples give equal bytes, and a damaged file is an error. Format: `FORMAT.md`,
-//! "Envelope `hdf5`"; "HDF5 File Format Specification", version 3.0, whose
-//! section numbers the modules name.
+//! Files are written and walked without the HDF5 library, so that a shard is streamed out, equal
+//! samples give equal bytes, and a damaged file is an error. Format: `FORMAT.md`, "Envelope
+//! `hdf5`"; "HDF5 File Format Specification", version 3.0, whose section numbers the modules name.
 
 mod btree2;
 mod chunks;
@@ -35,9 +34,9 @@ pub(crate) use survey::survey;
 pub(crate) use write::Writer;
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
-/// An address of nothing.
+/// The address that means "nothing is stored".
 const UNDEFINED: u64 = u64::MAX;
-/// Attributes of the root group of shards we wrote.
+/// The attribute of the root group of shards that Gular wrote.
 const FORMAT: &str = "gular-shard";
 /// The value of attribute `dtype` of a u16 dataset whose bits are bfloat16.
 const BFLOAT16: &str = "bfloat16";

@@ -12,12 +12,12 @@ use crate::envelope::foreign::hdf5::kind;
 pub(super) struct Message {
     /// One of [`kind`].
     pub(super) kind: u16,
-    /// Whether `data` only points at the message, which several objects share.
+    /// Whether `data` only refers to the message, which several objects share.
     pub(super) is_shared: bool,
     pub(super) data: Vec<u8>,
 }
 
-/// The first message of `kind` in `messages`.
+/// Finds the first message of `kind` in `messages`.
 pub(super) fn find(messages: &[Message], kind: u16) -> Option<&Message> {
     messages.iter().find(|m| m.kind == kind)
 }
@@ -28,7 +28,7 @@ struct Block {
     len: u64,
 }
 
-/// All messages of the object at `address`.
+/// Reads all messages of the object at `address`.
 pub(super) fn messages(file: &Hdf5<'_>, address: u64) -> Result<Vec<Message>, Error> {
     let bad = || file.bad(format!("the object header at address {address} is damaged"));
     let head = file.some_bytes(address, 34)?;
@@ -59,22 +59,22 @@ pub(super) fn messages(file: &Hdf5<'_>, address: u64) -> Result<Vec<Message>, Er
     Ok(messages)
 }
 
-/// How the messages of a header are laid out.
+/// The layout of the messages of a header.
 struct Format {
     version: u8,
     /// Bytes before the first message.
     prefix: u64,
-    /// Whether each message has its place in the order of creation.
+    /// Whether each message has a number for the order of creation.
     is_ordered: bool,
 }
 
-/// The first block of messages, from a header's first bytes.
+/// Finds the first block of messages from a header's first bytes.
 fn prefix(address: u64, head: &[u8]) -> Option<(Block, Format)> {
     let mut at = Cursor::new(head);
     let (len, format) = if head.starts_with(b"OHDR") {
         at.skip(4)?;
         let (version, flags) = (at.u8()?, at.u8()?);
-        // Times; then limits of compact storage.
+        // These are times, then limits of compact storage.
         at.skip(if flags & 0x20 != 0 { 16 } else { 0 })?;
         at.skip(if flags & 0x10 != 0 { 4 } else { 0 })?;
         let len = at.uint(1 << (flags & 3))?;
@@ -91,7 +91,7 @@ fn prefix(address: u64, head: &[u8]) -> Option<(Block, Format)> {
 }
 
 impl Format {
-    /// The next message; `None` where none fits any more, as gaps at the end may be.
+    /// Takes the next message; `None` if no other one fits, since blocks may have a gap at the end.
     fn next(&self, at: &mut Cursor<'_>) -> Option<Message> {
         const SHARED: u8 = 2;
         let (kind, len, flags);

@@ -12,18 +12,18 @@ use crate::envelope::foreign::hdf5::layout::{ChunkIndex, Layout};
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) n: u64,
-    /// Bytes of each.
+    /// Bytes of each row.
     pub(super) size: u64,
     pub(super) places: FixedPlaces,
 }
 
-/// Finds the rows of `dataset`; the reason within, when they are not stored runs.
+/// Finds the rows of `dataset`. The inner error is the reason why they cannot be read in place.
 pub(super) fn rows(file: &Hdf5<'_>, dataset: &Dataset) -> Result<Result<Stored, String>, Error> {
     let path = &dataset.path;
     let Some((n, shape)) = dataset.rows() else {
         return Ok(Err("it holds a single value, expected one value per sample".to_owned()));
     };
-    // Rows that are all in the file have no more bytes than it.
+    // Rows that are all in the file cannot have more bytes than the file.
     let fits =
         |size: &u64| n.checked_mul((*size).max(1)).is_some_and(|total| total <= file.len_bytes());
     let (size, places) = match (&dataset.layout, dataset.size_of(shape).filter(fits)) {
@@ -56,7 +56,7 @@ pub(super) fn rows(file: &Hdf5<'_>, dataset: &Dataset) -> Result<Result<Stored, 
     Ok(Ok(Stored { n, size, places }))
 }
 
-/// Rows in chunks: each is one run when a chunk has whole rows.
+/// Finds rows in chunks. Each row is one range of bytes if chunks have whole rows.
 fn chunked(
     file: &Hdf5<'_>,
     dataset: &Dataset,
@@ -104,7 +104,7 @@ fn chunked(
 }
 
 impl Stored {
-    /// The first byte of row `i`.
+    /// Returns the first byte of row `i`.
     pub(super) fn offset(&self, i: u64) -> Option<u64> {
         match &self.places {
             FixedPlaces::Stride(start) => i.checked_mul(self.size)?.checked_add(*start),
@@ -112,7 +112,7 @@ impl Stored {
         }
     }
 
-    /// Reads all rows, those that adjoin at once.
+    /// Reads all rows; adjacent rows are read together.
     pub(super) fn read(&self, file: &Hdf5<'_>) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let mut run: Option<(u64, u64)> = None;

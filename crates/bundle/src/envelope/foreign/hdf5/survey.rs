@@ -12,16 +12,16 @@ use crate::envelope::foreign::hdf5::{UNDEFINED, group, object};
 use crate::envelope::{Column, FixedPlaces, Run, Survey, Values};
 use crate::{Dtype, Error, ReadAt};
 
-/// More datasets than this, all alike, are one sample each; fewer are fields.
+/// If there are more datasets than this, all alike, each is a sample; if fewer, they are fields.
 const MOST_FIELDS: usize = 16;
 /// Longer paths are not keys.
 const MOST_PATH_BYTES: usize = 4095;
-/// Datasets of class names go by these.
+/// Datasets with one of these names contain class names.
 const CLASS_NAMES: [&str; 5] =
     ["classes", "class_names", "label_names", "list_classes", "categories"];
 
-/// Datasets `[n, …]` are columns, pairs `X.bytes` and `X.offsets` columns of
-/// bytes; many datasets that do not fit so are one sample each.
+/// Finds the columns of a file. Datasets `[n, …]` are columns, pairs `X.bytes` and `X.offsets`
+/// columns of bytes; many datasets that fit neither are one sample each.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let file = &Hdf5::open(file)?;
     let mut heaps = Heaps::default();
@@ -32,7 +32,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     if !is_ours(file, &object::messages(file, file.root)?)? && is_one_each(&datasets) {
         return one_each(file, &datasets);
     }
-    // The order of the data, as fields were written.
+    // Columns are in the order of their data, in which fields were written.
     datasets.sort_by_key(|d| match d.layout {
         Layout::Contiguous { address, .. } => address,
         _ => UNDEFINED,
@@ -46,7 +46,7 @@ fn datasets(file: &Hdf5<'_>, heaps: &mut Heaps) -> Result<Vec<Dataset>, Error> {
     let mut datasets = Vec::new();
     let mut objects = vec![(String::new(), file.root)];
     while let Some((path, address)) = objects.pop() {
-        // A second path to an object is the same object; a group may hold itself.
+        // A second path may lead to an object that was seen, and a group may contain itself.
         if !seen.insert(address) {
             continue;
         }
@@ -56,7 +56,7 @@ fn datasets(file: &Hdf5<'_>, heaps: &mut Heaps) -> Result<Vec<Dataset>, Error> {
             datasets.push(dataset);
             continue;
         }
-        // The last comes first off the stack.
+        // Links are pushed in reverse, since the last is taken from the stack first.
         for (name, address) in group::links(file, &messages)?.into_iter().rev() {
             let path = if path.is_empty() { name } else { format!("{path}/{name}") };
             if path.len() > MOST_PATH_BYTES {
@@ -68,7 +68,7 @@ fn datasets(file: &Hdf5<'_>, heaps: &mut Heaps) -> Result<Vec<Dataset>, Error> {
     Ok(datasets)
 }
 
-/// Whether each dataset is a sample rather than a field of all samples.
+/// Returns whether each dataset is one sample, and not a field of all samples.
 fn is_one_each(datasets: &[Dataset]) -> bool {
     let is_value =
         |d: &Dataset| d.datatype == Datatype::Opaque && d.shape.as_ref().is_some_and(Vec::is_empty);
@@ -87,7 +87,7 @@ fn is_one_each(datasets: &[Dataset]) -> bool {
         || (datasets.len() > MOST_FIELDS && !is_pair && (one_shape || !one_length))
 }
 
-/// Every dataset is a sample, its path the key.
+/// Makes a sample of every dataset, with its path as the key.
 fn one_each(file: &Hdf5<'_>, datasets: &[Dataset]) -> Result<Survey, Error> {
     let values = match each(file, datasets)? {
         Ok(values) => values,
@@ -145,11 +145,11 @@ fn each(file: &Hdf5<'_>, datasets: &[Dataset]) -> Result<Result<Values, String>,
     })
 }
 
-/// Every dataset is a column.
+/// Makes a column of every dataset.
 fn table(file: &Hdf5<'_>, heaps: &mut Heaps, datasets: &[Dataset]) -> Result<Survey, Error> {
     let by_path = by_path(datasets);
     let rows = n_rows(datasets, &by_path);
-    // Every sample has at least a byte or an offset.
+    // Every sample takes at least a byte or an offset in the file.
     let rows = rows.filter(|n| *n <= file.len_bytes()).and_then(|n| usize::try_from(n).ok());
     let rows = rows.ok_or_else(|| file.refused("its datasets hold no samples"))?;
     let mut columns = Vec::new();
@@ -186,8 +186,8 @@ fn table(file: &Hdf5<'_>, heaps: &mut Heaps, datasets: &[Dataset]) -> Result<Sur
     Ok(Survey { rows, columns, classes })
 }
 
-/// The number of samples: by the first pair's offsets, or the first dimension
-/// that most datasets have, of the largest when several do.
+/// Returns the number of samples: by the first pair's offsets, else the first dimension that most
+/// datasets have, and the largest of several such dimensions.
 fn n_rows(datasets: &[Dataset], by_path: &ByPath<'_>) -> Option<u64> {
     let pair = datasets.iter().find_map(|d| match pair_of(&d.path, by_path)? {
         Part::Bytes(_, offsets) => offsets.rows()?.0.checked_sub(1),
@@ -213,9 +213,9 @@ fn by_path(datasets: &[Dataset]) -> ByPath<'_> {
     datasets.iter().map(|d| (d.path.as_str(), d)).collect()
 }
 
-/// Which part of a column of bytes a dataset is.
+/// The part that a dataset is in a column of bytes.
 enum Part<'d> {
-    /// The bytes; the column's name, its offsets.
+    /// The bytes, with the column's name and the dataset of its offsets.
     Bytes(&'d str, &'d Dataset),
     Offsets,
 }
@@ -228,7 +228,7 @@ fn pair_of<'d>(path: &'d str, by_path: &ByPath<'d>) -> Option<Part<'d>> {
     by_path.get(format!("{name}.bytes").as_str()).map(|_| Part::Offsets)
 }
 
-/// A column of bytes, from its two datasets.
+/// Makes a column of bytes from its two datasets.
 fn pair(file: &Hdf5<'_>, bytes: &Dataset, offsets: &Dataset, rows: usize) -> Result<Values, Error> {
     let name = &bytes.path;
     let expected = Some((rows as u64).saturating_add(1));
@@ -262,7 +262,7 @@ fn pair(file: &Hdf5<'_>, bytes: &Dataset, offsets: &Dataset, rows: usize) -> Res
     Ok(Values::Bytes(runs))
 }
 
-/// The values as UTF-8 texts.
+/// Reads the values as UTF-8 texts.
 fn texts(file: &Hdf5<'_>, runs: &[Option<Run>]) -> Result<Values, Error> {
     let read = |(row, run): (usize, &Option<Run>)| {
         let Some(run) = run else { return Ok(None) };
@@ -273,7 +273,7 @@ fn texts(file: &Hdf5<'_>, runs: &[Option<Run>]) -> Result<Values, Error> {
     Ok(Values::Texts(runs.iter().enumerate().map(read).collect::<Result<_, _>>()?))
 }
 
-/// The rows of a dataset, whatever they are.
+/// Returns the rows of a dataset of any type.
 fn values(
     file: &Hdf5<'_>,
     heaps: &mut Heaps,
@@ -337,12 +337,12 @@ fn values(
     }
 }
 
-/// The elements of an array with one a row.
+/// Returns the elements of an array that has one element per row.
 fn elements<'b>(bytes: &'b [u8], stored: &Stored) -> impl Iterator<Item = &'b [u8]> + use<'b> {
     bytes.chunks_exact(usize::try_from(stored.size).unwrap_or(usize::MAX).max(1))
 }
 
-/// An integer of two, four or eight bytes; `None` when it is too large.
+/// Reads an integer of two, four or eight bytes; `None` if it is too large.
 fn integer(bytes: &[u8], is_signed: bool, is_big: bool) -> Option<i64> {
     let mut wide = [0; 8];
     let from_low = bytes.iter().rev();

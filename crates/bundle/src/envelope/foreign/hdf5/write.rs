@@ -17,7 +17,7 @@ const MOST_DIMS: usize = 31;
 #[derive(Debug)]
 pub(crate) struct Writer {
     classes: Vec<String>,
-    /// Values of all fields but the first, which goes straight to the file.
+    /// Values of all fields but the first, which is written to the file directly.
     spools: Vec<Spool>,
 }
 
@@ -50,7 +50,7 @@ impl Layout for Writer {
         let mut places = Vec::with_capacity(rows.fields.len());
         let mut spools = self.spools.into_iter();
         for (i, (field, lengths)) in rows.fields.iter().zip(rows.lengths).enumerate() {
-            // The first field's bytes are already there.
+            // The first field's bytes are already in the file.
             let start = match i {
                 0 => DATA_START,
                 _ => {
@@ -102,7 +102,7 @@ impl Layout for Writer {
     }
 }
 
-/// Writes where the values of `name` begin and end.
+/// Writes the offsets at which the values of `name` begin and end.
 fn offsets(out: &mut Out, name: &str, ends: &[i64]) -> Result<Array, Error> {
     out.align(ALIGN)?;
     let (start, bytes) = (out.position(), i64_bytes(ends));
@@ -115,7 +115,7 @@ fn array(name: String, dtype: Dtype, dims: Vec<u64>, start: u64, len: u64) -> Ar
     Array { name, datatype: encode::datatype(dtype), dims, start, len, attributes: Vec::new() }
 }
 
-/// Class names as an attribute, when there are any and they fit; the manifest
+/// Encodes class names as an attribute; `None` if there are none or they do not fit. The manifest
 /// has them in any case.
 fn classes(classes: &[String]) -> Option<Vec<u8>> {
     let texts: Vec<&str> = classes.iter().map(String::as_str).collect();

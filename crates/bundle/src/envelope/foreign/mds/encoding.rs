@@ -5,17 +5,17 @@ use crate::Dtype;
 /// How the values of a column are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// Bytes as they are: images, JSON.
+    /// Plain bytes, such as images and JSON.
     Bytes,
     /// UTF-8.
     Text,
     /// An integer in decimal digits.
     Digits,
-    /// A `u64`, which no field can be.
+    /// A `u64`, which is not a type of fields.
     Unsigned,
-    /// Little-endian, row-major.
+    /// Little-endian values of this type and shape, row-major.
     Fixed(Dtype, Vec<u64>),
-    /// An array behind its shape, and behind its type where this is `None`.
+    /// An array behind its shape; if the type is `None`, it is stored before the array, too.
     Array(Option<Dtype>),
     /// Pixels behind width, height and mode.
     Pixels,
@@ -54,7 +54,7 @@ impl Encoding {
         Self::Refused(format!("encoding `{short}` is not known"))
     }
 
-    /// `[<dtype>[:<shape>]]`.
+    /// Parses the arguments of an array, `[<dtype>[:<shape>]]`.
     fn array(rest: Option<&str>) -> Self {
         let Some(rest) = rest else { return Self::Array(None) };
         let (name, shape) = match rest.split_once(':') {
@@ -74,7 +74,7 @@ impl Encoding {
         }
     }
 
-    /// Bytes of every value; `None` where a sample says it.
+    /// Returns the bytes of every value; `None` if each sample has its own size.
     pub(super) fn size(&self) -> Option<u64> {
         match self {
             Self::Fixed(dtype, shape) => {
@@ -86,7 +86,7 @@ impl Encoding {
     }
 }
 
-/// The type that a name of numpy's means, such as `float32`.
+/// Returns the type with this NumPy name, such as `float32`.
 fn dtype(name: &str) -> Option<Dtype> {
     Some(match name {
         "uint8" => Dtype::U8,
@@ -103,7 +103,7 @@ fn dtype(name: &str) -> Option<Dtype> {
     })
 }
 
-/// The type that stands before an array; `None` for those no field has.
+/// Returns the type with the number that is stored before an array; `None` if no field has it.
 pub(super) fn dtype_of(number: u8) -> Option<Dtype> {
     Some(match number {
         8 => Dtype::U8,

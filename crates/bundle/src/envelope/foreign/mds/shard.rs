@@ -18,7 +18,7 @@ const VERSION: u64 = 2;
 /// The part of the file before the samples.
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// The first byte of each sample, and one past the last of all.
+    /// The first byte of each sample, and the end of the last one.
     pub(super) offsets: Vec<u32>,
     pub(super) columns: Vec<Spec>,
 }
@@ -28,11 +28,11 @@ pub(super) struct Shard {
 pub(super) struct Spec {
     pub(super) name: String,
     pub(super) encoding: Encoding,
-    /// Bytes of every value, at least 1; `None` where each sample says it.
+    /// Bytes of every value, at least 1; `None` if each sample has its own size.
     pub(super) size: Option<u32>,
 }
 
-/// The description, as JSON; other members say nothing of the layout.
+/// The description, as JSON. Other members do not affect the layout.
 #[derive(Deserialize)]
 struct Config {
     format: String,
@@ -45,7 +45,7 @@ struct Config {
 impl Shard {
     pub(super) fn open(file: &ReadAt) -> Result<Self, Error> {
         let bad = |reason: &str| Error::malformed(file.path(), reason);
-        // Its offsets have 32 bits.
+        // Offsets of MDS have 32 bits.
         let len = u32::try_from(file.len_bytes()).map_err(|_| bad("an MDS shard over 4 GiB"))?;
         let mut count = [0; 4];
         file.read_at(0, &mut count).map_err(|_| bad("it is cut short"))?;
@@ -73,7 +73,7 @@ impl Shard {
     }
 }
 
-/// `bytes` of offsets, which the file is known to have.
+/// Reads `bytes` of offsets, after a check that the file is that long.
 fn read_table(file: &ReadAt, bytes: u64) -> Result<Vec<u32>, Error> {
     let mut offsets = Vec::with_capacity(usize::try_from(bytes / 4).unwrap_or(0));
     let mut piece = vec![0; 1 << 16];
@@ -113,7 +113,7 @@ impl Config {
         let spec = |((name, encoding), size): ((String, String), Option<u32>)| {
             let encoding = Encoding::parse(&encoding);
             let fits = encoding.size().is_none_or(|expected| size.map(u64::from) == Some(expected));
-            // A value takes bytes, so that the file's length bounds how many there are.
+            // Each value must take bytes, so that the file's length bounds the number of values.
             if !fits || size == Some(0) {
                 return Err(bad(format!(
                     "the values of column `{name}` have {size:?} bytes, which its encoding does not allow"

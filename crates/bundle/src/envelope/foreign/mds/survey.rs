@@ -8,7 +8,7 @@ use crate::envelope::foreign::mds::values::values;
 use crate::envelope::{Column, Run, Survey};
 use crate::{Error, ReadAt};
 
-/// A column each; values of one sample lie behind one another.
+/// Finds the columns. Values of one sample are stored one after another.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let Shard { offsets, columns } = Shard::open(file)?;
     let rows = offsets.len().saturating_sub(1);
@@ -20,7 +20,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     Ok(Survey { rows, columns, classes: BTreeMap::new() })
 }
 
-/// Where the values are, one list per column.
+/// Returns where the values are, as one list per column.
 fn runs(file: &ReadAt, offsets: &[u32], columns: &[Spec]) -> Result<Vec<Vec<Run>>, Error> {
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); columns.len()];
     let named = columns.iter().filter(|c| c.size.is_none()).count();

@@ -5,12 +5,12 @@ use crate::envelope::foreign::mds::encoding::{Encoding, dtype_of};
 use crate::envelope::{FixedPlaces, Run, Values};
 use crate::{Dtype, Error, ReadAt};
 
-/// Texts are taken as such up to the longest key; columns with longer ones are bytes.
+/// Texts up to the length of the longest key are read; columns with longer ones are bytes.
 const MAX_TEXT: u64 = 4095;
-/// The longest head of an array: its type, its rank, 63 dimensions.
+/// The longest head of an array: its type, its rank, and 63 dimensions.
 const MAX_HEAD: usize = 2 + 63 * 8;
 
-/// The values of a column, each of which lies in the file.
+/// Returns the values of a column, after a check that each is within the file.
 pub(super) fn values(file: &ReadAt, encoding: &Encoding, runs: Vec<Run>) -> Result<Values, Error> {
     match encoding {
         Encoding::Bytes => Ok(Values::Bytes(runs.into_iter().map(Some).collect())),
@@ -46,7 +46,7 @@ fn texts(file: &ReadAt, runs: &[Run]) -> Result<Vec<Option<String>>, Error> {
     runs.iter().map(text).collect()
 }
 
-/// Reads unsigned integers by value: a label may have this type.
+/// Reads unsigned integers, since a label may have this type.
 fn unsigned(file: &ReadAt, runs: &[Run]) -> Result<Values, Error> {
     let mut numbers = Vec::with_capacity(runs.len());
     for run in runs {
@@ -64,18 +64,18 @@ fn unsigned(file: &ReadAt, runs: &[Run]) -> Result<Values, Error> {
 struct Head {
     dtype: Dtype,
     shape: Vec<u64>,
-    /// Its own bytes.
+    /// Bytes of the head itself.
     len: usize,
 }
 
-/// Why an array cannot be taken.
+/// Why an array cannot be used.
 enum Fault {
     Damaged,
     /// The reason.
     Refused(String),
 }
 
-/// Arrays, each behind its own head, which must all be of one type and shape.
+/// Reads arrays that each have a head, and must all have one type and shape.
 fn behind_heads(
     file: &ReadAt,
     runs: &[Run],
@@ -114,7 +114,8 @@ fn behind_heads(
     })
 }
 
-/// `[u8 type] u8 (rank << 2 | log2 of the bytes of a dimension) dimensions`.
+/// Parses the head of an array: `[u8 type] u8 (rank << 2 | log2 of the bytes of a dimension)
+/// dimensions`.
 fn array(bytes: &[u8], dtype: Option<Dtype>) -> Result<Head, Fault> {
     let mut at = 0_usize;
     let dtype = match dtype {
@@ -136,7 +137,7 @@ fn array(bytes: &[u8], dtype: Option<Dtype>) -> Result<Head, Fault> {
     Ok(Head { dtype, shape: dims.chunks_exact(width).map(dim).collect(), len })
 }
 
-/// `u32 width, u32 height, u32 length of the mode, mode`.
+/// Parses the head of pixels: `u32 width, u32 height, u32 length of the mode, mode`.
 fn pixels(bytes: &[u8]) -> Result<Head, Fault> {
     let number = |at| u32_at(bytes, at).ok_or(Fault::Damaged);
     let (width, height, mode_len) = (number(0)?, number(4)?, number(8)?);

@@ -8,21 +8,21 @@ use crate::envelope::foreign::parquet::schema::{ColumnKind, Leaf};
 use crate::{Error, ReadAt};
 
 const PLAIN: i64 = 0;
-/// The older and the newer name of the same.
+/// The dictionary encoding, which has an older and a newer number.
 const DICTIONARY: [i64; 2] = [2, 8];
 const RLE: i64 = 3;
 const SNAPPY: i64 = 1;
 /// Snappy never unpacks to more than this many times the size of its input.
 const SNAPPY_RATIO: u64 = 32;
 
-/// Why there are no values.
+/// Why the values of a column cannot be used.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The column lies about itself.
+    /// The column contradicts itself.
     Damaged(String),
-    /// It is well, and cannot be read: why.
+    /// The column is undamaged, but cannot be read, for this reason.
     NotStored(String),
-    /// It is compressed, with this.
+    /// The column is compressed, with this codec.
     Compressed(String),
     Read(Error),
 }
@@ -42,11 +42,11 @@ fn damaged(reason: &str) -> Fault {
 pub(super) struct Column<'a> {
     pub(super) file: &'a ReadAt,
     pub(super) leaf: &'a Leaf,
-    /// Its part in each row group, and the rows of that.
+    /// The column's chunk in each row group, and the number of rows of the group.
     pub(super) chunks: Vec<(&'a Chunk, u64)>,
 }
 
-/// Bytes that values lie in: the file itself, or a page unpacked.
+/// The bytes that contain values: the file itself, or an unpacked page.
 struct Source<'a> {
     file: &'a ReadAt,
     page: Option<ReadAt>,
@@ -62,7 +62,7 @@ impl Source<'_> {
 type Take<'t, T> = &'t mut dyn FnMut(&ReadAt, Run) -> Result<T, Fault>;
 
 impl Column<'_> {
-    /// Where the values are in the file; `None` for nulls.
+    /// Returns where the values are in the file; `None` for nulls.
     pub(super) fn runs(&self) -> Result<Vec<Option<Run>>, Fault> {
         self.walk(false, &mut |_, run| Ok(run))
     }
@@ -75,7 +75,7 @@ impl Column<'_> {
         self.walk(true, &mut |source, run| take(&read(source, run)?))
     }
 
-    /// Values in order; with `unpack`, of pages that are read into memory.
+    /// Calls `take` for all values in order; with `unpack`, pages are read into memory.
     fn walk<T>(&self, unpack: bool, take: Take<'_, T>) -> Result<Vec<Option<T>>, Fault> {
         let mut values = Vec::new();
         for (chunk, rows) in &self.chunks {
@@ -152,7 +152,7 @@ impl Column<'_> {
         Ok((source, levels, body))
     }
 
-    /// Which rows of a page have a value.
+    /// Returns which rows of a page have a value.
     fn there(&self, source: &ReadAt, page: &Page, levels: Run) -> Result<Vec<bool>, Fault> {
         let n = usize::try_from(page.n).map_err(|_| damaged("a page has too many rows"))?;
         let max = self.leaf.max_def;
@@ -166,7 +166,7 @@ impl Column<'_> {
         Ok(decoded.into_iter().map(|level| level == max).collect())
     }
 
-    /// `n` values as they lie back to back.
+    /// Returns the ranges of `n` values that are stored back to back.
     fn plain(&self, source: &ReadAt, body: Run, n: u64) -> Result<Vec<Run>, Fault> {
         let cut = || damaged("a page is shorter than its values");
         let (stored, len) = match self.leaf.kind {
@@ -183,7 +183,7 @@ impl Column<'_> {
     }
 }
 
-/// Values that each lie behind their length.
+/// Returns the ranges of `n` values that are each stored behind their length.
 fn lengths_and_bytes(source: &ReadAt, body: Run, n: u64) -> Result<Vec<Run>, Fault> {
     let cut = || damaged("a page is shorter than its values");
     let (mut runs, mut left) = (Vec::new(), body);
@@ -198,7 +198,7 @@ fn lengths_and_bytes(source: &ReadAt, body: Run, n: u64) -> Result<Vec<Run>, Fau
     Ok(runs)
 }
 
-/// The entries of a dictionary that a page names.
+/// Returns the entries of a dictionary that a page refers to.
 fn pick(entries: &[Run], source: &ReadAt, body: Run, n: usize) -> Result<Vec<Run>, Fault> {
     let bytes = read(source, body)?;
     let places = match bytes.split_first() {
@@ -224,7 +224,7 @@ fn read(source: &ReadAt, run: Run) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-/// A page's body as it was before compression.
+/// Returns a page's body as it was before compression.
 fn unpacked(body: &[u8], page: &Page, packed: bool) -> Option<Vec<u8>> {
     let levels = match page.kind {
         PageKind::V2 { levels, .. } => usize::try_from(levels).ok()?,
@@ -236,7 +236,7 @@ fn unpacked(body: &[u8], page: &Page, packed: bool) -> Option<Vec<u8>> {
         bytes.extend_from_slice(values);
         return Some(bytes);
     }
-    // V2 pages of nulls have no values, and nothing to unpack.
+    // V2 pages that only have nulls contain no values, so there is nothing to unpack.
     if !values.is_empty() {
         let limit = (values.len() as u64).checked_mul(SNAPPY_RATIO)?;
         let len = snap::raw::decompress_len(values).ok()?;

@@ -1,7 +1,7 @@
 //! The footer: columns, row groups and the offsets of their chunks.
 //!
-//! A walk of our own, as that of the library recurses as deep as a damaged
-//! file says and reserves memory for as many columns.
+//! This walk is our own, since that of the library recurses as deep as a damaged file says and
+//! reserves memory for as many columns.
 
 use crate::envelope::Run;
 use crate::envelope::foreign::parquet::schema::{Leaf, leaves};
@@ -22,11 +22,11 @@ const LIST: u8 = 9;
 pub(super) struct Footer {
     pub(super) leaves: Vec<Leaf>,
     pub(super) groups: Vec<Group>,
-    /// Names and texts of those that are known here.
+    /// Names and texts of the metadata.
     pub(super) metadata: Vec<(String, String)>,
 }
 
-/// Rows whose values lie together, column after column.
+/// A row group, whose values are stored column after column.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) rows: u64,
@@ -37,7 +37,7 @@ pub(super) struct Group {
 /// The pages of one column in a group.
 #[derive(Debug, Clone)]
 pub(super) struct Chunk {
-    /// Where they are; the reason if they are not in this file.
+    /// Where the pages are; the error says why they are not in this file.
     pub(super) place: Result<Run, String>,
     pub(super) codec: i64,
 }
@@ -72,7 +72,7 @@ impl Footer {
         Ok(footer)
     }
 
-    /// `data_end` is where the footer begins: data lies before it.
+    /// Parses the footer. `data_end` is where the footer begins, and all data is before it.
     fn parse(bytes: &[u8], data_end: u64) -> Result<Self, String> {
         const DAMAGED: &str = "its footer is damaged";
         let mut footer = Self::default();
@@ -116,7 +116,7 @@ impl Footer {
         self.groups.iter().try_fold(0_u64, |all, group| all.checked_add(group.rows))
     }
 
-    /// Checks the numbers of values: nothing else limits a column that repeats one value.
+    /// Checks the numbers of values, since nothing else limits a column that repeats one value.
     fn check(&self, len: u64) -> Result<(), String> {
         let columns = self.leaves.len();
         if self.groups.iter().any(|group| group.chunks.len() != columns) {
@@ -132,7 +132,7 @@ impl Footer {
 }
 
 impl Group {
-    /// `chunks` are those that the footer may still have.
+    /// Parses a row group. `chunks` is how many chunks the footer may still have.
     fn parse(thrift: &mut Thrift<'_>, data_end: u64, chunks: &mut usize) -> Option<Self> {
         let (mut group, mut rows, mut last) = (Self { rows: 0, chunks: Vec::new() }, None, 0);
         while let Some((id, kind)) = thrift.field(&mut last)? {
@@ -168,14 +168,14 @@ impl Chunk {
             });
         }
         let (first, len) = (data.count(9)?, data.count(7)?);
-        // Some writers give 0 for a dictionary that is not there.
+        // Some writers give the offset 0 for a dictionary that does not exist.
         let dictionary = data.count(11).filter(|at| *at > 0);
         let offset = dictionary.map_or(first, |at| at.min(first));
         offset.checked_add(len).filter(|end| *end <= data_end)?;
         Some(Self { place: Ok(Run { offset, len }), codec: data.int(4)? })
     }
 
-    /// The compression of the pages.
+    /// Returns the name of the compression of the pages.
     pub(super) fn codec_name(&self) -> String {
         let names = ["nothing", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw"];
         let name = usize::try_from(self.codec).ok().and_then(|codec| names.get(codec).copied());

@@ -3,7 +3,7 @@
 
 use crate::envelope::foreign::parquet::thrift::Thrift;
 
-/// `n` integers of `width` bits; `None` when the bytes end too early.
+/// Decodes `n` integers of `width` bits; `None` if the bytes end too early.
 pub(super) fn decode(bytes: &[u8], width: u8, n: usize) -> Option<Vec<u32>> {
     if width > 32 {
         return None;
@@ -23,7 +23,7 @@ pub(super) fn decode(bytes: &[u8], width: u8, n: usize) -> Option<Vec<u32>> {
             let value = value.iter().rev().fold(0_u32, |all, b| all << 8 | u32::from(*b));
             values.extend(std::iter::repeat_n(value, count.min(left)));
         } else {
-            // Groups of eight; the last may be longer than what is left.
+            // Groups have eight values; the last group may have more than are wanted.
             let wanted = count.checked_mul(8)?.min(left);
             let packed = count.checked_mul(usize::from(width))?.min(input.left());
             unpack(input.bytes(packed)?, width, wanted, &mut values)?;
@@ -32,7 +32,7 @@ pub(super) fn decode(bytes: &[u8], width: u8, n: usize) -> Option<Vec<u32>> {
     Some(values)
 }
 
-/// `n` integers of `width` bits, back to back from the lowest bit on.
+/// Unpacks `n` integers of `width` bits that are back to back, the lowest bit first.
 fn unpack(bytes: &[u8], width: u8, n: usize, values: &mut Vec<u32>) -> Option<()> {
     let mask = (1_u64 << width).wrapping_sub(1);
     let (mut bits, mut held) = (0_u64, 0_u8);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn runs_and_packed_integers() {
-        // The example of the specification: 0 to 7 in three bits.
+        // This is the example in the specification: 0 to 7 in three bits.
         let packed = [0b11, 0b1000_1000, 0b1100_0110, 0b1111_1010];
         assert_eq!(decode(&packed, 3, 8).unwrap(), (0..8).collect::<Vec<_>>());
         assert_eq!(decode(&packed, 3, 5).unwrap(), [0, 1, 2, 3, 4]);

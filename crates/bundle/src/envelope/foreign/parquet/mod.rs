@@ -28,5 +28,5 @@ pub(crate) use survey::survey;
 pub use table::{Cells, ParquetTable};
 pub(crate) use write::Writer;
 
-/// The metadata that lists the fields of a file we wrote.
+/// The metadata that lists the fields of a file which Gular wrote.
 const FIELDS: &str = "gular.fields";

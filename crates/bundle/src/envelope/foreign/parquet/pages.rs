@@ -6,18 +6,18 @@ use crate::{Error, ReadAt};
 
 /// Most headers take 30 bytes; those with statistics of texts a few hundred.
 const HEADER: u64 = 256;
-/// Larger ones are refused.
+/// Larger headers are refused.
 const MAX_HEADER: u64 = 1 << 20;
 
 /// A page as its header describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) kind: PageKind,
-    /// All behind the header.
+    /// The bytes behind the header.
     pub(super) body: Run,
-    /// Bytes of the body once it is no longer compressed.
+    /// Bytes of the body when it is unpacked.
     pub(super) unpacked: u64,
-    /// How many values, nulls among them.
+    /// The number of values, including nulls.
     pub(super) n: u64,
     pub(super) encoding: i64,
 }
@@ -25,11 +25,11 @@ pub(super) struct Page {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
     Dictionary,
-    /// Levels lie in the body, behind their length.
+    /// Levels are in the body, behind their length.
     V1 {
         levels_encoding: i64,
     },
-    /// Levels lie before the values, never compressed.
+    /// Levels are before the values, and are never compressed.
     V2 {
         levels: u64,
         packed: bool,
@@ -45,13 +45,13 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// `chunk` lies in the file.
+    /// Walks the pages of `chunk`, which is within the file.
     pub(super) fn new(file: &'a ReadAt, chunk: Run) -> Self {
         let end = chunk.offset.saturating_add(chunk.len);
         Self { file, position: chunk.offset, end }
     }
 
-    /// The next page with values; `None` after the last.
+    /// Returns the next page with values; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Page>, Error> {
         while self.position < self.end {
             let start = self.position;
@@ -72,7 +72,7 @@ impl<'a> Pages<'a> {
         Ok(None)
     }
 
-    /// The next header and its length.
+    /// Reads the next header, and returns it with its length.
     fn header(&self) -> Result<(Header, u64), Error> {
         let left = self.end.saturating_sub(self.position);
         let mut len = HEADER;
@@ -98,7 +98,7 @@ impl<'a> Pages<'a> {
 struct Header {
     body: u64,
     unpacked: u64,
-    /// Its kind, the number of values, and their encoding; `None` without values.
+    /// Kind of the page, number of values, and their encoding; `None` for pages without values.
     kind: Option<(PageKind, u64, i64)>,
 }
 
@@ -116,7 +116,7 @@ impl Header {
             }
             3 => {
                 let data = header.field(8)?;
-                // Only lists, which nobody reads here, have levels of repetition.
+                // Only lists have repetition levels, and lists are not read here.
                 let levels = data.count(5).filter(|_| data.int(6) == Some(0))?;
                 let packed = data.field(7) != Some(&Value::Bool(false));
                 Some((PageKind::V2 { levels, packed }, data.count(1)?, data.int(4)?))

@@ -3,31 +3,31 @@
 use crate::Dtype;
 use crate::envelope::foreign::parquet::thrift::Value;
 
-/// Groups within each other beyond this are refused.
+/// Groups nested deeper than this are refused.
 const MAX_DEPTH: usize = 64;
 /// Files of more columns are refused.
 const MAX_COLUMNS: usize = 1 << 16;
-/// A column repeats the names of all groups it is in; together they take no
-/// more bytes than this.
+/// Names of columns may take no more bytes than this together, since a column repeats the names of
+/// all groups around it.
 const MAX_NAMES: usize = 16 << 20;
 
 /// A column that holds values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Leaf {
-    /// The names of the groups it is in, and its own, joined by dots; of a
-    /// list the list's.
+    /// The names of the groups around the column and its own, joined by dots; for a list, the
+    /// list's name.
     pub(super) name: String,
     pub(super) kind: ColumnKind,
-    /// The level of values that are there; those below it are null.
+    /// The definition level of values that exist; rows with lower levels are null.
     pub(super) max_def: u32,
 }
 
 /// The type of values, and how a plain page stores them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ColumnKind {
-    /// A length in four bytes, then the value.
+    /// A length in four bytes, then the bytes.
     Bytes,
-    /// The same, UTF-8.
+    /// A length in four bytes, then a UTF-8 text.
     Texts,
     /// Values of one size, back to back.
     Fixed(u64),
@@ -35,7 +35,7 @@ pub(super) enum ColumnKind {
     Number { dtype: Dtype, stored: u64 },
     /// u64, which is not a type of a field.
     Unsigned64,
-    /// It is not read, for this reason.
+    /// A type that is not read, for this reason.
     Other(String),
 }
 
@@ -57,7 +57,7 @@ impl Element {
     }
 }
 
-/// A group whose columns are being listed.
+/// A group whose columns are being read.
 struct Open {
     left: u64,
     name: Option<String>,
@@ -65,8 +65,8 @@ struct Open {
     repeated: bool,
 }
 
-/// The columns of a schema, which lists groups before what is in them; the
-/// reason when it lies about itself, or is too large.
+/// Returns the columns of a schema, which lists each group before its members. The error is the
+/// reason why the schema is damaged or too large.
 pub(super) fn leaves<'a>(
     mut elements: impl Iterator<Item = Option<Value<'a>>>,
 ) -> Result<Vec<Leaf>, String> {
@@ -83,13 +83,13 @@ pub(super) fn leaves<'a>(
         let depth = open.len();
         let group = open.last_mut().ok_or(DAMAGED)?;
         group.left = group.left.saturating_sub(1);
-        // 0 required, 1 optional, 2 repeated.
+        // The values are 0 for required, 1 for optional and 2 for repeated.
         let repetition = element.repetition.filter(|r| (0..=2).contains(r)).ok_or(DAMAGED)?;
         let repeated = group.repeated || repetition == 2;
         let max_def = group.max_def.saturating_add(u32::from(repetition != 0));
         let name = match &group.name {
             None => element.name,
-            // The names of the elements of a list say nothing.
+            // The names of a list's elements are left out, since they have no meaning.
             Some(name) if repeated => name.clone(),
             Some(name) => format!("{name}.{}", element.name),
         };
@@ -117,7 +117,7 @@ pub(super) fn leaves<'a>(
     Ok(leaves)
 }
 
-/// How an annotation refines the physical type.
+/// The annotation that refines the physical type.
 enum Annotation {
     None,
     Text,

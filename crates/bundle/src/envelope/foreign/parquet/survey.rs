@@ -10,14 +10,14 @@ use crate::envelope::foreign::parquet::schema::{ColumnKind, Leaf};
 use crate::envelope::{Column, FixedPlaces, Run, Survey, Values};
 use crate::{Dtype, Error, Field, ReadAt};
 
-/// Texts of all columns together may take this many times the file's size: a
-/// dictionary repeats them for nothing, and columns may share their pages.
+/// Texts of all columns together may take this many times the file's size, since a dictionary can
+/// repeat them without taking space, and columns may share their pages.
 const MAX_TEXTS: u64 = 8;
 
 /// How to rewrite a file so that bytes are stored in it as they are.
 const REPACK: &str = "`pq.write_table(pq.read_table(FILE), NEW, compression=\"none\", use_dictionary=False)` of pyarrow rewrites it";
 
-/// A column each of those that hold values; those of groups by their path.
+/// Finds a column for each leaf; leaves in groups are named by their path.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let footer = Footer::read(file)?;
     let rows = usize::try_from(footer.rows().unwrap_or(0)).unwrap_or(0);
@@ -25,7 +25,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let mut names = BTreeSet::new();
     let mut left = file.len_bytes().saturating_mul(MAX_TEXTS);
     for (i, leaf) in footer.leaves.iter().enumerate() {
-        // A list of groups is several columns of one name.
+        // A list of groups has several leaves with the same name, of which the first is used.
         if names.insert(leaf.name.as_str()) {
             let chunks =
                 footer.groups.iter().filter_map(|g| Some((g.chunks.get(i)?, g.rows))).collect();
@@ -49,7 +49,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     Ok(Survey { rows, columns, classes: classes.unwrap_or_default() })
 }
 
-/// `left` bytes of texts may be kept.
+/// Reads the values of a column; `left` bytes of texts may still be kept.
 fn values(column: &Walk<'_>, left: &mut u64) -> Result<Values, Error> {
     let found = match &column.leaf.kind {
         ColumnKind::Other(reason) => return Ok(Values::NotStored(reason.clone())),
@@ -84,7 +84,7 @@ fn values(column: &Walk<'_>, left: &mut u64) -> Result<Values, Error> {
     }
 }
 
-/// In place where all lie there, else integers by value.
+/// Returns numbers in place if all are stored so, else integers by value.
 fn numbers(column: &Walk<'_>, dtype: Dtype) -> Result<Values, Fault> {
     let in_place = column.runs().and_then(|runs| fixed(&runs, dtype, Vec::new()));
     match in_place {
@@ -112,7 +112,7 @@ pub(super) fn texts(column: &Walk<'_>, left: &mut u64) -> Result<Vec<Option<Stri
     })
 }
 
-/// Gives a column of ours the type and shape of its field.
+/// Gives a column of a shard that Gular wrote the type and shape of its field.
 fn ours(column: &mut Column, field: &Field) {
     let Some((dtype, shape, size)) =
         field.as_fixed().zip(field.size_bytes()).map(|((d, s), size)| (d, s.to_vec(), size))

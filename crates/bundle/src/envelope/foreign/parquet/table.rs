@@ -7,35 +7,34 @@ use crate::envelope::foreign::parquet::footer::Footer;
 use crate::envelope::foreign::parquet::schema::ColumnKind;
 use crate::{Dtype, Error, ReadAt};
 
-/// Texts of a row group may take this many times the file's size: a dictionary repeats them
-/// for nothing.
+/// Texts of a row group may take this many times the file's size, since a dictionary can repeat
+/// them without taking space.
 const MAX_TEXTS: u64 = 8;
 
-/// A Parquet file of small values, such as the labels of images; no feature of the format but
-/// numbers and texts is read.
+/// A Parquet file of small values, such as the labels of images. Only numbers and texts are read.
 #[derive(Debug)]
 pub struct ParquetTable {
     file: ReadAt,
     footer: Footer,
-    /// Which leaves are columns; a list of groups is several of one name.
+    /// The leaves that are columns; a list of groups has several leaves with the same name.
     leaves: Vec<usize>,
 }
 
-/// The cells of a column in a row group; `None` where there is nothing.
+/// The cells of a column in a row group; `None` for empty cells.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cells {
-    /// Integers that fit.
+    /// Integers of at most 64 bits.
     Integers(Vec<Option<i64>>),
     /// Numbers.
     Floats(Vec<Option<f64>>),
     /// Texts.
     Texts(Vec<Option<String>>),
-    /// It is not read, for this reason.
+    /// The column is not read, for this reason.
     Unread(String),
 }
 
 impl ParquetTable {
-    /// Reads what the file says of itself.
+    /// Reads the file's footer.
     ///
     /// # Errors
     /// [`Error::Malformed`] and the like when it is not Parquet, or damaged.
@@ -54,13 +53,13 @@ impl ParquetTable {
         self.leaves.iter().filter_map(leaf).collect()
     }
 
-    /// How many row groups there are.
+    /// Returns the number of row groups.
     #[must_use]
     pub fn n_groups(&self) -> usize {
         self.footer.groups.len()
     }
 
-    /// The rows of a row group, and its cells, column by column.
+    /// Returns the number of rows of a row group, and its cells, column by column.
     ///
     /// # Errors
     /// [`Error::Malformed`] when a column is damaged.
@@ -90,7 +89,7 @@ impl ParquetTable {
     }
 }
 
-/// `left` bytes of texts may be kept.
+/// Reads the cells of a column; `left` bytes of texts may still be kept.
 fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
     match &column.leaf.kind {
         ColumnKind::Number { dtype: Dtype::F32, .. } => {

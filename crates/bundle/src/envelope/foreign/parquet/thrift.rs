@@ -1,28 +1,28 @@
 //! Thrift's compact protocol, as far as Parquet's metadata uses it.
 
-/// Structs and lists within each other beyond this are refused.
+/// Structs and lists nested deeper than this are refused.
 const MAX_DEPTH: u8 = 16;
-/// Structs within each other beyond this are passed by: nothing here needs them.
+/// Structs nested deeper than this are skipped, since nothing here needs them.
 const KEPT_DEPTH: u8 = 3;
-/// The fields of a struct that are kept have numbers up to this.
+/// Only fields of a struct with numbers up to this are kept.
 const KEPT_FIELDS: i64 = 20;
 /// The kind of a struct, as lists name it.
 const STRUCT: u8 = 12;
 
-/// A value; of some KB at most, whatever it was read from.
+/// A value, which takes a few KB of memory at most, whatever the input is.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     Bool(bool),
     Int(i64),
     Bytes(&'a [u8]),
-    /// Field numbers and values.
+    /// Numbers and values of the fields.
     Struct(Vec<(i64, Value<'a>)>),
-    /// Doubles, lists, maps and UUIDs: lists are read one value after the other.
+    /// A double, list, map or UUID; values of lists are read one after the other.
     Other,
 }
 
-/// Reads values one after the other; `None` everywhere says that the bytes
-/// are damaged or end too early.
+/// Reads values one after the other. Every method returns `None` if the bytes are damaged or end
+/// too early.
 #[derive(Debug)]
 pub(super) struct Thrift<'a> {
     rest: &'a [u8],
@@ -33,12 +33,12 @@ impl<'a> Thrift<'a> {
         Self { rest: bytes }
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of bytes that are not read yet.
     pub(super) fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next `n` bytes.
+    /// Takes the next `n` bytes.
     pub(super) fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(n)?;
         self.rest = rest;
@@ -49,7 +49,7 @@ impl<'a> Thrift<'a> {
         self.bytes(1)?.first().copied()
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Reads a number of seven bits per byte, the lowest first.
     pub(super) fn varint(&mut self) -> Option<u64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -67,7 +67,7 @@ impl<'a> Thrift<'a> {
         Some((zigzag >> 1).cast_signed() ^ (zigzag & 1).cast_signed().wrapping_neg())
     }
 
-    /// The number and kind of a struct's next field; within, `None` at its end.
+    /// Returns the number and kind of a struct's next field; the inner `None` is the struct's end.
     pub(super) fn field(&mut self, last: &mut i64) -> Option<Option<(i64, u8)>> {
         let header = self.byte()?;
         let (step, kind) = (header >> 4, header & 0xf);
@@ -78,7 +78,8 @@ impl<'a> Thrift<'a> {
         Some(Some((*last, kind)))
     }
 
-    /// The kind of a list's values and how many there are: no more than bytes.
+    /// Returns the kind of a list's values and their number, which is at most that of the bytes
+    /// left.
     pub(super) fn list(&mut self) -> Option<(u8, usize)> {
         let header = self.byte()?;
         let n = match header >> 4 {
@@ -88,12 +89,12 @@ impl<'a> Thrift<'a> {
         (n <= self.left()).then_some((header & 0xf, n))
     }
 
-    /// A whole struct.
+    /// Reads a whole struct.
     pub(super) fn structure(&mut self) -> Option<Value<'a>> {
         self.value(STRUCT, 0)
     }
 
-    /// A field's value of this kind.
+    /// Reads a field's value of this kind.
     pub(super) fn field_value(&mut self, kind: u8) -> Option<Value<'a>> {
         self.value(kind, 0)
     }
@@ -134,8 +135,8 @@ impl<'a> Thrift<'a> {
         })
     }
 
-    /// A value of a list or map, where a Boolean is a byte of its own: every
-    /// one takes a byte or more.
+    /// Reads a value of a list or map, in which a Boolean is a whole byte, so that every value
+    /// takes at least one byte.
     fn element(&mut self, kind: u8, depth: u8) -> Option<Value<'a>> {
         match kind {
             1 | 2 => Some(Value::Bool(self.byte()? == 1)),
@@ -168,7 +169,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The integer that field `id` of a struct is.
+    /// Returns the integer in field `id` of a struct.
     pub(super) fn int(&self, id: i64) -> Option<i64> {
         match self.field(id)? {
             Self::Int(value) => Some(*value),
@@ -176,12 +177,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// [`Self::int`], where it is not negative.
+    /// Returns [`Self::int`] if it is not negative.
     pub(super) fn count(&self, id: i64) -> Option<u64> {
         u64::try_from(self.int(id)?).ok()
     }
 
-    /// The text that field `id` of a struct is.
+    /// Returns the text in field `id` of a struct.
     pub(super) fn text(&self, id: i64) -> Option<String> {
         match self.field(id)? {
             Self::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_is_deep_or_long_is_refused() {
-        // Structs in structs, lists in lists, a list of more than there is.
+        // The inputs are nested structs, nested lists, and a list that claims too many values.
         for bytes in [vec![0x1c; 1000], vec![0x19; 1000], vec![0x19, 0xf9, 0xff, 0xff, 0x7f, 0]] {
             assert_eq!(Thrift::new(&bytes).structure(), None);
         }
@@ -229,7 +230,7 @@ mod tests {
     }
     #[test]
     fn maps_take_a_byte_a_boolean_and_no_more_than_there_is() {
-        // 1: map of two Booleans to Booleans; 2: byte 5.
+        // Field 1 is a map of two Booleans to Booleans; field 2 is byte 5.
         let bytes = [0x1b, 2, 0x11, 1, 2, 2, 1, 0x13, 5, 0];
         let value = Thrift::new(&bytes).structure().unwrap();
         assert_eq!((value.field(1), value.int(2)), (Some(&Value::Other), Some(5)));
@@ -241,7 +242,7 @@ mod tests {
     }
     #[test]
     fn what_is_not_needed_is_not_kept() {
-        // Structs of true ones in a struct in a struct in a struct: field 1 each.
+        // The outer struct has structs in structs in structs, each with many fields of value true.
         let trues = vec![0x11; 100_000];
         let deep = [&[0x1c; 3][..], &trues, &[0; 4]].concat();
         let mut value = &Thrift::new(&deep).structure().unwrap();

@@ -24,15 +24,15 @@ use crate::envelope::{Finished, Layout, Out, Run, ShardSpec};
 use crate::index::{Places, Rows};
 use crate::{BundlePath, Dtype, Envelope, Error, Field, FieldKind, ReadAt};
 
-/// A row group ends with the sample that makes it so many bytes of values and
-/// keys, or so many rows; one is held in memory, twice while it is written.
+/// A row group ends when its values and keys have this many bytes, or when it has [`GROUP_ROWS`]
+/// rows. One is held in memory, and twice while it is written.
 const GROUP_BYTES: usize = 32 << 20;
 const GROUP_ROWS: usize = 1 << 16;
-/// A page ends with the value that makes it so many bytes.
+/// A page ends when its values have this many bytes.
 const PAGE_BYTES: usize = 1 << 20;
-/// Sizes of pages are i32: a value, and what fits before it.
+/// Sizes of pages are i32, so a page must hold one value and what was before it.
 const MAX_VALUE: usize = i32::MAX as usize - (2 << 20);
-/// Fixed, so that the library's version is not in the bytes.
+/// The text is fixed, so that the library's version does not change the bytes.
 const CREATED_BY: &str = "gular version 1";
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Writer {
     fields: Vec<Field>,
     /// Its output is kept in memory until the row group is complete.
     file: SerializedFileWriter<Vec<u8>>,
-    /// Bytes of the file that no longer wait.
+    /// Bytes of the file that were already passed on.
     written: u64,
     rows: usize,
     bytes: usize,
@@ -89,7 +89,7 @@ impl Writer {
             .set_statistics_enabled(EnabledStatistics::None)
             .set_offset_index_disabled(true)
             .set_data_page_size_limit(PAGE_BYTES)
-            // Bytes alone end pages.
+            // Only bytes end pages.
             .set_data_page_row_count_limit(GROUP_ROWS.saturating_mul(2))
             .build();
         let file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties));
@@ -132,7 +132,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Lays a row group out; where the values of each field lie.
+    /// Writes a row group, and returns where the values of each field are.
     fn group(&mut self) -> Result<Vec<Run>, ParquetError> {
         let keys = self.keys.take();
         let mut group = self.file.next_row_group()?;
@@ -164,7 +164,7 @@ impl Writer {
         places.ok_or_else(|| ParquetError::General("a row group without its columns".into()))
     }
 
-    /// Writes out what waits.
+    /// Passes on the bytes that were written so far.
     fn drain(&mut self, out: &mut Out) -> Result<Vec<u8>, Error> {
         self.file.flush().map_err(|e| refused(out, &e))?;
         let bytes = std::mem::take(self.file.inner_mut());
@@ -211,7 +211,7 @@ fn refused(out: &Out, error: &dyn std::fmt::Display) -> Error {
     }
 }
 
-/// How a field lies in a file of ours, for the walk that finds its values.
+/// Describes how a field is stored in our files, for the walk that finds its values.
 fn leaf(field: &Field) -> Leaf {
     let kind = match number(field) {
         None => ColumnKind::Bytes,
@@ -223,7 +223,7 @@ fn leaf(field: &Field) -> Leaf {
     Leaf { name: field.name.to_string(), kind, max_def }
 }
 
-/// Scalars are numbers; `None`: bytes.
+/// Returns the number type of a scalar; `None` if the field is stored as bytes.
 fn number(field: &Field) -> Option<(Physical, Dtype)> {
     let FieldKind::Fixed { dtype, shape } = &field.kind else { return None };
     let physical = match dtype {
@@ -236,7 +236,7 @@ fn number(field: &Field) -> Option<(Physical, Dtype)> {
     shape.is_empty().then_some((physical, *dtype))
 }
 
-/// All columns may be null to readers, as `datasets` expects of them.
+/// Makes the schema, in which all columns may be null, as `datasets` expects.
 fn schema(fields: &[Field]) -> Result<TypePtr, ParquetError> {
     let text = |name: &str| {
         let column = Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
@@ -275,7 +275,7 @@ fn scalar(name: &str, physical: Physical, dtype: Dtype) -> Result<TypePtr, Parqu
     let annotation = match dtype {
         Dtype::U8 => integer(8, false, ConvertedType::UINT_8),
         Dtype::I8 => integer(8, true, ConvertedType::INT_8),
-        // Arrow has no bfloat16: its bits.
+        // Arrow has no bfloat16, so its bits are stored as u16.
         Dtype::U16 | Dtype::Bf16 => integer(16, false, ConvertedType::UINT_16),
         Dtype::I16 => integer(16, true, ConvertedType::INT_16),
         Dtype::U32 => integer(32, false, ConvertedType::UINT_32),
@@ -312,7 +312,7 @@ fn write(column: &mut SerializedColumnWriter<'_>, field: &Field, values: &[ByteA
             let value = |v: &ByteArray| v.data().first_chunk().map(|b| f64::from_le_bytes(*b));
             put::<DoubleType>(column, level, values.iter().filter_map(value))
         }
-        // For u32, the bits are written.
+        // The bits of u32 are written.
         Some((_, Dtype::U32)) => {
             let value = |v: &ByteArray| v.data().first_chunk().map(|b| i32::from_le_bytes(*b));
             put::<Int32Type>(column, level, values.iter().filter_map(value))
@@ -324,7 +324,7 @@ fn write(column: &mut SerializedColumnWriter<'_>, field: &Field, values: &[ByteA
     }
 }
 
-/// One at a time: the library looks at a page's size after each write.
+/// Writes values one at a time, since the library checks a page's size after each write.
 fn put<T: DataType>(
     column: &mut SerializedColumnWriter<'_>,
     level: i16,

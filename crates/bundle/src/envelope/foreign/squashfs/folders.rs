@@ -11,16 +11,17 @@ use crate::envelope::foreign::unique::unique;
 /// Folders have no more entries than this.
 pub(crate) const MOST_ENTRIES: usize = 1000;
 
-/// New paths for `paths`, in their order; those in small folders stay.
+/// Returns new paths for `paths`, in their order. Files in small folders keep their paths.
 ///
-/// Where a folder has too many files, each goes into a folder named by the
-/// first letters of its name: as many as keep all these folders small.
+/// If a folder has too many files, each is put into a folder named by the first letters of its
+/// name. There are as many letters as keep all these folders small.
 pub(crate) fn spread(paths: &[String]) -> Vec<String> {
     let mut folders: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (i, path) in paths.iter().enumerate() {
         folders.entry(split(path).0).or_default().push(i);
     }
-    // Files need not be looked at: all leave the folder in which folders are made.
+    // Files need not be compared with new folders, since all files leave a folder that gets
+    // folders.
     let mut taken: BTreeSet<String> =
         paths.iter().flat_map(|p| above(p)).map(str::to_owned).collect();
     taken.insert(SAMPLES_NAME.to_owned());
@@ -32,7 +33,7 @@ pub(crate) fn spread(paths: &[String]) -> Vec<String> {
     spread
 }
 
-/// Renames files whose paths are folders of others.
+/// Renames files whose paths are those of folders.
 pub(crate) fn step_aside(paths: &mut [String]) {
     let folders: HashSet<&str> = paths.iter().flat_map(|p| above(p)).collect();
     if !paths.iter().any(|path| folders.contains(path.as_str())) {
@@ -48,7 +49,7 @@ pub(crate) fn step_aside(paths: &mut [String]) {
     }
 }
 
-/// The folders that a path lies in, but for the root.
+/// Returns the folders above a path, without the root.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').filter_map(|(at, _)| path.get(..at))
 }
@@ -61,7 +62,7 @@ fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// Gives the files of one folder their paths, in folders of it where they are many.
+/// Sets the paths of the files of one folder, which are put into folders of it if there are many.
 fn place(
     folder: &str,
     files: Vec<(usize, &str)>,
@@ -90,8 +91,8 @@ fn place(
     }
 }
 
-/// The fewest letters that make groups of at most 1000 files; where these
-/// groups would be too many, the most letters that keep them few enough.
+/// Returns the fewest letters that make groups of at most 1000 files. If there would be too many
+/// groups, returns the most letters that keep their number low enough.
 fn letters(files: &[(usize, &str)]) -> usize {
     let longest = files.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(1);
     let mut best = longest;
@@ -102,7 +103,7 @@ fn letters(files: &[(usize, &str)]) -> usize {
             *size = size.saturating_add(1);
         }
         match groups.len() {
-            // All names share these letters: no step forward.
+            // All names share these letters, so the groups stay the same.
             1 => continue,
             groups if groups > MOST_ENTRIES && best < longest => break,
             _ => best = n,
@@ -123,7 +124,7 @@ fn prefix(name: &str, letters: usize) -> &str {
 mod tests {
     use super::*;
 
-    /// Entries of every folder: files and folders.
+    /// Returns the entries of every folder: files and folders.
     fn entries(paths: &[String]) -> BTreeMap<String, BTreeSet<String>> {
         let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for path in paths {
@@ -169,7 +170,8 @@ mod tests {
 
     #[test]
     fn odd_names_are_spread_too() {
-        // One prefix of another, digits of any length, a folder where a prefix would be.
+        // The names are prefixes of others, digits of any length, and a folder where a prefix would
+        // be.
         let mut paths: Vec<String> = (0..3_000).map(|i| format!("{i}")).collect();
         paths.extend((0..1_500).map(|i| "ä".repeat(i % 200 + 1) + &i.to_string()));
         paths.extend((0..1_500).map(|i| format!("d/{i:04}")));

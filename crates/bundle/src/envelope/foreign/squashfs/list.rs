@@ -15,12 +15,12 @@ const TAB: char = '\t';
 pub(crate) struct Lines<I> {
     lines: I,
     line: Vec<u8>,
-    /// Bytes of the line that were read.
+    /// Bytes of the current line that were read.
     at: usize,
 }
 
 impl<I: Iterator<Item = String>> Lines<I> {
-    /// A list that begins with `header`.
+    /// Makes a list that begins with `header`.
     pub(crate) fn new(header: String, lines: I) -> Self {
         Self { lines, line: header.into_bytes(), at: 0 }
     }
@@ -38,24 +38,24 @@ impl<I: Iterator<Item = String>> Read for Lines<I> {
     }
 }
 
-/// A list that was read.
+/// A parsed list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct List<'a> {
     pub(crate) keys: Vec<&'a str>,
-    /// Name and values of each column behind the keys.
+    /// Name and values of each column after the keys.
     pub(crate) columns: Vec<(&'a str, Vec<&'a str>)>,
 }
 
 /// More columns than this are not a list of samples.
 const MOST_COLUMNS: usize = 256;
 
-/// Whether a file of these first bytes is a list of samples.
+/// Returns whether a file that begins with `head` is a list of samples.
 pub(crate) fn is_list(head: &[u8]) -> bool {
     head.starts_with(b"key\t")
 }
 
 impl<'a> List<'a> {
-    /// Reads a list; the reason when it is none.
+    /// Parses a list. The error says why the text is not a list.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         let mut lines = text.split_inclusive('\n').map(|line| line.strip_suffix('\n'));
         let header = lines.next().flatten().ok_or("it has no line")?;

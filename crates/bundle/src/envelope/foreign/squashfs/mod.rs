@@ -9,9 +9,9 @@
 //! inodes | listings | tables
 //! ```
 //!
-//! Every block is stored as it is, so a file is one run of bytes. `gular_squashfs`
-//! writes and walks the image; here is what its files mean. Format: `FORMAT.md`,
-//! "Envelope `squashfs`".
+//! Every block is stored uncompressed, so a file is one range of bytes. `gular_squashfs` writes and
+//! walks the image; this module decides what its files mean. Format: `FORMAT.md`, "Envelope
+//! `squashfs`".
 
 mod folders;
 mod list;

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::envelope::Out;
 
-/// A buffer with two ends.
+/// A buffer that two owners share: one writes to it, the other drains it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Sink {
-    /// Passes on to `out` what has been written.
+    /// Passes to `out` what has been written so far.
     pub(crate) fn drain(&self, out: &mut Out) -> io::Result<()> {
         let mut bytes = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         out.write_all(&bytes)?;
         bytes.clear();
-        // Its room is kept for the next bytes.
+        // The allocation is kept for the next bytes.
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
         Ok(())
     }

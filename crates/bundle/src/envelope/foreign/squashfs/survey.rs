@@ -13,10 +13,10 @@ use crate::{Error, MAX_INDEX_BYTES, ReadAt};
 /// How to rewrite an image so that it can be read in place.
 const REPACK: &str =
     "`mksquashfs FOLDER NEW.squashfs -noD -noF -no-sparse -no-fragments` makes one that can";
-/// The column of what no sample is made of.
+/// The column of files that belong to no sample.
 const OTHERS: &str = "other files";
 
-/// A column a column of the list of samples; without one, the images.
+/// Finds a column for each column of the list of samples; without a list, the images.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let files = Files::find(file)?;
     match files.list()? {
@@ -40,11 +40,11 @@ struct Files<'a> {
     image: &'a ReadAt,
     files: Vec<(String, u64, Content)>,
     compressor: String,
-    /// Links and devices.
+    /// Links and devices of the image.
     others: Others,
 }
 
-/// How many, and the first.
+/// The number of such files, and the first one's path.
 #[derive(Default)]
 struct Others {
     n: u64,
@@ -82,7 +82,7 @@ impl<'a> Files<'a> {
         Ok(found)
     }
 
-    /// The text of the list of samples, when there is one.
+    /// Reads the list of samples; `None` if there is none.
     fn list(&self) -> Result<Option<String>, Error> {
         let Some((_, size, content)) = self.files.iter().find(|(p, ..)| p == SAMPLES_NAME) else {
             return Ok(None);
@@ -127,7 +127,7 @@ impl<'a> Files<'a> {
         Ok(Survey { rows, columns: found, classes: BTreeMap::new() })
     }
 
-    /// The values of a column of paths; nothing where there is no path.
+    /// Returns the values of a column of paths; `None` for rows without a path.
     fn values(
         &self,
         paths: &[&str],
@@ -154,7 +154,7 @@ impl<'a> Files<'a> {
         Ok(arrays.unwrap_or(Values::Bytes(runs)))
     }
 
-    /// Every image is a sample; where there are none, every array.
+    /// Makes a sample of every image; if there are no images, of every array.
     fn by_extension(mut self) -> Result<Survey, Error> {
         let shown = |path: &str| !path.split('/').any(|name| name.starts_with('.'));
         let has_images = self.files.iter().any(|(path, ..)| shown(path) && is_image(path));
@@ -202,7 +202,7 @@ impl<'a> Files<'a> {
         Ok(Survey { rows, columns, classes: BTreeMap::new() })
     }
 
-    /// Why a file's bytes are not one run.
+    /// Says why a file's bytes are not one range.
     fn fault(&self, content: Content) -> String {
         match content {
             Content::Compressed => format!("is compressed with {}", self.compressor),
@@ -226,7 +226,7 @@ fn is_image(path: &str) -> bool {
     media::of_extension(extension).is_some_and(|media_type| media_type.starts_with("image/"))
 }
 
-/// Numbers when all are, else texts; nothing where there is no text.
+/// Returns numbers if all texts are numbers, else texts; `None` for empty ones.
 fn labels(texts: &[&str]) -> Values {
     let number = |text: &&str| match *text {
         "" => Some(None),

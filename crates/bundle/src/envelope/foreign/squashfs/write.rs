@@ -12,11 +12,11 @@ use crate::envelope::{Finished, Layout, Out, SAMPLES_NAME, ShardSpec, file_head,
 use crate::index::{Places, Rows};
 use crate::{BundlePath, Error, Field};
 
-/// 1980-01-01, the time of everything in the image: some tools take no earlier one.
+/// 1980-01-01, the time of every entry of the image, since some tools accept no earlier one.
 const MTIME: u32 = 315_532_800;
 const FILE: Meta = Meta { mode: 0o444, uid: 0, gid: 0, mtime: MTIME };
 const FOLDER: Meta = Meta { mode: 0o555, ..FILE };
-/// Longest name of a file or folder that Linux opens.
+/// The longest name of a file or folder that Linux opens.
 const MAX_NAME: usize = 255;
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Layout for Writer {
         let (mut paths, files): (Vec<String>, Vec<FileData>) = files.into_iter().unzip();
         step_aside(&mut paths);
         let paths = spread(&paths);
-        // Files that stepped aside and folders between are new in them.
+        // Paths are checked again, since renamed files and new folders have changed some of them.
         if let Some((at, reason)) =
             paths.iter().enumerate().find_map(|(at, path)| Some((at, fault(path)?)))
         {
@@ -106,7 +106,7 @@ impl Layout for Writer {
     }
 }
 
-/// The lines of the list of samples.
+/// Returns the lines of the list of samples.
 fn lines(rows: &Rows<'_>, paths: &[String], labels: &[i64]) -> impl Iterator<Item = String> {
     let (mut paths, mut labels) = (paths.iter(), labels.iter());
     (0..rows.key_offsets.len().saturating_sub(1)).map(move |row| {
@@ -124,14 +124,14 @@ fn lines(rows: &Rows<'_>, paths: &[String], labels: &[i64]) -> impl Iterator<Ite
     })
 }
 
-/// The key of sample `row`.
+/// Returns the key of sample `row`.
 fn key<'a>(rows: &Rows<'a>, row: usize) -> &'a str {
     let at = |i: usize| rows.key_offsets.get(i).and_then(|o| usize::try_from(*o).ok());
     let range = at(row).unwrap_or(0)..at(row.saturating_add(1)).unwrap_or(0);
     rows.key_bytes.get(range).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
 }
 
-/// Why no image can hold a file of this path.
+/// Says why no image can contain a file with this path; `None` if one can.
 fn fault(path: &str) -> Option<String> {
     if path.starts_with(&format!("{SAMPLES_NAME}/")) {
         return Some(format!(
@@ -150,7 +150,7 @@ fn fault(path: &str) -> Option<String> {
 
 fn failed(out: &Out, error: image::Error) -> Error {
     let source = match error {
-        // The source is a value in memory: what failed is passing bytes on.
+        // The source of the bytes is in memory, so it was the output that failed.
         image::Error::Read(source) | image::Error::Write(source) => source,
         other => io::Error::other(other),
     };

@@ -2,13 +2,13 @@
 
 /// Members begin at multiples of this.
 pub(crate) const BLOCK: u64 = 512;
-/// 1980-01-01: no clock, and not so early that tar warns of it.
+/// 1980-01-01: equal in every file, and not so early that tar warns of it.
 const MTIME: u64 = 315_532_800;
-/// The record that holds a sample's key where its first member's name is another.
+/// The record with a sample's key, if the name of its first member is another.
 pub(crate) const KEY_RECORD: &str = "GULAR.key";
 
-/// The header of a regular file called `name` of `size` bytes, with a pax
-/// header before it for what ustar has no room for, and for `key`.
+/// Makes the header of a regular file called `name` of `size` bytes, after a pax header for what
+/// does not fit into ustar, and for `key`.
 pub(crate) fn member(name: &str, size: u64, key: Option<&str>) -> Vec<u8> {
     let mut records = Vec::new();
     let split = split_name(name);
@@ -28,7 +28,7 @@ pub(crate) fn member(name: &str, size: u64, key: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// Folder and name as ustar holds them: 155 and 100 bytes, ASCII.
+/// Splits a name into the folder and name that ustar can hold: 155 and 100 bytes, ASCII.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     if !name.is_ascii() {
         return None;
@@ -42,7 +42,7 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// `<length> <name>=<value>\n`, the length counting itself.
+/// Makes the pax record `<length> <name>=<value>\n`, in which the length counts itself.
 fn record(name: &str, value: &str) -> Vec<u8> {
     let rest = name.len().saturating_add(value.len()).saturating_add(3);
     let mut len = rest;
@@ -76,7 +76,7 @@ fn ustar((folder, name): (&str, &str), size: u64, kind: u8) -> [u8; 512] {
     header
 }
 
-/// The sum of all bytes, those of the sum itself taken as spaces.
+/// Returns the sum of all bytes, in which those of the sum itself count as spaces.
 pub(crate) fn checksum(header: &[u8; 512]) -> u64 {
     let byte = |(i, b): (usize, &u8)| u64::from(if (148..156).contains(&i) { b' ' } else { *b });
     header.iter().enumerate().map(byte).sum()

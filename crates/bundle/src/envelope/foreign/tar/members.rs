@@ -9,12 +9,12 @@ use crate::{Error, ReadAt};
 /// Extended headers above this are refused; a path has at most 4095 bytes.
 const MAX_EXTENDED: u64 = 1 << 20;
 
-/// A regular file, or a hard link to one before it.
+/// A regular file, or a hard link to an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) run: Run,
-    /// The sample's key, when we wrote one.
+    /// The sample's key, if Gular wrote one.
     pub(crate) key: Option<String>,
 }
 
@@ -22,12 +22,12 @@ pub(crate) struct Member {
 pub(crate) struct Members<'a> {
     file: &'a ReadAt,
     position: u64,
-    /// Names so far, once a hard link has asked for one.
+    /// Names of the members so far, once a hard link was found that needs them.
     names: Option<HashMap<String, Run>>,
     done: bool,
 }
 
-/// What extended headers say about the next member.
+/// The contents of extended headers for the next member.
 #[derive(Default)]
 struct Extended {
     path: Option<String>,
@@ -49,8 +49,8 @@ impl<'a> Members<'a> {
         Error::NotInPlace { path: self.file.path(), reason }
     }
 
-    /// The next regular file; `None` at the first zero block, as tarfile and
-    /// WebDataset do, or at the file's end.
+    /// Returns the next regular file; `None` at the first zero block, where tarfile and WebDataset
+    /// stop too, or at the file's end.
     pub(crate) fn next(&mut self) -> Result<Option<Member>, Error> {
         let mut extended = Extended::default();
         while !self.done {
@@ -71,7 +71,7 @@ impl<'a> Members<'a> {
             let own = own.ok_or_else(|| self.bad("a size is not a number"))?;
             let is_extended = matches!(kind, b'x' | b'g' | b'L' | b'K');
             let size = if is_extended { own } else { extended.size.unwrap_or(own) };
-            // Links and folders have no data, whatever their size says.
+            // Links and folders have no data, whatever size they declare.
             let stored = if matches!(kind, b'1'..=b'6') { 0 } else { size };
             let end = start.checked_add(stored).filter(|end| *end <= self.file.len_bytes());
             let end = end.ok_or_else(|| self.bad("the file ends within the member that begins"))?;
@@ -134,7 +134,7 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// Takes a pax header, or a GNU long name.
+    /// Reads a pax header, or a GNU long name.
     fn extend(
         &self,
         extended: &mut Extended,
@@ -150,7 +150,7 @@ impl<'a> Members<'a> {
         match kind {
             b'L' => extended.path = Some(self.text(cut(&bytes))?),
             b'K' => extended.link = Some(self.text(cut(&bytes))?),
-            // Global headers never say where a member is.
+            // Global headers do not name members.
             b'g' => {}
             _ => {
                 for (name, value) in records(&bytes).ok_or_else(|| self.bad("a pax record"))? {
@@ -180,7 +180,7 @@ impl<'a> Members<'a> {
         Ok(text.trim_start_matches("./").to_owned())
     }
 
-    /// The run of an earlier member; the first question walks the file again.
+    /// Returns the range of an earlier member; the first call walks the file again.
     fn target(&mut self, name: &str) -> Result<Option<Run>, Error> {
         if self.names.is_none() {
             let mut names = HashMap::new();
@@ -197,7 +197,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Octal text, or GNU's base 256 for what octal cannot hold.
+/// Reads a number: octal text, or GNU's base 256 for larger numbers.
 fn number(field: &[u8]) -> Option<u64> {
     if let Some((first, rest)) = field.split_first().filter(|(first, _)| **first & 0x80 != 0) {
         let start = u64::from(first & 0x7f);
@@ -209,7 +209,7 @@ fn number(field: &[u8]) -> Option<u64> {
     if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 8).ok() }
 }
 
-/// Bytes up to the first zero.
+/// Returns the bytes before the first zero.
 fn cut(bytes: &[u8]) -> &[u8] {
     bytes.split(|b| *b == 0).next().unwrap_or_default()
 }
@@ -221,7 +221,7 @@ fn full_name(header: &[u8; 512]) -> Vec<u8> {
     if is_posix && !prefix.is_empty() { [prefix, b"/", name].concat() } else { name.to_vec() }
 }
 
-/// Names and values of a pax header.
+/// Parses the names and values of a pax header.
 fn records(mut bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let mut records = Vec::new();
     while !bytes.is_empty() {

@@ -6,16 +6,15 @@ use crate::envelope::files::extension;
 use crate::envelope::media;
 use crate::{BundlePath, Field};
 
-/// Gives the members of each sample a common stem, unlike that of any other
-/// sample in the shard.
+/// Gives the members of each sample a common stem that no other sample of the shard has.
 #[derive(Debug, Default)]
 pub(crate) struct Stems {
     taken: HashSet<String>,
 }
 
 impl Stems {
-    /// The key without its extension, dots replaced since readers cut names at
-    /// the first one; with `~2`, `~3`, … where another sample has that stem.
+    /// Returns the key without its extension, and with its dots replaced, since readers cut names
+    /// at the first dot; with `~2`, `~3`, … if another sample has that stem.
     pub(crate) fn next(&mut self, key: &BundlePath) -> String {
         let (folder, name) = match key.as_str().rsplit_once('/') {
             Some((folder, name)) => (Some(folder), name),
@@ -34,7 +33,7 @@ impl Stems {
     }
 }
 
-/// The part after the stem in the name of a field's member, including the dot.
+/// Returns the part after the stem in the name of a field's member, including the dot.
 pub(crate) fn suffix(field: &Field, key: &BundlePath, value: &[u8]) -> String {
     let name = field.name.as_str();
     if name == "label" {

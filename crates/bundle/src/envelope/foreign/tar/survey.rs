@@ -10,10 +10,10 @@ use crate::{Error, ReadAt};
 
 /// More kinds of members than this are not a dataset.
 const MOST_PARTS: usize = 256;
-/// Labels are read up to this many bytes.
+/// A label may have at most this many bytes.
 const MAX_LABEL_BYTES: u64 = 64;
 
-/// A column a kind of member; adjacent members of one stem are a sample.
+/// Makes a column of each kind of member, and a sample of adjacent members with the same stem.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let mut members = Members::new(file);
     let mut groups = Groups::default();
@@ -23,7 +23,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     groups.finish(file)
 }
 
-/// Stem and suffix of a name, cut at the first dot of its last segment.
+/// Splits a name into stem and suffix, at the first dot of its last segment.
 fn cut(name: &str) -> Option<(&str, &str)> {
     let segment = name.rfind('/').map_or(0, |slash| slash.saturating_add(1));
     let dot = name.get(segment..)?.find('.').filter(|dot| *dot > 0)?;
@@ -34,10 +34,10 @@ fn cut(name: &str) -> Option<(&str, &str)> {
 #[derive(Default)]
 struct Groups {
     stem: String,
-    /// Digests of all stems: names themselves are kept as keys only.
+    /// Digests of all stems; the names themselves are only kept as keys.
     seen: HashSet<[u8; 16]>,
     keys: Vec<String>,
-    /// Whether the key is by a record or by the image's name.
+    /// Whether the key is known from a record or from the image's name.
     settled: bool,
     /// For each suffix, in order of appearance: rows and runs.
     parts: Vec<(String, Vec<(usize, Run)>)>,
@@ -115,8 +115,8 @@ impl Groups {
 
 type Runs = Vec<Option<Run>>;
 
-/// Joins suffixes that are one field, such as `jpg` and `png`, unless a sample
-/// has several of them; then each is a column by its suffix.
+/// Joins suffixes that are one field, such as `jpg` and `png`. If a sample has several of them,
+/// each suffix is a column.
 fn merge(parts: &[(String, Vec<(usize, Run)>)], rows: usize) -> Vec<(String, Vec<String>, Runs)> {
     let arrays_only = !parts.iter().any(|(s, _)| s != "npy" && part_of(s) == Part::Image);
     let name_of = |suffix: &str| match part_of(suffix) {
@@ -175,7 +175,7 @@ fn values(file: &ReadAt, suffixes: &[String], runs: Runs) -> Result<Values, Erro
     Ok(Values::Bytes(runs))
 }
 
-/// Numbers when all are, else texts.
+/// Returns numbers if all labels are numbers, else texts.
 fn labels(file: &ReadAt, runs: &Runs) -> Result<Values, Error> {
     let mut texts = Vec::with_capacity(runs.len());
     for run in runs {
