@@ -260,7 +260,11 @@ fn what_is_no_folder_is_named() {
         &file,
         ["cannot stage to", "manifest.json`: it is not a folder", "--to DIR"],
     );
-    check(&file, &case.to, ["manifest.json` cannot be staged", "it is not a folder", "give the folder"]);
+    check(
+        &file,
+        &case.to,
+        ["manifest.json` cannot be staged", "it is not a folder", "give the folder"],
+    );
 }
 
 #[test]
