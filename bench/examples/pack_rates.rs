@@ -95,7 +95,8 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
 
 fn raw(source: &Path, work: &Path, rounds: usize) -> Result<Value> {
     let paths = files(source)?;
-    let bytes: Vec<Vec<u8>> = paths.iter().map(fs::read).collect::<std::io::Result<_>>()?;
+    let bytes: Vec<(&Path, Vec<u8>)> =
+        paths.iter().map(|path| Ok((path.as_path(), fs::read(path)?))).collect::<Result<_>>()?;
     let payload = PayloadOptions::Raw(RawOptions::new(SIDE, SIDE));
     let plan = PlanOptions { payload, labels: Labels::None, ..PlanOptions::default() };
     let mut rates: [Vec<f64>; 4] = [const { Vec::new() }; 4];
@@ -122,12 +123,13 @@ fn raw(source: &Path, work: &Path, rounds: usize) -> Result<Value> {
 }
 
 /// Images per second that `threads` decode and resize, in memory.
-fn decode_resize(files: &[Vec<u8>], threads: usize) -> Result<f64> {
+fn decode_resize(files: &[(&Path, Vec<u8>)], threads: usize) -> Result<f64> {
     rate(files.len(), threads, |next| {
         let mut decoder = Decoder::new(DecodeOptions::default());
         let mut pixels = vec![0; (SIDE * SIDE * 3) as usize];
-        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            decoder.fit(file, (SIDE, SIDE), Fit::Crop, &mut pixels)?;
+        while let Some((path, file)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let fitted = decoder.fit(file, (SIDE, SIDE), Fit::Crop, &mut pixels);
+            fitted.map_err(|e| format!("`{}`: {e}", path.display()))?;
         }
         Ok(())
     })

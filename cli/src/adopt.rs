@@ -34,7 +34,7 @@ pub(crate) struct AdoptArgs {
     /// [default: `image`, `jpg` and similar names, or the only column that can hold images]
     #[arg(long, value_name = "NAME")]
     pub(crate) image_column: Option<String>,
-    /// The column of labels; `folder` uses the folder part of each key instead
+    /// The column of labels; `folder` takes classes from the names of folders
     ///
     /// The column has integers or class names. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]

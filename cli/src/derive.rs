@@ -174,7 +174,7 @@ fn text(report: &DeriveReport, args: &DeriveArgs) -> String {
     if let Some(NamedKeys { n, first }) = &report.lost_classes {
         let (classes, first) = (if *n == 1 { "class" } else { "classes" }, show::printable(first));
         text.push_str(&format!(
-            "warning: {n} {classes} without a sample, since the limit is too small: {first}\n"
+            "warning: the limit leaves no sample of {n} {classes} of a split: {first}\n"
         ));
     }
     for (split, of) in &report.splits {

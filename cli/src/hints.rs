@@ -20,15 +20,21 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
             "fetch or copy the file again: this copy is not the file that the manifest names; `gular verify` lists every fault"
         }
         E::Malformed { .. } | E::Label { .. } | E::Format { .. } | E::TooLarge { .. } => {
-            "the file may be cut short, or not part of a bundle; `gular verify` lists every fault"
+            "the file may be cut short or damaged: copy or fetch it again; `gular verify` lists every fault of a bundle"
         }
         E::OutOfRange { .. } | E::NoField { .. } => "`gular inspect` lists fields and counts",
-        E::NotInPlace { .. } => {
-            "pack the images themselves with `gular pack`; an archive can also be written again uncompressed"
-        }
+        E::NotInPlace { reason, .. } => not_in_place(reason),
         other => return other.hint().map(str::to_owned),
     };
     Some(text.to_owned())
+}
+
+/// For a file that cannot be adopted.
+fn not_in_place(reason: &str) -> &'static str {
+    match reason.contains("compress") {
+        true => "write the file again without compression, or pack the images with `gular pack`",
+        false => "pack the images themselves with `gular pack`",
+    }
 }
 
 /// The hint for an error of a federation, server or token.
@@ -257,6 +263,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::BadInputs(bad) => return Some(bad_inputs(bad)),
         E::Inside { .. } => "choose an output folder outside the source",
         E::NoSpace { .. } => "free some space, or choose a folder on another file system",
+        E::Full { files, .. } if *files < gular_pack::FEW_FILES => {
+            "remove files that you do not need, or pack with a larger `--shard-size`, and run the same command again: finished shards are kept"
+        }
         E::Full { .. } => {
             "free some space and run the same command again: finished shards are kept"
         }
@@ -271,7 +280,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "give only folders that `gular pack --part` has finished; if a part was interrupted, run its command again"
         }
         E::Parts { .. } => {
-            "give each part of one pack exactly once, as in `gular pack --merge part-* bundle/`; if a part is of a different pack, pack that part again with the source and options of the others"
+            "give each part exactly once, as in `gular pack --merge part-* bundle/`; if a part was made from another source or with other options, make it again"
         }
         E::AlreadyPart { .. } => {
             "give each part a folder of its own, then merge the parts into a new folder with `--merge`"
@@ -279,9 +288,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::OtherPart { .. } => {
             "run the interrupted command again, or give each part a folder of its own"
         }
-        E::NotInPlace { .. } => {
-            "pack the images themselves with `gular pack`; an archive can also be written again uncompressed"
-        }
+        E::NotInPlace { reason, .. } => not_in_place(reason),
         E::BadKeys { .. } => {
             "choose another column with `--key-column NAME`, or make keys from file names and row numbers with `--key-column none`"
         }
@@ -377,7 +384,7 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
     how + WITHOUT_BASE
 }
 
-const WITHOUT_BASE: &str = "; without `--base`, all images are packed into a new bundle";
+const WITHOUT_BASE: &str = ", or leave out `--base` to pack all images into a new bundle";
 
 /// Says what the first damaged input needs, or how to pack without all of them.
 fn bad_inputs(bad: &gular_pack::BadInputs) -> String {

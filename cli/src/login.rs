@@ -137,7 +137,8 @@ fn by_hand(url: &Url, write: bool) -> String {
     let verb = if write { "write" } else { "read" };
     format!(
         "run `pelican credentials token get {verb} {url}` by hand, here or on any machine that has \
-        the program; write the token that it prints to a file, and give the file with `--token`"
+        the program, and write the token that it prints to a file; then add `--token FILE` to the \
+        command that needs the token"
     )
 }
 

@@ -212,7 +212,7 @@ pub(crate) struct PackArgs {
     pub(crate) seed: u64,
     /// Bytes of source files per shard
     ///
-    /// With --payload raw, bytes of pixels. Units: KiB, MiB, GiB, KB, MB, GB, or plain bytes.
+    /// With --payload raw, bytes of pixels. Units: KiB, MiB, GiB, KB, MB, GB; without a unit, bytes.
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) shard_size: u64,
     /// Format: shards, arrow, parquet, hdf5, tar, squashfs
@@ -359,7 +359,14 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let progress = |p: Progress| {
         let Ok(mut bars) = bars.lock() else { return };
         match p {
-            Progress::Scanned(n) => bars.0.set_position(n),
+            Progress::Scanned(n) => {
+                // A new version is planned a second time, after it was compared.
+                if let Some(compared) = bars.1.take() {
+                    compared.finish_and_clear();
+                    bars.0 = counter("scan", output);
+                }
+                bars.0.set_position(n);
+            }
             Progress::ToCompare(bytes) => {
                 bars.0.finish_and_clear();
                 bars.1 = Some(bytes_bar("compare", bytes, output));
@@ -523,7 +530,7 @@ fn label_of_rows(args: &PackArgs) -> Result<Labels, Failure> {
     ];
     if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
         let text = format!("`{flag}` does not apply to a table of pixels");
-        let hint = "leave it out: a table of pixels has only pixels and a label, whose column `--label-column` names".to_owned();
+        let hint = "leave it out: a table of pixels has only pixels and a column of labels, which `--label-column` chooses".to_owned();
         return Err(Failure::new(text, Some(hint)));
     }
     match args.labels.as_slice() {

@@ -11,8 +11,8 @@ use gular_pelican::CompareBy;
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     size(text).ok_or_else(|| {
         format!(
-            "`{text}` is not a size; expected a number above 0 with KiB, MiB, GiB, KB, MB or GB, \
-             or plain bytes, such as `256MiB`"
+            "`{text}` is not a size; expected a number above 0 with a unit (KiB, MiB, GiB, KB, MB \
+             or GB), such as `256MiB`, or a number of bytes"
         )
     })
 }

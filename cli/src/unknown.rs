@@ -82,8 +82,10 @@ pub(crate) fn failure(
     let synonym = SYNONYMS.iter().find(|(other, ours)| flag == *other && has(ours));
     let meant = synonym.map(|(_, ours)| *ours).or_else(|| text(ContextKind::SuggestedArg));
     if flag.get(1..2).is_some_and(|c| c.starts_with(|c: char| c.is_ascii_digit())) {
-        let message = format!("`{flag}` is below 0, which no option of `{name}` takes");
-        return Some(Failure::new(message, Some(format!("`{name} -h` lists its options"))));
+        let hint = format!(
+            "write a value that begins with `-` as `--option=VALUE`, and a file as `./-1.jpg`; `{name} -h` lists the options"
+        );
+        return Some(Failure::new(format!("`{name}` has no option `{flag}`"), Some(hint)));
     }
     let hint = match meant {
         Some(meant) => {
@@ -162,10 +164,7 @@ mod tests {
         check(&["gular", "pack", "s", "o", "--val-split", "1"], &["did you mean `--fractions`?"]);
         let serve = ["gular", "federation", "serve", "d", "--threads", "1"];
         check(&serve, &["`gular federation serve` has no option", "`gular federation serve -h`"]);
-        check(
-            &with(&["--jobs", "-1"]),
-            &["`-1` is below 0, which no option of `gular fetch` takes"],
-        );
+        check(&with(&["--jobs", "-1"]), &["no option `-1`", "`--option=VALUE`"]);
         check(&["gular", "stage", "b", "python"], &["write `--` before the command"]);
         check(
             &["gular", "verify", "a", "b"],

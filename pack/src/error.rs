@@ -446,7 +446,9 @@ pub enum Error {
         known: String,
     },
     /// Files of several formats, which cannot be one bundle.
-    #[error("all files must have the same format: `{first}` is {format}, `{second}` is {other}")]
+    #[error(
+        "all files must have the same format: `{first}` has the format `{format}`, `{second}` has `{other}`"
+    )]
     MixedFormats {
         /// The first file.
         first: String,
@@ -635,11 +637,15 @@ impl Error {
     }
 }
 
-/// The number of files that can still be created, where it may be what is short.
+/// So few files that can still be created may be what is short, and not bytes.
+pub const FEW_FILES: u64 = 10_000;
+
+/// Adds the number of files that can still be created, if it may be what is short.
 fn and_files(files: u64) -> String {
     match files {
-        1 => ", but only for 1 file more".to_owned(),
-        n if n < 10_000 => format!(", but only for {n} files more"),
+        0 => ", but the file system allows no more files".to_owned(),
+        1 => ", but the file system allows only 1 more file".to_owned(),
+        n if n < FEW_FILES => format!(", but the file system allows only {n} more files"),
         _ => String::new(),
     }
 }

@@ -171,6 +171,17 @@ fn a_limit_takes_so_many_and_a_larger_one_the_same_and_more() {
 }
 
 #[test]
+fn classes_without_names_that_a_limit_loses_are_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic(&dir.path().join("base"), 3000, 1, false);
+    let few = DeriveOptions { limit: Some(Limit::Samples(10)), stratified: true, ..plain() };
+    let report = derived(&[&dir.path().join("base")], &dir.path().join("few"), &few).unwrap();
+    let lost = report.lost_classes.unwrap();
+    assert_eq!(lost.n, 990);
+    assert!(lost.first.starts_with("`train/10`, `train/100`, "), "{}", lost.first);
+}
+
+#[test]
 fn listed_keys_are_taken_or_left_out_and_unknown_ones_named() {
     let case = Case::new(Envelope::Tar);
     let all: Vec<String> = samples(&case.at("base")).into_keys().collect();
@@ -452,7 +463,7 @@ fn a_hundredth_of_imagenet_is_less_than_a_megabyte() {
     let (n, shards) = if is_long { (1_281_167, 143) } else { (12_811, 3) };
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    synthetic(&at("base"), n, shards);
+    synthetic(&at("base"), n, shards, true);
     let limit = Some(Limit::Share(0.01));
     let share = DeriveOptions { limit, stratified: true, jobs: 2, ..plain() };
     let report = derived(&[&at("base")], &at("part"), &share).unwrap();
@@ -483,11 +494,12 @@ fn key(i: usize) -> String {
 }
 
 /// Makes a bundle of `n` samples in 1000 classes.
-fn synthetic(dir: &Path, n: usize, shards: usize) {
+fn synthetic(dir: &Path, n: usize, shards: usize, named: bool) {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
     let fields = vec![Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()];
-    let classes: Vec<String> = (0..1000).map(|i| format!("c{i:04}")).collect();
+    let n_named = if named { 1000 } else { 0 };
+    let classes: Vec<String> = (0..n_named).map(|i| format!("c{i:04}")).collect();
     let per_shard = n.div_ceil(shards);
     let entries = (0..shards).map(|shard| {
         let split = Split::Train;

@@ -16,7 +16,7 @@
 mod copy;
 mod error;
 mod folder;
-mod free_space;
+mod measured_space;
 mod memory;
 mod mount;
 mod recognise;
@@ -25,5 +25,5 @@ mod staged;
 mod target_folder;
 
 pub use error::Error;
-pub use free_space::{SpaceLimit, StageTo};
+pub use measured_space::{SpaceLimit, StageTo};
 pub use staged::{StageEvent, StageOptions, StageReport, Staged, plan, stage};

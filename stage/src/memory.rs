@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::free_space::SpaceLimit;
+use super::measured_space::SpaceLimit;
 
 /// cgroup v1 writes a number near 2⁶³ for "no limit".
 const UNLIMITED_V1: u64 = 1 << 62;

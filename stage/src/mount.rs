@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 use gular_bundle::{Bundle, DATA_DIR, Envelope, MANIFEST_NAME, SAMPLES_NAME, ShardEntry, Split};
 
 use super::copy::make_folder;
-use super::free_space::Need;
+use super::measured_space::Need;
 use crate::Error;
 
 /// The folder of the shards, below the folder of the copy.

@@ -9,7 +9,7 @@ use gular_transfer::{
     BundleUrl, Cache, Client, ClientOptions, FetchOptions, RemoteBundle, Trust, Watch,
 };
 
-use super::free_space::Need;
+use super::measured_space::Need;
 use super::mount;
 use super::source::{Directory, Source};
 use super::staged::StageOptions;

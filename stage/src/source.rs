@@ -13,7 +13,7 @@ use gular_bundle::{
 };
 use gular_transfer::RemoteBundle;
 
-use super::free_space::Need;
+use super::measured_space::Need;
 use super::mount;
 use crate::Error;
 

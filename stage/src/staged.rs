@@ -10,7 +10,7 @@ use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, Stale, State};
-use super::free_space::{FreeSpace, Need, SpaceLimit, StageTo};
+use super::measured_space::{MeasuredSpace, Need, SpaceLimit, StageTo};
 use super::mount;
 use super::recognise::{Found, cached_samples, client, look, remote};
 use super::source::Source;
@@ -186,7 +186,7 @@ pub fn plan(
         let gates: Vec<_> = bases.iter().map(|base| base.folder.enter_there(&cancelled)).collect();
         for (base, gate) in bases.iter().zip(&gates) {
             if matches!(gate, Ok(Some(gate)) if gate.is_used(&name)?) {
-                let in_memory = FreeSpace::of(&base.path, &options.root)?.in_memory;
+                let in_memory = MeasuredSpace::of(&base.path, &options.root)?.in_memory;
                 let report = report(&base.folder.whole(&name), need, None);
                 return Ok(StageReport { shared: true, in_memory, ..report });
             }
@@ -196,7 +196,7 @@ pub fn plan(
             if let Some(gate) = gate? {
                 (reserved, stale) = (gate.reserved()?, gate.stale()?);
             }
-            let space = FreeSpace::of(&base.path, &options.root)?.without(stale.taken);
+            let space = MeasuredSpace::of(&base.path, &options.root)?.without(stale.taken);
             if Base::takes(i + 1 == bases.len(), &space, need, reserved)? {
                 let report = report(&base.folder.whole(&name), need, Some(&space));
                 let (removed, freed_bytes) = (stale.copies, stale.taken.bytes);
@@ -245,13 +245,13 @@ fn stopped(error: Error, place: &str) -> Error {
     }
 }
 
-fn report(path: &Path, need: Need, space: Option<&FreeSpace>) -> StageReport {
+fn report(path: &Path, need: Need, space: Option<&MeasuredSpace>) -> StageReport {
     StageReport {
         path: path.display().to_string(),
         files: need.files,
         bytes: need.content,
         needed_bytes: need.with_margin(),
-        limit: space.and_then(FreeSpace::tightest).cloned(),
+        limit: space.and_then(MeasuredSpace::tightest).cloned(),
         in_memory: space.is_some_and(|space| space.in_memory),
         shared: false,
         removed: 0,
@@ -316,7 +316,7 @@ impl Work<'_> {
         for (i, (base, gate)) in gates.into_iter().enumerate() {
             let gate = gate?;
             *removed += gate.sweep()?;
-            let space = FreeSpace::of(&base.path, &self.options.root)?;
+            let space = MeasuredSpace::of(&base.path, &self.options.root)?;
             if Base::takes(i + 1 == bases.len(), &space, self.need, gate.reserved()?)? {
                 return Ok((base, gate));
             }
@@ -347,13 +347,13 @@ impl Work<'_> {
                     if !self.options.keep {
                         gate.set_keep(name, false)?;
                     }
-                    let in_memory = FreeSpace::of(&base.path, &self.options.root)?.in_memory;
+                    let in_memory = MeasuredSpace::of(&base.path, &self.options.root)?.in_memory;
                     let report = report(&folder.whole(name), self.need, None);
                     break StageReport { shared: true, in_memory, ..report };
                 }
                 State::Missing => {
                     *removed += gate.sweep()?;
-                    let space = FreeSpace::of(&base.path, &self.options.root)?;
+                    let space = MeasuredSpace::of(&base.path, &self.options.root)?;
                     space.check(self.need, gate.reserved()?)?;
                     self.make(folder, gate)?;
                     let report = report(&folder.whole(name), self.need, Some(&space));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gular_files::Env;
 
 use super::folder::Folder;
-use super::free_space::{FreeSpace, Need};
+use super::measured_space::{MeasuredSpace, Need};
 use super::source::Source;
 use super::staged::StageOptions;
 use crate::Error;
@@ -25,7 +25,7 @@ impl Base {
     /// error; in the others only if it leaves most of the space free.
     pub(super) fn takes(
         is_last: bool,
-        space: &FreeSpace,
+        space: &MeasuredSpace,
         need: Need,
         reserved: u64,
     ) -> Result<bool, Error> {

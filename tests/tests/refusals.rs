@@ -195,7 +195,7 @@ fn what_cannot_be_adopted_is_named() {
         assert!(!out.exists());
     };
     let (tar, own) = (case.tar.join("data"), case.bundle.join("data"));
-    adopt(&[tar.clone(), own], &["is tar", "is shards", "a bundle of its own"]);
+    adopt(&[tar.clone(), own], &["the format `tar`", "has `shards`", "a bundle of its own"]);
     adopt(&[tar.clone(), tar.clone()], &["is given twice"]);
     // One folder has images, and the other has a bundle.
     for folder in [case.at("images"), case.bundle.clone()] {

@@ -104,7 +104,10 @@ fn what_is_unlike_the_base_is_said_with_the_option_to_give() {
         assert!(!dir.join("v2").exists());
     };
     let raw = "--payload raw --size 8";
-    check(raw, &["the base has `U8 [8, 8]`, this pack has none", "hint: add `--mask DIR`;"]);
+    check(
+        raw,
+        &["the base has `U8 [8, 8]`, this pack has none", "hint: add `--mask DIR`, or leave out"],
+    );
     let field = format!("{raw} --mask masks --field more=masks");
     check(&field, &["the field `more`", "the base has none", "leave the field `more` out"]);
     let wide = format!("{raw} --mask masks --dtype u16");

@@ -75,7 +75,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
             "fetch the file again, and check that the mirror is complete"
         }
         Error::Sif { .. } | Error::Oci { .. } | Error::Elf { .. } => {
-            "build or copy the file again; compare its size with the original's"
+            "build or copy the file again; compare its digest with the original's (`b3sum`)"
         }
         _ => return None,
     };

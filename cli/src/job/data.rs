@@ -51,7 +51,7 @@ pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data
     let folder = url.split('#').next().unwrap_or(url);
     if !url.contains("://") && !Path::new(folder).join("manifest.json").is_file() {
         let what = format!("`{folder}` is not a bundle: it has no `manifest.json`");
-        let hint = "make one of a folder of images with `gular pack`; data of another kind is named in the command, by its path";
+        let hint = "make a bundle of the images with `gular pack`, or leave out `--data` and give files and folders with `--input`";
         return Err(Failure::new(what, Some(hint.to_owned())));
     }
     let url: BundleUrl = of_folder(url).as_deref().unwrap_or(url).parse()?;

@@ -78,7 +78,7 @@ fn read(path: &Path) -> Result<ImageFacts, Failure> {
     let text = fs::read(path).map_err(|e| gular_files::Error::new("read", path, e))?;
     serde_json::from_slice(&text).map_err(|error| {
         let what = format!("`{}` is not a file of facts about an image: {error}", path.display());
-        let hint = "write such a file with `gular image export facts IMAGE.sif`";
+        let hint = "write such a file with `gular image export facts IMAGE.sif > facts.json`";
         Failure::new(what, Some(hint.to_owned()))
     })
 }

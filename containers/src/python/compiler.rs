@@ -57,7 +57,8 @@ impl Unit {
         })
     }
 
-    /// The sources of a Debian package: its files below `/usr/lib/python3`.
+    /// The sources of a Debian package: its `.py` files below `/usr/lib/python3` and
+    /// `/usr/lib/python3.MINOR`.
     ///
     /// # Errors
     /// Those of [`Listing::what`].

@@ -250,13 +250,13 @@ impl Error {
             | Self::Label { .. }
             | Self::Format { .. }
             | Self::TooLarge { .. } => {
-                Some("the file may be cut short, or not part of a bundle; copy or fetch it again")
+                Some("the file may be cut short or damaged; copy or fetch it again")
             }
             Self::OutOfRange { .. } | Self::NoField { .. } => Some(
                 "the bundle's manifest lists its fields and the number of samples in each shard",
             ),
             Self::NotInPlace { .. } => {
-                Some("pack the images themselves, or write the archive again uncompressed")
+                Some("pack the images themselves, or write a compressed file again uncompressed")
             }
             Self::Unfit { .. } | Self::Unwritable { .. } => {
                 Some("use the envelope `shards`, which can hold any bundle")

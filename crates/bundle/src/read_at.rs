@@ -163,8 +163,7 @@ impl ReadAt {
         let end = offset.checked_add(out.len() as u64).filter(|end| *end <= self.len);
         let Some(end) = end else {
             let end = offset.saturating_add(out.len() as u64);
-            let reason =
-                format!("it ends at byte {}, and goes on to byte {end} by what it says", self.len);
+            let reason = format!("it has {} bytes, and at least {end} are needed", self.len);
             return Err(Error::malformed(self.path(), reason));
         };
         match &self.source {

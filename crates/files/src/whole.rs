@@ -125,7 +125,7 @@ pub fn rename_synced(from: &Path, to: &Path) -> Result<(), Error> {
 /// Writes `bytes` to `path` under a temporary name, then renames.
 ///
 /// # Errors
-/// Then nothing of that name was created or changed.
+/// Then nothing of that name was created or changed, unless only the folder's fsync failed.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut temp = temp_in(folder_of(path))?;
     temp.write_all(bytes).map_err(|e| Error::new("write", path, e))?;

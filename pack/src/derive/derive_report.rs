@@ -30,7 +30,7 @@ pub struct DeriveReport {
     pub new_classes: Vec<String>,
     /// Number of shards; a shard that the manifest lists several times counts once.
     pub shards: u64,
-    /// Bytes of the manifest and the views, which are the only files that were written.
+    /// Bytes of the manifest and the views.
     pub bytes_written: u64,
     /// Bytes of shards and indexes that are links to files of the base bundles.
     pub bytes_linked: u64,

@@ -63,8 +63,9 @@ pub(super) fn apply(
             Some(at) => drop(last.insert(*stratum, *places.select_nth_unstable(at).1)),
             None => {
                 let Some((split, label)) = stratum else { continue };
-                let class = label.and_then(|label| bases.classes.get(usize::try_from(label).ok()?));
-                lost.push(&format!("{split}/{}", class.map_or("(no class)", String::as_str)));
+                let Some(label) = label.filter(|label| *label >= 0) else { continue };
+                let class = usize::try_from(label).ok().and_then(|label| bases.classes.get(label));
+                lost.push(&format!("{split}/{}", class.cloned().unwrap_or(label.to_string())));
             }
         }
     }

@@ -71,7 +71,7 @@ impl Need {
 
 /// The space that a folder offers.
 #[derive(Debug)]
-pub(super) struct FreeSpace {
+pub(super) struct MeasuredSpace {
     dir: PathBuf,
     limits: Vec<SpaceLimit>,
     inodes: Option<u64>,
@@ -79,7 +79,7 @@ pub(super) struct FreeSpace {
     pub(super) in_memory: bool,
 }
 
-impl FreeSpace {
+impl MeasuredSpace {
     /// Measures `dir`, which must exist; /proc and /sys are read below `root`.
     pub(super) fn of(dir: &Path, root: &Path) -> Result<Self, Error> {
         let refused = |e: rustix::io::Errno| Error::io("measure", dir, e.into());
@@ -175,7 +175,7 @@ impl StageTo {
 mod tests {
     use super::*;
 
-    fn space(available: u64) -> FreeSpace {
+    fn space(available: u64) -> MeasuredSpace {
         let limit = |name: &str, available_bytes| SpaceLimit {
             name: name.to_owned(),
             available_bytes,
@@ -183,7 +183,7 @@ mod tests {
         };
         let limits = vec![limit("wide", 1 << 60), limit("narrow", available)];
         let (inodes, file_bytes) = (Some(10), Some(1 << 30));
-        FreeSpace { dir: "/d".into(), limits, inodes, file_bytes, in_memory: true }
+        MeasuredSpace { dir: "/d".into(), limits, inodes, file_bytes, in_memory: true }
     }
 
     #[test]
