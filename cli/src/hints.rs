@@ -17,7 +17,7 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
     use gular_bundle::Error as E;
     let text = match error {
         E::Length { .. } | E::Digest { .. } | E::Block { .. } | E::SampleDigest(_) => {
-            "fetch or copy the file again: this copy is not the file that the manifest names; `gular verify` lists every fault"
+            "fetch or copy the file again: its content is not what the manifest records; `gular verify` lists every fault"
         }
         E::Malformed { .. } | E::Label { .. } | E::Format { .. } | E::TooLarge { .. } => {
             "the file may be cut short or damaged: copy or fetch it again; `gular verify` lists every fault of a bundle"
@@ -136,7 +136,7 @@ pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
     use gular_pelican::Error as P;
     match error {
         gular_transfer::Error::Pelican(P::Corrupt { attempts, .. }) if !attempts.origin_asked => {
-            let hint = "tell the cache's operators, and use another cache with `--at` until then. `gular fetch` avoids damaged copies by itself";
+            let hint = "tell the cache's operators, and use another cache with `--at` until they have repaired it. `gular fetch` avoids damaged copies by itself";
             Some(hint.to_owned())
         }
         gular_transfer::Error::Pelican(P::Failed { .. }) => {
@@ -264,7 +264,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::Inside { .. } => "choose an output folder outside the source",
         E::NoSpace { .. } => "free some space, or choose a folder on another file system",
         E::Full { files, .. } if *files < gular_pack::FEW_FILES => {
-            "remove files that you do not need, or pack with a larger `--shard-size`, and run the same command again: finished shards are kept"
+            "remove files that you do not need, and run the same command again: finished shards are kept"
         }
         E::Full { .. } => {
             "free some space and run the same command again: finished shards are kept"
@@ -305,7 +305,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "convert to an envelope instead of a folder: there samples may share a file name"
         }
         E::Busy { .. } => "wait until that process ends, or choose another place",
-        E::FileExists { .. } => "choose a new file name, or remove this file",
+        E::FileExists { .. } => "choose a new file name",
         E::NoFiles { .. } => {
             "give the files themselves; to pack a folder of images use `gular pack`, to convert a bundle use `gular convert`"
         }
@@ -376,9 +376,9 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
         ("label", false, _) => "pack without labels: `--labels none`, or `--label-column none` if a table gives other fields".to_owned(),
         ("labels" | "box_labels", true, true) => "its values are numbers of the classes, so the classes must be those of the base".to_owned(),
         (_, false, _) => {
-            format!("leave the field `{name}` out; `--columns` chooses columns of a table")
+            format!("leave out what makes the field `{name}`: `--field`, or a column in `--columns`")
         }
-        ("image", ..) => "with `--payload raw`, give `--dtype` and `--channels` as for the base; arrays and scenes must have the type and bands of the base".to_owned(),
+        ("image", ..) => "give the same `--dtype` and `--channels` as for the base (arrays and scenes: the same type and bands)".to_owned(),
         _ => format!("save the values of `{name}` as those of the base"),
     };
     how + WITHOUT_BASE
@@ -428,7 +428,7 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
             "choose a folder for temporary bundles with `--scratch`"
         }
         E::Io(error) if error.kind() == io::ErrorKind::NotFound => "check the path",
-        E::Nothing { .. } => "give the folder of a bundle, or of images to try the envelopes with",
+        E::Nothing { .. } => "give the folder of a bundle, or a folder of images",
         E::Differs { .. } => {
             "check the bundle with `gular verify`; if it is intact, please report this as a bug"
         }
@@ -497,7 +497,7 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
             "give a bundle's folder, a folder of files, or the URL of a published bundle"
         }
         E::Foreign { .. } => {
-            "nothing was changed there; remove it if it is yours, or choose another place with `--to DIR`"
+            "nothing in it was changed; choose another place with `--to DIR`, or have it removed"
         }
         other => return other.hint(),
     };

@@ -66,7 +66,8 @@ pub(crate) fn check_start(path: &Path, what: &str, start: &[u8]) -> Result<(), F
 
 fn not_ours(path: &Path, what: &str) -> Failure {
     let message = format!("`{}` exists, but is not {what}", path.display());
-    let hint = "choose a new file name, or remove this file: gular replaces only what an earlier run of the same command wrote";
+    let hint =
+        "choose a new file name: gular replaces only what an earlier run of the same command wrote";
     Failure::new(message, Some(hint.into()))
 }
 

@@ -73,7 +73,9 @@ fn size(text: &str) -> Result<Size, String> {
     let (width, height) = text.split_once(['x', 'X']).unwrap_or((text, text));
     match (width.parse(), height.parse()) {
         (Ok(width @ 1..), Ok(height @ 1..)) => Ok(Size(width, height)),
-        _ => Err("write a size as `256`, or as `256x192` for columns and rows".to_owned()),
+        _ => {
+            Err("expected at least 1, such as `256`, or `256x192` for columns and rows".to_owned())
+        }
     }
 }
 
@@ -113,7 +115,7 @@ impl PayloadArgs {
         for (payload, name, options) in groups {
             let given = options.iter().find(|(_, given)| *given);
             if let Some((option, _)) = given.filter(|_| self.payload != payload) {
-                let hint = format!("add `--payload {name}`, or leave out this option");
+                let hint = format!("give `--payload {name}`, or leave out this option");
                 let table = if *option == "--size" { ", or with a table of pixels" } else { "" };
                 let text = format!("`{option}` works only with `--payload {name}`{table}");
                 return Err(Failure::new(text, Some(hint)));

@@ -233,7 +233,7 @@ fn target(args: &PublishArgs) -> Result<Url, Failure> {
         return network::url(&args.url).map_err(|failure| failure.with_hint(URL_HINT));
     };
     let url = network::url(plain)?;
-    let message = format!("the URL to publish to, `{url}`, has a part after `#`");
+    let message = format!("the URL to publish to, `{url}#…`, must not have a part after `#`");
     let hint = "leave out `#…`: the digest is printed when the bundle is published";
     Err(Failure::new(message, Some(hint.to_owned())))
 }

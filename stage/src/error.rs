@@ -140,7 +140,7 @@ impl Error {
             }
             Self::Target { .. } => Some("choose an existing folder"),
             Self::Foreign { .. } => {
-                Some("nothing was changed there; remove it if it is yours, or choose another place")
+                Some("nothing in it was changed; choose another place, or have it removed")
             }
             Self::Source { remedy, .. } => Some(remedy),
             Self::NotMountable { .. } => {

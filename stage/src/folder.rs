@@ -393,8 +393,11 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
 /// as a folder.
 fn remove_tree(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
-    if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() {
-        return Err(io::Error::other("it is not a folder that belongs to this user"));
+    if !found.is_dir() {
+        return Err(io::Error::other("it is not a folder"));
+    }
+    if found.uid() != rustix::process::getuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user"));
     }
     // File systems that are mounted below the folder are not part of it.
     mount::unmount_below(path)?;

@@ -250,7 +250,7 @@ fn options_of_another_payload_are_refused() {
             "error: `--quality` works only with",
         ),
         (&["--payload", "reencoded", "--dtype", "u8"], "error: `--dtype` works only with"),
-        (&["--payload", "raw", "--size", "0"], "write a size as `256`"),
+        (&["--payload", "raw", "--size", "0"], "expected at least 1, such as `256`"),
     ] {
         let args = ["pack", text(&source), text(&out)].into_iter().chain(options.iter().copied());
         let refused = run(args.collect::<Vec<_>>());

@@ -109,7 +109,10 @@ fn what_is_unlike_the_base_is_said_with_the_option_to_give() {
         &["the base has `U8 [8, 8]`, this pack has none", "hint: add `--mask DIR`, or leave out"],
     );
     let field = format!("{raw} --mask masks --field more=masks");
-    check(&field, &["the field `more`", "the base has none", "leave the field `more` out"]);
+    check(
+        &field,
+        &["the field `more`", "the base has none", "leave out what makes the field `more`"],
+    );
     let wide = format!("{raw} --mask masks --dtype u16");
     check(&wide, &["the field `image`", "`U16 [8, 8, 3]`", "`--dtype`"]);
     check("--mask masks", &["the payload must", "`--tile` for tiles", "`--payload raw`"]);

@@ -47,7 +47,7 @@ pub(crate) struct BenchArgs {
     /// Take about a minute: 100 MB, shuffled, warm page cache, all threads
     #[arg(long, group = "start")]
     pub(crate) quick: bool,
-    /// All payloads; 1, 2, 4, … threads; five rounds, 1 s per combination
+    /// All payloads; 1, 2, 4, … threads; each setting five times, for 1 s each
     #[arg(long, group = "start")]
     pub(crate) full: bool,
     /// Write figures and advice as one HTML page with plots

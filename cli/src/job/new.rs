@@ -321,7 +321,7 @@ fn without_effect(args: &NewArgs, site: Site) -> Result<(), Failure> {
         let Some(option) = condor.chain(gpus).next() else { return Ok(()) };
         let hint = match option {
             "--every" => {
-                "leave it out: on Slurm the job's folder stays, so the program decides itself how often it saves"
+                "leave it out: on Slurm nothing has to be sent back, so the program alone sets how often it saves"
             }
             "--fetch" => "leave it out: on Slurm the data is fetched once, before the jobs start",
             "--image-size" | "--facts" => {

@@ -205,7 +205,7 @@ fn check(command: &[String]) -> Result<(), Failure> {
 fn shared_at_chtc<'a>(mut paths: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
     let shared = |path: &str| ["/staging/", "/projects/"].iter().any(|at| path.starts_with(at));
     let Some(path) = paths.find(|path| !shared(path)) else { return Ok(()) };
-    let hint = "copy the images to one of the two, and choose an OUT there; or name a site whose machines share this folder, such as `--site generic`";
+    let hint = "copy the images to one of the two, and choose an OUT there; if the machines of another pool share this folder, give its site, such as `--site generic`";
     let what = format!("the machines of CHTC share only `/staging` and `/projects`, not `{path}`");
     Err(Failure::new(what, Some(hint.to_owned())))
 }

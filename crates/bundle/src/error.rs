@@ -243,9 +243,9 @@ impl Error {
             Self::Length { .. }
             | Self::Digest { .. }
             | Self::Block { .. }
-            | Self::SampleDigest(_) => Some(
-                "fetch or copy the file again: this copy is not the file that the manifest names",
-            ),
+            | Self::SampleDigest(_) => {
+                Some("fetch or copy the file again: its content is not what the manifest records")
+            }
             Self::Malformed { .. }
             | Self::Label { .. }
             | Self::Format { .. }

@@ -408,7 +408,7 @@ impl Manifest {
             let possible = shard.index.bytes / 9;
             if shard.samples == 0 || shard.samples > MAX_SHARD_SAMPLES.min(possible) {
                 return Some(format!(
-                    "shard {i} `{name}` has {} samples, but its index of {} bytes can only have 1 to {possible}",
+                    "shard {i} `{name}` has {} samples, but an index of {} bytes describes 1 to {possible}",
                     shard.samples, shard.index.bytes
                 ));
             }
@@ -565,9 +565,9 @@ pub(crate) mod tests {
             ("gular-bundle", "other", "its format is `other`"),
             ("\"version\":1", "\"version\":3", "versions up to 2"),
             ("\"version\":1", "\"version\":0", "version is 0"),
-            ("\"samples\":9001", "\"samples\":99999999999", "can only have"),
+            ("\"samples\":9001", "\"samples\":99999999999", "describes 1 to"),
             ("\"bytes\":900000", "\"bytes\":9000000000000", "more than the limit"),
-            ("\"samples\":9001", "\"samples\":0", "can only have"),
+            ("\"samples\":9001", "\"samples\":0", "describes 1 to"),
             ("\"samples\":9001", "\"samples\":-1", "invalid value"),
             ("\"bytes\":1073741824", "\"bytes\":9223372036854775807", "overflow"),
             ("\"name\":\"label\"", "\"name\":\"image\"", "occurs twice"),

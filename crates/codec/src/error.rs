@@ -98,7 +98,7 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Empty | Self::Truncated { .. } | Self::Corrupt { .. } => {
-                Some("fetch or export the file again")
+                Some("get the file again from where it came from")
             }
             Self::UnknownFormat { start } if start.guess().is_some() => {
                 Some("convert the image to JPEG or PNG")

@@ -54,7 +54,10 @@ pub(crate) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
     for file in files {
         let path = file.canonicalize().map_err(|e| Error::io("open", &file, e))?;
         if !seen.insert(path.clone()) {
-            return Err(Error::Option(format!("`{}` is given twice", file.display())));
+            return Err(Error::Option(format!(
+                "`{}` is given twice: give each file once",
+                file.display()
+            )));
         }
         let opened = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         let bytes = opened.metadata().map_err(|e| Error::io("open", &path, e))?.len();

@@ -490,7 +490,7 @@ impl fmt::Display for Diagnosis {
             Self::Unexplained { from, opaque: true } => {
                 write!(
                     f,
-                    "the server refused the token from {from}; this token is opaque: its scopes and times cannot be seen"
+                    "the server refused the token from {from}; this token is opaque: it does not show its scopes or when it expires"
                 )
             }
             Self::Unexplained { from, opaque: false } => write!(

@@ -212,7 +212,7 @@ fn what_is_not_explained_is_said_so() {
     let opaque = judge_token(Token::parse("opaquesecret").unwrap(), &want);
     assert_eq!(
         opaque.to_string(),
-        "the server refused the token from `BEARER_TOKEN`; this token is opaque: its scopes and times cannot be seen"
+        "the server refused the token from `BEARER_TOKEN`; this token is opaque: it does not show its scopes or when it expires"
     );
     let claims = format!(r#"{{"iss":"https://iss",{WLCG},"scope":"storage.read:/"}}"#);
     let fits = judge_token(jwt(&claims), &want).to_string();
