@@ -23,19 +23,14 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
             "the file may be cut short or damaged: copy or fetch it again; `gular verify` lists every fault of a bundle"
         }
         E::OutOfRange { .. } | E::NoField { .. } => "`gular inspect` lists fields and counts",
-        E::NotInPlace { reason, .. } => not_in_place(reason),
+        E::NotInPlace { .. } => NOT_IN_PLACE,
         other => return other.hint().map(str::to_owned),
     };
     Some(text.to_owned())
 }
 
-/// For a file that cannot be adopted.
-fn not_in_place(reason: &str) -> &'static str {
-    match reason.contains("compress") {
-        true => "write the file again without compression, or pack the images with `gular pack`",
-        false => "pack the images themselves with `gular pack`",
-    }
-}
+/// The hint for a file that cannot be adopted.
+const NOT_IN_PLACE: &str = "pack the images themselves with `gular pack`; if the data in the file is compressed, it can also be written again without compression";
 
 /// The hint for an error of a federation, server or token.
 pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
@@ -288,7 +283,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::OtherPart { .. } => {
             "run the interrupted command again, or give each part a folder of its own"
         }
-        E::NotInPlace { reason, .. } => not_in_place(reason),
+        E::NotInPlace { .. } => NOT_IN_PLACE,
         E::BadKeys { .. } => {
             "choose another column with `--key-column NAME`, or make keys from file names and row numbers with `--key-column none`"
         }
@@ -479,7 +474,7 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
 
 /// The hint for an error of staging.
 pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
-    use gular_stage::Error as E;
+    use gular_stage::{Error as E, Unfit};
     let text = match error {
         E::Transfer(error) => return transfer(error),
         E::NoRoom { memory: true, .. } => {
@@ -499,6 +494,18 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
         E::Foreign { .. } => {
             "nothing in it was changed; choose another place with `--to DIR`, or have it removed"
         }
+        E::Source { reason, .. } => match reason {
+            Unfit::HoldsTheCopy => "choose a place outside it with `--to DIR`",
+            Unfit::NotAFolder => "give the folder that it is in",
+            Unfit::LinkToFolder | Unfit::NotAFile => {
+                "remove it from the folder, or pack the files with `gular pack`"
+            }
+            Unfit::NoManifest => {
+                "copy or fetch the bundle again, or wait until the program that writes it has ended"
+            }
+            Unfit::Changed => "run the command again when no program is writing to the folder",
+            _ => return error.hint(),
+        },
         other => return other.hint(),
     };
     Some(text.to_owned())

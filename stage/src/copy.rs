@@ -14,7 +14,7 @@ use gular_bundle::{
 use gular_files::{TEMP_PREFIX, parallel};
 
 use super::source::{Directory, PlainFile};
-use crate::Error;
+use crate::{Error, Unfit};
 
 /// The list of class names beside unpacked samples, one name per line.
 const CLASSES_NAME: &str = "classes.txt";
@@ -238,9 +238,7 @@ impl Copy<'_> {
         let meta = source.metadata().map_err(|e| Error::io("look at", &from, e))?;
         if len != file.len || (meta.mtime(), meta.mtime_nsec()) != file.changed {
             let path = from.display().to_string();
-            let reason = "it was changed while it was being copied";
-            let remedy = "run the command again when no program is writing to the folder";
-            return Err(Error::Source { path, reason, remedy });
+            return Err(Error::Source { path, reason: Unfit::Changed });
         }
         let executable = meta.mode() & 0o100;
         let mode = Permissions::from_mode(0o400 | executable);

@@ -79,9 +79,7 @@ pub enum Error {
         /// The file.
         path: String,
         /// Why the file cannot be copied.
-        reason: &'static str,
-        /// What the user can do.
-        remedy: &'static str,
+        reason: Unfit,
     },
     /// The shards of the bundle are not file systems.
     #[error("`{path}` cannot be mounted: its envelope is `{envelope}`, expected `squashfs`")]
@@ -113,6 +111,30 @@ pub enum Error {
     },
 }
 
+/// Why something cannot be copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// The folder of the copy is inside the source.
+    #[error("the copy would be inside it")]
+    HoldsTheCopy,
+    /// The source is a file.
+    #[error("it is not a folder")]
+    NotAFolder,
+    /// The source contains a symbolic link to a folder.
+    #[error("it is a link to a folder")]
+    LinkToFolder,
+    /// The source contains a pipe, a socket or a device.
+    #[error("it is not a plain file")]
+    NotAFile,
+    /// The source has shards and no manifest.
+    #[error("it holds shards of a bundle, but the bundle's `manifest.json` is missing")]
+    NoManifest,
+    /// A file changed while it was being copied.
+    #[error("it was changed while it was being copied")]
+    Changed,
+}
+
 impl Error {
     /// Says what the user can do next.
     #[must_use]
@@ -142,7 +164,9 @@ impl Error {
             Self::Foreign { .. } => {
                 Some("nothing in it was changed; choose another place, or have it removed")
             }
-            Self::Source { remedy, .. } => Some(remedy),
+            Self::Source { .. } => Some(
+                "stage a whole bundle, or a folder of plain files that no program is writing to",
+            ),
             Self::NotMountable { .. } => {
                 Some("convert the bundle to the envelope `squashfs`, or unpack its samples")
             }

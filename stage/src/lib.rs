@@ -24,6 +24,6 @@ mod source;
 mod staged;
 mod target_folder;
 
-pub use error::Error;
+pub use error::{Error, Unfit};
 pub use measured_space::{SpaceLimit, StageTo};
 pub use staged::{StageEvent, StageOptions, StageReport, Staged, plan, stage};

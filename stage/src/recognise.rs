@@ -13,7 +13,7 @@ use super::measured_space::Need;
 use super::mount;
 use super::source::{Directory, Source};
 use super::staged::StageOptions;
-use crate::Error;
+use crate::{Error, Unfit};
 
 /// A source, and where it is from.
 pub(super) struct Found {
@@ -64,11 +64,9 @@ pub(super) fn look(
             (false, _) => Found::local(Source::Directory(directory)),
             // If the bundle was copied as plain files, nothing would be checked.
             (true, Some(fault)) => Err(fault.into()),
-            (true, None) => Err(Error::Source {
-                path: path.display().to_string(),
-                reason: "it holds shards of a bundle, but the bundle's `manifest.json` is missing",
-                remedy: "copy or fetch the bundle again, or wait until the program that writes it has ended",
-            }),
+            (true, None) => {
+                Err(Error::Source { path: path.display().to_string(), reason: Unfit::NoManifest })
+            }
         };
     }
     let mut url: BundleUrl = place.parse()?;

@@ -15,7 +15,7 @@ use gular_transfer::RemoteBundle;
 
 use super::measured_space::Need;
 use super::mount;
-use crate::Error;
+use crate::{Error, Unfit};
 
 /// A source that was measured, but not read yet.
 #[derive(Debug)]
@@ -68,9 +68,7 @@ impl Source {
         match self {
             Self::Directory(directory) if base.starts_with(&directory.path) => {
                 let path = directory.path.display().to_string();
-                let (reason, remedy) =
-                    ("the copy would be inside it", "choose a place for the copy that is outside");
-                Err(Error::Source { path, reason, remedy })
+                Err(Error::Source { path, reason: Unfit::HoldsTheCopy })
             }
             _ => Ok(()),
         }
@@ -183,8 +181,7 @@ impl Directory {
         })?;
         if !path.is_dir() {
             let path = path.display().to_string();
-            let (reason, remedy) = ("it is not a folder", "give the folder that it lies in");
-            return Err(Error::Source { path, reason, remedy });
+            return Err(Error::Source { path, reason: Unfit::NotAFolder });
         }
         let mut found = Self { path, folders: Vec::new(), files: Vec::new() };
         found.add(Path::new(""))?;
@@ -209,13 +206,11 @@ impl Directory {
                 continue;
             }
             let path = entry.path();
-            let remedy = "remove it from the folder, or pack the files with `gular pack`";
-            let refused =
-                |reason| Error::Source { path: path.display().to_string(), reason, remedy };
+            let refused = |reason| Error::Source { path: path.display().to_string(), reason };
             let meta = fs::metadata(&path).map_err(|e| Error::io("look at", &path, e))?;
             if !meta.is_file() {
                 let link = kind.is_symlink();
-                return Err(refused(if link { "a link to a folder" } else { "no plain file" }));
+                return Err(refused(if link { Unfit::LinkToFolder } else { Unfit::NotAFile }));
             }
             let changed = (meta.mtime(), meta.mtime_nsec());
             self.files.push(PlainFile { path: below, len: meta.len(), changed });

@@ -217,7 +217,7 @@ fn a_plain_directory_is_copied_with_its_links_to_files() {
     let refused = case.stage(&case.images, &["--", "true"]);
     assert_eq!(refused.code, Some(2));
     assert!(
-        refused.stderr.contains("loop` cannot be staged: a link to a folder"),
+        refused.stderr.contains("loop` cannot be staged: it is a link to a folder"),
         "{}",
         refused.stderr
     );
