@@ -20,3 +20,4 @@ mod scenes;
 mod support;
 mod tolerated;
 mod versions;
+mod versions_of_images;
