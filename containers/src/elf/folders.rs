@@ -14,8 +14,8 @@ const MAX_FILES: usize = 256;
 /// Largest number of folders that are taken.
 const MAX_FOLDERS: usize = 1024;
 
-/// Returns the folders that `/etc/ld.so.conf` and the files that it includes name, in their order;
-/// none if there is no cache. The cache is assumed to be up to date.
+/// Returns the folders that `/etc/ld.so.conf` and the files that it includes name, in their order.
+/// Without a cache the list is empty; a cache is assumed to be up to date.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io).

@@ -232,8 +232,8 @@ fn short(digest: ImageDigest) -> String {
     digest.hex().chars().take(NAME_DIGITS).collect()
 }
 
-/// Moves what was written to its final name. An existing file stays: `same` says whether it is the
-/// same, and otherwise it belongs to somebody, who has signed it, for example.
+/// Moves what was written to its final name. An existing file is never replaced, since
+/// somebody may have signed it: `same` says whether it has the same content; if not, that is an error.
 fn settle(part: &Path, path: &Path, same: impl Fn() -> Result<bool>) -> Result<bool> {
     if path.symlink_metadata().is_err() {
         match fs::rename(part, path) {

@@ -187,7 +187,7 @@ fn block_cv(block: u64, bytes: &[u8], single: bool) -> BlockCv {
 
 /// Merges the chaining values of all blocks, in order, to the file's digest.
 ///
-/// Returns `None` if there are no values.
+/// Returns `None` if the list is empty.
 fn merge(cvs: &[BlockCv]) -> Option<Digest> {
     match cvs {
         [] => None,

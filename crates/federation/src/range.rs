@@ -5,8 +5,8 @@ use std::ops::Range;
 /// The part of an object that a `Range` header asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The whole object: there is no range, none that is understood, or several, which a server may
-    /// answer with the whole.
+    /// The whole object: the request has no range, an unknown kind of range, or several ranges,
+    /// which a server may answer with the whole object.
     Whole,
     /// These bytes, at least one.
     Part(Range<u64>),

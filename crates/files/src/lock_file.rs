@@ -198,7 +198,7 @@ fn may_live(age: Duration, line: &str, stale: Duration) -> bool {
     age < stale && !Who::parse(line).is_some_and(|who| who.is_gone())
 }
 
-/// Returns the time since the last touch of the file, and its line; `None` if there is no file.
+/// Returns the time since the last touch of the file, and its line, or `None` if the file does not exist.
 fn read(path: &Path) -> io::Result<Option<(Duration, String)>> {
     // Opened, which makes an NFS client ask its server.
     let file = match File::open(path) {

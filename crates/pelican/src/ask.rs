@@ -279,8 +279,8 @@ fn is_passing(response: &Response) -> bool {
 /// Pelican 7 show it.
 fn knows_no_origin(said: &str) -> bool {
     let said = said.to_ascii_lowercase();
-    // No origin of the namespace has reported to the director for a while; or the origins allow no
-    // reads without a cache, and there is no cache.
+    // No origin of the namespace has reported to the director for a while; or the origins allow
+    // only reads through a cache, and no cache is up.
     said.contains("no sources found") || said.contains("no caches can fulfill")
 }
 

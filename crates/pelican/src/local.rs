@@ -90,7 +90,7 @@ pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Resul
     take.end().map_err(stopped)
 }
 
-/// Compares the object with the file; `None` if there is no object.
+/// Compares the object with the file, or returns `None` if the object does not exist.
 pub(crate) fn compare(url: &Url, from: &Path) -> Result<Option<Likeness>, Error> {
     let there = match File::open(path(url)) {
         Ok(file) => file,

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 /// The pace of all transfers of a client.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Most bytes per second; `None` if there is no limit.
+    /// The limit in bytes per second, if one is set.
     limit: Option<u64>,
     /// Time until which the bytes so far use up the limit.
     paid_until: Mutex<Instant>,

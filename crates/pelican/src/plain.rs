@@ -116,7 +116,7 @@ enum Sum {
     /// They are equal; the text names the checksum and its server.
     Same(String),
     Other,
-    /// There is no checksum; the text says why.
+    /// The object has no checksum; the text says why.
     None(String),
 }
 

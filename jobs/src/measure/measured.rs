@@ -20,7 +20,7 @@ pub struct Measured {
     pub memory_bytes: u64,
     /// The method by which memory was measured: `cgroup` or `pss`.
     pub memory_by: &'static str,
-    /// Memory as the kernel counts it for the cgroup; `None` if there is no cgroup.
+    /// Memory as the kernel counts it for the cgroup; `None` if no cgroup could be made.
     pub cgroup_bytes: Option<u64>,
     /// Memory as the sum of the proportional set sizes of the processes.
     pub pss_bytes: u64,

@@ -154,7 +154,7 @@ impl<'a> Files<'a> {
         Ok(arrays.unwrap_or(Values::Bytes(runs)))
     }
 
-    /// Makes a sample of every image; if there are no images, of every array.
+    /// Makes a sample of every image, or of every array if the file system has no images.
     fn by_extension(mut self) -> Result<Survey, Error> {
         let shown = |path: &str| !path.split('/').any(|name| name.starts_with('.'));
         let has_images = self.files.iter().any(|(path, ..)| shown(path) && is_image(path));
