@@ -142,7 +142,9 @@ fn envelope_of(file: &File, path: &Path) -> Result<Envelope, Error> {
         _ if extension.eq_ignore_ascii_case("tar") => Ok(Envelope::Tar),
         _ if extension.eq_ignore_ascii_case("mds") => Ok(Envelope::Mds),
         _ if extension.eq_ignore_ascii_case("beton") => Ok(Envelope::Ffcv),
-        _ => refused("its format is not one that can be read in place"),
+        _ => refused(
+            "it is not a tar, Arrow, Parquet, HDF5, safetensors, SquashFS, MDS or FFCV file",
+        ),
     }
 }
 
