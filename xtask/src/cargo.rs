@@ -44,6 +44,8 @@ const TRAIN_PACKAGE: &str = "gular-train";
 const MINIMAL_PACKAGE: &str = "gular-minimal";
 /// The tutorial of scenes, which is also empty without its feature `torch`.
 const EARTH_PACKAGE: &str = "gular-earth";
+/// The library of the Python package.
+const PYTHON_PACKAGE: &str = "gular-python";
 /// `turbo` is the one default feature of all that can be built without libjpeg-turbo.
 const WITHOUT_TURBO: &str = "--no-default-features";
 /// Asks for what the other set needs of shared crates; see there.
@@ -212,9 +214,27 @@ pub fn build_python(workspace: &Workspace, ready: &Ready) -> Result<PathBuf> {
     build.arg("--message-format=json-render-diagnostics").args(Set::Plain.args(ready.turbo));
     // This builds the libraries of all packages; the others are built already, for the programs.
     build.arg("--lib");
-    let dir = workspace.root.join("python");
-    library(&messages(&mut build)?, &dir)
-        .with_context(|| format!("`{}` named no library of Python", process::line(&build)))
+    python_library(workspace, &mut build)
+}
+
+/// Builds the library of the Python package for speed, and returns its path.
+///
+/// # Errors
+/// When it could not be built.
+pub fn build_python_release(workspace: &Workspace, ready: &Ready) -> Result<PathBuf> {
+    let mut build = cargo(workspace, ready, "build");
+    build.args(["--release", "--message-format=json-render-diagnostics", "-p", PYTHON_PACKAGE]);
+    build.arg("--lib");
+    if !ready.turbo {
+        build.arg(WITHOUT_TURBO);
+    }
+    python_library(workspace, &mut build)
+}
+
+/// Runs `build`, and returns the path of the library of the Python package.
+fn python_library(workspace: &Workspace, build: &mut Command) -> Result<PathBuf> {
+    library(&messages(build)?, &workspace.root.join("python"))
+        .with_context(|| format!("`{}` named no library of Python", process::line(build)))
 }
 
 /// Builds one program for speed, with everything it can use, and returns its path.

@@ -24,6 +24,7 @@ mod image;
 mod lint;
 pub mod peers;
 pub mod process;
+pub mod python_package;
 pub mod setup;
 mod test;
 pub mod workspace;

@@ -1,6 +1,7 @@
 //! Finds the workspace and its target folder.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -45,4 +46,12 @@ impl Workspace {
 /// The cargo that runs this program, else the one in `PATH`.
 pub fn cargo_program() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
+}
+
+/// Makes `dir`, without what an earlier run left in it.
+pub fn empty(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("cannot empty `{}`", dir.display()))?;
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))
 }

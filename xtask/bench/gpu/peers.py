@@ -1,7 +1,8 @@
-"""The same training step fed by PyTorch's DataLoader, and by DALI where it is installed.
+"""The same training step in Python fed by gular, by PyTorch's DataLoader, and by DALI where it is installed.
 
-    python3 peers.py FOLDER       with FOLDER/class/file
+    python3 peers.py FOLDER BUNDLE      with FOLDER/class/file, and the bundle of them
 
+`gular` is the package in PYTHONPATH, `gular.DataLoader(device="cuda")`.
 Images are cut, mirrored and normalised as ours; the network, batch and numbers are those
 of `gpu bench`. Prints one JSON object.
 """
@@ -12,6 +13,7 @@ import statistics
 import sys
 import time
 
+import gular
 import torch
 import torchvision
 from torchvision.transforms import v2
@@ -64,8 +66,14 @@ def dali_batches(folder, threads):
             yield images, out[0]["labels"].flatten().long()
 
 
+def gular_batches(bundle):
+    loader = gular.DataLoader(bundle, batch_size=BATCH, size=SIZE, numbers="bf16", layout="channels_last", drop_last=True, device=DEVICE)
+    for batch in loader.stream():
+        yield batch["image"], batch["label"]
+
+
 def main():
-    folder, cores = sys.argv[1], len(os.sched_getaffinity(0))
+    folder, bundle, cores = sys.argv[1], sys.argv[2], len(os.sched_getaffinity(0))
     torch.backends.cudnn.benchmark = True
     net = torchvision.models.resnet50().to(DEVICE).to(torch.bfloat16)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
@@ -87,8 +95,8 @@ def main():
         torch.cuda.synchronize()
         return STEPS / (time.perf_counter() - since)
 
-    ahead = {"synthetic": 0, "DataLoader": cores * PREFETCH, "DALI": 4}
-    sources = {"DataLoader": torch_batches(folder, cores)}
+    ahead = {"synthetic": 0, "gular": 5, "DataLoader": cores * PREFETCH, "DALI": 4}
+    sources = {"gular": gular_batches(bundle), "DataLoader": torch_batches(folder, cores)}
     try:
         import nvidia.dali  # noqa: F401
         sources["DALI"] = dali_batches(folder, cores)

@@ -1,15 +1,15 @@
 #!/bin/sh
 # Everything that only a machine with a GPU can show, from the folder this file is in.
 #
-#   sh run.sh OUT [STAGE...]     stages, in this order: check copies images steps train peers
-#                                sanitize; all without one
+#   sh run.sh OUT [STAGE...]     stages, in this order: check python copies images steps
+#                                train peers sanitize; all without one
 #   sh run.sh --dry-run          what would run, and whether every piece of it is there
 #
 # Needs a driver, PyTorch 2.11 for CUDA in `python3` (PYTHON names another), about 8 GB of disk in
 # TMPDIR, and at most twenty minutes on 16 cores; `check` alone takes under three. Each stage makes
 # what it needs, so that each can be run again alone. OUT gets record.json, after each stage, and
 # logs.tar; exit code 1 when a stage failed. SAMPLES=N packs the images so often that there are
-# about N; 12000 without. `check` and `sanitize` take 2000 of them and fewer. SWITCHES are given to
+# about N; 12000 without. `check`, `python` and `sanitize` take 2000 of them and fewer. SWITCHES are given to
 # `gpu`: `--slots=driver`, `--pin=alloc`, `--convert=torch` and others that `gpu` names.
 set -u
 [ $# -gt 0 ] || { sed -n '2,15p' "$0"; exit 2; }
@@ -25,21 +25,23 @@ unset OMP_NUM_THREADS
 
 libraries=$("$python" -c 'import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0] + "/lib")' 2>/dev/null) || libraries=
 export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export PYTHONPATH="$kit/python${PYTHONPATH:+:$PYTHONPATH}"
 
 # The longest that each may take, in seconds: twenty minutes together.
 limit_of() {
     case $1 in
     check) echo 180 ;;
+    python) echo 120 ;;
     copies) echo 40 ;;
-    images) echo 150 ;;
+    images) echo 120 ;;
     steps) echo 150 ;;
-    train) echo 240 ;;
+    train) echo 200 ;;
     peers) echo 200 ;;
-    sanitize) echo 200 ;;
+    sanitize) echo 150 ;;
     *) return 1 ;;
     esac
 }
-all="check copies images steps train peers sanitize"
+all="check python copies images steps train peers sanitize"
 
 # Whether every piece is there, so that no minute on a GPU is lost: a line for each, and exit code 1
 # where one that is needed is not.
@@ -75,6 +77,7 @@ look() {
     tell needed "PyTorch 2.11 for CUDA" of_python 'import torch
 print(torch.__version__, "CUDA", torch.version.cuda)
 raise SystemExit(not (torch.__version__.startswith("2.11.") and torch.version.cuda))'
+    tell needed "gular in Python" of_python 'import gular; print(gular.__version__)'
     tell needed torchvision of_python 'import importlib.metadata; print(importlib.metadata.version("torchvision"))'
     tell needed nvidia-smi nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
     tell optional DALI of_python 'import nvidia.dali; print(nvidia.dali.__version__)'
@@ -121,14 +124,13 @@ END
 prepare() {
     mkdir -p "$work"
     case $1 in
-    check) copies_of few "$few" && pack few-encoded "$work/few" && pack few-raw "$work/few" --payload raw --size 256 ;;
+    check | python) copies_of few "$few" && pack few-encoded "$work/few" && pack few-raw "$work/few" --payload raw --size 256 ;;
     images | steps)
         copies_of files "$samples" && pack encoded "$work/files" &&
             pack reencoded "$work/files" --payload reencoded --max-side 288 &&
             pack raw "$work/files" --payload raw --size 256
         ;;
-    train) copies_of files "$samples" && pack encoded "$work/files" ;;
-    peers) copies_of files "$samples" ;;
+    train | peers) copies_of files "$samples" && pack encoded "$work/files" ;;
     sanitize) pack small "$kit/images" --layout class --fractions train=0.8,val=0.2 ;;
     esac
 }
@@ -220,7 +222,7 @@ record = {
     "nvidia_smi": subprocess.run(query, shell=True, capture_output=True, text=True).stdout.strip(),
     "kernel": platform.release(),
     "cores": len(os.sched_getaffinity(0)),
-    "python": platform.python_version(),
+    "python_version": platform.python_version(),
 }
 for name in sys.argv[3:]:
     path = logs / f"{name}.out"
@@ -263,11 +265,12 @@ for name in "$@"; do
     # shellcheck disable=SC2086 # switches are words
     case $name in
     check) stage check "$kit/gpu" check few-encoded few-raw ${SWITCHES-} ;;
+    python) stage python "$python" "$kit/python_check.py" few-encoded few-raw ;;
     copies) stage copies "$kit/gpu" copies ${SWITCHES-} ;;
     images) stage images "$kit/gpu" images raw reencoded encoded ${SWITCHES-} ;;
     steps) stage steps "$kit/gpu" steps raw reencoded encoded ${SWITCHES-} ;;
     train) stage train sh "$kit/run.sh" "$out" --function train_all ;;
-    peers) stage peers "$python" "$kit/peers.py" files/train ;;
+    peers) stage peers "$python" "$kit/peers.py" files/train encoded ;;
     sanitize) stage sanitize sh "$kit/run.sh" "$out" --function sanitize ;;
     esac
 done

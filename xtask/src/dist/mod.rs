@@ -26,7 +26,7 @@ use crate::cargo;
 use crate::docs;
 use crate::process::{self, command};
 use crate::setup::{self, Missing, Ready, Tool};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, empty};
 
 /// The tag of PEP 600. It promises to run with a certain glibc, that of Debian 10 and RHEL 8.
 const TAG: &str = "manylinux_2_28";
@@ -340,12 +340,4 @@ fn sums(out: &Path, files: &[PathBuf]) -> Result<()> {
     let text = process::stdout_of(command("sha256sum").args(names).current_dir(out))?;
     let path = out.join(release_files::SUMS);
     fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
-}
-
-/// Makes `dir`, without what an earlier run left in it.
-fn empty(dir: &Path) -> Result<()> {
-    if dir.exists() {
-        fs::remove_dir_all(dir).with_context(|| format!("cannot empty `{}`", dir.display()))?;
-    }
-    fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))
 }

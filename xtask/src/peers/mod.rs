@@ -29,8 +29,9 @@ use self::tally::{Tally, named, tally_of};
 use crate::cargo::{self, Set};
 use crate::image;
 use crate::process::{self, command};
+use crate::python_package;
 use crate::setup::{self, Line, Ready};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, empty};
 
 /// Many wait, for a server, a scheduler or a process that is to be killed.
 const FILES_AT_ONCE: usize = 3;
@@ -186,7 +187,8 @@ impl Surroundings {
         let [gular, example, ..] = cargo::build(workspace, ready, Set::Plain, programs)?;
         let examples = example.parent().context("a program is in a folder")?;
         let package = home.join("python");
-        package_of(workspace, &cargo::build_python(workspace, ready)?, &package)?;
+        let library = cargo::build_python(workspace, ready)?;
+        python_package::make(workspace, &library, &package)?;
         let mut path = OsString::from(venv.join("bin"));
         if let Some(inherited) = env::var_os("PATH") {
             path.push(":");
@@ -272,25 +274,6 @@ impl Surroundings {
     }
 }
 
-/// Makes the Python package `gular` in `dir` of its files and `library`, as it is in the wheel.
-fn package_of(workspace: &Workspace, library: &Path, dir: &Path) -> Result<()> {
-    empty(dir)?;
-    let (from, to) = (workspace.root.join("python/gular"), dir.join("gular"));
-    fs::create_dir(&to).with_context(|| format!("cannot make `{}`", to.display()))?;
-    let entries =
-        fs::read_dir(&from).with_context(|| format!("cannot list `{}`", from.display()))?;
-    let files = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
-    let files = files.with_context(|| format!("cannot list `{}`", from.display()))?;
-    let copies = files.iter().filter(|file| file.is_file()).filter_map(|file| {
-        let name = file.file_name()?;
-        Some((file.as_path(), to.join(name)))
-    });
-    for (file, copy) in copies.chain([(library, to.join("_gular.abi3.so"))]) {
-        fs::copy(file, &copy).with_context(|| format!("cannot copy `{}`", file.display()))?;
-    }
-    Ok(())
-}
-
 /// A shell script that runs `program` with our libtorch. The environment of the
 /// test itself cannot hold LD_LIBRARY_PATH: Python would load that libtorch too.
 fn with_libtorch(program: &Path, ready: &Ready, dir: &Path) -> Result<PathBuf> {
@@ -302,12 +285,4 @@ fn with_libtorch(program: &Path, ready: &Ready, dir: &Path) -> Result<PathBuf> {
     .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))
     .with_context(|| format!("cannot write `{}`", script.display()))?;
     Ok(script)
-}
-
-/// Makes `dir`, without what an earlier run left in it.
-fn empty(dir: &Path) -> Result<()> {
-    if dir.exists() {
-        fs::remove_dir_all(dir).with_context(|| format!("cannot empty `{}`", dir.display()))?;
-    }
-    fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))
 }

@@ -28,7 +28,7 @@ use super::tally::{Tally, tally_of, tally_while};
 use crate::cargo::{self, Set};
 use crate::process::{command, stdout_of};
 use crate::setup::Ready;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, empty};
 
 /// Names a federation of the user's, to be tested instead.
 const VARIABLE: &str = "GULAR_TEST_FEDERATION";
@@ -164,7 +164,7 @@ fn against_xrootd(
 ) -> Result<Tally> {
     let mut made: Vec<Trial> = Vec::new();
     let tally = loop {
-        super::empty(work)?;
+        empty(work)?;
         match Site::start(server, director, scripts, work)? {
             Err(missing) => {
                 let mut tally = Tally::default();
@@ -213,7 +213,7 @@ fn against_pelican(
         let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
         return Ok(skipped(server, names));
     }
-    super::empty(work)?;
+    empty(work)?;
     let site = Pelican::start(scripts, work, deployment)?;
     eprintln!("peer {}: {}", server.name(), site.version);
     for variable in SURROUNDINGS {
@@ -239,7 +239,7 @@ fn of_a_script(server: Server, scripts: &Path, work: &Path, mut checks: Command)
         let listed = stdout_of(command("python3").arg(&script).arg("--list"))?;
         return Ok(skipped(server, listed.lines()));
     }
-    super::empty(work)?;
+    empty(work)?;
     checks.env("PYTHONDONTWRITEBYTECODE", "1").arg(script).current_dir(work);
     let tally = tally_of(&mut checks, server.name(), str::to_owned)?;
     finished(work, tally)
