@@ -1,6 +1,7 @@
 //! The training loop of one epoch.
 
 use std::io::Write as _;
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use gular_runtime::order::{LoaderState, Tally};
@@ -29,6 +30,7 @@ impl Training<'_> {
         let later = (epochs - epoch - 1).saturating_mul(n_steps);
         let mut progress = Progress::new(&format!("epoch {}/{epochs}", epoch + 1), n_steps, every)
             .from(done, later);
+        let began = Instant::now();
         // This is the last loss that was read.
         let mut shown = None;
         loop {
@@ -101,7 +103,8 @@ impl Training<'_> {
         drop(batches);
         progress.clear();
         self.settle()?;
-        self.finish_epoch(epoch, &stats)?;
+        // A GPU computes behind: when its last loss was read, only the last update is left.
+        self.finish_epoch(epoch, &stats, began.elapsed())?;
         if let Some(delivered) = self.delivered(train, &end)? {
             say!("epoch {}: {delivered}", epoch + 1);
         }

@@ -1,6 +1,7 @@
 //! Losses and rates, as they are stored and logged.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use anyhow::Result;
 use gular_runtime::{Phase, Stats};
@@ -18,18 +19,19 @@ impl Training<'_> {
         }
     }
 
-    pub(super) fn finish_epoch(&mut self, epoch: u64, stats: &Stats) -> Result<()> {
+    pub(super) fn finish_epoch(&mut self, epoch: u64, stats: &Stats, took: Duration) -> Result<()> {
         if !self.state.figures.contains_key("epoch_images") {
             // Resumed at the very end of the epoch: all this has been said.
             return Ok(());
         }
-        let mut sums = [stats.images_per_second(), stats.unlabelled as f64];
+        let rate = stats.images as f64 / took.as_secs_f64();
+        let mut sums = [rate, stats.unlabelled as f64];
         self.parallel.sum(&mut sums)?;
         let [rate, unlabelled] = sums;
         let mut take = |name: &str| self.state.figures.remove(name).unwrap_or_default();
         let loss = take("epoch_loss") / take("epoch_images").max(1.0);
         self.state.figures.insert("loss_last".into(), loss);
-        let waited = stats.of(Phase::WaitForBatch).as_secs_f64() / stats.elapsed.as_secs_f64();
+        let waited = stats.of(Phase::WaitForBatch).as_secs_f64() / took.as_secs_f64();
         if self.tells() {
             say!("epoch {}: loss {loss:.3}, {rate:.0} images/s", epoch + 1);
             if unlabelled > 0.0 {

@@ -10,6 +10,7 @@ use gular_runtime::group;
 use gular_runtime::schedule::Cosine;
 use gular_runtime::torch::{self, AdamW, DataParallel, Machine, Place, TrainState};
 use gular_runtime::{Deadline, EndTime, Env, Error, Ranks, Split, StopFlag, jpeg_backend};
+use tch::Device;
 use tch::nn::VarStore;
 
 use super::feeds::Feeds;
@@ -98,10 +99,12 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
 
     // The model. `u64::MAX` is not a step, so the weights share no random numbers with one.
     torch::set_step_rng(args.seed, u64::MAX, 0);
-    let store = VarStore::new(place.device());
+    // Made on the CPU: a GPU's generator would give other weights for the same seed.
+    let mut store = VarStore::new(Device::Cpu);
     let channels = i64::try_from(train.n_channels())?;
     let n_classes = i64::try_from(n_classes)?;
     let net = Network::new(args.network, &store.root(), channels, n_classes, args.dropout);
+    store.set_device(place.device());
     let optimiser = AdamW::new(&store);
 
     // The other processes, if there are any: they must be of the same training.
