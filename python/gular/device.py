@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Tuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 from .arrays import _imported
-from .errors import OptionError
+from .errors import ForkError, OptionError
 
 
 class Copies:
     """Copies batches of PyTorch's tensors to a device, one ahead.
 
-    For a GPU each batch is copied to pinned memory, which gives the loader's memory back, and
+    For a GPU a thread copies each batch to pinned memory, which gives the loader's memory back, and
     from there on a stream of its own; the stream that computes waits for that copy alone, and
-    ``record_stream`` keeps its memory from being given to others meanwhile. For the CPU tensors
+    ``record_stream`` keeps its memory from being given to others meanwhile. The first copy takes
+    milliseconds, in which the thread that trains can give work to the GPU. For the CPU tensors
     stay as they are.
     """
 
@@ -45,26 +47,37 @@ class Copies:
 
     def ahead(self, batches: Iterator[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:
         """Each of ``batches``, on the device, once the next one is on its way."""
-        waiting = None
-        while True:
-            # Nothing here keeps a batch that was handed over.
-            sent = failed = None
-            try:
-                batch = next(batches, None)
-                sent = None if batch is None else self._send(batch)
-                del batch
-            except Exception as error:
-                # It is that of the next batch: this one is good.
-                failed = error
-            if waiting is not None:
-                ready = [self._received(*waiting)]
-                waiting = None
-                yield ready.pop()
-            if failed is not None:
-                raise failed
-            if sent is None:
-                return
-            waiting = sent
+        # The end of the thread is waited for here, wherever the iteration ends.
+        with ThreadPoolExecutor(1, "gular-copy", self._choose_device) as copier:
+            waiting: Optional[Future[Tuple[Dict[str, Any], Any]]] = None
+            while True:
+                # Nothing here keeps a batch that was handed over.
+                sent = failed = None
+                try:
+                    batch = next(batches, None)
+                    sent = None if batch is None else copier.submit(self._send, batch)
+                    del batch
+                except ForkError:
+                    # A process that was forked does not have the thread.
+                    raise
+                except Exception as error:
+                    # It is that of the next batch: this one is good.
+                    failed = error
+                if waiting is not None:
+                    ready = [self._received(*waiting.result())]
+                    waiting = None
+                    yield ready.pop()
+                if failed is not None:
+                    raise failed
+                if sent is None:
+                    return
+                waiting = sent
+
+    def _choose_device(self) -> None:
+        """For the thread: PyTorch would leave it on GPU 0 and make a context there."""
+        if self._stream is not None:
+            # Unlike `self.device`, that of the stream always has a number.
+            self._torch.cuda.set_device(self._stream.device)
 
     def _send(self, batch: Dict[str, Any]) -> Tuple[Dict[str, Any], Any]:
         if self._stream is None:

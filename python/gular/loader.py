@@ -132,7 +132,7 @@ class DataLoader:
     :param output: ``"torch"``, ``"numpy"``, ``"jax"``, ``"dlpack"`` (:class:`gular.Array`);
         ``"auto"`` takes PyTorch where it can be imported, else NumPy.
     :param device: Where tensors are to be, such as ``"cuda"``: each batch is copied there while
-        the one before it is used, from pinned memory and on a stream of its own.
+        the one before it is used, by a thread, from pinned memory and on a stream of its own.
     :param as_tuple: Batches are tuples of these fields instead, such as ``("image", "label")``.
     :param check: When samples are compared with their digests: ``"first_touch"``,
         ``"always"``, ``"on_fetch"`` (whoever brought the files did).

@@ -291,6 +291,10 @@ def spawned(ours, answers):
     answers.put(sum(len(batch["index"]) for batch in ours))
 
 
+def forked_in_a_copy(batches, answers):
+    answers.put(refused(gular.ForkError, "fork", lambda: next(batches)))
+
+
 def processes():
     ours = loader()
     batches = iter(ours)
@@ -304,6 +308,21 @@ def processes():
     child.join(20)
     check("a forked process ends", child.exitcode == 0, str(child.exitcode))
     check("and the parent goes on", len(list(batches)) == len(ours) - 1 and len(batch["index"]) == 7)
+    ours = loader(device="cpu")
+    send = ours._copies._send
+    ours._copies._send = lambda batch: (time.sleep(0.5), send(batch))[1]
+    batches = iter(ours)
+    next(batches)
+    answers = fork.SimpleQueue()
+    child = fork.Process(target=forked_in_a_copy, args=(batches, answers))
+    child.start()
+    child.join(20)
+    check("a process forked while a batch is copied ends", child.exitcode == 0, str(child.exitcode))
+    if child.exitcode is None:
+        child.kill()
+    else:
+        check("with the error", *answers.get())
+    check("and its parent goes on", len(list(batches)) == len(ours) - 1)
     spawn = multiprocessing.get_context("spawn")
     answers = spawn.SimpleQueue()
     child = spawn.Process(target=spawned, args=(loader(), answers))
