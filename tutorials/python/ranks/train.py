@@ -98,10 +98,16 @@ def train(args):
     return 0
 
 
+def train_and_leave(args):
+    code = train(args)
+    dist.destroy_process_group()
+    return code
+
+
 def one_of(args, rank, address):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks))
-    sys.exit(train(args))
+    sys.exit(train_and_leave(args))
 
 
 def start(args):
@@ -133,7 +139,7 @@ def main():
     args = parser.parse_args()
     if args.ranks and "RANK" not in os.environ:
         return start(args)
-    return train(args)
+    return train_and_leave(args)
 
 
 if __name__ == "__main__":
