@@ -45,13 +45,13 @@ pub(crate) struct AdoptArgs {
     /// unknown; `drop` leaves them out; a number gives them that class.
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = unknown_labels, hide_short_help = true)]
     pub(crate) unknown_labels: OnUnknownLabel,
-    /// The column of keys (a key is a sample's name); `none` numbers the rows
+    /// The column of keys (a key is a sample's name); with `none`, keys are row numbers
     ///
     /// With `none`, a key is the file's name and the number of the row. [default: `key`, `__key__`, `filename`
     /// and similar names, if all their values differ]
     #[arg(long, value_name = "NAME")]
     pub(crate) key_column: Option<String>,
-    /// The split of all files (train, val, test); `folder` takes it from folders
+    /// Put all samples into this split, such as `train`; with `folder`, the split is the first part of each key
     ///
     /// `folder` takes the first folder of each key. [default: by words in file and folder names,
     /// otherwise train; `folder` in SquashFS images where it is possible]

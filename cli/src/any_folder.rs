@@ -13,8 +13,11 @@ pub(crate) fn no_digest(url: &BundleUrl) -> Result<(), Failure> {
     match url.digest {
         None => Ok(()),
         Some(_) => {
-            let message = format!("the URL `{url}` has a digest, but a folder does not have one");
-            let hint = "leave out `#…`; to fetch a bundle, leave out `--recursive`";
+            let message = format!(
+                "`--recursive` fetches a plain folder, and a folder has no digest, so `{url}` must not end in one"
+            );
+            let hint =
+                "to fetch the folder, leave out `#…`; to fetch a bundle, leave out `--recursive`";
             Err(Failure::new(message, Some(hint.to_owned())))
         }
     }

@@ -49,7 +49,7 @@ pub(crate) enum ConvertTo {
     Directory,
 }
 
-/// Write a bundle as one file for transport, or write its description for dataset search
+/// Write a bundle as one file, or its metadata (Croissant) for dataset search
 ///
 /// --tar-zst: a zstd-compressed tar of the bundle's folder, which `tar` or any other unpacker
 /// restores. --croissant: a description in MLCommons' Croissant format. Every byte is checked on

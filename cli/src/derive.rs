@@ -46,7 +46,7 @@ pub(crate) struct DeriveArgs {
     ///
     /// It must be new or empty, or hold the same result, interrupted or finished.
     pub(crate) out: PathBuf,
-    /// Only samples that fit a condition, such as `class = cat,dog and bytes > 5000`
+    /// Only samples that fit a condition, such as `bytes > 5000 and class = cat,dog`
     ///
     /// Compares `key`, `split`, `class`, `label`, `bytes` (of the stored image) and fields that
     /// hold one number or a text. `=` and `!=` take one value or several; `<`, `<=`, `>` and `>=` a

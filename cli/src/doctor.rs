@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Slower than this, a server is worth a remark.
 const SLOW_BYTES_PER_SECOND: f64 = 1e6;
 
-/// Check every server of a bundle or object, and report what works
+/// Check every server through which a bundle or object is read, and report what works
 ///
 /// Checks discovery, director, each cache and the origin: name resolution, connection (TCP and
 /// TLS), first byte, speed over some megabytes, the age of a cache's copy, and what is wrong with

@@ -37,7 +37,7 @@ pub(crate) enum FederationVerb {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct ServeArgs {
-    /// Where keys, objects and copies are kept; created if missing
+    /// Folder for the servers' keys, the origin's objects and the cache's copies; created if missing
     pub(crate) dir: PathBuf,
     /// The port of discovery and director; 0 for any
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -60,7 +60,7 @@ pub(crate) struct ServeArgs {
     /// origin is not limited. [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub(crate) limit_rate: Option<u64>,
-    /// Start with an empty cache, and forget the copies of earlier runs
+    /// Start with an empty cache: delete what earlier runs left in it
     #[arg(long)]
     pub(crate) cold: bool,
 }

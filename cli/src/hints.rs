@@ -19,7 +19,10 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
         E::Length { .. } | E::Digest { .. } | E::Block { .. } | E::SampleDigest(_) => {
             "fetch or copy the file again: its content is not what the manifest records; `gular verify` lists every fault"
         }
-        E::Malformed { .. } | E::Label { .. } | E::Format { .. } | E::TooLarge { .. } => {
+        E::TooLarge { .. } => {
+            "check that this is the right file, or copy or fetch it again: no bundle has so large a file of this kind"
+        }
+        E::Malformed { .. } | E::Label { .. } | E::Format { .. } => {
             "the file may be cut short or damaged: copy or fetch it again; `gular verify` lists every fault of a bundle"
         }
         E::OutOfRange { .. } | E::NoField { .. } => "`gular inspect` lists fields and counts",
@@ -30,7 +33,7 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
 }
 
 /// The hint for a file that cannot be adopted.
-const NOT_IN_PLACE: &str = "pack the images themselves with `gular pack`; if the data in the file is compressed, it can also be written again without compression";
+const NOT_IN_PLACE: &str = "pack the images themselves with `gular pack`; if compression is the reason, you can also write the file again without it";
 
 /// The hint for an error of a federation, server or token.
 pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
@@ -70,10 +73,10 @@ pub(crate) fn token(diagnosis: &Diagnosis, write: bool, url: &str) -> String {
     );
     match (needs_another, federation) {
         (true, Some(url)) if is_own(&url) => {
-            let create = if write { " --create /" } else { "" };
+            let create = if write { " --create=/" } else { "" };
             format!(
-                "for the federation of `gular federation serve DIR`, make a token with `gular \
-                federation token DIR --read /{create} > token`, then `export \
+                "if `gular federation serve DIR` runs this federation, make a token with `gular \
+                federation token DIR --read=/{create} > token`, then `export \
                 BEARER_TOKEN_FILE=$PWD/token`"
             )
         }
@@ -131,7 +134,7 @@ pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
     use gular_pelican::Error as P;
     match error {
         gular_transfer::Error::Pelican(P::Corrupt { attempts, .. }) if !attempts.origin_asked => {
-            let hint = "tell the cache's operators, and use another cache with `--at` until they have repaired it. `gular fetch` avoids damaged copies by itself";
+            let hint = "tell the cache's operators; until they have repaired it, name another cache with `--at`, if there is one. `gular fetch` avoids damaged copies by itself";
             Some(hint.to_owned())
         }
         gular_transfer::Error::Pelican(P::Failed { .. }) => {
@@ -162,7 +165,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
     let text = match error {
         E::NoImages { .. } => {
-            "give the folder that contains `class/file` or `split/class/file`; `--as` chooses which kinds of files are packed"
+            "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack other kinds of files, such as TIFF, choose them with `--as`"
         }
         E::NoClass { expected: "split/file", .. } => {
             "move the file into a split folder, or use `--layout class` if the folders are classes, not splits"
@@ -259,7 +262,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::Inside { .. } => "choose an output folder outside the source",
         E::NoSpace { .. } => "free some space, or choose a folder on another file system",
         E::Full { files, .. } if *files < gular_pack::FEW_FILES => {
-            "remove files that you do not need, and run the same command again: finished shards are kept"
+            "remove files that you do not need (their number counts, not only their size), and run the same command again: finished shards are kept"
         }
         E::Full { .. } => {
             "free some space and run the same command again: finished shards are kept"
@@ -330,7 +333,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
 fn unlike_base(setting: &str, old: Option<&str>) -> String {
     let how = match (setting, old) {
         ("payload", Some("raw")) => {
-            "give the options that the base was packed with: `--tile` for tiles, `--as arrays` for arrays, otherwise `--payload raw` and `--size`; `gular inspect` shows what the base has"
+            "see with `gular inspect` what the base has, and give the option with which it was packed: `--tile` (tiles), `--as arrays` (arrays), or `--payload raw` with `--size` (images)"
                 .to_owned()
         }
         (
@@ -371,15 +374,15 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
         ("label", false, _) => "pack without labels: `--labels none`, or `--label-column none` if a table gives other fields".to_owned(),
         ("labels" | "box_labels", true, true) => "its values are numbers of the classes, so the classes must be those of the base".to_owned(),
         (_, false, _) => {
-            format!("leave out what makes the field `{name}`: `--field`, or a column in `--columns`")
+            format!("pack without `{name}`: remove its `--field`, or remove it from `--columns`")
         }
-        ("image", ..) => "give the same `--dtype` and `--channels` as for the base (arrays and scenes: the same type and bands)".to_owned(),
+        ("image", ..) => "for images, give the same `--dtype` and `--channels` as for the base; for arrays and scenes, use files with the same type and bands".to_owned(),
         _ => format!("save the values of `{name}` as those of the base"),
     };
     how + WITHOUT_BASE
 }
 
-const WITHOUT_BASE: &str = ", or leave out `--base` to pack all images into a new bundle";
+const WITHOUT_BASE: &str = ". Or leave out `--base`: then all images go into a new bundle";
 
 /// Says what the first damaged input needs, or how to pack without all of them.
 fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
@@ -478,7 +481,7 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
     let text = match error {
         E::Transfer(error) => return transfer(error),
         E::NoRoom { memory: true, .. } => {
-            "ask the batch system for more memory, or copy to the job's disk with `--to scratch`"
+            "ask the batch system for more memory, or copy to the job's disk instead, with `--to scratch`"
         }
         E::NoRoom { .. } => {
             "ask the batch system for more disk, or choose another folder with `--to DIR`"
@@ -492,13 +495,16 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
             "give a bundle's folder, a folder of files, or the URL of a published bundle"
         }
         E::Foreign { .. } => {
-            "nothing in it was changed; choose another place with `--to DIR`, or have it removed"
+            "nothing there was changed; choose another place with `--to DIR`, or remove what is there now (if it is not yours, ask its owner to)"
         }
         E::Source { reason, .. } => match reason {
             Unfit::HoldsTheCopy => "choose a place outside it with `--to DIR`",
             Unfit::NotAFolder => "give the folder that it is in",
-            Unfit::LinkToFolder | Unfit::NotAFile => {
-                "remove it from the folder, or pack the files with `gular pack`"
+            Unfit::LinkToFolder => {
+                "remove the link (what it points to can stay), or pack the files with `gular pack`"
+            }
+            Unfit::NotAFile => {
+                "remove it from the folder that you stage, or pack the files with `gular pack`"
             }
             Unfit::NoManifest => {
                 "copy or fetch the bundle again, or wait until the program that writes it has ended"
@@ -590,8 +596,8 @@ mod tests {
             assert!(words.iter().all(|word| hint.contains(word)), "{hint}");
         };
         let own = "pelican://localhost:8443/gular/birds/v1/manifest.json";
-        check(own, false, &["`gular federation token DIR --read / > token`"]);
-        check(own, true, &["--read / --create /"]);
+        check(own, false, &["`gular federation token DIR --read=/ > token`"]);
+        check(own, true, &["--read=/ --create=/"]);
         let osdf = "osdf:///lab/birds/v1/manifest.json?directread";
         check(
             osdf,

@@ -72,7 +72,11 @@ fn not_ours(path: &Path, what: &str) -> Failure {
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {
-    let hint = (error.kind() == io::ErrorKind::NotFound)
-        .then(|| format!("make the folder `{}` first", gular_files::folder_of(path).display()));
-    Failure::new(format!("cannot write `{}`: {error}", path.display()), hint)
+    let (shown, folder) = (path.display(), gular_files::folder_of(path));
+    if error.kind() == io::ErrorKind::NotFound {
+        let message =
+            format!("cannot write `{shown}`: the folder `{}` does not exist", folder.display());
+        return Failure::new(message, Some("make the folder first, or choose another".to_owned()));
+    }
+    Failure::new(format!("cannot write `{shown}`: {error}"), None)
 }

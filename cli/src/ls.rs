@@ -11,7 +11,7 @@ use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{network, show};
 
-/// List a collection of a federation
+/// List a collection (a folder of a federation)
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 2 error, 75 try again later

@@ -15,7 +15,7 @@ use crate::{show, units};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct Access {
-    /// Token file; may be repeated: the first that permits the request is sent
+    /// Token file; repeatable: Gular sends the first that permits the request
     ///
     /// The file holds a bearer token. Tokens that are found automatically (in BEARER_TOKEN,
     /// BEARER_TOKEN_FILE, and the other places that HTCondor and WLCG define) are sent only to a

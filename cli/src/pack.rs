@@ -53,7 +53,7 @@ Examples:
   gular pack --merge part-* bundle/                            the bundle of all eight"
 )]
 pub(crate) struct PackArgs {
-    /// Images: a folder, the URL of one, a .zip, .tar, .tar.gz or .tar.zst, or a CSV of pixels
+    /// Images: a folder or its URL, a .zip, .tar, .tar.gz or .tar.zst, or a CSV of pixels
     ///
     /// A .csv or .tsv file has a row of pixels per image, such as `label,pixel1,…,pixel784` (see
     /// `--as pixels`).

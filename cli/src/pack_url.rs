@@ -26,7 +26,7 @@ pub(crate) struct UrlArgs {
     /// it, and the same command resumes there.
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) cache: Option<PathBuf>,
-    /// Token file; may be repeated: the first that permits the request is sent
+    /// Token file; repeatable: Gular sends the first that permits the request
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) token: Vec<PathBuf>,
     /// The most bytes per second, all threads together, such as `50MB/s`

@@ -8,8 +8,12 @@ use crate::exit::Failure;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Payload")]
 pub(crate) struct PayloadArgs {
-    /// What to store
-    #[arg(long, value_enum, default_value_t = PayloadArg::Encoded, value_name = "WHAT")]
+    /// `encoded` (the files), `reencoded` (JPEG), `raw` (pixels)
+    ///
+    /// `encoded`: each file, byte for byte. `reencoded`: a JPEG of --quality, no larger than
+    /// --max-side. `raw`: pixels of --size, as `[height, width, channels]`. In the last two, images
+    /// are rotated as their EXIF block says, and have no alpha channel.
+    #[arg(long, value_enum, default_value_t = PayloadArg::Encoded, value_name = "WHAT", hide_possible_values = true)]
     payload: PayloadArg,
     /// Image size, for raw or a CSV of pixels: `256x192`, or `256` for a square
     #[arg(long, value_name = "WxH", value_parser = size)]
@@ -42,11 +46,8 @@ pub(crate) struct PayloadArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PayloadArg {
-    /// The file, byte for byte
     Encoded,
-    /// JPEG of --quality, no larger than --max-side; rotated by EXIF, no alpha
     Reencoded,
-    /// Pixels of --size, `[height, width, channels]`; rotated by EXIF, no alpha
     Raw,
 }
 

@@ -43,7 +43,7 @@ Example:
 pub(crate) struct PublishArgs {
     /// The bundle's folder, or a file; with -r any folder
     pub(crate) from: PathBuf,
-    /// URL to publish to: …/NAME/VERSION for a bundle, the object's name for a file
+    /// Where to: …/NAME/VERSION for a bundle; for a file, the URL of the new object
     ///
     /// If the URL ends in `/`, a .sif is stored below it as NAME-HASH.sif, with the digests of its
     /// blocks beside it, and the line that names it in an HTCondor submit file is printed. A bundle
@@ -68,7 +68,7 @@ pub(crate) struct PublishArgs {
     /// `size`: its length. `digest`: its length, and its digest if the origin reports one. `bytes`:
     /// the same, but objects without a digest are read back, which doubles the traffic for origins
     /// that report none. Not for oci://: a registry itself compares each blob with its digest.
-    #[arg(long, value_name = "WHAT", value_parser = units::check)]
+    #[arg(long, value_name = "WHAT", value_parser = units::check, hide_short_help = true)]
     check: Option<CompareBy>,
     #[command(flatten)]
     pub(crate) network: Network,

@@ -75,7 +75,7 @@ pub(crate) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(e) => Err(Failure::new(format!("cannot write the output: {e}"), None)),
+        Err(e) => Err(Failure::new(format!("cannot write to standard output: {e}"), None)),
         Ok(()) => Ok(()),
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct StageArgs {
     /// [default: auto; with --mount, a local bundle is not copied]
     #[arg(long, value_name = "WHERE", value_parser = stage_to)]
     pub(crate) to: Option<StageTo>,
-    /// Mount the shards of a `squashfs` bundle as folders of plain files
+    /// Mount a `squashfs` bundle: its shards appear as folders of plain files
     ///
     /// If a split has only one shard, its files are in `{}/train` (or val, test); the files of
     /// every shard are in `{}/files/SHARD`. `{}` itself can be opened as the bundle. Root uses the

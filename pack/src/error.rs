@@ -269,11 +269,7 @@ pub enum Error {
         new: Option<String>,
     },
     /// A new version with another field than its base.
-    #[error(
-        "the field `{name}` must be the same as in the base: the base has {}, this pack has {}",
-        or_none(old),
-        or_none(new)
-    )]
+    #[error("{}", unlike_field(name, old.as_deref(), new.as_deref()))]
     UnlikeField {
         /// The field's name.
         name: String,
@@ -308,8 +304,8 @@ pub enum Error {
     },
     /// The file system became full while packing.
     #[error(
-        "the disk is full: {source}. About {} more are needed; {} are free{}",
-        Size(*needed), Size(*free), and_files(*files)
+        "the disk is full: {source}. {} {} more are needed, and {} are free",
+        about(*files), Size(*needed), Size(*free)
     )]
     Full {
         /// Bytes that the unfinished shards need.
@@ -623,6 +619,22 @@ fn some(names: &[String], n: u64) -> String {
     named.join(", ") + &end
 }
 
+fn unlike_field(name: &str, old: Option<&str>, new: Option<&str>) -> String {
+    match (old, new) {
+        (None, Some(new)) => {
+            format!("this pack has a field named `{name}` (`{new}`), and the base has none")
+        }
+        (Some(old), None) => {
+            format!("the base has a field named `{name}` (`{old}`), and this pack has none")
+        }
+        _ => format!(
+            "the field `{name}` must be the same as in the base: the base has `{}`, this pack has `{}`",
+            old.unwrap_or_default(),
+            new.unwrap_or_default()
+        ),
+    }
+}
+
 fn or_none(value: &Option<String>) -> String {
     value.as_ref().map_or_else(|| "none".to_owned(), |value| format!("`{value}`"))
 }
@@ -640,14 +652,14 @@ impl Error {
 /// So few files that can still be created may be what is short, and not bytes.
 pub const FEW_FILES: u64 = 10_000;
 
-/// Adds the number of files that can still be created, if it may be what is short.
-fn and_files(files: u64) -> String {
-    match files {
-        0 => ", but the file system allows no more files".to_owned(),
-        1 => ", but the file system allows only 1 more file".to_owned(),
-        n if n < FEW_FILES => format!(", but the file system allows only {n} more files"),
-        _ => String::new(),
+/// Begins a sentence about bytes; says before how many files can still be created, if that may be
+/// what is short.
+fn about(files: u64) -> String {
+    if files >= FEW_FILES {
+        return "About".to_owned();
     }
+    let more = counted(files, "more file", "more files");
+    format!("The limit on the number of files allows only {more}. Apart from that, about")
 }
 
 impl From<gular_files::Error> for Error {

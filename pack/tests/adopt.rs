@@ -213,7 +213,7 @@ fn what_no_sample_can_be_made_of_is_refused_by_name() {
     );
     refused(&[("a.jpg", jpeg(1)), ("a.jpg", jpeg(2))], "two files that end in `.jpg`");
     refused(&[("a.jpg", jpeg(1)), ("b.cls", b"1".to_vec())], "sample `b.cls`");
-    refused(&[("README", b"x".to_vec())], "no members that are samples");
+    refused(&[("README", b"x".to_vec())], "has no samples");
     refused(&[("a.jpg.gz", jpeg(1))], "gzip");
     fs::write(&path, [0x1f, 0x8b, 8, 0]).unwrap();
     let error = take(&[path], &out, &AdoptOptions::default()).unwrap_err().to_string();

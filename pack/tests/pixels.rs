@@ -144,7 +144,7 @@ fn what_is_no_table_of_pixels_is_refused() {
     check(
         b"label,a,b\n0,1,2\n",
         pixels(),
-        "it has 2 columns of pixels, and the column of labels `label`",
+        "it has 2 columns of pixels, besides the column of labels `label`",
     );
     check(
         b"digit,a\n0,1\n",

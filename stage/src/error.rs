@@ -19,7 +19,10 @@ pub enum Error {
     #[error(transparent)]
     Transfer(gular_transfer::Error),
     /// The copy would not fit into the space that is left.
-    #[error("not enough room in `{dir}`: the copy needs {}, but {limit} allows only {}", Size(*needed), Size(*available))]
+    #[error(
+        "not enough room in `{dir}`{}: the copy needs {}, but {limit} allows only {}",
+        if *memory { ", which is in memory" } else { "" }, Size(*needed), Size(*available)
+    )]
     NoRoom {
         /// The folder for the copy.
         dir: String,
@@ -122,7 +125,7 @@ pub enum Unfit {
     #[error("it is not a folder")]
     NotAFolder,
     /// The source contains a symbolic link to a folder.
-    #[error("it is a link to a folder")]
+    #[error("it is a link to a folder, and a folder that is staged must not contain one")]
     LinkToFolder,
     /// The source contains a pipe, a socket or a device.
     #[error("it is not a plain file")]
@@ -161,9 +164,9 @@ impl Error {
                 Some("stage the bundle without unpacking it: that makes fewer files")
             }
             Self::Target { .. } => Some("choose an existing folder"),
-            Self::Foreign { .. } => {
-                Some("nothing in it was changed; choose another place, or have it removed")
-            }
+            Self::Foreign { .. } => Some(
+                "nothing there was changed; choose another place, or remove what is there now (if it is not yours, ask its owner to)",
+            ),
             Self::Source { .. } => Some(
                 "stage a whole bundle, or a folder of plain files that no program is writing to",
             ),

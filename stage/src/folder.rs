@@ -386,7 +386,13 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
     let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(create).truncate(false);
-    options.mode(0o600).custom_flags(no_links).open(path)
+    let refused = |e: io::Error| match e.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => io::Error::other(
+            "it is a symbolic link, and a file of this program never is one; remove the link",
+        ),
+        _ => e,
+    };
+    options.mode(0o600).custom_flags(no_links).open(path).map_err(refused)
 }
 
 /// Removes a folder of this user with all its contents; a link is not followed, and does not count
@@ -394,7 +400,9 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
 fn remove_tree(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() {
-        return Err(io::Error::other("it is not a folder"));
+        return Err(io::Error::other(
+            "it is not the folder of an unfinished copy; if nobody needs it, remove it by hand",
+        ));
     }
     if found.uid() != rustix::process::getuid().as_raw() {
         return Err(io::Error::other("it belongs to another user"));

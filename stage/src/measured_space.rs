@@ -193,8 +193,7 @@ mod tests {
         assert_eq!(need.with_margin(), 37 << 20);
         space(37 << 20).check(need, 0).unwrap();
         let error = space(37 << 20).check(need, 1 << 20).unwrap_err();
-        let expected =
-            "not enough room in `/d`: the copy needs 38.8 MB, but narrow allows only 37.7 MB";
+        let expected = "not enough room in `/d`, which is in memory: the copy needs 38.8 MB, but narrow allows only 37.7 MB";
         assert_eq!(error.to_string(), expected);
         assert!(error.hint().unwrap().contains("the job's disk"));
         assert!(!space(73 << 20).is_ample(need, 0));

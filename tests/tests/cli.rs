@@ -159,7 +159,7 @@ fn a_csv_of_pixels_is_packed_by_its_extension() {
     let refused = run(pack);
     assert_eq!(refused.code, Some(2));
     assert!(
-        refused.stderr.contains("it has 6 columns of pixels, and the column of labels"),
+        refused.stderr.contains("it has 6 columns of pixels, besides the column of labels"),
         "{refused:?}"
     );
     let packed = run(pack.into_iter().chain(["--size", "3x2"]));

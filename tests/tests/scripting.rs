@@ -92,7 +92,7 @@ fn a_full_disk_behind_stdout_is_an_error() {
     let output = command.args(["inspect", text(&packed.bundle)]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.starts_with("error: cannot write the output: "), "{stderr}");
+    assert!(stderr.starts_with("error: cannot write to standard output: "), "{stderr}");
 }
 
 #[test]

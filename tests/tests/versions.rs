@@ -106,16 +106,16 @@ fn what_is_unlike_the_base_is_said_with_the_option_to_give() {
     let raw = "--payload raw --size 8";
     check(
         raw,
-        &["the base has `U8 [8, 8]`, this pack has none", "hint: add `--mask DIR`, or leave out"],
+        &[
+            "the base has a field named `mask` (`U8 [8, 8]`)",
+            "hint: add `--mask DIR`. Or leave out",
+        ],
     );
     let field = format!("{raw} --mask masks --field more=masks");
-    check(
-        &field,
-        &["the field `more`", "the base has none", "leave out what makes the field `more`"],
-    );
+    check(&field, &["a field named `more`", "the base has none", "remove its `--field`"]);
     let wide = format!("{raw} --mask masks --dtype u16");
     check(&wide, &["the field `image`", "`U16 [8, 8, 3]`", "`--dtype`"]);
-    check("--mask masks", &["the payload must", "`--tile` for tiles", "`--payload raw`"]);
+    check("--mask masks", &["the payload must", "`--tile` (tiles)", "`--payload raw`"]);
     check("--payload raw --size 9 --mask masks", &["the size must", "give `--size 8x8`"]);
     std::fs::remove_file(dir.join("masks/1.png")).unwrap();
     check(&format!("{raw} --mask masks"), &["`1.*` for the field `mask`"]);

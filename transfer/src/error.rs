@@ -327,9 +327,7 @@ impl Error {
             Self::AnotherBundle { .. } => Some(
                 "check that the URL has the right version and the complete digest; a published version never changes",
             ),
-            Self::Occupied { .. } => {
-                Some("remove the file that the message names, or fetch into another folder")
-            }
+            Self::Occupied { .. } => Some("remove the local file, or fetch into another folder"),
             Self::NoneAccepted { .. } => Some(
                 "verify the URL with a token that may read, to see whether the bundle is already there",
             ),

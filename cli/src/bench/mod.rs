@@ -21,7 +21,7 @@ use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
 use crate::{show, units};
 
-/// Measure which envelope, payload and reader suit your data, and advise
+/// Measure which envelope, payload and settings suit your data, and advise
 ///
 /// SRC is a folder of images or a bundle. The same samples are written in every envelope, and as
 /// plain files, to a new folder below --scratch, which is removed at the end. Rows are all
@@ -50,7 +50,7 @@ pub(crate) struct BenchArgs {
     /// All payloads; 1, 2, 4, … threads; each setting five times, for 1 s each
     #[arg(long, group = "start")]
     pub(crate) full: bool,
-    /// Write figures and advice as one HTML page with plots
+    /// Write the measurements, plots and advice as one HTML page
     ///
     /// The page needs no network. It replaces an earlier page, and no other file.
     #[arg(long, value_name = "FILE")]
@@ -70,7 +70,9 @@ pub(crate) struct BenchArgs {
 
 /// Which combinations are measured, and how long.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What to measure; each combination is one row")]
+#[command(
+    next_help_heading = "What to measure (each combination of these values is one row of the result)"
+)]
 pub(crate) struct BenchRows {
     /// Envelopes, such as `shards,tar` [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::envelope)]

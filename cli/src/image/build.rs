@@ -40,7 +40,7 @@ pub(super) struct BuildArgs {
     /// Compression of a SIF's files and of OCI layers
     #[arg(long, hide_short_help = true, value_enum, default_value = "gzip")]
     pub(super) compression: CompressionArg,
-    /// A program to use instead of the one that the recipe names
+    /// A finished program to put into the image, instead of the one that the recipe names
     #[arg(long, value_name = "FILE")]
     pub(super) program: Option<PathBuf>,
     /// The cargo profile to compile the program with

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
 
-/// Write a definition file, a Dockerfile, or what a job must request
+/// Write a definition file, a Dockerfile, or what the image needs from a machine (`facts`)
 ///
 /// `def` and `dockerfile` let other tools build a similar image, and do not take --json; `facts` is
 /// JSON: minimum compute capability, CUDA runtime, driver, bytes.

@@ -41,7 +41,7 @@ pub(super) struct PushArgs {
     pub(super) from: String,
     /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
     pub(super) to: String,
-    /// A repository of the same registry, such as lab/base, whose blobs need not be sent
+    /// Another repository of the same registry, such as lab/base; blobs that it has are not sent again
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
     /// Which platform's image to send: linux/amd64 or linux/arm64 [default: linux/amd64]

@@ -23,13 +23,13 @@ pub(crate) struct InspectArgs {
     /// Seed for choosing the images that are shown
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Find images of PATH that BUNDLE (for example a test set) also has
+    /// Find images of PATH that are also in BUNDLE; BUNDLE could be your test set
     ///
     /// By the digests in both indexes; no image is read.
     #[arg(long, value_name = "BUNDLE")]
     pub(crate) against: Option<PathBuf>,
-    /// Find pairs of images with the same pixels but different bytes, such as a PNG and a lossless
-    /// WebP. Both are in PATH; with --against, one is in PATH and the other in BUNDLE
+    /// Find pairs of images in PATH (with --against: one in PATH, one in BUNDLE) that have the same
+    /// pixels but different bytes, such as a PNG and a lossless WebP
     ///
     /// Every image is decoded.
     #[arg(long)]

@@ -102,10 +102,11 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         for s in &manifest.shards {
             let _ = writeln!(
                 text,
-                "{:<44}{:>12}{:>10} samples",
+                "{:<44}{:>12}{:>10} {}",
                 s.file.name.to_string(),
                 show::size(s.file.bytes),
-                s.samples
+                s.samples,
+                if s.samples == 1 { "sample" } else { "samples" }
             );
         }
     }

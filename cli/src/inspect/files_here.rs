@@ -55,20 +55,20 @@ impl FilesHere {
             match self.missing_of(manifest, split) {
                 (0, _) => {}
                 (n, all) if n == all => {
-                    let _ = writeln!(text, "not in this folder: split {split}");
+                    let _ = writeln!(text, "split `{split}` is not in this folder");
                 }
                 (n, all) => {
                     only_whole_splits = false;
                     let _ = writeln!(
                         text,
-                        "not in this folder, or truncated: {n} of {all} files of split {split}"
+                        "{n} of {all} files of split `{split}` are not in this folder, or truncated"
                     );
                 }
             }
         }
         if !text.is_empty() {
             text.push_str(match only_whole_splits {
-                true => "`gular fetch URL#blake3=…` into this folder brings what is missing\n",
+                true => "to add what is missing: `gular fetch URL#blake3=… DIR` with this folder as DIR\n",
                 false => {
                     "`gular verify` names these files; `gular fetch URL#blake3=…` into this folder \
                      brings them\n"

@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
 
-/// Expand Slurm's node list without scontrol
+/// Expand a Slurm node list, such as `n[1-3]`, into host names, without scontrol
 ///
 /// For containers, which have no scontrol. This sets the address of rank 0:
 ///

@@ -101,7 +101,7 @@ fn all(args: &LintArgs, overlay: &Overlay) -> Result<Vec<JobFinding>, Failure> {
         let name = file.to_string_lossy();
         let Some(found) = lint(&name, overlay) else {
             let why = if overlay.exists(&name) {
-                "it is too large, not a text file, or a folder"
+                "it is a folder, too large, or not a text file"
             } else {
                 "it does not exist"
             };

@@ -36,7 +36,7 @@ pub(super) struct NewArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// ospool, chtc, jsc, slurm or generic (HTCondor) [default: generic]
+    /// ospool, chtc, jsc, slurm, or generic (any HTCondor) [default: generic]
     ///
     /// `ospool`: the OSPool. `chtc`: CHTC in Madison. `jsc`: a machine in Jülich, with Slurm.
     /// `slurm`: any other machine with Slurm. `generic`: any other HTCondor pool.
@@ -150,7 +150,7 @@ pub(super) struct NewArgs {
     /// CUDA version that the driver must support, such as 12.4
     #[arg(long, value_name = "X.Y", value_parser = version, hide_short_help = true)]
     cuda: Option<String>,
-    /// How long one run may take
+    /// How long the job may run each time it starts
     #[arg(long, value_name = "TIME", default_value = "10h", value_parser = seconds)]
     time: f64,
     /// Nodes, for Slurm
@@ -321,7 +321,7 @@ fn without_effect(args: &NewArgs, site: Site) -> Result<(), Failure> {
         let Some(option) = condor.chain(gpus).next() else { return Ok(()) };
         let hint = match option {
             "--every" => {
-                "leave it out: on Slurm nothing has to be sent back, so the program alone sets how often it saves"
+                "leave it out: on Slurm checkpoints lie on the shared file system, and your program alone decides how often it saves"
             }
             "--fetch" => "leave it out: on Slurm the data is fetched once, before the jobs start",
             "--image-size" | "--facts" => {

@@ -39,7 +39,7 @@ pub(super) struct PackArgs {
     /// How many jobs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     parts: u32,
-    /// chtc, jsc, slurm or generic (HTCondor) [default: generic]
+    /// chtc, jsc, slurm, or generic (any HTCondor) [default: generic]
     #[arg(long, value_enum, default_value_t = SiteArg::Generic, hide_default_value = true, hide_possible_values = true)]
     site: SiteArg,
     /// Cores of each job
@@ -205,7 +205,7 @@ fn check(command: &[String]) -> Result<(), Failure> {
 fn shared_at_chtc<'a>(mut paths: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
     let shared = |path: &str| ["/staging/", "/projects/"].iter().any(|at| path.starts_with(at));
     let Some(path) = paths.find(|path| !shared(path)) else { return Ok(()) };
-    let hint = "copy the images to one of the two, and choose an OUT there; if the machines of another pool share this folder, give its site, such as `--site generic`";
+    let hint = "copy the images to one of the two, and choose an OUT there; if the job is for another pool, whose machines share this folder, name that pool with `--site`, such as `--site generic`";
     let what = format!("the machines of CHTC share only `/staging` and `/projects`, not `{path}`");
     Err(Failure::new(what, Some(hint.to_owned())))
 }

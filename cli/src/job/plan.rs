@@ -18,19 +18,19 @@ use crate::{show, units};
 Example:
   gular job plan --items 18e6 --item-in 1MB --item-out 4MB --gpu 5s --cpu 5min --model 8GB")]
 pub(super) struct PlanArgs {
-    /// How many items there are, such as 18e6
+    /// How many items (such as images) are processed, such as 18e6
     #[arg(long, value_name = "N", value_parser = count)]
     items: u64,
-    /// Bytes that one item reads
+    /// Bytes read per item
     #[arg(long, value_name = "SIZE", value_parser = units::with_unit)]
     item_in: Option<u64>,
-    /// Bytes that one item writes
+    /// Bytes written per item
     #[arg(long, value_name = "SIZE", value_parser = units::with_unit)]
     item_out: Option<u64>,
-    /// Time on a GPU for one item, such as 5s
+    /// GPU time that one item needs, such as 5s
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     gpu: Option<f64>,
-    /// Time on one core for one item, such as 5min
+    /// Core time that one item needs, such as 5min
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     cpu: Option<f64>,
     /// Bytes that each job reads once, such as a model's weights
@@ -53,8 +53,8 @@ pub(super) struct PlanArgs {
 pub(super) fn run(args: &PlanArgs, output: &Output) -> Result<Exit, Failure> {
     let (gpu_seconds, cpu_seconds) = (args.gpu.unwrap_or(0.0), args.cpu.unwrap_or(0.0));
     if gpu_seconds + cpu_seconds <= 0.0 {
-        let hint = "give `--gpu`, `--cpu` or both";
-        return Err(Failure::new("it is not known how long one item takes", Some(hint.to_owned())));
+        let hint = "give it with `--gpu` (on a GPU, such as 5s), `--cpu` (on one core, such as 5min) or both";
+        return Err(Failure::new("the time that one item takes is missing", Some(hint.to_owned())));
     }
     let work = Work {
         items: args.items,

@@ -24,7 +24,7 @@ pub enum Error {
         limit: u64,
     },
     /// A file of another format than expected.
-    #[error("`{path}` is not a {expected}: its format is {found}")]
+    #[error("`{path}` should be a {expected}, but its format is {found}")]
     Format {
         /// The file.
         path: String,
@@ -126,6 +126,14 @@ pub enum Error {
         /// The condition that is not met.
         reason: String,
     },
+    /// A file of another program without samples.
+    #[error(
+        "`{path}` has no samples: no file in it has a name that ends like an image or a label, such as `.jpg`, `.png`, `.cls` or `.json`"
+    )]
+    NoSamples {
+        /// The file.
+        path: String,
+    },
     /// A file whose values are not stored runs of bytes.
     #[error("`{path}` cannot be read in place: {reason}")]
     NotInPlace {
@@ -225,7 +233,7 @@ impl Error {
                 format!("it has {what} of {found} bytes, more than the limit of {limit}")
             }
             Self::Format { expected, found, .. } => {
-                format!("it is not a {expected}: its format is {found}")
+                format!("it should be a {expected}, but its format is {found}")
             }
             other => other.to_string(),
         }
@@ -246,15 +254,16 @@ impl Error {
             | Self::SampleDigest(_) => {
                 Some("fetch or copy the file again: its content is not what the manifest records")
             }
-            Self::Malformed { .. }
-            | Self::Label { .. }
-            | Self::Format { .. }
-            | Self::TooLarge { .. } => {
+            Self::TooLarge { .. } => {
+                Some("check that this is the right file, or copy or fetch it again")
+            }
+            Self::Malformed { .. } | Self::Label { .. } | Self::Format { .. } => {
                 Some("the file may be cut short or damaged; copy or fetch it again")
             }
             Self::OutOfRange { .. } | Self::NoField { .. } => Some(
                 "the bundle's manifest lists its fields and the number of samples in each shard",
             ),
+            Self::NoSamples { .. } => Some("check that this is the right file"),
             Self::NotInPlace { .. } => {
                 Some("pack the images themselves, or write a compressed file again uncompressed")
             }

@@ -184,7 +184,7 @@ fn a_wrong_view_is_refused_by_name() {
         let error = refused(&bytes, 3).unwrap_err();
         assert!(error.contains(word), "{at}: {error}");
     };
-    check(0, b"G", "is not a view");
+    check(0, b"G", "should be a view");
     check(12, &[2], "versions up to 1");
     check(12, &[0], "its version is 0");
     check(16, &[whole.index.digest.as_bytes()[0] ^ 1], "it was made for the index");

@@ -161,7 +161,7 @@ pub enum Error {
         elapsed: Duration,
     },
     /// Every server that answers has other bytes than those expected.
-    #[error("no server has the expected bytes of `{url}`: {attempts}")]
+    #[error("no server that was asked has the expected bytes of `{url}`: {attempts}")]
     Corrupt {
         /// The object.
         url: String,

@@ -265,15 +265,12 @@ impl Columns {
         let size = size_of(options);
         let shape = shape_of(n, size).ok_or_else(|| {
             let label = match self.label {
-                Some(at) => format!("and the column of labels {}", self.called(at)),
+                Some(at) => format!("besides the column of labels {}", self.called(at)),
                 None => "and no column of labels is known".to_owned(),
             };
             let expected = match size {
                 Some((w, h)) => format!("a multiple of {w} x {h}"),
-                None => {
-                    "a square number, for images with one channel, or three times a square number"
-                        .to_owned()
-                }
+                None => "n x n columns for grey images, or 3 x n x n for colour images".to_owned(),
             };
             let reason = format!("it has {n} columns of pixels, {label}; expected {expected}");
             fault(path, "", reason)

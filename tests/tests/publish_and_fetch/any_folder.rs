@@ -120,7 +120,7 @@ fn what_cannot_be_a_folder_is_one_error() {
         (["publish", "-r", text(&empty), &url], "contains no files"),
         (["fetch", "-r", &object, text(&to)], "is a single object"),
         (["pack", &object, text(&to), "--quiet"], "`gular pack DIR/file "),
-        (["fetch", "-r", &digest, text(&to)], "a folder does not have one"),
+        (["fetch", "-r", &digest, text(&to)], "a folder has no digest"),
         (["fetch", "-r", &format!("{url}/none"), text(&to)], "does not exist"),
     ] {
         let refused = site.run(args);

@@ -51,8 +51,8 @@ fn a_bundle_of_some_splits_is_inspected_as_far_as_it_is_here() {
     let inspect = |more: &[&str]| site.run([&["inspect", text(&copy)], more].concat());
     let seen = inspect(&[]);
     assert_eq!((seen.code, seen.stderr.as_str()), (Some(0), ""), "{seen:?}");
-    assert!(seen.stdout.contains("\nnot in this folder: split val\n"), "{seen:?}");
-    assert!(seen.stdout.contains("`gular fetch URL#blake3=…`"), "{seen:?}");
+    assert!(seen.stdout.contains("\nsplit `val` is not in this folder\n"), "{seen:?}");
+    assert!(seen.stdout.contains("`gular fetch URL#blake3=…"), "{seen:?}");
     // Six samples of each class are in train; for val the number is unknown.
     let row = seen.stdout.lines().find(|line| line.starts_with("0 class 0")).unwrap();
     assert_eq!(row.split_whitespace().skip(3).collect::<Vec<_>>(), ["6", "?"], "{row}");
@@ -64,7 +64,7 @@ fn a_bundle_of_some_splits_is_inspected_as_far_as_it_is_here() {
     assert!(extract.output().unwrap().stdout.starts_with(&[0xff, 0xd8]), "a JPEG");
     let missing = inspect(&["--extract", "val/class 1/1.jpg"]);
     assert_eq!(missing.code, Some(2), "{missing:?}");
-    assert!(missing.stderr.contains("hint: not in this folder: split val"), "{missing:?}");
+    assert!(missing.stderr.contains("hint: split `val` is not in this folder"), "{missing:?}");
 
     // One data file is missing, and one is cut.
     let names: Vec<String> = data_files(&copy).into_keys().collect();
@@ -76,8 +76,10 @@ fn a_bundle_of_some_splits_is_inspected_as_far_as_it_is_here() {
     fs::write(&cut, &bytes[..100]).unwrap();
     let seen = inspect(&["--samples", "3"]);
     assert_eq!((seen.code, seen.stderr.as_str()), (Some(0), ""), "{seen:?}");
-    let said =
-        format!("not in this folder, or truncated: 2 of {} files of split train\n", names.len());
+    let said = format!(
+        "2 of {} files of split `train` are not in this folder, or truncated\n",
+        names.len()
+    );
     assert!(
         seen.stdout.contains(&said) && seen.stdout.contains("`gular verify` names"),
         "{seen:?}"

@@ -124,8 +124,8 @@ fn who_has_no_token_is_told_how_this_federation_makes_one() {
     let url = publish(&site, &bundle, &site.collection("token"));
     let next = format!("{}/v1", site.collection("next"));
     let dir = site.scratch();
-    let read = "`gular federation token DIR --read / > token`";
-    let create = "`gular federation token DIR --read / --create / > token`";
+    let read = "`gular federation token DIR --read=/ > token`";
+    let create = "`gular federation token DIR --read=/ --create=/ > token`";
     for (args, hint) in [
         (&["fetch", &url, text(&dir.path().join("copy"))][..], read),
         (&["verify", &url], read),

@@ -95,8 +95,7 @@ impl Groups {
     fn finish(self, file: &ReadAt) -> Result<Survey, Error> {
         let rows = self.keys.len();
         if rows == 0 {
-            let reason = "it has no members that are samples".to_owned();
-            return Err(Error::NotInPlace { path: file.path(), reason });
+            return Err(Error::NoSamples { path: file.path() });
         }
         let mut columns = Vec::new();
         for (name, suffixes, runs) in merge(&self.parts, rows) {
