@@ -102,11 +102,10 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         for s in &manifest.shards {
             let _ = writeln!(
                 text,
-                "{:<44}{:>12}{:>10} {}",
+                "{:<44}{:>12}{:>18}",
                 s.file.name.to_string(),
                 show::size(s.file.bytes),
-                s.samples,
-                if s.samples == 1 { "sample" } else { "samples" }
+                show::count(s.samples, "sample")
             );
         }
     }
