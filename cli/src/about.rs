@@ -10,14 +10,14 @@ use crate::exit::Failure;
 
 /// Texts for the manifest.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Manifest")]
+#[command(next_help_heading = "Description")]
 pub(crate) struct AboutArgs {
     /// A TOML file of name, description, licence, citation and source
     ///
     /// All are optional strings. `licence` is an SPDX expression, such as "CC-BY-4.0" or
     /// "LicenseRef-internal"; `source` says where the data is from, such as a URL. The options
     /// below override the file.
-    #[arg(long, value_name = "TOML", hide_short_help = true)]
+    #[arg(long, value_name = "TOML")]
     about: Option<PathBuf>,
     /// The dataset's name
     #[arg(long, value_name = "TEXT", hide_short_help = true)]

@@ -21,10 +21,13 @@ use crate::{show, units};
 /// which must stay as they are. What cannot be read in place is refused, with advice on what to do
 /// instead. If interrupted, run the same command again.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular adopt birds-*.tar --out birds/")]
+#[command(
+    next_help_heading = "Bundle",
+    after_help = "Example:\n  gular adopt birds-*.tar --out birds/"
+)]
 pub(crate) struct AdoptArgs {
     /// Files, or folders of files
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", help_heading = None)]
     pub(crate) paths: Vec<PathBuf>,
     /// The new bundle's folder
     #[arg(long, value_name = "DIR")]
@@ -32,35 +35,35 @@ pub(crate) struct AdoptArgs {
     /// The column of images
     ///
     /// [default: `image`, `jpg` and similar names, or the only column that can hold images]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Columns")]
     pub(crate) image_column: Option<String>,
-    /// The column of labels; `folder` takes classes from the names of folders
+    /// The column of labels; `folder`: the names of folders
     ///
-    /// The column has integers or class names. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
-    #[arg(long, value_name = "NAME")]
+    /// With `folder`, the names of folders are classes. The column has integers or class names. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
+    #[arg(long, value_name = "NAME", help_heading = "Columns")]
     pub(crate) label_column: Option<String>,
-    /// Samples without a label, or with -1: keep, refuse, drop, or a class number
+    /// Unlabelled samples: keep, refuse, drop, or a class
     ///
-    /// They are counted in any case. `keep` gives them label -1, which says that the class is
+    /// That is, samples without a label, or with -1. They are counted in any case. `keep` gives them label -1, which says that the class is
     /// unknown; `drop` leaves them out; a number gives them that class.
-    #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = unknown_labels, hide_short_help = true)]
+    #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = unknown_labels, help_heading = "Columns")]
     pub(crate) unknown_labels: OnUnknownLabel,
-    /// The column of keys (a key is a sample's name); with `none`, keys are row numbers
+    /// The column of keys, which are names; `none`: row numbers
     ///
     /// With `none`, a key is the file's name and the number of the row. [default: `key`, `__key__`, `filename`
     /// and similar names, if all their values differ]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Columns")]
     pub(crate) key_column: Option<String>,
-    /// Put all samples into this split, such as `train`; with `folder`, the split is the first part of each key
+    /// One split, such as `train`; `folder`: from each key
     ///
-    /// `folder` takes the first folder of each key. [default: by words in file and folder names,
+    /// All samples are put into this split.     /// `folder` takes the first folder of each key. [default: by words in file and folder names,
     /// otherwise train; `folder` in SquashFS images where it is possible]
-    #[arg(long, value_name = "SPLIT", value_parser = adopt_split)]
+    #[arg(long, value_name = "SPLIT", value_parser = adopt_split, help_heading = "Columns")]
     pub(crate) as_split: Option<AdoptSplit>,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
     /// Memory for comparing keys; larger lists are sorted on disk
-    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes)]
     pub(crate) memory: u64,
     /// Only show columns used, columns left out, and the number of samples
     #[arg(long)]

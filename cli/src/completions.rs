@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory as _, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 
-use crate::Cli;
 use crate::exit::{Exit, Failure};
-use crate::show;
+use crate::{help, show};
 
 /// Print what a shell needs to complete this program's verbs and flags
 #[derive(Debug, Args)]
@@ -47,7 +46,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
         Shell::Fish => clap_complete::Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "gular", &mut script);
+    clap_complete::generate(shell, &mut help::command(), "gular", &mut script);
     show::stdout(&script)?;
     Ok(Exit::Done)
 }
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
     let failed = |error| gular_files::Error::new("write man pages to", &args.dir, error);
     fs::create_dir_all(&args.dir).map_err(failed)?;
-    clap_mangen::generate_to(with_long_help(Cli::command()), &args.dir).map_err(failed)?;
+    clap_mangen::generate_to(with_long_help(help::command()), &args.dir).map_err(failed)?;
     for entry in fs::read_dir(&args.dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if is_ours(&path) {
@@ -83,7 +82,7 @@ fn with_long_help(command: Command) -> Command {
     command.mut_subcommands(with_long_help)
 }
 
-/// The page with the lines below the options as `--help` has them, not filled like a paragraph.
+/// The page with the lines below the options as help has them, not filled like a paragraph.
 fn examples_as_they_are(page: &str) -> String {
     let Some((before, rest)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
     let (lines, after) = rest.split_at(rest.find("\n.SH ").map_or(rest.len(), |end| end + 1));

@@ -28,6 +28,7 @@ use crate::stop::Stop;
 /// bundle is removed. The output says when they are symbolic.
 #[derive(Debug, Args)]
 #[command(
+    next_help_heading = "Bundle",
     after_help = "Example:\n  gular derive imagenet/ one-percent/ --limit 1% --stratified",
     after_long_help = "Examples:
   gular derive imagenet/ one-percent/ --limit 1% --stratified
@@ -40,63 +41,64 @@ pub(crate) struct DeriveArgs {
     ///
     /// Several need the same fields, envelope and payload. Classes are joined by name: those of the
     /// first bundle keep their numbers. No key may occur twice.
-    #[arg(required = true, num_args = 1.., value_name = "BUNDLE")]
+    #[arg(required = true, num_args = 1.., value_name = "BUNDLE", help_heading = None)]
     pub(crate) bundles: Vec<PathBuf>,
     /// The new folder
     ///
     /// It must be new or empty, or hold the same result, interrupted or finished.
+    #[arg(help_heading = None)]
     pub(crate) out: PathBuf,
-    /// Only samples that fit a condition, such as `bytes > 5000 and class = cat,dog`
+    /// Only samples that fit, such as `class = cat,dog`
     ///
-    /// Compares `key`, `split`, `class`, `label`, `bytes` (of the stored image) and fields that
+    /// For example `bytes > 5000 and class = cat,dog`.     /// Compares `key`, `split`, `class`, `label`, `bytes` (of the stored image) and fields that
     /// hold one number or a text. `=` and `!=` take one value or several; `<`, `<=`, `>` and `>=` a
     /// number; `~` and `!~` a pattern with `*` and `?`. Joined by `and`, `or`, `not` and brackets;
     /// values with spaces are in quotes. Labels and splits are those that the bundles have.
-    #[arg(long = "where", value_name = "CONDITION")]
+    #[arg(long = "where", value_name = "CONDITION", help_heading = "Which samples")]
     pub(crate) filter: Option<String>,
-    /// Only samples whose keys are in this file, one per line; may be repeated
-    #[arg(long, value_name = "FILE")]
+    /// Only samples whose keys are in this file, one per line
+    #[arg(long, value_name = "FILE", help_heading = "Which samples")]
     pub(crate) keys: Vec<PathBuf>,
-    /// Leave out samples whose keys are in this file, one per line; may be repeated
-    #[arg(long, value_name = "FILE")]
+    /// Leave out samples whose keys are in this file
+    #[arg(long, value_name = "FILE", help_heading = "Which samples")]
     pub(crate) remove: Vec<PathBuf>,
     /// Take only this many samples: a number, or a share such as `1%`
     ///
     /// They are chosen by hashing --seed and key: the same ones each time. Without --stratified, a
     /// larger limit includes the samples of a smaller one. Takes 32 bytes of memory per sample.
-    #[arg(long, value_name = "N|P%", value_parser = limit)]
+    #[arg(long, value_name = "N|P%", value_parser = limit, help_heading = "Which samples")]
     pub(crate) limit: Option<Limit>,
     /// With --limit, take the same share of each class in each split
-    #[arg(long, requires = "limit")]
+    #[arg(long, requires = "limit", help_heading = "Which samples")]
     pub(crate) stratified: bool,
     /// A table of labels (.csv, .tsv, .jsonl, .parquet), as for `gular pack`
     ///
     /// Names in the table match keys as they match files in `gular pack`. New class names are added
     /// after the bundle's own; numbers are taken as they are. Only changed labels take space: 8
     /// bytes each.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Labels")]
     pub(crate) labels: Vec<PathBuf>,
     /// The table's column of file names
-    #[arg(long, value_name = "NAME", hide_short_help = true, requires = "labels")]
+    #[arg(long, value_name = "NAME", requires = "labels", help_heading = "Labels")]
     pub(crate) key_column: Option<String>,
     /// The table's column of labels, or `none`
-    #[arg(long, value_name = "NAME", hide_short_help = true, requires = "labels")]
+    #[arg(long, value_name = "NAME", requires = "labels", help_heading = "Labels")]
     pub(crate) label_column: Option<String>,
     /// The table's column of splits: train, val (valid, validation) or test
-    #[arg(long, value_name = "NAME", hide_short_help = true, requires = "labels")]
+    #[arg(long, value_name = "NAME", requires = "labels", help_heading = "Labels")]
     pub(crate) split_column: Option<String>,
-    /// What to do with samples that the table does not list
+    /// Samples that the table does not list: `keep` or `skip`
     ///
     /// `keep` leaves their label and split as they are; `skip` leaves them out.
-    #[arg(long, value_enum, default_value_t = UnlistedArg::Keep, value_name = "WHAT", hide_short_help = true, requires = "labels")]
+    #[arg(long, value_enum, default_value_t = UnlistedArg::Keep, value_name = "WHAT", requires = "labels", help_heading = "Labels", hide_possible_values = true)]
     pub(crate) unlisted: UnlistedArg,
     /// New splits, such as `train=0.8,val=0.1,test=0.1`
     ///
     /// Keys are assigned by hashing --seed and key, as `gular pack` does.
-    #[arg(long, value_name = "FRACTIONS", value_parser = fractions)]
+    #[arg(long, value_name = "FRACTIONS", value_parser = fractions, help_heading = "Splits")]
     pub(crate) fractions: Option<Fractions>,
     /// Seed for --limit and --fractions
-    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Splits")]
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) jobs: Jobs,

@@ -34,8 +34,8 @@ pub(crate) struct DiffArgs {
     /// Print each difference as a line with TABs: kind, key, old value, new value
     #[arg(long, conflicts_with = "json")]
     pub(crate) list: bool,
-    /// Memory for sorting keys; what does not fit is sorted in TMPDIR
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", hide_short_help = true, value_parser = units::bytes)]
+    /// Memory for sorting keys; the rest is sorted in TMPDIR
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::bytes)]
     pub(crate) memory: u64,
     #[command(flatten)]
     pub(crate) access: Access,

@@ -16,11 +16,11 @@ use crate::stop::Stop;
 /// What becomes of them.
 #[derive(Debug, Args)]
 pub(crate) struct DuplicatesArgs {
-    /// Write all duplicate images to a CSV: digest, bundle, split, key, label
+    /// Write all duplicate images to a CSV
     ///
-    /// Duplicates have the same bytes, in two splits or twice in one. With and without this option
+    /// Its columns are digest, bundle, split, key and label.     /// Duplicates have the same bytes, in two splits or twice in one. With and without this option
     /// they are counted, and the first ones are named.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) duplicates_out: Option<PathBuf>,
 }
 

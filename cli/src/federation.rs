@@ -37,7 +37,9 @@ pub(crate) enum FederationVerb {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct ServeArgs {
-    /// Folder for the servers' keys, the origin's objects and the cache's copies; created if missing
+    /// Folder for keys, objects and copies; created if missing
+    ///
+    /// The servers' keys, the origin's objects and the cache's copies.
     pub(crate) dir: PathBuf,
     /// The port of discovery and director; 0 for any
     #[arg(long, value_name = "N", default_value_t = 0)]

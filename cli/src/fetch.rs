@@ -31,34 +31,39 @@ use crate::{any_folder, hints, network, oci, show, units};
 /// DIR. Files that exist are compared and never overwritten; an object that fails is named, and the
 /// others are still fetched. Exit code 1: the bytes do not match their digest.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    next_help_heading = "Transfer",
+    after_help = "\
 Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again later
 
 Example:
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
-  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… owls/ --where \"class = owl\"")]
+  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… owls/ --where \"class = owl\""
+)]
 pub(crate) struct FetchArgs {
     /// The URL that `gular publish` printed, or an object's URL; with -r, a collection's URL
     ///
     /// A bundle in a registry: oci://HOST/REPOSITORY:VERSION[@sha256:…][#blake3=…].
+    #[arg(help_heading = None)]
     pub(crate) url: String,
     /// The folder of the local copy
+    #[arg(help_heading = None)]
     pub(crate) dir: PathBuf,
     /// Fetch each object below a collection, as it is
-    #[arg(long, short, conflicts_with = "splits")]
+    #[arg(long, short, conflicts_with = "splits", help_heading = "Only a part")]
     pub(crate) recursive: bool,
     /// Maximum number of objects and collections with -r
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", help_heading = "Only a part")]
     pub(crate) max_objects: usize,
     /// Only these splits, such as `train,val`
-    #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
+    #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split, help_heading = "Only a part")]
     pub(crate) splits: Vec<Split>,
     /// Only the samples whose keys this file lists, one per line
     ///
     /// May be repeated. DIR, which must be new or empty, becomes a bundle of only these samples.
     /// Only their bytes and the indexes are requested, and each sample is checked against its
     /// digest. An interrupted run starts again.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["recursive"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["recursive"], help_heading = "Only a part")]
     pub(crate) keys: Vec<PathBuf>,
     /// Only the samples that fit, as in `class = cat and bytes > 5000`
     ///
@@ -66,10 +71,10 @@ pub(crate) struct FetchArgs {
     /// --keys. With --keys, a sample must be listed and fit. A condition on fields needs the
     /// fields' values: these are fetched first, and only for samples that the index alone can
     /// neither select nor exclude.
-    #[arg(long = "where", value_name = "CONDITION", conflicts_with_all = ["recursive"])]
+    #[arg(long = "where", value_name = "CONDITION", conflicts_with_all = ["recursive"], help_heading = "Only a part")]
     pub(crate) filter: Option<String>,
     /// Read from the origin instead of from caches
-    #[arg(long, hide_short_help = true)]
+    #[arg(long)]
     pub(crate) direct: bool,
     /// Only show what would be fetched
     #[arg(long)]

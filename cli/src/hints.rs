@@ -321,7 +321,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::Io(_) => "check the path",
         E::Option(_) => "the command's `--help` lists the options",
         E::Condition(_) => {
-            "`gular derive --help` explains conditions; `gular inspect BUNDLE` lists fields and classes"
+            "`gular help derive` explains conditions (`--where`); `gular inspect BUNDLE` lists fields and classes"
         }
         E::Bundle(error) => return bundle(error),
         _ => return None,
@@ -465,7 +465,7 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
         E::AnotherBundle { .. } => {
             "check that the URL has the right version and the complete digest, as `gular publish` printed them; a published version never changes"
         }
-        E::Condition(_) => "`gular fetch --help` explains conditions",
+        E::Condition(_) => "`gular help derive` explains conditions (`--where`)",
         E::Source { hint: None, passes: true, .. } => AWAY,
         E::NoneAccepted { .. } => {
             "run `gular verify` with a token that may read: it tells whether the bundle is already there"

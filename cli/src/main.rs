@@ -17,6 +17,7 @@ mod duplicates;
 mod exit;
 mod federation;
 mod fetch;
+mod help;
 mod hints;
 mod html_page;
 mod image;
@@ -44,7 +45,7 @@ mod verify;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
@@ -55,15 +56,17 @@ use crate::shared::Output;
 /// now (servers are busy, down or out of reach: the same command may work later), 130 and 143
 /// stopped by a signal. `stage` and `job measure` exit with the code of the command that they run.
 #[derive(Debug, Parser)]
-#[command(name = "gular", version, disable_version_flag = true, max_term_width = 100, after_help = EXAMPLE, after_long_help = EXAMPLES)]
+#[command(name = "gular", version, disable_version_flag = true, disable_help_flag = true, max_term_width = 100, after_help = EXAMPLE, after_long_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
     #[command(flatten)]
     pub(crate) output: Output,
+    /// Print help; `gular help VERB` explains each option
+    #[arg(short, long, global = true, help_heading = "Output", action = clap::ArgAction::HelpShort)]
+    help: (),
     /// Print version
-    // Only the long help has this flag, so that the short one fits on one screen.
-    #[arg(short = 'V', long, action = clap::ArgAction::Version, hide_short_help = true)]
+    #[arg(short = 'V', long, action = clap::ArgAction::Version)]
     version: (),
 }
 
@@ -120,7 +123,7 @@ fn main() -> std::process::ExitCode {
             }
             // Help and version go to stdout and are not errors.
             let code = if error.use_stderr() { Exit::Failed } else { Exit::Done };
-            let _ = error.print();
+            help::print(&error, std::env::args_os());
             return code.into();
         }
     };
@@ -154,7 +157,7 @@ fn main() -> std::process::ExitCode {
 pub(crate) fn parse(
     args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<Cli, clap::Error> {
-    let mut command = Cli::command();
+    let mut command = help::command();
     let matches = command.try_get_matches_from_mut(args)?;
     let pack = matches.subcommand().filter(|(verb, _)| *verb == "pack");
     let of_pack = command.find_subcommand("pack").zip(pack);
@@ -166,8 +169,10 @@ pub(crate) fn parse(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
+
+    use clap::CommandFactory as _;
 
     use super::*;
 
@@ -177,7 +182,11 @@ mod tests {
     }
 
     /// Calls `check` with `gular` and each verb, and its name.
-    fn each_verb(command: &clap::Command, name: &str, check: &mut dyn FnMut(&str, clap::Command)) {
+    pub(crate) fn each_verb(
+        command: &clap::Command,
+        name: &str,
+        check: &mut dyn FnMut(&str, clap::Command),
+    ) {
         check(name, command.clone());
         for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
             each_verb(verb, &format!("{name} {}", verb.get_name()), check);
@@ -219,60 +228,5 @@ mod tests {
         let differ: Vec<&str> = flags.keys().map(String::as_str).collect();
         let allowed = OTHER_VALUES.map(|(flag, _)| flag);
         assert_eq!(differ, allowed, "{flags:#?}");
-    }
-
-    #[test]
-    fn short_help_fits_one_screen_and_ends_with_an_example() {
-        let mut root = Cli::command();
-        root.build();
-        let mut wrong = Vec::new();
-        each_verb(&root, "gular", &mut |name, verb| {
-            let help = verb.term_width(100).render_help().to_string();
-            let n = help.lines().count();
-            let example =
-                help.rsplit_once("\nExample").is_some_and(|(_, e)| e.contains("\n  gular "));
-            // The limit is higher for the first screen, which names every verb.
-            let most = if name == "gular" { 38 } else { 30 };
-            let fits = n <= most && help.lines().all(|line| line.chars().count() <= 100);
-            if !fits || !example {
-                wrong.push(format!("{name}: {n} lines, example: {example}\n{help}"));
-            }
-        });
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    }
-
-    #[test]
-    fn short_help_says_what_users_ask_first() {
-        let mut root = Cli::command();
-        root.build();
-        let short = |verb: &str| {
-            let of_verb = root.find_subcommand(verb).unwrap_or(&root).clone();
-            of_verb.term_width(100).render_help().to_string()
-        };
-        for verb in ["gular", "fetch", "publish", "verify", "prestage", "stage", "ls"] {
-            let help = short(verb);
-            let codes = help.lines().find(|line| line.starts_with("Exit codes: "));
-            assert!(codes.is_some_and(|codes| codes.contains("75 ")), "{verb}:\n{help}");
-        }
-        for (verb, flag) in
-            [("fetch", "--limit-rate"), ("publish", "--limit-rate"), ("pack", "--check-images")]
-        {
-            assert!(short(verb).contains(flag), "{verb} {flag}");
-        }
-        let stage = short("stage");
-        let at = |word: &str| stage.find(word).unwrap();
-        assert!(at("[COMMAND]...") < at("Options:") && at("Options:") < at("Network:"), "{stage}");
-    }
-
-    #[test]
-    fn long_help_says_all() {
-        let mut root = Cli::command();
-        root.build();
-        each_verb(&root, "gular", &mut |name, verb| {
-            let help = verb.clone().render_long_help().to_string();
-            for flag in verb.get_arguments().filter_map(clap::Arg::get_long) {
-                assert!(help.contains(&format!("--{flag}")), "{name} --{flag}");
-            }
-        });
     }
 }

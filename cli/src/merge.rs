@@ -24,7 +24,7 @@ pub(crate) struct MergeArgs {
     /// are hard-linked; otherwise they are copied and checked against their digests. Missing and
     /// repeated parts, and parts of another source or with other options, are errors. Give options
     /// that choose the content when you pack the parts, not here.
-    #[arg(long, value_name = "PART", num_args = 2.., hide_short_help = true)]
+    #[arg(long, value_name = "PART", num_args = 2.., help_heading = "Versions and parts")]
     pub(crate) merge: Vec<PathBuf>,
     /// Only scan and plan: show counts, bytes and shards
     ///

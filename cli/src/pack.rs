@@ -37,6 +37,7 @@ use crate::{pack_report, show, units};
 /// interrupted, run the same command again: finished shards are kept.
 #[derive(Debug, Args)]
 #[command(
+    next_help_heading = "Bundle",
     override_usage = "\
 gular pack [OPTIONS] <SRC> <OUT>
        gular pack --merge <PART>... <OUT>      (joins parts made with --part)",
@@ -66,18 +67,18 @@ pub(crate) struct PackArgs {
     /// class, its content is packed. With `--layout class` this folder counts as a class. A
     /// compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in TMPDIR).
     /// Archives inside a folder or an archive are not opened.
-    #[arg(required_unless_present = "merge")]
+    #[arg(required_unless_present = "merge", help_heading = None)]
     pub(crate) src: Option<PathBuf>,
     /// The new bundle's folder
     ///
     /// It must be new or empty, or hold the same pack, interrupted or finished.
-    #[arg(required_unless_present = "merge")]
+    #[arg(required_unless_present = "merge", help_heading = None)]
     pub(crate) out: Option<PathBuf>,
-    /// What the top-level folders are: `split`, `class` or `auto`
+    /// The top-level folders are `split`, `class` or `auto`
     ///
     /// `split`: split/class/file. `class`: class/file. `auto`: splits if all are named like
     /// splits, otherwise classes.
-    #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
+    #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true, help_heading = "Labels")]
     pub(crate) layout: LayoutArg,
     /// Where labels come from: `folder`, `none`, a table
     ///
@@ -91,32 +92,42 @@ pub(crate) struct PackArgs {
     /// `labels`, u8 of shape `[classes]`: 1 for each class of the image, 0 for all others. Boxes: a
     /// COCO .json (instances) or a folder of YOLO's .txt files becomes the fields `boxes` and
     /// `box_labels`, arrays with one row per box.
-    #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels)]
+    #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels, help_heading = "Labels")]
     pub(crate) labels: Vec<LabelsArg>,
     /// Labels from file names, by a regular expression: `^(cat|dog)`
     ///
     /// It is searched in each path below SRC, or below the split's folder. The class is the group
     /// `label`, otherwise the first group, otherwise the whole match.
-    #[arg(long, value_name = "REGEX", value_parser = NamePattern::parse, conflicts_with = "labels")]
+    #[arg(long, value_name = "REGEX", value_parser = NamePattern::parse, conflicts_with = "labels", help_heading = "Labels")]
     pub(crate) label_from: Option<NamePattern>,
     /// The table's column of file names
     ///
     /// [default: one with a name such as file_name, path, image_id or id]
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, value_name = "NAME", help_heading = "Labels")]
     pub(crate) key_column: Option<String>,
     /// The table's column of labels, or `none`
     ///
     /// [default: one with a name such as label, class or category, or the only one beside the file
     /// names; in a table of pixels without column names, the first column]
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, value_name = "NAME", help_heading = "Labels")]
     pub(crate) label_column: Option<String>,
-    /// The table's column of splits: train, val (valid, validation) or test
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub(crate) split_column: Option<String>,
-    /// Several classes in one cell are separated by this, such as `|` or a space
-    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), hide_short_help = true)]
+    /// Separates several classes in one cell, such as `|` or a space
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Labels")]
     pub(crate) label_separator: Option<String>,
-    /// Which further columns of the table become fields: `all`, `none`, or names
+    /// Images without a label: `fail` or `skip`
+    ///
+    /// That is, without a row in the table, or not matched by --label-from. `skip` leaves them out and
+    /// says how many.
+    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT", help_heading = "Labels", hide_possible_values = true)]
+    pub(crate) unlabelled: OnErrorArg,
+    /// A file with one class name per line, which sets their order
+    ///
+    /// [default: the folder names, sorted]
+    #[arg(long, value_name = "FILE", help_heading = "Labels")]
+    pub(crate) classes: Option<PathBuf>,
+    /// Columns that become fields: `all`, `none` or names
+    ///
+    /// Of the columns of the table that are neither file names nor labels nor splits.
     ///
     /// Their types: i64 for integers; f64 for other numbers (NaN if one is missing); u8 for
     /// booleans; text/plain for text; i64 or f64 for lists of numbers of one length;
@@ -127,7 +138,7 @@ pub(crate) struct PackArgs {
         value_name = "NAMES",
         default_value = "all",
         value_delimiter = ',',
-        hide_short_help = true
+        help_heading = "Fields and masks"
     )]
     pub(crate) columns: Vec<String>,
     /// Masks: the mask of SRC/a/1.jpg is DIR/a/1.png
@@ -136,16 +147,22 @@ pub(crate) struct PackArgs {
     /// one band, or .npy files of integers, `[height, width]`, each of its image's size. They
     /// become the field `mask`, which loaders crop and flip with the image. With `--payload raw`
     /// they are resized like the images, without mixing values.
-    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    #[arg(long, value_name = "DIR", help_heading = "Fields and masks")]
     pub(crate) mask: Option<PathBuf>,
-    /// Suffix of mask file names, such as `_mask` if the mask of 1.jpg is 1_mask.png
-    #[arg(long, value_name = "TEXT", requires = "mask", hide_short_help = true)]
+    /// Suffix of mask names: `_mask` if the mask of 1.jpg is 1_mask.png
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "mask",
+        help_heading = "Fields and masks",
+        hide_short_help = true
+    )]
     pub(crate) mask_suffix: Option<String>,
-    /// Another field, from a folder whose files are named as for --mask, such as `depth=depths/`
+    /// Another field, with files named as for --mask: `depth=depths/`
     ///
     /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
     /// be repeated.
-    #[arg(long, value_name = "NAME=DIR", value_parser = field_files, hide_short_help = true)]
+    #[arg(long, value_name = "NAME=DIR", value_parser = field_files, help_heading = "Fields and masks")]
     pub(crate) field: Vec<FieldFiles>,
     /// Which files of SRC to pack: `images`, `arrays`, `bytes` or `pixels`
     ///
@@ -161,7 +178,7 @@ pub(crate) struct PackArgs {
         value_enum,
         value_name = "WHAT",
         hide_possible_values = true,
-        hide_short_help = true
+        help_heading = "Arrays and tiles"
     )]
     pub(crate) inputs: Option<InputsArg>,
     /// Cut TIFF scenes into tiles of N x N pixels; implies `--as arrays`
@@ -169,12 +186,18 @@ pub(crate) struct PackArgs {
     /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
     /// split. The last tile of a row or column is moved back so that it ends at the scene's edge;
     /// it overlaps its neighbour more.
-    #[arg(long, value_name = "N", hide_short_help = true)]
+    #[arg(long, value_name = "N", help_heading = "Arrays and tiles")]
     pub(crate) tile: Option<u32>,
     /// Pixels that neighbouring tiles share
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "tile", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        requires = "tile",
+        help_heading = "Arrays and tiles"
+    )]
     pub(crate) overlap: u32,
-    /// Leave out tiles whose share of valid pixels is below this: 0 to 1
+    /// Leave out tiles with a smaller share of valid pixels, 0 to 1
     ///
     /// A pixel is not valid if all its bands are nodata or NaN.
     #[arg(
@@ -182,38 +205,38 @@ pub(crate) struct PackArgs {
         value_name = "PART",
         default_value_t = 0.0,
         requires = "tile",
+        help_heading = "Arrays and tiles",
         hide_short_help = true
     )]
     pub(crate) min_valid: f64,
-    /// What to do with images that get no label from the table or --label-from
-    ///
-    /// `skip` leaves them out and says how many.
-    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT", hide_short_help = true)]
-    pub(crate) unlabelled: OnErrorArg,
-    /// A file with one class name per line, which sets their order
-    ///
-    /// [default: the folder names, sorted]
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub(crate) classes: Option<PathBuf>,
+    /// The table's column of splits: train, val (valid, validation) or test
+    #[arg(long, value_name = "NAME", help_heading = "Splits and order")]
+    pub(crate) split_column: Option<String>,
     /// Make splits, such as `train=0.8,val=0.1,test=0.1`
     ///
     /// For a SRC whose folders do not name splits; the fractions must sum to 1. Images are
     /// assigned by hashing --seed and path, so adding or removing others never moves one.
     /// --dry-run shows the counts. [default: everything is train]
-    #[arg(long, value_name = "FRACTIONS", value_parser = fractions)]
+    #[arg(long, value_name = "FRACTIONS", value_parser = fractions, help_heading = "Splits and order")]
     pub(crate) fractions: Option<Fractions>,
-    /// The order in which the samples of a split are stored
+    /// Order in a split: `shuffled` or `sorted`
     ///
-    /// `sorted` is the order of torchvision's ImageFolder.
-    #[arg(long, value_enum, default_value_t = StoredOrder::Shuffled, value_name = "ORDER", hide_short_help = true)]
+    /// In which the samples are stored. `sorted` is the order of torchvision's ImageFolder.
+    #[arg(long, value_enum, default_value_t = StoredOrder::Shuffled, value_name = "ORDER", help_heading = "Splits and order", hide_possible_values = true)]
     pub(crate) stored_order: StoredOrder,
     /// Seed for --fractions and for the shuffled order
-    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Splits and order",
+        hide_short_help = true
+    )]
     pub(crate) seed: u64,
     /// Bytes of source files per shard
     ///
     /// With --payload raw, bytes of pixels. Units: KiB, MiB, GiB, KB, MB, GB; without a unit, bytes.
-    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = units::bytes)]
     pub(crate) shard_size: u64,
     /// Format: shards, arrow, parquet, hdf5, tar, squashfs
     ///
@@ -227,41 +250,41 @@ pub(crate) struct PackArgs {
     /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full`
     /// decodes every image, which takes several times as long as packing it. It refuses images that
     /// Pillow and torchvision cannot decode, and counts damaged ones that they can decode.
-    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true)]
+    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true, help_heading = "Images")]
     pub(crate) check_images: CheckArg,
     /// Also refuse damaged images that Pillow and torchvision can decode
     ///
     /// For example JPEG files with stray bytes or a damaged EXIF segment. Every pixel is decoded.
-    #[arg(long, conflicts_with = "check_images", hide_short_help = true)]
+    #[arg(long, conflicts_with = "check_images", help_heading = "Images", hide_short_help = true)]
     pub(crate) strict: bool,
-    /// Action on a bad image
+    /// What to do on a bad image: `fail` or `skip`
     ///
     /// `skip` leaves it out and lists it in OUT/skipped.jsonl.
-    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT")]
+    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT", help_heading = "Images", hide_possible_values = true)]
     pub(crate) on_error: OnErrorArg,
     /// Refuse images with more pixels than this
-    #[arg(long, value_name = "N", default_value_t = gular_codec::Limits::default().max_pixels, hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = gular_codec::Limits::default().max_pixels, help_heading = "Images", hide_short_help = true)]
     pub(crate) max_pixels: u64,
     /// Refuse an archive that unpacks to more than this
-    #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = units::bytes, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = units::bytes, help_heading = "Archives and downloads", hide_short_help = true)]
     pub(crate) max_unpacked: u64,
     /// Refuse an archive with a member larger than this
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::bytes, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::bytes, help_heading = "Archives and downloads", hide_short_help = true)]
     pub(crate) max_member: u64,
     /// Refuse an archive if it, or one of its members, unpacks to more than N times its size
-    #[arg(long, value_name = "N", default_value_t = ArchiveLimits::default().ratio, hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = ArchiveLimits::default().ratio, help_heading = "Archives and downloads", hide_short_help = true)]
     pub(crate) max_ratio: u64,
     /// Memory for sorting paths; larger lists are sorted on disk
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) memory: u64,
-    /// Pack only part I of N, such as `3/8`, so that N machines can share the work
+    /// Pack only part I of N, such as `3/8`, to share the work
     ///
-    /// Every part gets the same SRC and options, and an OUT of its own. All parts make the same
+    /// So that N machines can share it.     /// Every part gets the same SRC and options, and an OUT of its own. All parts make the same
     /// plan, and each packs whole shards of it, so a bad image that one part leaves out changes
     /// nothing in the other parts; --merge then makes the bundle that one machine would have made,
     /// byte for byte. Parts are numbered from 1, as the tasks of a Slurm array can be; with
     /// HTCondor's $(Process), add 1.
-    #[arg(long, value_name = "I/N", value_parser = Part::parse, conflicts_with_all = ["base", "duplicates_out"], hide_short_help = true)]
+    #[arg(long, value_name = "I/N", value_parser = Part::parse, conflicts_with_all = ["base", "duplicates_out"], help_heading = "Versions and parts")]
     pub(crate) part: Option<Part>,
     /// Make a new version of this bundle: pack only what is new or changed
     ///
@@ -272,13 +295,13 @@ pub(crate) struct PackArgs {
     /// BASE, such as --mask, --field, --tile, --payload and --size. With --payload raw or
     /// reencoded, and with --as arrays, images are compared by the digests that --source-digests
     /// stored in BASE; --tile does not need them. A table of labels also relabels unchanged images.
-    #[arg(long, value_name = "BASE", hide_short_help = true)]
+    #[arg(long, value_name = "BASE", help_heading = "Versions and parts")]
     pub(crate) base: Option<PathBuf>,
-    /// Store the digest of each source file, so that the bundle can be a --base
+    /// Store the digests of source files: the bundle can be a --base
     ///
     /// For images whose bytes are not stored: --payload raw or reencoded, and --as arrays. 32 bytes
     /// per sample in the indexes. Tiles do not need it.
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, help_heading = "Versions and parts", hide_short_help = true)]
     pub(crate) source_digests: bool,
     #[command(flatten)]
     pub(crate) jobs: Jobs,

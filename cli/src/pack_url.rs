@@ -17,14 +17,14 @@ use crate::{any_folder, network, show, units};
 
 /// How a SRC that is a URL is fetched.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "A SRC that is a URL")]
+#[command(next_help_heading = "Archives and downloads")]
 pub(crate) struct UrlArgs {
     /// Keep the fetched files in this folder, which must not hold other files
     ///
     /// Files that are already there are compared, and not fetched again. Without it they go to a
     /// temporary folder beside OUT, which is removed when OUT is packed; an interrupted run leaves
     /// it, and the same command resumes there.
-    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
     /// Token file; repeatable: Gular sends the first that permits the request
     #[arg(long, value_name = "FILE", hide_short_help = true)]

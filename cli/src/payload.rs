@@ -6,16 +6,18 @@ use gular_pack::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
 use crate::exit::Failure;
 
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Payload")]
+#[command(next_help_heading = "Images")]
 pub(crate) struct PayloadArgs {
-    /// `encoded` (the files), `reencoded` (JPEG), `raw` (pixels)
+    /// `encoded` files, `reencoded` JPEG, or `raw` pixels
     ///
     /// `encoded`: each file, byte for byte. `reencoded`: a JPEG of --quality, no larger than
     /// --max-side. `raw`: pixels of --size, as `[height, width, channels]`. In the last two, images
     /// are rotated as their EXIF block says, and have no alpha channel.
     #[arg(long, value_enum, default_value_t = PayloadArg::Encoded, value_name = "WHAT", hide_possible_values = true)]
     payload: PayloadArg,
-    /// Image size, for raw or a CSV of pixels: `256x192`, or `256` for a square
+    /// Size of raw images: `256x192`, or `256` for a square
+    ///
+    /// Also that of the images in a CSV of pixels.
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<Size>,
     /// Raw: how an image of another shape is made to fit --size

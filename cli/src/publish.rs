@@ -55,20 +55,22 @@ pub(crate) struct PublishArgs {
     #[arg(long, short)]
     pub(crate) recursive: bool,
     /// Maximum number of files and folders with -r
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive")]
     pub(crate) max_objects: usize,
-    /// For oci://: a repository of the same registry, such as lab/birds, whose files are reused
-    #[arg(long, value_name = "REPOSITORY", hide_short_help = true)]
+    /// For oci://: reuse the files of another repository
+    ///
+    /// It must be in the same registry; such as lab/birds.
+    #[arg(long, value_name = "REPOSITORY")]
     pub(crate) mount_from: Option<String>,
     /// Only show what would be sent
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How to check each object at the origin: size, digest or bytes [default: bytes]
+    /// How to check objects: size, digest or bytes [default: bytes]
     ///
     /// `size`: its length. `digest`: its length, and its digest if the origin reports one. `bytes`:
     /// the same, but objects without a digest are read back, which doubles the traffic for origins
     /// that report none. Not for oci://: a registry itself compares each blob with its digest.
-    #[arg(long, value_name = "WHAT", value_parser = units::check, hide_short_help = true)]
+    #[arg(long, value_name = "WHAT", value_parser = units::check)]
     check: Option<CompareBy>,
     #[command(flatten)]
     pub(crate) network: Network,

@@ -3,11 +3,10 @@
 
 use std::ffi::OsString;
 
-use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::Cli;
 use crate::exit::Failure;
+use crate::help;
 
 /// For each renamed flag: the verb, the old name, and the new one.
 const RENAMED: &[(&str, &str, &str)] = &[
@@ -68,7 +67,8 @@ pub(crate) fn failure(
         _ => None,
     };
     let given = text(ContextKind::InvalidArg)?;
-    let (verb, name) = verb(arguments);
+    let (verb, name) = help::verb(arguments);
+    let help = help::asked(&name);
     if !given.starts_with('-') {
         return Some(unexpected(&verb, &name, given));
     }
@@ -76,22 +76,24 @@ pub(crate) fn failure(
     let renamed = RENAMED.iter().find(|(of, old, _)| name == format!("gular {of}") && flag == *old);
     if let Some((_, old, new)) = renamed {
         let message = format!("`{old}` of `{name}` is now called `{new}`");
-        return Some(Failure::new(message, Some(format!("`{name} --help` describes `{new}`"))));
+        return Some(Failure::new(message, Some(format!("`{help}` explains `{new}`"))));
     }
     let has = |flag: &str| verb.get_arguments().any(|a| a.get_long() == flag.strip_prefix("--"));
     let synonym = SYNONYMS.iter().find(|(other, ours)| flag == *other && has(ours));
     let meant = synonym.map(|(_, ours)| *ours).or_else(|| text(ContextKind::SuggestedArg));
     if flag.get(1..2).is_some_and(|c| c.starts_with(|c: char| c.is_ascii_digit())) {
-        let hint = format!(
-            "write a value that begins with `-` as `--option=VALUE`, and a file as `./-1.jpg`; `{name} -h` lists the options"
-        );
+        let hint =
+            "write a value that begins with `-` as `--option=VALUE`, and a file as `./-1.jpg`";
+        let hint = hint.to_owned();
         return Some(Failure::new(format!("`{name}` has no option `{flag}`"), Some(hint)));
     }
-    let hint = match meant {
+    let hint = match meant.map(str::trim) {
         Some(meant) => {
-            format!("did you mean `{}`? `{name} -h` lists its options", meant.trim())
+            let option = verb.get_arguments().find(|a| a.get_long() == meant.strip_prefix("--"));
+            let told = option.and_then(clap::Arg::get_help).map(|told| format!(" {told}"));
+            format!("did you mean `{meant}`?{}", told.unwrap_or_default())
         }
-        None => format!("`{name} -h` lists its options"),
+        None => format!("`{help}` explains each option"),
     };
     Some(Failure::new(format!("`{name}` has no option `{flag}`"), Some(hint)))
 }
@@ -101,30 +103,22 @@ fn unexpected(verb: &clap::Command, name: &str, given: &str) -> Failure {
     let command = verb.get_arguments().find(|argument| argument.is_last_set());
     let hint = match command {
         Some(_) => format!("write `--` before the command: `{name} … -- {given} …`"),
-        None => format!("quote names that contain spaces; `{name} -h` shows the arguments"),
+        None => {
+            let usage = verb.clone().render_usage().to_string();
+            let usage = usage.lines().next().and_then(|usage| usage.split_once(": "));
+            let usage = usage.map_or(name, |(_, usage)| usage);
+            format!("quote names that contain spaces; the arguments are: `{usage}`")
+        }
     };
     Failure::new(format!("`{given}` is one argument too many for `{name}`"), Some(hint))
 }
 
-/// The verb that `arguments` name, below all others, and how it is called.
-fn verb(arguments: impl Iterator<Item = OsString>) -> (clap::Command, String) {
-    let (mut verb, mut name) = (Cli::command(), "gular".to_owned());
-    verb.build();
-    // No flag before a verb has a value.
-    for word in arguments.skip(1).filter(|a| !a.as_encoded_bytes().starts_with(b"-")) {
-        let below = word.to_str().and_then(|word| verb.find_subcommand(word)).cloned();
-        let Some(below) = below else { break };
-        name = format!("{name} {}", below.get_name());
-        verb = below;
-    }
-    (verb, name)
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::*;
+    use crate::Cli;
 
     fn said(words: &[&str]) -> String {
         let arguments = words.iter().map(OsString::from);
@@ -159,16 +153,19 @@ mod tests {
         let with = |more: &[&'static str]| [&fetch[..], more].concat();
         check(&with(&["--threads", "4"]), &["`gular fetch` has no option `--threads`", "`--jobs`"]);
         check(&with(&["--workers=4"]), &["no option `--workers`", "`--jobs`"]);
-        check(&with(&["--no-such"]), &["no option `--no-such`", "`gular fetch -h` lists"]);
-        check(&with(&["--limit-rat", "1"]), &["did you mean `--limit-rate`?"]);
+        check(&with(&["--no-such"]), &["no option `--no-such`", "`gular help fetch` explains"]);
+        check(
+            &with(&["--limit-rat", "1"]),
+            &["did you mean `--limit-rate`? The most bytes per second"],
+        );
         check(&["gular", "pack", "s", "o", "--val-split", "1"], &["did you mean `--fractions`?"]);
         let serve = ["gular", "federation", "serve", "d", "--threads", "1"];
-        check(&serve, &["`gular federation serve` has no option", "`gular federation serve -h`"]);
+        check(&serve, &["`gular federation serve` has no option", "`gular help federation serve`"]);
         check(&with(&["--jobs", "-1"]), &["no option `-1`", "`--option=VALUE`"]);
         check(&["gular", "stage", "b", "python"], &["write `--` before the command"]);
         check(
             &["gular", "verify", "a", "b"],
-            &["`b` is one argument too many", "`gular verify -h`"],
+            &["`b` is one argument too many", "`gular verify [OPTIONS] <DIR|URL>`"],
         );
         check(&["gular", "pack", "--spilt", "x"], &["`gular pack` has no option `--spilt`"]);
     }

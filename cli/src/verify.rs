@@ -21,15 +21,18 @@ use crate::{hints, network, show, units};
 /// A published bundle is streamed and not stored; a fault is reported only if no server of its
 /// federation has the correct bytes. Exit code 1: there are faults.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    next_help_heading = "What is checked",
+    after_help = "\
 Exit codes: 0 no fault, 1 faults, 2 cannot tell, 75 try again later
 
 Examples:
   gular verify bundle/ --digest blake3:0a1b…
-  gular verify 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'")]
+  gular verify 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'"
+)]
 pub(crate) struct VerifyArgs {
     /// The bundle's folder, or the URL it is published at
-    #[arg(value_name = "DIR|URL")]
+    #[arg(value_name = "DIR|URL", help_heading = None)]
     pub(crate) place: PathBuf,
     /// Check manifest, indexes and the lengths of shards; read no sample
     #[arg(long, group = "mode")]
@@ -48,13 +51,13 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
     pub(crate) splits: Vec<Split>,
     /// Seed that chooses the samples of --sample
-    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// The digest that the bundle must have
     #[arg(long, value_name = "BLAKE3", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
     /// How many keys to list per fault; the rest are counted
-    #[arg(long, value_name = "N", default_value_t = gular_verify::VerifyOptions::default().max_keys, hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = gular_verify::VerifyOptions::default().max_keys)]
     pub(crate) max_keys: usize,
     #[command(flatten)]
     pub(crate) jobs: Jobs,

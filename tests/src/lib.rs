@@ -68,6 +68,16 @@ pub fn finish(command: &mut Command) -> Outcome {
     Outcome { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
+/// Returns the verbs that a help lists: a line of each has its name and what it does.
+#[must_use]
+pub fn verbs(help: &str) -> Vec<&str> {
+    let lists = help.split("\nExample").next().unwrap_or_default();
+    let lines = lists.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    lines.map(|(name, _)| name).filter(|name| is_name(name) && *name != "help").collect()
+}
+
 /// Returns a different JPEG for each `i`.
 ///
 /// # Panics

@@ -33,16 +33,20 @@ use crate::{show, units};
 /// Cold: the row's files are written back and given to posix_fadvise(DONTNEED) before each
 /// repetition. This needs no root; what a disk or file server caches stays cached.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular bench photos/ --quick --html bench.html")]
+#[command(
+    next_help_heading = "Run",
+    after_help = "Example:\n  gular bench photos/ --quick --html bench.html"
+)]
 pub(crate) struct BenchArgs {
     /// A folder of images, or a bundle
+    #[arg(help_heading = None)]
     pub(crate) src: PathBuf,
     /// Start from a named set of options: `jsc-1.1`
     ///
     /// `jsc-1.1` is exercise 1.1 of JSC's course on data loading, which compares file formats by
     /// whole epochs: samples of equal or different length, read through a memory map or not,
     /// shuffled or not, cold and warm.
-    #[arg(long, value_name = "NAME", value_parser = ["jsc-1.1"], group = "start", hide_short_help = true)]
+    #[arg(long, value_name = "NAME", value_parser = ["jsc-1.1"], group = "start")]
     pub(crate) preset: Option<String>,
     /// Take about a minute: 100 MB, shuffled, warm page cache, all threads
     #[arg(long, group = "start")]
@@ -70,9 +74,7 @@ pub(crate) struct BenchArgs {
 
 /// Which combinations are measured, and how long.
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "What to measure (each combination of these values is one row of the result)"
-)]
+#[command(next_help_heading = "What to measure: each combination is a row")]
 pub(crate) struct BenchRows {
     /// Envelopes, such as `shards,tar` [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::envelope)]
@@ -94,8 +96,7 @@ pub(crate) struct BenchRows {
         value_name = "LIST",
         value_delimiter = ',',
         value_enum,
-        hide_possible_values = true,
-        hide_short_help = true
+        hide_possible_values = true
     )]
     pub(crate) reader: Vec<ReaderArg>,
     /// `shuffled`, `sequential` [default: both]
@@ -133,19 +134,21 @@ pub(crate) struct BenchRows {
     )]
     pub(crate) kind: Vec<KindArg>,
     /// Leave out plain files, HDF5 library and hand-written loops
-    #[arg(long, hide_short_help = true)]
+    #[arg(long)]
     pub(crate) no_baselines: bool,
     /// Side of decoded pictures, in pixels [default: 224]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) crop: Option<u32>,
     /// Samples per batch [default: 64]
-    #[arg(long, value_name = "N", value_parser = units::count, hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = units::count)]
     pub(crate) batch_size: Option<NonZeroUsize>,
     /// Repetitions of each row [default: 3]
-    #[arg(long, value_name = "N", value_parser = units::count, hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = units::count)]
     pub(crate) rounds: Option<NonZeroUsize>,
-    /// Maximum length of a repetition; a cold one stops after one epoch [default: 0.5]
-    #[arg(long, value_name = "SECONDS", hide_short_help = true)]
+    /// Maximum length of a repetition [default: 0.5]
+    ///
+    /// A cold one stops after one epoch.
+    #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<f64>,
 }
 

@@ -24,35 +24,40 @@ use crate::stop::Stop;
 /// NAME-HASH.sif. The name has a hash of the content because Pelican's caches know a file only by
 /// its name. What exists already is used again: if only the program changed, a build takes seconds.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular image build image.toml --format sif,oci --out images/")]
+#[command(
+    next_help_heading = "Image",
+    after_help = "Example:\n  gular image build image.toml --format sif,oci --out images/"
+)]
 pub(super) struct BuildArgs {
     /// The recipe
-    #[arg(default_value = "image.toml")]
+    #[arg(default_value = "image.toml", help_heading = None)]
     pub(super) recipe: PathBuf,
-    /// The folder for the image and its list of contents (SPDX)
+    /// The folder for the image and its contents (SPDX)
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(super) out: PathBuf,
-    /// What to write, separated by commas
+    /// One or more of `sif`, `oci`, `oci-archive`
     ///
     /// A SIF, an OCI layout (a folder), or that layout as one tar.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "sif")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "sif",
+        hide_possible_values = true
+    )]
     pub(super) format: Vec<FormatArg>,
-    /// Compression of a SIF's files and of OCI layers
-    #[arg(long, hide_short_help = true, value_enum, default_value = "gzip")]
+    /// Of SIF files and OCI layers: `gzip`, `zstd`
+    ///
+    /// `gzip` is read everywhere. `zstd` is smaller and faster; Apptainer before 1.4 refuses it.
+    #[arg(long, value_enum, default_value = "gzip", hide_possible_values = true)]
     pub(super) compression: CompressionArg,
-    /// A finished program to put into the image, instead of the one that the recipe names
+    /// A finished program, instead of the recipe's
     #[arg(long, value_name = "FILE")]
     pub(super) program: Option<PathBuf>,
     /// The cargo profile to compile the program with
     ///
     /// `dev` compiles in a fraction of the time and computes slowly: for trying an image out.
-    #[arg(
-        long,
-        hide_short_help = true,
-        value_name = "NAME",
-        default_value = "release",
-        conflicts_with = "program"
-    )]
+    #[arg(long, value_name = "NAME", default_value = "release", conflicts_with = "program")]
     pub(super) profile: String,
     /// A folder with packages, made by `gular image lock --vendor`
     #[arg(long, value_name = "DIR")]
@@ -63,7 +68,9 @@ pub(super) struct BuildArgs {
     /// Write the image even if checks fail; findings are still shown
     #[arg(long)]
     pub(super) force: bool,
-    /// Fetch packages, build the program and run the checks; write no image
+    /// Do everything except writing the image
+    ///
+    /// Fetches packages, builds the program and runs the checks.
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]

@@ -34,17 +34,19 @@ use crate::stop::Stop;
 pub(super) struct CheckArgs {
     /// A .sif, the folder of an OCI layout, or an OCI archive
     pub(super) image: PathBuf,
-    /// Compute capabilities it must run on, such as 8.0,9.0 [default: as in the recipe stored
-    /// in the image]
+    /// Compute capabilities it must run on, such as 8.0,9.0
+    ///
+    /// [default: as in the recipe stored in the image]
     #[arg(long, value_delimiter = ',', value_name = "CC")]
     pub(super) capabilities: Vec<gular_containers::cuda::Capability>,
-    /// The oldest Apptainer it must run under [default: as in the recipe stored in the image,
-    /// otherwise 1.1]
+    /// The oldest Apptainer it must run under
+    ///
+    /// [default: as in the recipe stored in the image, otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(super) apptainer: Option<gular_containers::recipe::Runtime>,
-    /// Also run, on this machine, the commands with which HTCondor tests an image and starts a job
-    /// in it
+    /// Also run, here, what HTCondor runs in an image
     ///
+    /// The commands with which HTCondor tests an image and starts a job in it, on this machine.
     /// This starts programs of the image: only for images you trust.
     #[arg(long)]
     pub(super) replay: bool,

@@ -35,15 +35,20 @@ Examples:
   gular image convert oci:layout:v1
   docker save lab/train:v1 -o train.tar && gular image convert docker-archive:train.tar train.sif")]
 pub(super) struct ConvertArgs {
-    /// docker://NAME[:TAG], oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME:TAG], or a path
+    /// An image: docker://NAME[:TAG], or a layout or archive
+    ///
+    /// docker://NAME[:TAG], oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME:TAG], or
+    /// a path.
     pub(super) from: String,
     /// The SIF's path [default: NAME-HASH.sif in the current folder]
     pub(super) to: Option<PathBuf>,
-    /// Which platform's image to take: linux/amd64 or linux/arm64
+    /// linux/amd64 or linux/arm64
     #[arg(long, value_name = "PLATFORM", default_value = "linux/amd64", value_parser = Platform::parse)]
     pub(super) platform: Platform,
-    /// Compression of the SIF's files
-    #[arg(long, hide_short_help = true, value_enum, default_value = "gzip")]
+    /// Of the SIF's files: `gzip`, `zstd`
+    ///
+    /// `gzip` is read everywhere. `zstd` is smaller and faster; Apptainer before 1.4 refuses it.
+    #[arg(long, value_enum, default_value = "gzip", hide_possible_values = true)]
     pub(super) compression: CompressionArg,
     /// Read and check everything, but write nothing
     #[arg(long)]

@@ -26,9 +26,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::Registry { reason, .. } if reason.starts_with("TLS: ") => {
             "check host and port: registries on other machines are contacted over TLS only"
         }
-        Error::NoRecipe { .. } => {
-            "write a recipe: `gular image --help` and docs/images.md show how"
-        }
+        Error::NoRecipe { .. } => "write a recipe: `gular help image` and docs/images.md show how",
         Error::NoLock { .. } => "make the lock file with `gular image lock`",
         Error::NoFolder { .. } => "make and fill the folder with `gular image lock --vendor DIR`",
         Error::NotOffline => {

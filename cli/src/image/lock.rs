@@ -24,17 +24,22 @@ use crate::stop::Stop;
 /// is fetched unless --vendor asks for it. If the digest of the recipe's base image differs from
 /// the one in the previous lock, both are shown.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular image lock image.toml --vendor vendor/")]
+#[command(
+    next_help_heading = "Lock file",
+    after_help = "Example:\n  gular image lock image.toml --vendor vendor/"
+)]
 pub(super) struct LockArgs {
     /// The recipe
-    #[arg(default_value = "image.toml")]
+    #[arg(default_value = "image.toml", help_heading = None)]
     pub(super) recipe: PathBuf,
     /// Also fetch every package into DIR
     ///
     /// `gular image build --from-vendor DIR` then needs no network.
     #[arg(long, value_name = "DIR")]
     pub(super) vendor: Option<PathBuf>,
-    /// Write nothing; fail, with exit code 1, if image.lock would have to be made or changed
+    /// Write nothing; fail if image.lock would have to be made or changed
+    ///
+    /// The exit code is then 1.
     #[arg(long, conflicts_with_all = ["vendor", "dry_run"])]
     pub(super) locked: bool,
     /// Only resolve and show what would change

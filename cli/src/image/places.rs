@@ -17,31 +17,16 @@ use crate::exit::Failure;
 #[command(next_help_heading = "Sources")]
 pub(super) struct SourceArgs {
     /// A mirror of the Debian archive
-    #[arg(
-        long,
-        value_name = "URL",
-        hide_short_help = true,
-        default_value = "https://deb.debian.org/debian"
-    )]
+    #[arg(long, value_name = "URL", default_value = "https://deb.debian.org/debian")]
     pub(super) mirror: String,
-    /// A mirror of Debian's security archive
-    #[arg(
-        long,
-        value_name = "URL",
-        hide_short_help = true,
-        default_value = "https://deb.debian.org/debian-security"
-    )]
+    /// The same for security
+    #[arg(long, value_name = "URL", default_value = "https://deb.debian.org/debian-security")]
     pub(super) security: String,
     /// A Python package index (PEP 503)
-    #[arg(
-        long,
-        value_name = "URL",
-        hide_short_help = true,
-        default_value = "https://pypi.org/simple"
-    )]
+    #[arg(long, value_name = "URL", default_value = "https://pypi.org/simple")]
     pub(super) index: String,
     /// OpenPGP keys that sign the Debian archive, instead of Debian's own
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, value_name = "FILE")]
     pub(super) keyring: Vec<PathBuf>,
 }
 
@@ -49,7 +34,9 @@ pub(super) struct SourceArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Places")]
 pub(crate) struct CacheArgs {
-    /// Where packages, unpacked files and compressed blocks are kept, to be used again
+    /// Where packages and blocks are kept, to be used again
+    ///
+    /// Packages, unpacked files and compressed blocks.
     ///
     /// [default: $GULAR_IMAGE_CACHE, else gular/image in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR")]
@@ -59,8 +46,8 @@ pub(crate) struct CacheArgs {
 /// How much is kept of the images that are written.
 #[derive(Debug, Clone, Args)]
 pub(super) struct BlocksArgs {
-    /// Space that compressed blocks may take in the cache
-    #[arg(long, hide_short_help = true, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
+    /// Space for compressed blocks in the cache
+    #[arg(long, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
     pub(super) cache_size: u64,
 }
 
@@ -74,7 +61,7 @@ pub(super) struct PlaceArgs {
     #[arg(long)]
     pub(super) offline: bool,
     /// The most bytes that an archive or image may unpack to
-    #[arg(long, hide_short_help = true, default_value = "64GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
+    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
     pub(super) max_unpacked: u64,
 }
 

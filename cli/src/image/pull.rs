@@ -38,10 +38,12 @@ Examples:
 pub(super) struct PullArgs {
     /// docker://HOST/REPOSITORY[:TAG][@DIGEST] for an OCI image; oras://… or osdf://… for a SIF
     pub(super) from: String,
+    /// The new SIF, or the folder of the new OCI layout
+    ///
     /// With docker://, the folder of the new OCI layout; with oras://, the new SIF; with osdf://,
-    /// the folder for the SIF [default: named after FROM, in the current folder]
+    /// the folder for the SIF. [default: named after FROM, in the current folder]
     pub(super) to: Option<PathBuf>,
-    /// Which platform's image to take: linux/amd64 or linux/arm64 [default: linux/amd64]
+    /// linux/amd64 or linux/arm64 [default: linux/amd64]
     ///
     /// If FROM has images for several platforms, only one is fetched. An image for another CPU is
     /// refused.
@@ -51,7 +53,7 @@ pub(super) struct PullArgs {
     #[arg(long, short, value_name = "N", value_parser = crate::units::jobs)]
     pub(super) jobs: Option<NonZeroUsize>,
     /// The most bytes that are fetched
-    #[arg(long, hide_short_help = true, default_value = "64GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
+    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
     pub(super) max_size: u64,
     #[command(flatten)]
     pub(super) kept: CacheArgs,

@@ -37,19 +37,26 @@ Examples:
   gular image push train-0123456789abcdef.oci docker://ghcr.io/lab/train:v1
   gular image push train-0123456789abcdef.sif oras://ghcr.io/lab/train:v1")]
 pub(super) struct PushArgs {
-    /// A .sif file, an OCI folder, oci:DIR[:TAG], oci-archive:FILE[:TAG] or docker-archive:FILE[:NAME:TAG]
+    /// A .sif file, or an OCI layout or archive
+    ///
+    /// A .sif file, an OCI folder, oci:DIR[:TAG], oci-archive:FILE[:TAG] or
+    /// docker-archive:FILE[:NAME:TAG].
     pub(super) from: String,
     /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
     pub(super) to: String,
-    /// Another repository of the same registry, such as lab/base; blobs that it has are not sent again
+    /// Reuse the blobs of another repository, such as lab/base
+    ///
+    /// It must be in the same registry. Blobs that it has are not sent again.
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) mount_from: Option<String>,
-    /// Which platform's image to send: linux/amd64 or linux/arm64 [default: linux/amd64]
+    /// linux/amd64 or linux/arm64 [default: linux/amd64]
     ///
     /// If FROM has images for several platforms, only one is sent.
     #[arg(long, value_name = "PLATFORM", value_parser = Platform::parse)]
     pub(super) platform: Option<Platform>,
-    /// Accept NVIDIA's terms; required to push its libraries to a registry on another machine
+    /// Accept NVIDIA's terms, to push its libraries
+    ///
+    /// Required for a registry on another machine.
     #[arg(long)]
     pub(super) accept_nvidia_eula: bool,
     /// Blobs sent at the same time

@@ -8,17 +8,21 @@ use crate::duplicates::DuplicatesArgs;
 
 /// Show what a bundle, manifest, shard or index contains
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular inspect bundle/ --sheet sheet.png")]
+#[command(
+    next_help_heading = "What to show",
+    after_help = "Example:\n  gular inspect bundle/ --sheet sheet.png"
+)]
 pub(crate) struct InspectArgs {
     /// A bundle's folder, a manifest.json, a shard or an index
+    #[arg(help_heading = None)]
     pub(crate) path: PathBuf,
     /// Write a contact sheet of some images (bundles only)
     ///
     /// Each class has a row, with its name.
     #[arg(long, value_name = "PNG")]
     pub(crate) sheet: Option<PathBuf>,
-    /// Write a page: class balance, histograms, bands, and images beside their class names
-    #[arg(long, value_name = "HTML", hide_short_help = true)]
+    /// Write a page: class balance, histograms, bands, and images
+    #[arg(long, value_name = "HTML")]
     pub(crate) page: Option<PathBuf>,
     /// Seed for choosing the images that are shown
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -26,26 +30,28 @@ pub(crate) struct InspectArgs {
     /// Find images of PATH that are also in BUNDLE; BUNDLE could be your test set
     ///
     /// By the digests in both indexes; no image is read.
-    #[arg(long, value_name = "BUNDLE")]
+    #[arg(long, value_name = "BUNDLE", help_heading = "Compare images")]
     pub(crate) against: Option<PathBuf>,
-    /// Find pairs of images in PATH (with --against: one in PATH, one in BUNDLE) that have the same
-    /// pixels but different bytes, such as a PNG and a lossless WebP
+    /// Find pairs of images with the same pixels but different bytes
     ///
-    /// Every image is decoded.
-    #[arg(long)]
+    /// Such as a PNG and a lossless WebP. Both are in PATH; with --against, one is in PATH and one in
+    /// BUNDLE.     /// Every image is decoded.
+    #[arg(long, help_heading = "Compare images")]
     pub(crate) pixels: bool,
     /// Like --pixels, but find similar images, such as edited copies
     ///
     /// Every image is decoded; those whose difference hashes (dHash) differ in at most 3 of 64
     /// bits are similar.
-    #[arg(long)]
+    #[arg(long, help_heading = "Compare images")]
     pub(crate) near: bool,
     /// Write a page of the pairs that --pixels and --near find, as pictures
-    #[arg(long, value_name = "HTML", hide_short_help = true)]
+    #[arg(long, value_name = "HTML", help_heading = "Compare images")]
     pub(crate) pairs: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) duplicates: DuplicatesArgs,
-    /// List the first N samples and where each is stored (bundles only)
+    /// List the first N samples, and where they are stored
+    ///
+    /// Bundles only.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) samples: usize,
     /// Write one sample to stdout (bundles only)

@@ -27,14 +27,18 @@ use crate::units;
 /// own folder, `.`; if they are many or large (see `--fetch`), the job fetches them itself. On
 /// Slurm you fetch them once, before the job starts.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    next_help_heading = "Site and files",
+    after_help = "\
 Example:
-  gular job new run1 --site ospool --image osdf:///lab/train-v3.sif --gpus 1 -- python3 train.py")]
+  gular job new run1 --site ospool --image osdf:///lab/train-v3.sif --gpus 1 -- python3 train.py"
+)]
 pub(super) struct NewArgs {
     /// The folder to make; its name becomes the job's name
+    #[arg(help_heading = None)]
     dir: PathBuf,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required = true, value_name = "COMMAND", help_heading = None)]
     command: Vec<String>,
     /// ospool, chtc, jsc, slurm, or generic (any HTCondor) [default: generic]
     ///
@@ -46,26 +50,37 @@ pub(super) struct NewArgs {
     ///
     /// A .sif, or for Slurm also an OCI layout or archive. Its size is counted as disk; one that
     /// `gular image build` made says by its labels which GPUs and drivers it needs.
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", help_heading = "Data and image")]
     image: Option<String>,
     /// The image's size, if --image is a URL: it is counted as disk
-    #[arg(long, value_name = "SIZE", value_parser = units::request, requires = "image", hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::request, requires = "image", help_heading = "Data and image")]
     image_size: Option<u64>,
-    /// A file from `gular image export facts`: the image's size, GPU capability and CUDA version
-    #[arg(long, value_name = "FILE", requires = "image", hide_short_help = true)]
+    /// A file from `gular image export facts`
+    ///
+    /// It has the image's size, GPU capability and CUDA version.
+    #[arg(long, value_name = "FILE", requires = "image", help_heading = "Data and image")]
     facts: Option<PathBuf>,
     /// The bundle: URL#blake3=…, as `gular publish` prints it, or a folder
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Data and image")]
     data: Option<String>,
-    /// HTCondor: who fetches the data, `batch` or `job` [default: batch; job if large]
+    /// HTCondor: who fetches data, `batch` or `job`
     ///
-    /// Large: one job needs more than 2000 files, or more than 200 GiB of data and `--disk` together.
+    /// [default: batch; job if large]
+    ///
+    /// `batch`: HTCondor, before the job starts. `job`: the job itself, with `gular`. Large: one job needs more than 2000 files, or more than 200 GiB of data and `--disk` together.
     /// On Slurm you fetch the data yourself, before the job starts.
-    #[arg(long, value_enum, value_name = "WHO", requires = "data", hide_short_help = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHO",
+        requires = "data",
+        help_heading = "Data and image",
+        hide_possible_values = true
+    )]
     fetch: Option<FetchArg>,
-    /// The --sweep parameter that numbers the parts of the data, from 1: a job gets only its part
+    /// The --sweep parameter that numbers parts of the data
     ///
-    /// For `gular-train predict --part {part}/8` and the like. HTCondor brings each job the indexes
+    /// From 1; a job gets only its part.     /// For `gular-train predict --part {part}/8` and the like. HTCondor brings each job the indexes
     /// of all shards, but only the shards of its part: for part 3 of 8, the shards that hold the
     /// third eighth of each split, in stored order, plus up to one batch before and after it. A
     /// batch is the command's `--batch-size`, or 32.
@@ -74,104 +89,115 @@ pub(super) struct NewArgs {
         value_name = "NAME",
         requires = "data",
         requires = "sweep",
-        hide_short_help = true
+        help_heading = "Data and image"
     )]
     shards_by: Option<String>,
     /// Another file or folder that travels with the job; may be repeated
     ///
     /// A Python wheel is unpacked in the job, where programs can import it. If a Python program
     /// imports modules from its own folder, these travel too, without being named.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", help_heading = "Data and image")]
     input: Vec<PathBuf>,
-    /// Where your program saves when told to stop; it must then exit with 85
+    /// Where your program saves when told to stop
     ///
-    /// SIGTERM tells it to stop. HTCondor sends SIGTERM every hour (`--every`): DIR is then copied
+    /// It must then exit with 85.     /// SIGTERM tells it to stop. HTCondor sends SIGTERM every hour (`--every`): DIR is then copied
     /// to the access point, and the program starts again. A job that is evicted goes back to the
     /// last copy. Slurm sends it before the end of `--time`: DIR stays where it is, and the job is
     /// queued again.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Checkpoints and sweeps")]
     checkpoint: Option<String>,
     /// How often the program must save to DIR on HTCondor [default: 1h]
     ///
     /// An eviction loses the work since the last save. Each save costs a start of the program.
-    #[arg(long, value_name = "TIME", requires = "checkpoint", value_parser = seconds, hide_short_help = true)]
+    #[arg(long, value_name = "TIME", requires = "checkpoint", value_parser = seconds, help_heading = "Checkpoints and sweeps")]
     every: Option<f64>,
     /// A job for each value: `lr=1e-3,3e-4` or `seed=1..8`
     ///
     /// May be repeated: one job for each combination. `{NAME}` in the command is the value.
-    #[arg(long, value_name = "NAME=VALUES")]
+    #[arg(long, value_name = "NAME=VALUES", help_heading = "Checkpoints and sweeps")]
     sweep: Vec<String>,
-    /// Command to run on the output of each job of a sweep; `{trained}` is its folder
+    /// Command to run on the output of each job of a sweep
     ///
-    /// The last line that it prints is a JSON object of numbers. Writes a DAG.
-    #[arg(long, value_name = "COMMAND", requires = "sweep", hide_short_help = true)]
+    /// `{trained}` is its folder.     /// The last line that it prints is a JSON object of numbers. Writes a DAG.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "sweep",
+        help_heading = "Checkpoints and sweeps"
+    )]
     evaluate: Option<String>,
     /// GPUs of each evaluation [default: 0]
-    #[arg(long, value_name = "N", requires = "evaluate", hide_short_help = true, value_parser = clap::value_parser!(u64).range(0..=64))]
+    #[arg(long, value_name = "N", requires = "evaluate", value_parser = clap::value_parser!(u64).range(0..=64), help_heading = "Checkpoints and sweeps")]
     evaluate_gpus: Option<u64>,
-    /// Pick the job with the best evaluation: `accuracy`, or `min:loss` for the lowest
-    #[arg(long, value_name = "METRIC", requires = "evaluate", hide_short_help = true)]
-    select: Option<String>,
-    /// Command to run once, on the output of all jobs; `{each}/FILE` becomes FILE of every job
+    /// Pick the best job by `accuracy`, or by `min:loss`
     ///
-    /// Writes a DAG.
-    #[arg(long, value_name = "COMMAND", requires = "sweep", hide_short_help = true)]
+    /// `min:` picks the lowest value.
+    #[arg(
+        long,
+        value_name = "METRIC",
+        requires = "evaluate",
+        help_heading = "Checkpoints and sweeps"
+    )]
+    select: Option<String>,
+    /// Command to run once, on the output of all jobs
+    ///
+    /// `{each}/FILE` becomes FILE of every job.     /// Writes a DAG.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "sweep",
+        help_heading = "Checkpoints and sweeps"
+    )]
     merge_command: Option<String>,
     /// Cores of each process
-    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=4096), help_heading = "Resources")]
     cpus: u64,
     /// Memory of the job (on Slurm: of each node) [default: 4GB; jsc: all]
     ///
     /// All processes of the node share it. Counted as HTCondor and Slurm do: 1GB is 1024MB. At JSC
     /// a job has whole nodes.
-    #[arg(long, value_name = "SIZE", value_parser = units::request)]
+    #[arg(long, value_name = "SIZE", value_parser = units::request, help_heading = "Resources")]
     memory: Option<u64>,
     /// What the program keeps in /dev/shm, which counts as memory
-    #[arg(long, value_name = "SIZE", value_parser = units::request, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::request, help_heading = "Resources")]
     shm: Option<u64>,
     /// What the program writes to disk
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "2GB",
-        value_parser = units::request,
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "2GB", value_parser = units::request, help_heading = "Resources")]
     disk: u64,
     /// GPUs on each node
-    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=64))]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=64), help_heading = "Resources")]
     gpus: u64,
     /// Memory that a GPU must have
-    #[arg(long, value_name = "SIZE", value_parser = units::request, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::request, help_heading = "Resources")]
     gpu_memory: Option<u64>,
     /// Compute capability that a GPU must have, such as 8.0
-    #[arg(long, value_name = "X.Y", value_parser = version, hide_short_help = true)]
+    #[arg(long, value_name = "X.Y", value_parser = version, help_heading = "Resources")]
     capability: Option<String>,
     /// CUDA version that the driver must support, such as 12.4
-    #[arg(long, value_name = "X.Y", value_parser = version, hide_short_help = true)]
+    #[arg(long, value_name = "X.Y", value_parser = version, help_heading = "Resources")]
     cuda: Option<String>,
     /// How long the job may run each time it starts
-    #[arg(long, value_name = "TIME", default_value = "10h", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "10h", value_parser = seconds, help_heading = "Resources")]
     time: f64,
     /// Nodes, for Slurm
-    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=100_000), help_heading = "Resources")]
     nodes: u64,
     /// Processes on each node, for Slurm
-    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=4096), help_heading = "Resources")]
     tasks: u64,
     /// Slurm's account
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, value_name = "NAME")]
     account: Option<String>,
     /// Slurm's partition
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, value_name = "NAME")]
     partition: Option<String>,
     /// The data must stay on the site's own machines
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, help_heading = "Data and image")]
     stay: bool,
-    /// The pool's service that has tokens for data that is not public, such as `igwn`
+    /// The pool's service with tokens for data, such as `igwn`
     ///
     /// HTCondor asks you once for a token, keeps it fresh, and gives it to the job.
-    #[arg(long, value_name = "SERVICE", hide_short_help = true)]
+    #[arg(long, value_name = "SERVICE", help_heading = "Data and image")]
     credentials: Option<String>,
     /// Show the files and write nothing
     #[arg(long)]

@@ -52,10 +52,10 @@ pub(super) struct PackArgs {
     #[arg(long, value_name = "TIME", default_value = "10h", value_parser = seconds)]
     time: f64,
     /// Slurm's account
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, value_name = "NAME")]
     account: Option<String>,
     /// Slurm's partition
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, value_name = "NAME")]
     partition: Option<String>,
     /// Show the files and write nothing
     #[arg(long)]
@@ -197,7 +197,7 @@ fn check(command: &[String]) -> Result<(), Failure> {
     let first = error.lines().next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let message = format!("`gular pack` does not take these options: {first}");
-    let hint = "`gular pack --help` lists the options; SRC, OUT, `--part` and `--jobs` are set by this command";
+    let hint = "`gular help pack` explains each option; SRC, OUT, `--part` and `--jobs` are set by this command";
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 

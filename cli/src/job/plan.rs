@@ -19,34 +19,34 @@ Example:
   gular job plan --items 18e6 --item-in 1MB --item-out 4MB --gpu 5s --cpu 5min --model 8GB")]
 pub(super) struct PlanArgs {
     /// How many items (such as images) are processed, such as 18e6
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "The work")]
     items: u64,
     /// Bytes read per item
-    #[arg(long, value_name = "SIZE", value_parser = units::with_unit)]
+    #[arg(long, value_name = "SIZE", value_parser = units::with_unit, help_heading = "The work")]
     item_in: Option<u64>,
     /// Bytes written per item
-    #[arg(long, value_name = "SIZE", value_parser = units::with_unit)]
+    #[arg(long, value_name = "SIZE", value_parser = units::with_unit, help_heading = "The work")]
     item_out: Option<u64>,
     /// GPU time that one item needs, such as 5s
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "The work")]
     gpu: Option<f64>,
     /// Core time that one item needs, such as 5min
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "The work")]
     cpu: Option<f64>,
     /// Bytes that each job reads once, such as a model's weights
-    #[arg(long, value_name = "SIZE", value_parser = units::with_unit)]
+    #[arg(long, value_name = "SIZE", value_parser = units::with_unit, help_heading = "The work")]
     model: Option<u64>,
     /// How long a job should run
-    #[arg(long, value_name = "TIME", default_value = "4h", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "4h", value_parser = seconds, help_heading = "One job")]
     hours: f64,
     /// Cores that one job may ask for
-    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u64).range(1..=4096), help_heading = "One job")]
     cores: u64,
     /// Disk that one job may ask for
-    #[arg(long, value_name = "SIZE", default_value = "30GB", value_parser = units::with_unit)]
+    #[arg(long, value_name = "SIZE", default_value = "30GB", value_parser = units::with_unit, help_heading = "One job")]
     disk: u64,
     /// How fast one job reads from a cache
-    #[arg(long, value_name = "RATE", default_value = "50MB/s", value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value = "50MB/s", value_parser = rate, help_heading = "One job")]
     read_rate: u64,
 }
 
