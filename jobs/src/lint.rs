@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::disk::Disk;
 use crate::finding::{FileFindings, JobFinding};
 use crate::script::shell::Script;
-use crate::script::{Job, python, shell};
+use crate::script::{Job, Language, python, shell};
 use crate::submit::{self, Given, Submit};
 use crate::{dag, sbatch};
 
@@ -22,6 +22,8 @@ pub enum FileKind {
     Shell,
     /// A program in Python.
     Python,
+    /// A program in a language that is not read.
+    Other,
 }
 
 impl FileKind {
@@ -36,15 +38,15 @@ impl FileKind {
             "py" => return Self::Python,
             _ => {}
         }
-        let shebang = text.lines().next().unwrap_or_default();
         if sbatch::is_sbatch(text) {
             return Self::Sbatch;
         }
-        if shebang.starts_with("#!") && shebang.contains("python") {
-            return Self::Python;
-        }
-        if shebang.starts_with("#!") || end == "sh" || end == "bash" {
-            return Self::Shell;
+        match Language::of(text) {
+            Some(Language::Python) => return Self::Python,
+            Some(Language::Other) => return Self::Other,
+            Some(Language::Shell) => return Self::Shell,
+            None if end == "sh" || end == "bash" => return Self::Shell,
+            None => {}
         }
         let dag = |line: &str| {
             let mut words = line.split_whitespace();
@@ -74,6 +76,7 @@ pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<JobFinding> {
         FileKind::Sbatch => return sbatch::check(name, text, disk, &mut seen),
         FileKind::Shell => shell::check(text, &Script::parse(text), &Job::default(), &mut report),
         FileKind::Python => python::check(text, &Job::default(), &mut report),
+        FileKind::Other => {}
     }
     report.findings.sort_by_key(|finding| finding.line);
     report.findings
@@ -166,5 +169,6 @@ mod tests {
         check("run.sh", "#!/bin/bash\n#SBATCH -n 1\n", FileKind::Sbatch);
         check("run", "#!/bin/sh\n", FileKind::Shell);
         check("run", "#!/usr/bin/env python3\n", FileKind::Python);
+        check("run.sh", "#!/usr/bin/perl\n", FileKind::Other);
     }
 }

@@ -7,7 +7,7 @@ use super::values::{settings, values};
 use crate::disk::{Disk, base_name, below, folder_of};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::script::shell::{Command, Next, Script};
-use crate::script::{Job, python, shell};
+use crate::script::{Job, Language, python, shell};
 
 /// Findings of the batch script `file`, and of the programs that it names.
 pub(crate) fn check(
@@ -18,11 +18,16 @@ pub(crate) fn check(
 ) -> Vec<JobFinding> {
     let mut report = FileFindings::new(file);
     let lines: Vec<&str> = text.lines().collect();
-    let script = Script::parse(text);
+    let is_shell = Language::of_script(text) == Language::Shell;
+    let script = if is_shell { Script::parse(text) } else { Script::default() };
     let header = header(&lines, &script, &mut report);
     settings(&header, &lines, disk, folder_of(file), &mut report);
     array(&header, text, &lines, &mut report);
     values(&header, &mut report);
+    if !is_shell {
+        // Slurm starts programs in any language.
+        return report.findings;
+    }
     left_behind(&header, &script, &mut report);
     signals(&header, text, &script, &mut report);
     ranks(&header, text, &script, &mut report);

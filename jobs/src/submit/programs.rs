@@ -9,7 +9,7 @@ use super::scripts::{modules, not_brought};
 use crate::disk::{base_name, below};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::script::shell::Script;
-use crate::script::{Job, python, shell};
+use crate::script::{Job, Language, python, shell};
 
 /// A text that the job runs.
 struct Text {
@@ -43,12 +43,12 @@ pub(super) fn check(
         sandbox::check_program(context, &Program::default(), report, &mut FileFindings::new(""));
         return findings;
     };
-    let is_python = wrapper.path.ends_with(".py")
-        || wrapper
-            .text
-            .lines()
-            .next()
-            .is_some_and(|line| line.starts_with("#!") && line.contains("python"));
+    let language = Language::of(&wrapper.text);
+    let is_python = language.map_or(wrapper.path.ends_with(".py"), |l| l == Language::Python);
+    if language == Some(Language::Other) {
+        sandbox::check_program(context, &Program::default(), report, &mut FileFindings::new(""));
+        return findings;
+    }
     if is_python {
         let program = context.value("executable").map(|(_, value)| value.text);
         let program = program.map(|program| base_name(program.trim()).to_owned());
