@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::disk::{Disk, below, folder_of};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::lines::{Line, joined};
+use crate::repair::Piece;
 use programs::programs;
 
 /// Files that include each other end somewhere: so deep, and so many in all.
@@ -117,6 +118,16 @@ pub(crate) fn check(
     findings.sort_by_key(|finding| finding.line);
     findings.append(&mut programs(file, &dag, disk, seen));
     findings
+}
+
+/// The lines of a DAG file, to compare it with another one.
+pub(crate) fn pieces(text: &str) -> Vec<Piece> {
+    let piece = |line: Line| Piece {
+        first: line.number,
+        last: line.number + line.count - 1,
+        text: line.text,
+    };
+    joined(text).into_iter().map(piece).collect()
 }
 
 /// Reads `text`, the file `file`, into `dag`; files that it includes are read where they stand.

@@ -95,36 +95,25 @@ impl FileFindings {
     }
 }
 
-/// Returns `text` with the repairs of `edits`. If two edits overlap, only the first is made; the
-/// next check finds the other again.
-#[must_use]
-pub fn repaired(text: &str, edits: &[&Edit]) -> String {
-    let mut edits = edits.to_vec();
-    edits.sort_by_key(|edit| (edit.line, edit.count));
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut out = String::with_capacity(text.len());
-    let mut next = 0;
-    for edit in edits {
-        let first = edit.line.saturating_sub(1);
-        if first < next || first > lines.len() {
-            continue;
-        }
-        out.extend(lines.get(next..first).unwrap_or_default().iter().copied());
+impl Edit {
+    /// Returns `text` with this edit; as it is if it has no such line.
+    pub(crate) fn of(&self, text: &str) -> String {
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let first = self.line.saturating_sub(1);
+        let end = first.saturating_add(self.count).min(lines.len());
+        let (Some(above), Some(below)) = (lines.get(..first), lines.get(end..)) else {
+            return text.to_owned();
+        };
+        let mut out = above.concat();
         if !out.is_empty() && !out.ends_with('\n') {
             out.push('\n');
         }
-        for line in &edit.lines {
+        for line in &self.lines {
             out.push_str(line);
             out.push('\n');
         }
-        next = first.saturating_add(edit.count).min(lines.len());
-        if edit.count == 0 {
-            // Another edit of the same line is left for the next round.
-            next = first;
-        }
+        out + &below.concat()
     }
-    out.extend(lines.get(next..).unwrap_or_default().iter().copied());
-    out
 }
 
 #[cfg(test)]
@@ -132,20 +121,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_replace_insert_and_do_not_meet() {
-        let edit = |line, count, lines: &[&str]| Edit {
-            line,
-            count,
-            lines: lines.iter().map(|&line| line.to_owned()).collect(),
+    fn edits_replace_and_insert() {
+        let check = |line, count, lines: &[&str], expected: &str| {
+            let lines = lines.iter().map(|&line| line.to_owned()).collect();
+            assert_eq!(Edit { line, count, lines }.of("a\nb\nc"), expected, "{line} {count}");
         };
-        let check = |edits: &[&Edit], expected: &str| {
-            assert_eq!(repaired("a\nb\nc", edits), expected, "{edits:?}");
-        };
-        check(&[], "a\nb\nc");
-        check(&[&edit(2, 1, &["x"])], "a\nx\nc");
-        check(&[&edit(1, 0, &["x"]), &edit(3, 1, &[])], "x\na\nb\n");
-        check(&[&edit(4, 0, &["x"])], "a\nb\nc\nx\n");
-        check(&[&edit(1, 2, &["x"]), &edit(2, 1, &["y"])], "x\nc");
-        check(&[&edit(9, 1, &["x"])], "a\nb\nc");
+        check(2, 1, &["x"], "a\nx\nc");
+        check(1, 0, &["x"], "x\na\nb\nc");
+        check(3, 1, &[], "a\nb\n");
+        check(4, 0, &["x"], "a\nb\nc\nx\n");
+        check(1, 2, &["x"], "x\nc");
+        check(9, 1, &["x"], "a\nb\nc");
     }
 }

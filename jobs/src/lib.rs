@@ -18,6 +18,7 @@ pub mod lint;
 pub mod measure;
 pub mod nodes;
 pub mod plan;
+mod repair;
 mod sbatch;
 mod script;
 mod submit;
@@ -26,5 +27,6 @@ pub mod write;
 
 pub use difference::difference;
 pub use disk::{Disk, LocalDisk};
-pub use finding::{Edit, JobFinding, Severity, repaired};
+pub use finding::{Edit, JobFinding, Severity};
+pub use repair::repair;
 pub use script::python::imports;

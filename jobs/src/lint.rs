@@ -87,7 +87,7 @@ pub fn read_as_all(text: &str, disk: &dyn Disk) {
     for name in ["x.sub", "x.dag", "x.sbatch", "x.sh", "x.py"] {
         let findings = lint_text(name, text, disk);
         let edits: Vec<_> = findings.iter().filter_map(|finding| finding.edit.as_ref()).collect();
-        let _ = crate::repaired(text, &edits);
+        let _ = crate::repair(name, text, &edits);
     }
     let _ = Submit::parse(text);
 }
@@ -148,6 +148,7 @@ mod tests {
     ];
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn any_text_is_read_and_repaired(pieces in proptest::collection::vec(0..PIECES.len(), 0..60)) {
             let text: String = pieces.iter().filter_map(|&piece| PIECES.get(piece)).copied().collect();

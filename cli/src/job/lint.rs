@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_jobs::lint::lint;
-use gular_jobs::{Disk as _, Edit, JobFinding, Severity, difference, repaired};
+use gular_jobs::{Disk as _, Edit, JobFinding, Severity, difference};
 use serde_json::json;
 
 use super::overlay::Overlay;
@@ -130,7 +130,7 @@ fn repair(overlay: &mut Overlay, findings: &[JobFinding]) -> usize {
     for (path, edits) in edits {
         let Some(text) = overlay.text(path) else { continue };
         let lines: BTreeSet<usize> = edits.iter().map(|edit| edit.line).collect();
-        let better = repaired(&text, &edits);
+        let better = gular_jobs::repair(path, &text, &edits);
         if better != text {
             n += lines.len();
             overlay.texts.insert(path.to_owned(), better);

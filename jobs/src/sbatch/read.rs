@@ -40,10 +40,16 @@ pub(crate) fn is_sbatch(text: &str) -> bool {
 }
 
 pub(super) fn header(lines: &[&str], script: &Script, report: &mut FileFindings) -> Header {
-    let first_command = script.commands.first().map_or(usize::MAX, |command| command.line);
+    // sbatch stops at the first line that is neither empty nor a comment.
+    let is_command = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    let first_command = lines.iter().position(is_command).map_or(usize::MAX, |i| i + 1);
     let mut header = Header { first_command, ..Header::default() };
     for (i, line) in lines.iter().enumerate() {
         let n = i + 1;
+        // A line of a here-document is not a comment of this script.
+        if n > first_command && script.tokens.is_some() && !script.comments.contains(&n) {
+            continue;
+        }
         let near = line.trim_start().trim_start_matches('#').trim_start().to_ascii_uppercase();
         let written = line.strip_prefix("#SBATCH").filter(|rest| rest.starts_with([' ', '\t']));
         let Some(rest) = written else {

@@ -1,9 +1,14 @@
 //! Shell scripts: commands, their words, and traps in them.
 
+mod read;
+
+use std::collections::BTreeSet;
+
 use super::Job;
 use crate::disk::base_name;
 use crate::finding::{Edit, FileFindings};
-use crate::lines::spaces_after_backslash;
+pub(crate) use read::Token;
+use read::{Reading, read};
 
 /// The operator between a command and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +33,21 @@ pub(crate) struct Command {
     /// The command's words without quotes, redirections included.
     pub(crate) words: Vec<String>,
     pub(crate) next: Next,
+    /// Whether the command consists of words: not `[[ … ]]`, not `(( … ))`.
+    is_simple: bool,
+    /// The line whose end ended the command before, if only that parts the two, and this one
+    /// begins its line.
+    after: Option<usize>,
+    /// Whether the command is the condition of an `if` or a loop.
+    tested: bool,
+    /// Whether an `if` around the command looks whether a file or folder exists.
+    looked: bool,
+    /// Whether the command is in a function.
+    in_function: bool,
 }
 
 /// Words before a command that leave it the command it is.
-const PREFIXES: [&str; 14] = [
-    "if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "exec", "nohup",
-    "command", "(",
-];
+const PREFIXES: [&str; 3] = ["exec", "nohup", "command"];
 
 /// Programs that start the one that is named behind them.
 const LAUNCHERS: [&str; 17] = [
@@ -76,6 +89,20 @@ const BRINGERS: [&str; 14] = [
 ];
 
 impl Command {
+    /// A command of these words.
+    pub(crate) fn of(words: Vec<String>) -> Self {
+        Self {
+            line: 1,
+            words,
+            next: Next::Then,
+            is_simple: true,
+            after: None,
+            tested: false,
+            looked: false,
+            in_function: false,
+        }
+    }
+
     /// The command's words from the program's name on: without assignments and keywords.
     pub(crate) fn call(&self) -> &[String] {
         let skipped = |word: &&String| {
@@ -137,11 +164,19 @@ pub(crate) struct Script {
     pub(crate) stops_at_errors: bool,
     /// Whether the script has `set -o pipefail`.
     pub(crate) pipefail: bool,
+    /// Lines that end in a comment.
+    pub(crate) comments: BTreeSet<usize>,
+    /// All words, operators and line ends, to compare the script with another one; `None` if it
+    /// is not understood. Then `commands` is what was read before that point.
+    pub(crate) tokens: Option<Vec<Token>>,
+    blank_words: BTreeSet<usize>,
 }
 
 impl Script {
     pub(crate) fn parse(text: &str) -> Self {
-        let mut script = Self { commands: commands(text), ..Self::default() };
+        let Reading { commands, tokens, comments, blank_words, unread } = read(text);
+        let tokens = unread.is_none().then_some(tokens);
+        let mut script = Self { commands, comments, tokens, blank_words, ..Self::default() };
         let shebang = text.lines().next().unwrap_or_default();
         script.stops_at_errors =
             shebang.starts_with("#!") && shebang.split(' ').any(|word| word == "-e");
@@ -186,164 +221,13 @@ impl Script {
     }
 }
 
-/// Reads commands. A quote or bracket that is not closed ends with the text.
-fn commands(text: &str) -> Vec<Command> {
-    let mut reader =
-        Reader { commands: Vec::new(), words: Vec::new(), word: None, line: 1, started: 1 };
-    let mut heredocs: Vec<String> = Vec::new();
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let after = rest.get(c.len_utf8()..).unwrap_or_default();
-        let mut skip = c.len_utf8();
-        match c {
-            '\n' => {
-                reader.end(Next::Then);
-                reader.line += 1;
-                for end in heredocs.drain(..) {
-                    let mut tail = rest.get(skip..).unwrap_or_default();
-                    while !tail.is_empty() {
-                        let line = tail.split_inclusive('\n').next().unwrap_or_default();
-                        skip += line.len();
-                        reader.line += 1;
-                        tail = rest.get(skip..).unwrap_or_default();
-                        if line.trim() == end {
-                            break;
-                        }
-                    }
-                }
-            }
-            '\\' if after.starts_with('\n') => {
-                skip = 2;
-                reader.line += 1;
-            }
-            '\\' => {
-                let next = after.chars().next();
-                next.inspect(|&next| {
-                    reader.push(next);
-                    skip += next.len_utf8();
-                });
-            }
-            '\'' | '"' | '`' => {
-                let inside = quoted(after, c);
-                reader.push_str(inside);
-                reader.line += inside.matches('\n').count();
-                skip += inside.len() + usize::from(after.len() > inside.len());
-            }
-            '$' if after.starts_with('(') => {
-                let inside = nested(after);
-                reader.push(c);
-                reader.push_str(inside);
-                reader.line += inside.matches('\n').count();
-                skip += inside.len();
-            }
-            '#' if reader.word.is_none() => skip = rest.find('\n').unwrap_or(rest.len()),
-            '<' if after.starts_with('<') && !after.starts_with("<<") => {
-                let word = after
-                    .get(1..)
-                    .unwrap_or_default()
-                    .trim_start_matches('-')
-                    .trim_start_matches([' ', '\t']);
-                let end = word
-                    .find(|c: char| c.is_whitespace() || ";|&)".contains(c))
-                    .unwrap_or(word.len());
-                let end_word = word.get(..end).unwrap_or_default().trim_matches(['\'', '"', '\\']);
-                if !end_word.is_empty() {
-                    heredocs.push(end_word.to_owned());
-                }
-                let tail = word.get(end..).unwrap_or_default();
-                skip = rest.len() - tail.len();
-            }
-            '|' | '&' if after.starts_with(c) => {
-                reader.end(if c == '|' { Next::Or } else { Next::And });
-                skip = 2;
-            }
-            '|' => reader.end(Next::Pipe),
-            '&' if !after.starts_with('>')
-                && !reader.word.as_deref().is_some_and(|w| w.ends_with('>')) =>
-            {
-                reader.end(Next::Beside);
-            }
-            ';' | '(' | ')' => reader.end(Next::Then),
-            c if c.is_whitespace() => reader.end_word(),
-            c => reader.push(c),
-        }
-        rest = rest.get(skip..).unwrap_or_default();
-    }
-    reader.end(Next::Then);
-    reader.commands
-}
-
-struct Reader {
-    commands: Vec<Command>,
-    words: Vec<String>,
-    word: Option<String>,
-    line: usize,
-    /// The line of the command's first word.
-    started: usize,
-}
-
-impl Reader {
-    fn push(&mut self, c: char) {
-        self.word().push(c);
-    }
-
-    fn push_str(&mut self, text: &str) {
-        self.word().push_str(text);
-    }
-
-    fn word(&mut self) -> &mut String {
-        if self.words.is_empty() && self.word.is_none() {
-            self.started = self.line;
-        }
-        self.word.get_or_insert_default()
-    }
-
-    fn end_word(&mut self) {
-        self.words.extend(self.word.take());
-    }
-
-    fn end(&mut self, next: Next) {
-        self.end_word();
-        if !self.words.is_empty() {
-            let words = std::mem::take(&mut self.words);
-            self.commands.push(Command { line: self.started, words, next });
-        }
-    }
-}
-
-/// The text up to the closing `quote`, or all of it.
-fn quoted(text: &str, quote: char) -> &str {
-    let mut escaped = false;
-    for (at, c) in text.char_indices() {
-        if c == quote && !escaped {
-            return text.get(..at).unwrap_or_default();
-        }
-        escaped = quote != '\'' && c == '\\' && !escaped;
-    }
-    text
-}
-
-/// `(…)` with what is nested in it, or all of the text.
-fn nested(text: &str) -> &str {
-    let mut depth = 0_usize;
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return text.get(..=at).unwrap_or_default();
-                }
-            }
-            _ => {}
-        }
-    }
-    text
-}
-
 /// Reports faults that any script may have.
 pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     line_ends(text, report);
+    if script.tokens.is_none() {
+        // What was not understood is not judged.
+        return;
+    }
     continuations(text, script, report);
     if job.restarts {
         restarts(text, script, job, report);
@@ -375,71 +259,49 @@ pub(crate) fn line_ends(text: &str, report: &mut FileFindings) {
     }
 }
 
+/// Reports options that became commands of their own: no program's name begins with `-`.
 fn continuations(text: &str, script: &Script, report: &mut FileFindings) {
     let lines: Vec<&str> = text.lines().collect();
-    for (i, line) in lines.iter().enumerate() {
-        if spaces_after_backslash(line) && !line.trim_start().starts_with('#') {
-            report.error("backslash-space", i + 1, [
-                "there is a space after the backslash",
-                "the shell ends the command here, and runs the options in the next line as a command of their own: they are lost",
-                "remove the space, so that the backslash is the line's last character",
-            ]);
-        }
-    }
     for command in &script.commands {
-        let Some(first) = command.words.first() else { continue };
-        let option = first.starts_with('-') && first.len() > 1 && !first.starts_with("---");
-        let line = |back: usize| {
-            command.line.checked_sub(back).and_then(|i| lines.get(i)).copied().unwrap_or_default()
-        };
-        let before = line(2);
-        if is_case(line(1)) {
+        let (Some(first), Some(above)) = (command.words.first(), command.after) else { continue };
+        if !first.starts_with('-') || first.trim_start_matches('-').is_empty() {
             continue;
         }
-        // Spaces after a backslash in the line above are reported by another rule.
-        if !option || spaces_after_backslash(before) || before.trim().is_empty() {
+        let before = lines.get(above - 1).copied().unwrap_or_default().trim_end();
+        if script.blank_words.contains(&above) {
+            report
+                .error("backslash-space", above, [
+                    "there is a space after the backslash",
+                    "the shell ends the command here, and runs the options in the next line as a command of their own: they are lost",
+                    "remove the space, so that the backslash is the line's last character",
+                ])
+                .edit = Some(Edit { line: above, count: 1, lines: vec![before.to_owned()] });
             continue;
         }
         let what = format!(
             "`{first}` begins a new command, since the line above does not end with a backslash"
         );
-        report.error("no-continuation", command.line, [
-            &what,
-            "the program above runs without these options, and the exit code says that a command does not exist",
-            "end the line above with ` \\`",
-        ]);
+        let is_next = above + 1 == command.line && !script.comments.contains(&above);
+        report
+            .error("no-continuation", command.line, [
+                &what,
+                "the program above runs without these options, and the exit code says that a command does not exist",
+                "end the line above with ` \\`; neither a comment nor an empty line may be between the lines",
+            ])
+            .edit = is_next
+            .then(|| Edit { line: above, count: 1, lines: vec![format!("{before} \\")] });
     }
-}
-
-/// Whether `line` begins with the words of a `case`, such as `-v|--verbose)`.
-fn is_case(line: &str) -> bool {
-    let words = line.split_once(')').map_or("", |(words, _)| words);
-    let mut words = words.split('|').map(str::trim).peekable();
-    words.peek().is_some_and(|word| !word.is_empty())
-        && words.all(|word| !word.contains(|c: char| c.is_whitespace() || "($=".contains(c)))
-}
-
-/// Whether a word of `[ … ]` asks whether a file or folder exists.
-fn is_question(word: &str) -> bool {
-    matches!(word, "-d" | "-e" | "-f" | "-s")
 }
 
 /// After exit code 85 the same script runs again in the same folder.
 fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     let lines: Vec<&str> = text.lines().collect();
     let mut guarded = false;
-    // For each open `if`, whether it asks for files.
-    let mut asked: Vec<bool> = Vec::new();
     for command in &script.commands {
-        match command.words.first().map(String::as_str) {
-            Some("if") => asked.push(command.words.iter().any(|word| is_question(word))),
-            Some("fi") => drop(asked.pop()),
-            _ => {}
-        }
         let words = command.call();
-        let tolerated = guarded || command.next == Next::Or || asked.contains(&true);
+        let tolerated = guarded || command.next == Next::Or || command.tested || command.looked;
         guarded = command.next == Next::Or
-            || (command.next == Next::And && command.program().starts_with(['[', 't']));
+            || (command.next == Next::And && matches!(command.program(), "[" | "[[" | "test"));
         let line = lines.get(command.line - 1).copied().unwrap_or_default();
         match (command.program(), words) {
             ("mkdir", [_, rest @ ..])
@@ -494,7 +356,7 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     };
     let severity =
         if job.exit_code.is_some() { FileFindings::error } else { FileFindings::warning };
-    if command.next == Next::Pipe && !script.pipefail {
+    if command.next == Next::Pipe && !script.pipefail && !command.tested {
         let what = format!("the exit code of `{name}` is lost in a pipe");
         severity(
             report,
@@ -512,11 +374,7 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     {
         before = next.next;
     }
-    let end = ["fi", "done", "}", "esac", "else", ";;"];
-    let mut rest = rest.filter(|c| {
-        let first = c.words.first().map_or("", String::as_str);
-        !end.contains(&first) && !first.starts_with('-')
-    });
+    let mut rest = rest.filter(|c| !c.words.first().is_some_and(|first| first.starts_with('-')));
     let Some(after) = rest.next() else { return };
     let said = |command: &Command| {
         command.words.iter().any(|word| word.contains("$?") || word.contains("PIPESTATUS"))
@@ -525,7 +383,9 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut FileFindings) {
         || script.commands.iter().skip(at).any(|command| command.program() == "wait")
         || !matches!(before, Next::Then | Next::Beside)
         || said(after)
-        || command.words.iter().any(|word| word == "exec" || word == "if" || word == "while");
+        || command.tested
+        || command.in_function
+        || command.words.iter().any(|word| word == "exec");
     if !kept {
         let what = format!(
             "the exit code of `{name}` is lost: `{}` comes after it",
@@ -571,6 +431,11 @@ mod tests {
         );
         check("a 'x y' \"z # $(date) \" # no", &[(1, "a|x y|z # $(date) ", Then)]);
         check("a $(b | c) `d e`", &[(1, "a|$(b | c)|d e", Then)]);
+        check("if a; then\n b\nfi\n{ c; }", &[(1, "a", Then), (2, "b", Then), (4, "c", Then)]);
+        check("x=(\n -a # b\n)\nc", &[(1, "x=(\n -a # b\n)", Then), (4, "c", Then)]);
+        check("[[ -d a ||\n -n b ]] && c", &[(1, "[[|-d|a|-n|b", And), (2, "c", Then)]);
+        check("f() {\n a\n}\ncase x in\n -b|--b) c ;;\nesac", &[(2, "a", Then), (5, "c", Then)]);
+        check("a\nexit\n'", &[(1, "a", Then), (2, "exit", Then)]);
         check("cat <<EOF > f\nnot a command\nEOF\nb", &[(1, "cat|>|f", Then), (4, "b", Then)]);
         check("a 'two\nlines'\nb", &[(1, "a|two\nlines", Then), (3, "b", Then)]);
         check(
@@ -620,15 +485,15 @@ mod tests {
             ]
         );
         let mut text = bad.to_owned();
-        for _ in 0..4 {
+        for _ in 0..6 {
             let mut report = FileFindings::new("x.sh");
             check(&text, &Script::parse(&text), &job, &mut report);
             let edits: Vec<&Edit> =
                 report.findings.iter().filter_map(|f| f.edit.as_ref()).collect();
-            text = crate::finding::repaired(&text, &edits);
+            text = crate::repair("x.sh", &text, &edits);
         }
-        assert_eq!(rules(&text, &job), [("backslash-space", 4), ("no-continuation", 7)]);
-        assert!(text.contains("mkdir -p out"), "{text}");
+        assert_eq!(rules(&text, &job), []);
+        assert!(text.contains("mkdir -p out") && text.contains("--b 2 \\\n"), "{text}");
     }
 
     #[test]

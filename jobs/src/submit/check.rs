@@ -183,6 +183,7 @@ fn texts(context: &Context<'_>, report: &mut FileFindings) {
                 && !raw.starts_with([' ', '\t'])
             {
                 let above = context.raw.get(number - 2).copied().unwrap_or_default();
+                let above = above.trim_end().trim_end_matches('\\').trim_end();
                 let what =
                     format!("`{name}` is part of the line above, which ends with a backslash");
                 report
@@ -197,8 +198,8 @@ fn texts(context: &Context<'_>, report: &mut FileFindings) {
                     )
                     .edit = Some(Edit {
                     line: number - 1,
-                    count: 1,
-                    lines: vec![above.trim_end().trim_end_matches('\\').trim_end().to_owned()],
+                    count: 2,
+                    lines: vec![above.to_owned(), raw.to_owned()],
                 });
             }
         }

@@ -175,7 +175,7 @@ fn has_unit(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::disk::tests::Files;
-    use crate::finding::{JobFinding, repaired};
+    use crate::finding::JobFinding;
     use crate::lint::lint_text;
 
     /// Returns the findings in a submit file with this line, and the repaired line.
@@ -186,7 +186,7 @@ mod tests {
         );
         let found: Vec<JobFinding> = lint_text("x.sub", &text, &files);
         let edits: Vec<_> = found.iter().filter_map(|finding| finding.edit.as_ref()).collect();
-        let better = repaired(&text, &edits);
+        let better = crate::repair("x.sub", &text, &edits);
         (
             found.iter().map(|finding| finding.rule).collect(),
             better.lines().next().unwrap_or_default().to_owned(),

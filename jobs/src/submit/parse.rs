@@ -3,6 +3,7 @@
 use super::expand::Variables;
 use super::queue::Queue;
 use crate::lines::{Line, joined};
+use crate::repair::Piece;
 
 /// A statement `name = value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,6 +125,17 @@ impl Submit {
     /// The last statement that sets the attribute `name`.
     pub(crate) fn attribute(&self, name: &str) -> Option<&Set> {
         self.sets.iter().rev().find(|set| set.attribute && set.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The statements, to compare the file with another one.
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
+        let piece = |line: &Line| Piece {
+            first: line.number,
+            last: line.number + line.count - 1,
+            text: line.text.clone(),
+        };
+        let is_read = |line: &&Line| !line.text.is_empty() && !line.text.starts_with('#');
+        self.lines.iter().filter(is_read).map(piece).collect()
     }
 
     /// The macros of the file: those that a DAG gives, then its own, which win.

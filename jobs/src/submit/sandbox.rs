@@ -350,7 +350,6 @@ fn made(commands: &[Command], texts: &[&str]) -> Vec<(String, Option<usize>)> {
 #[cfg(test)]
 mod tests {
     use crate::disk::tests::Files;
-    use crate::finding::repaired;
     use crate::lint::lint;
 
     const RUN: &str = "#!/bin/sh\npython3 train.py \"$@\"\n";
@@ -372,7 +371,7 @@ mod tests {
         let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
         let better = [("x.sub", submit.as_str()), ("run.sh", run)].map(|(file, text)| {
             let of_file = found.iter().filter(|finding| finding.file == file);
-            repaired(text, &of_file.filter_map(|f| f.edit.as_ref()).collect::<Vec<_>>())
+            crate::repair(file, text, &of_file.filter_map(|f| f.edit.as_ref()).collect::<Vec<_>>())
         });
         let rules = found.iter().map(|f| format!("{} {}:{}", f.rule, f.file, f.line)).collect();
         (rules, better)

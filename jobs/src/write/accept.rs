@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Fetch, JobSpec, JobStage, Refusal, SHARDS, Site, dag, refuse, site};
-use crate::script::shell::{Command, Next};
+use crate::script::shell::Command;
 
 /// Refuses a job that no files can be written for.
 pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
@@ -93,7 +93,7 @@ fn programs(spec: &JobSpec) -> Result<(), Refusal> {
         spec.inputs.iter().any(|(input, _)| input == name)
     };
     for stage in JobStage::of(spec) {
-        let command = Command { line: 1, words: stage.command.to_vec(), next: Next::Then };
+        let command = Command::of(stage.command.to_vec());
         let program = stage.command.first().map(String::as_str).filter(|word| word.contains('/'));
         let missing = |path: &&str| {
             // A program by its name alone may be in the image.

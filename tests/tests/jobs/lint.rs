@@ -68,8 +68,6 @@ fn every_fault_of_a_checkpointing_job_is_found_and_nothing_else() {
         [
             "stale-name train.sub:2",
             "disk-forgets-inputs train.sub:12",
-            "backslash-space train.sh:4",
-            "no-continuation train.sh:7",
             "option-twice train_ckpt.py:13",
             "unseeded-split train_ckpt.py:17",
             "label-in-path train_ckpt.py:30",

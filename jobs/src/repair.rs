@@ -1,0 +1,138 @@
+//! Makes repairs, and reads each repaired file again before it counts: what the file says may
+//! differ only at the repaired place.
+
+use crate::dag;
+use crate::finding::Edit;
+use crate::lint::FileKind;
+use crate::script::shell::Script;
+use crate::submit::Submit;
+
+/// A part of a file with its lines: a word, a statement, a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) text: String,
+}
+
+/// Returns `text`, the file `name`, with those of `edits` that change nothing but their place. If
+/// two edits meet, one is left for the next round.
+#[must_use]
+pub fn repair(name: &str, text: &str, edits: &[&Edit]) -> String {
+    let mut edits = edits.to_vec();
+    edits.sort_by_key(|edit| std::cmp::Reverse((edit.line, edit.count)));
+    let kind = FileKind::of(name, text);
+    let mut text = text.to_owned();
+    let mut now = pieces(kind, &text);
+    // Lines from here on were repaired.
+    let mut done = usize::MAX;
+    for edit in edits {
+        if edit.line >= done || edit.line.saturating_add(edit.count) > done {
+            continue;
+        }
+        let better = edit.of(&text);
+        let Some(then) = pieces(kind, &better).filter(|_| better != text) else { continue };
+        let is_local = match &now {
+            Some(now) => is_local(kind, now, &then, edit),
+            // A file that cannot be read as it is can only be repaired as a whole.
+            None => edit.line == 1 && edit.count >= text.lines().count(),
+        };
+        if is_local {
+            (text, now, done) = (better, Some(then), edit.line);
+        }
+    }
+    text
+}
+
+/// Whether two texts say the same above and below the place of `edit`.
+fn is_local(kind: FileKind, old: &[Piece], new: &[Piece], edit: &Edit) -> bool {
+    let (above, below) = around(old, edit.line, edit.count);
+    // New lines must not come into the middle of a statement.
+    let is_script = matches!(kind, FileKind::Sbatch | FileKind::Shell);
+    let is_between = match above.last() {
+        _ if edit.count > 0 => true,
+        Some(last) if is_script => last.ends_with('\n') || last.starts_with('#'),
+        _ => !old.iter().any(|piece| piece.first < edit.line && piece.last >= edit.line),
+    };
+    is_between && (above, below) == around(new, edit.line, edit.lines.len())
+}
+
+/// The texts of what is above and below `count` lines.
+fn around(pieces: &[Piece], line: usize, count: usize) -> (Vec<&str>, Vec<&str>) {
+    let end = line.saturating_add(count);
+    let above = pieces.iter().filter(|piece| piece.last < line);
+    let below = pieces.iter().filter(|piece| piece.first >= end);
+    (above.map(|piece| &*piece.text).collect(), below.map(|piece| &*piece.text).collect())
+}
+
+/// What a file says; `None` if it is not understood.
+fn pieces(kind: FileKind, text: &str) -> Option<Vec<Piece>> {
+    let line = |i: usize, text: &str| Piece { first: i + 1, last: i + 1, text: text.to_owned() };
+    let lines = || text.lines().enumerate();
+    match kind {
+        FileKind::Submit => Some(Submit::parse(text).pieces()),
+        FileKind::Dag => Some(dag::pieces(text)),
+        FileKind::Sbatch | FileKind::Shell => {
+            let options = lines().filter(|(_, line)| line.starts_with("#SBATCH"));
+            let options = options.map(|(i, text)| line(i, text));
+            let word = |token: crate::script::shell::Token| Piece {
+                first: token.line,
+                last: token.line,
+                text: token.text,
+            };
+            let words = Script::parse(text).tokens?.into_iter().map(word);
+            let mut all: Vec<Piece> = words.chain(options).collect();
+            all.sort_by_key(|piece| piece.first);
+            Some(all)
+        }
+        FileKind::Python | FileKind::Other => {
+            Some(lines().map(|(i, text)| line(i, text)).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edit(line: usize, count: usize, lines: &[&str]) -> Edit {
+        Edit { line, count, lines: lines.iter().map(|&line| line.to_owned()).collect() }
+    }
+
+    #[test]
+    fn a_repair_that_changes_something_else_is_not_made() {
+        let check = |name: &str, text: &str, edit: &Edit, expected: Option<&str>| {
+            assert_eq!(repair(name, text, &[edit]), expected.unwrap_or(text), "{text}");
+        };
+        let joins = edit(1, 1, &["a \\"]);
+        check("x.sh", "a\n-b\nc\n", &joins, Some("a \\\n-b\nc\n"));
+        // What follows would become a part of the text in quotes, or of the here-document.
+        check("x.sh", "a\nb\nc\n", &edit(1, 1, &["a '"]), None);
+        check("x.sh", "a\nb\nc\n", &edit(2, 1, &["b <<E"]), None);
+        check("x.sh", "a 'x\ny\nz'\n", &edit(2, 0, &["export B=1"]), None);
+        check("x.sh", "a \\\n  b\n", &edit(2, 0, &["export B=1"]), None);
+        check("x.sh", "a <<E\nmkdir b\nE\n", &edit(2, 1, &["mkdir -p b"]), None);
+        check("x.sh", "a (\nb\n", &edit(2, 1, &["c"]), None);
+        check(
+            "x.sbatch",
+            "#!/bin/sh\n#SBATCH -n 1\na\n",
+            &edit(2, 2, &["a"]),
+            Some("#!/bin/sh\na\n"),
+        );
+        check("x.sub", "a = 1\nb = 2\nqueue\n", &edit(1, 1, &["a = 1 \\"]), None);
+        check(
+            "x.sub",
+            "a = 1\nb = 2\nqueue\n",
+            &edit(1, 1, &["a = 3"]),
+            Some("a = 3\nb = 2\nqueue\n"),
+        );
+        check("x.dag", "JOB a {\n}\nJOB b x\n", &edit(2, 1, &["} \\"]), None);
+    }
+
+    #[test]
+    fn of_two_repairs_that_meet_one_is_made() {
+        let edits = [edit(1, 2, &["x"]), edit(2, 1, &["y"]), edit(3, 0, &["z"])];
+        let edits: Vec<&Edit> = edits.iter().collect();
+        assert_eq!(repair("x.sh", "a\nb\nc\n", &edits), "a\ny\nz\nc\n");
+    }
+}
