@@ -218,6 +218,14 @@ impl Cache {
         self.check_own()
     }
 
+    /// Checks that this user may use the cache's folder, if it exists.
+    ///
+    /// # Errors
+    /// [`Error::SharedCache`], and those of looking at the folder.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.root.exists() { self.check_own() } else { Ok(()) }
+    }
+
     /// Fails if others may write to the cache, since a file with the right name is trusted.
     fn check_own(&self) -> Result<(), Error> {
         use std::os::unix::fs::MetadataExt as _;

@@ -62,7 +62,7 @@ pub use exchange::{Answered, Exchange, ExchangeFault, Trials};
 pub use gular_files::Env;
 pub use listing::{CollectionListing, CollectionMember, Stat};
 pub use plain::{PlainRead, PlainSink};
-pub use token::{Action, Diagnosis, Token, TokenError};
+pub use token::{Action, Diagnosis, Token, TokenError, TokenHeld, TokenPlace, token_places};
 pub use token_store::usual_token_file;
 pub use upload::{CompareBy, Compared, IfTaken, Upload, Uploaded};
 pub use url::{Scheme, Url, UrlError};

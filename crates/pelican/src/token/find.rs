@@ -112,7 +112,7 @@ pub(crate) struct Finder {
 }
 
 /// A place where a token may be.
-enum Place {
+pub(super) enum Place {
     /// The variable that contains a token.
     Variable(&'static str),
     /// A file that the user or a variable named.
@@ -125,7 +125,7 @@ enum Place {
 
 /// Why a place gives no token.
 #[derive(Debug)]
-enum Missing {
+pub(super) enum Missing {
     Unreadable(io::Error),
     Unfit(String),
 }
@@ -155,7 +155,7 @@ impl Finder {
     pub(crate) fn find(&self, want: &Want<'_>, now: SystemTime) -> Result<Pick, TokenError> {
         let explicit: Vec<(Token, Place)> =
             self.explicit.iter().map(|path| self.read_explicit(path)).collect::<Result<_, _>>()?;
-        let others = self.places(want).into_iter().filter_map(|place| {
+        let others = self.places(want.token_name).into_iter().filter_map(|place| {
             let token = self.read(&place).ok()?;
             Some((token, place))
         });
@@ -208,11 +208,11 @@ impl Finder {
         let unset = ["BEARER_TOKEN", "BEARER_TOKEN_FILE"].into_iter();
         let unset = unset.filter(|name| self.env.get(name).is_none());
         let unset = unset.map(|name| format!("`{name}` (not set)"));
-        unset.chain(self.places(want).iter().map(look)).collect()
+        unset.chain(self.places(want.token_name).iter().map(look)).collect()
     }
 
     /// Returns all places except the files that the user named, in order.
-    fn places(&self, want: &Want<'_>) -> Vec<Place> {
+    pub(super) fn places(&self, token_name: Option<&str>) -> Vec<Place> {
         if !self.search {
             return Vec::new();
         }
@@ -227,7 +227,7 @@ impl Finder {
         places.extend(path("TOKEN").map(Place::Named));
         let scratch = || path("_CONDOR_SCRATCH_DIR").map(|dir| dir.join(".condor_creds"));
         if let Some(dir) = path("_CONDOR_CREDS").or_else(scratch) {
-            places.extend(credentials(&dir, want.token_name).into_iter().map(Place::Usual));
+            places.extend(credentials(&dir, token_name).into_iter().map(Place::Usual));
         }
         places
     }
@@ -245,7 +245,7 @@ impl Finder {
         }
     }
 
-    fn read(&self, place: &Place) -> Result<Token, Missing> {
+    pub(super) fn read(&self, place: &Place) -> Result<Token, Missing> {
         let text = match place {
             Place::Variable(name) => self.env.get(name).unwrap_or_default().to_owned(),
             Place::Named(path) => read_file(File::open(path)?)?,
