@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::network::Access;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{hints, network, show, units};
+use crate::{hints, machine, network, show, units};
 
 /// A director that does not answer is waited for this long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,9 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Slower than this, a server is worth a remark.
 const SLOW_BYTES_PER_SECOND: f64 = 1e6;
 
-/// Check every server through which a bundle or object is read, and report what works
+/// Check this machine, or every server through which a bundle or object is read
 ///
-/// Checks discovery, director, each cache and the origin: name resolution, connection (TCP and
+/// Without URL: the program, the Pythons that have the wheel, libtorch, GPUs, the cache and its free
+/// space, the places of tokens, the batch systems, and what runs images; nothing is sent. With URL:
+/// discovery, director, each cache and the origin: name resolution, connection (TCP and
 /// TLS), first byte, speed over some megabytes, the age of a cache's copy, and what is wrong with
 /// the token. Exit code 1: something is wrong, and the output says what to do; other servers may
 /// still serve the data.
@@ -31,17 +33,19 @@ const SLOW_BYTES_PER_SECOND: f64 = 1e6;
 Exit codes: 0 all well, 1 something is wrong, 2 error
 
 Example:
+  gular doctor
   gular doctor pelican://osg-htc.org/mylab/birds/v1")]
 pub(crate) struct DoctorArgs {
-    /// URL of a bundle (…/NAME/VERSION) or of an object
-    pub(crate) url: String,
+    /// URL of a bundle (…/NAME/VERSION) or of an object; without it, this machine is checked
+    pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) access: Access,
 }
 
 pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Exit, Failure> {
+    let Some(url) = &args.url else { return machine::run(output) };
     let stop = Stop::install()?;
-    let url: BundleUrl = args.url.parse()?;
+    let url: BundleUrl = url.parse()?;
     let mut options = network::options(&args.access);
     options.patience = PATIENCE;
     let client = Client::new(options)?;

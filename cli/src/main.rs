@@ -25,6 +25,7 @@ mod inspect;
 mod job;
 mod login;
 mod ls;
+mod machine;
 mod merge;
 mod network;
 mod oci;

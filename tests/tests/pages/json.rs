@@ -42,7 +42,7 @@ const FOLDER: &[(&str, &str, &str)] = &[
     ("dry_run", "bool", "Whether nothing was written."),
 ];
 
-/// Every command with a result, in the order of docs/cli.md.
+/// Every command with a result.
 const RESULTS: &[(&str, Source)] = &[
     ("gular pack", Of(&[("pack/src/pack_report.rs", "PackReport"), WITH])),
     ("gular pack --base", Of(&[("pack/src/derive/new_version.rs", "BaseReport"), WITH])),
@@ -130,8 +130,9 @@ const RESULTS: &[(&str, Source)] = &[
         ),
     ),
     ("gular prestage", Of(&[("transfer/src/prestage.rs", "PrestageReport")])),
+    ("gular doctor", Of(&[("cli/src/machine.rs", "MachineReport")])),
     (
-        "gular doctor",
+        "gular doctor URL",
         Members(
             "cli/src/doctor.rs",
             &[
@@ -256,7 +257,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("gular fetch", "gular fetch $URL fetched --json"),
     ("gular fetch --recursive", "gular fetch -r ${URL%%#*} files --json"),
     ("gular ls", "gular ls $URL --json"),
-    ("gular doctor", "gular doctor $URL --json"),
+    ("gular doctor", "gular doctor --json || true"),
+    ("gular doctor URL", "gular doctor $URL --json"),
     ("gular prestage", "gular prestage $URL --json"),
     ("gular stage", "gular stage birds --to . --json -- true"),
     ("gular convert", "gular convert birds tar --envelope tar --json"),
