@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import warnings
@@ -68,12 +69,22 @@ class DataLoader:
     may be written to. Where so many are kept that the loader could not go on, the next ones are
     copies, so ``list(loader)`` works.
 
+    **Data**
+
     :param source: A bundle's folder, or a URL (``pelican://…``), with ``#blake3=…`` or without.
         A URL is fetched once into the node's cache; with ``order="window"``, or a
         ``cache_limit``, its shards are fetched while they are needed instead, and batches come as
         soon as those of the first window are there.
     :param split: ``"train"``, ``"val"`` or ``"test"``.
-    :param batch_size: Samples per batch, on each rank.
+    :param digest: The bundle digest that is wanted; another one is an error.
+    :param keys: Only the samples with these keys.
+    :param select: Only the samples of which this function of a :class:`gular.Sample` is true;
+        called once per sample, when the loader is made. Not with ``keys``.
+    :param never: Not the samples with these digests (``blake3:…``).
+    :param fold: ``(number, of)`` or ``(number, of, held_out, seed)``: cross-validation.
+
+    **Order**
+
     :param order: ``"elastic"`` (a keyed permutation that no number of ranks changes),
         ``"torch"`` (that of ``DistributedSampler``, padding included) or ``"window"`` (shards
         permuted, samples within ``window`` of them: reads each shard once per epoch).
@@ -81,14 +92,28 @@ class DataLoader:
     :param shuffle: ``False`` gives the samples in the bundle's order; with several ranks padded
         as ``DistributedSampler`` does.
     :param seed: Of the order and of the random parts of the transform.
+    :param draw: ``None`` (each sample once per epoch), ``"class"`` (each class as often as any
+        other) or one weight per sample of the split; order ``elastic`` only.
+    :param epochs: How many epochs there are to be: none past the last is made ahead.
+    :param across_epochs: Whether the first batches of the next epoch are made while the last of
+        this one are used: for ``train`` alone unless given.
+
+    **Batches**
+
+    :param batch_size: Samples per batch, on each rank.
     :param drop_last: Leave out what does not fill the last batch of all ranks.
-    :param rank: Which process this is, with ``world_size``; unless given, from
-        ``torch.distributed`` where it is initialised, else as the launcher says (``RANK`` and
-        ``WORLD_SIZE``, Slurm, Open MPI and others).
-    :param world_size: How many processes share each epoch.
-    :param workers: Threads that decode; 0 takes one per core that this process may use, and no
-        more than ``OMP_NUM_THREADS``, which batch systems set.
-    :param slots: Batches in memory at a time, lent ones included; at least 2.
+    :param output: ``"torch"``, ``"numpy"``, ``"jax"``, ``"dlpack"`` (:class:`gular.Array`);
+        ``"auto"`` takes PyTorch where it can be imported, else NumPy.
+    :param device: Where tensors are to be, such as ``"cuda"``: each batch is copied there while
+        the one before it is used, by a thread, from pinned memory and on a stream of its own.
+    :param as_tuple: Batches are tuples of these fields instead, such as ``("image", "label")``.
+    :param numbers: ``"f32"``, ``"f16"`` or ``"bf16"``, normalised; ``"stored"`` keeps ``uint8``,
+        or the field's own type.
+    :param layout: ``"NCHW"``, ``"NHWC"`` or ``"channels_last"``.
+    :param fields: Further fields that batches have.
+
+    **Pictures**
+
     :param size: Pixels of the images, a square's side or height and width, where ``transform`` is
         not given.
     :param transform: :class:`~gular.RandomCrop` (default for ``train``),
@@ -100,44 +125,43 @@ class DataLoader:
     :param mixup: Blend the samples of a batch in pairs as torchvision's ``MixUp(alpha=mixup)``:
         the loss is ``weight * loss(label) + (1 - weight) * loss(other_label)``.
     :param cutmix: The same as ``CutMix(alpha=cutmix)``; with ``mixup`` too, one of them by turns.
-    :param read_ahead: Bytes of samples that may be read before a thread needs them; 16 MiB unless
-        given.
-    :param numbers: ``"f32"``, ``"f16"`` or ``"bf16"``, normalised; ``"stored"`` keeps ``uint8``,
-        or the field's own type.
-    :param layout: ``"NCHW"``, ``"NHWC"`` or ``"channels_last"``.
     :param normalise: ``"imagenet"``, ``"bundle"`` (by the statistics in its manifest),
         ``"scaled"`` (0 to 1 and nothing else), or ``(mean, std)`` or ``(mean, std, scale)``:
         value / scale, less mean, divided by std.
     :param bands: Channels to take, by number from 0, in any order.
     :param depth: ``"u8"`` or ``"u16"``: bits of pixels, where the bundle's are not to stay.
-    :param fields: Further fields that batches have.
-    :param on_bad_sample: ``"fail"``, ``"skip"`` (the batch is smaller) or ``"replace"``.
-    :param unknown_labels: ``"refuse"``, ``"drop"`` or ``"ignore"`` (label -100).
     :param orientation: Whether pictures are turned as their EXIF orientation says;
         torchvision's ``ImageFolder`` does not.
     :param jpeg: Which library decodes JPEG, where there are several: ``"turbo"`` or ``"zune"``.
     :param scaling: ``"reduced"``: a JPEG of which a sixth or less is wanted is decoded at a
         fraction of its size, unless ``"full"`` is given.
     :param max_pixels: The most pixels of one picture; 2**28 unless given.
-    :param keys: Only the samples with these keys.
-    :param select: Only the samples of which this function of a :class:`gular.Sample` is true;
-        called once per sample, when the loader is made. Not with ``keys``.
-    :param never: Not the samples with these digests (``blake3:…``).
-    :param fold: ``(number, of)`` or ``(number, of, held_out, seed)``: cross-validation.
-    :param draw: ``None`` (each sample once per epoch), ``"class"`` (each class as often as any
-        other) or one weight per sample of the split; order ``elastic`` only.
-    :param epochs: How many epochs there are to be: none past the last is made ahead.
-    :param across_epochs: Whether the first batches of the next epoch are made while the last of
-        this one are used: for ``train`` alone unless given.
-    :param output: ``"torch"``, ``"numpy"``, ``"jax"``, ``"dlpack"`` (:class:`gular.Array`);
-        ``"auto"`` takes PyTorch where it can be imported, else NumPy.
-    :param device: Where tensors are to be, such as ``"cuda"``: each batch is copied there while
-        the one before it is used, by a thread, from pinned memory and on a stream of its own.
-    :param as_tuple: Batches are tuples of these fields instead, such as ``("image", "label")``.
+
+    **Broken and unlabelled samples**
+
+    :param on_bad_sample: ``"fail"``, ``"skip"`` (the batch is smaller) or ``"replace"``.
+    :param unknown_labels: ``"refuse"``, ``"drop"`` or ``"ignore"`` (label -100).
     :param check: When samples are compared with their digests: ``"first_touch"``,
         ``"always"``, ``"on_fetch"`` (whoever brought the files did).
+
+    **Ranks**
+
+    :param rank: Which process this is, with ``world_size``; unless given, from
+        ``torch.distributed`` where it is initialised, else as the launcher says (``RANK`` and
+        ``WORLD_SIZE``, Slurm, Open MPI and others).
+    :param world_size: How many processes share each epoch.
+
+    **Threads and memory**
+
+    :param workers: Threads that decode; 0 takes one per core that this process may use, and no
+        more than ``OMP_NUM_THREADS``, which batch systems set.
+    :param slots: Batches in memory at a time, lent ones included; at least 2.
+    :param read_ahead: Bytes of samples that may be read before a thread needs them; 16 MiB unless
+        given.
     :param map_files: Map files instead of reading them: only those that nobody cuts short.
-    :param digest: The bundle digest that is wanted; another one is an error.
+
+    **Data from a URL**
+
     :param cache: The node's folder of fetched bundles.
     :param cache_limit: The most that a bundle from a URL may take there, in bytes or as
         ``"200GB"``: shards that nobody needs then leave for others. Order ``"window"`` needs a few
@@ -462,3 +486,30 @@ def _made_again(source: str, arguments: Dict[str, Any], state: Dict[str, Any], e
     if not state["consumed"]:
         loader.set_epoch(epoch)
     return loader
+
+
+class _Shown:
+    """The signature that ``help`` shows for the class: each option with its default, without types.
+    A subclass has a signature of its own."""
+
+    def __init__(self, shown: Callable[..., Any]) -> None:
+        signature = inspect.signature(shown)
+        parameters = [
+            one.replace(annotation=inspect.Parameter.empty)
+            for one in signature.parameters.values()
+            if one.name != "self" and one.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        self._shown = inspect.Signature(parameters)
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        if owner is not DataLoader:
+            raise AttributeError("__signature__")
+        return self._shown
+
+
+def _sketch(self, source, split="train", batch_size=64, **options): ...  # type: ignore[no-untyped-def]
+
+
+# `help` shows the signature of the class, then that of `__init__`, which would be the same again.
+setattr(DataLoader, "__signature__", _Shown(DataLoader.__init__))
+setattr(DataLoader.__init__, "__signature__", inspect.signature(_sketch))

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 mod arguments;
 mod blocks;
@@ -35,4 +36,14 @@ fn pages() -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+#[test]
+fn help_of_the_loader_has_each_option_once_below_a_title() {
+    let script = root().join("python/tests/help.py");
+    let Ok(output) = Command::new("python3").arg("-B").arg(script).output() else {
+        println!("skipped: no python3");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
