@@ -11,6 +11,7 @@ use gular_pelican::{Diagnosis, Scheme, Url};
 use gular_transfer::WrongCopy;
 
 use crate::image::hints::AWAY;
+use crate::settings;
 
 /// The hint for an error of a bundle on this machine.
 pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
@@ -319,7 +320,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "check the permissions of the file and its folders"
         }
         E::Io(_) => "check the path",
-        E::Option(_) => "the command's `--help` lists the options",
+        E::Setting { names, .. } => return Some(format!("change {}", settings::options(names))),
         E::Condition(_) => {
             "`gular help derive` explains conditions (`--where`); `gular inspect BUNDLE` lists fields and classes"
         }

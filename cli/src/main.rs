@@ -36,6 +36,7 @@ mod payload;
 mod prestage;
 mod progress;
 mod publish;
+mod settings;
 mod shared;
 mod show;
 mod stage;

@@ -215,9 +215,17 @@ pub enum Error {
         /// The source folder.
         source_dir: String,
     },
-    /// A setting that makes no sense.
+    /// Something that makes no sense was asked for.
     #[error("{0}")]
     Option(String),
+    /// Settings that make no sense, or not together.
+    #[error("{text}")]
+    Setting {
+        /// Their names, such as `fractions`.
+        names: &'static [&'static str],
+        /// What is wrong.
+        text: String,
+    },
     /// Bundles that cannot be combined.
     #[error(
         "the bundles cannot be combined: `{path}` has {what} {found}, expected {expected} as in the first bundle"
@@ -640,6 +648,11 @@ fn or_none(value: &Option<String>) -> String {
 }
 
 impl Error {
+    /// Settings that make no sense, or not together.
+    pub(crate) fn setting(names: &'static [&'static str], text: impl Into<String>) -> Self {
+        Self::Setting { names, text: text.into() }
+    }
+
     pub(crate) fn io(
         action: &'static str,
         path: impl AsRef<std::path::Path>,

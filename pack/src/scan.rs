@@ -216,7 +216,7 @@ fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
     {
         if options.layout == FolderLayout::Split {
             let text = "splits can come from folders or from a column, not from both";
-            return Err(Error::Option(text.to_owned()));
+            return Err(Error::setting(&["layout", "split_column"], text));
         }
         return Ok(false);
     }
@@ -294,7 +294,7 @@ fn beside(source: &Source, fields: &[FieldFiles]) -> Result<Vec<String>, Error> 
             let text = format!(
                 "the files for field `{name}` are in the same folder as the images: give the suffix of their names that tells them apart"
             );
-            return Err(Error::Option(text));
+            return Err(Error::setting(&["mask_suffix", "field"], text));
         }
         suffixes.push(suffix.clone());
     }

@@ -170,10 +170,10 @@ pub(crate) struct Roles {
 pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
     let there = |name: &String| match found.kind(name) {
         Some(_) => Ok(name.clone()),
-        None => Err(Error::Option(format!(
-            "there is no column `{name}`; the columns are {}",
-            found.names()
-        ))),
+        None => Err(Error::setting(
+            &["image_column", "label_column", "key_column"],
+            format!("there is no column `{name}`; the columns are {}", found.names()),
+        )),
     };
     let image = match &wanted.image {
         Some(name) => there(name)?,
@@ -201,9 +201,10 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         }
     };
     if let Some(name) = key.as_ref().filter(|n| found.kind(n) != Some(&StoredKind::Texts)) {
-        return Err(Error::Option(format!(
-            "the column `{name}` does not hold text, which keys need"
-        )));
+        return Err(Error::setting(
+            &["key_column"],
+            format!("the column `{name}` does not hold text, which keys need"),
+        ));
     }
     let mut roles = Roles {
         fields: Vec::new(),
@@ -249,10 +250,10 @@ fn guess_image(found: &Found) -> Result<String, Error> {
         fitting.next().filter(|_| fitting.next().is_none()).map(|(name, _)| name.clone())
     };
     named.map(str::to_owned).or_else(only).ok_or_else(|| {
-        Error::Option(format!(
-            "it is not clear which column holds the images: there are {}",
-            found.names()
-        ))
+        Error::setting(
+            &["image_column"],
+            format!("it is not clear which column holds the images: there are {}", found.names()),
+        )
     })
 }
 
@@ -263,10 +264,18 @@ impl Roles {
             Some(StoredKind::Fixed(dtype, shape)) => {
                 Field::fixed(FieldName::image(), *dtype, shape.clone())
             }
-            _ => return Err(Error::Option(format!("the column `{column}` does not hold images"))),
+            _ => {
+                return Err(Error::setting(
+                    &["image_column"],
+                    format!("the column `{column}` does not hold images"),
+                ));
+            }
         };
         if !found.everywhere(column) {
-            return Err(Error::Option(format!("some files do not have the column `{column}`")));
+            return Err(Error::setting(
+                &["image_column"],
+                format!("some files do not have the column `{column}`"),
+            ));
         }
         self.fields.push((field, column.to_owned(), Take::InPlace));
         Ok(())

@@ -283,7 +283,7 @@ impl Adopt<'_> {
         }
         if self.options.split == AdoptSplit::Folder && !by_folder {
             let text = "the keys do not say the splits: expected every key to begin with the folder `train`, `val` or `test`";
-            return Err(Error::Option(text.to_owned()));
+            return Err(Error::setting(&["as_split"], text));
         }
         if folders {
             roles.classes = if by_folder { below } else { first }.into_iter().collect();
@@ -322,7 +322,7 @@ impl Adopt<'_> {
             let text = format!(
                 "unknown labels cannot become class {class}: there are only {n} classes, counted from 0"
             );
-            return Err(Error::Option(text));
+            return Err(Error::setting(&["unknown_labels"], text));
         }
         for number in 0..self.sources.len() {
             self.check_cancel()?;
@@ -352,7 +352,10 @@ impl Adopt<'_> {
             _ => {}
         }
         if parts.is_empty() {
-            return Err(Error::Option("no sample is left: every label is unknown".to_owned()));
+            return Err(Error::setting(
+                &["unknown_labels"],
+                "no sample is left: every label is unknown",
+            ));
         }
         Ok(unknown)
     }
@@ -646,9 +649,12 @@ impl Adopt<'_> {
             match Index::accept(entry.index.name.as_str(), bytes, None, manifest, entry) {
                 Ok(_) => {}
                 Err(gular_bundle::Error::Label { label, n_classes, .. }) => {
-                    return Err(Error::Option(format!(
-                        "there are labels such as {label}, but the files have only {n_classes} class names"
-                    )));
+                    return Err(Error::setting(
+                        &["label_column"],
+                        format!(
+                            "there are labels such as {label}, but the files have only {n_classes} class names"
+                        ),
+                    ));
                 }
                 Err(error) => return Err(error.into()),
             }

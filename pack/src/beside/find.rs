@@ -119,22 +119,26 @@ fn is_mask(name: &FieldName) -> bool {
 }
 
 fn check(options: &PlanOptions) -> Result<(), Error> {
-    let fail = |text: String| Err(Error::Option(text));
+    let fail = |names, text: String| Err(Error::setting(names, text));
     for (i, FieldFiles { name, .. }) in options.fields.iter().enumerate() {
         let name = name.as_str();
         if matches!(name, "image" | "label" | "labels" | "data") {
-            return fail(format!("a field cannot be called `{name}`"));
+            return fail(&["field"], format!("a field cannot be called `{name}`"));
         }
         if options.fields.iter().skip(i + 1).any(|other| other.name.as_str() == name) {
-            return fail(format!("two fields are called `{name}`"));
+            return fail(&["field"], format!("two fields are called `{name}`"));
         }
         if matches!(name, "image_crs" | "image_transform") {
-            return fail(format!(
-                "field `{name}` is made from the tiles themselves, and cannot come from files"
-            ));
+            return fail(
+                &["field"],
+                format!(
+                    "field `{name}` is made from the tiles themselves, and cannot come from files"
+                ),
+            );
         }
         if name == "mask" && options.inputs == Inputs::Bytes {
             return fail(
+                &["mask", "inputs"],
                 "masks can only be packed with images, and no images are packed".to_owned(),
             );
         }
@@ -143,7 +147,7 @@ fn check(options: &PlanOptions) -> Result<(), Error> {
             && reencode.max_side.is_some()
         {
             let text = "masks cannot be packed with images that are made smaller, since a mask would keep its size; the payload `raw` resizes both";
-            return fail(text.to_owned());
+            return fail(&["mask", "max_side"], text.to_owned());
         }
     }
     Ok(())

@@ -38,7 +38,7 @@ impl Stems {
             });
             if stems.extensions.len() > MOST_EXTENSIONS {
                 let shown = source.path().display();
-                return Err(Error::Option(format!(
+                return Err(Error::setting(&["field"], format!(
                     "the files for field `{field}` in `{shown}` have more than {MOST_EXTENSIONS} different extensions, such as `.{extension}`"
                 )));
             }

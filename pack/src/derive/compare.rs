@@ -265,9 +265,12 @@ impl Tally<'_> {
         if let (Some(of_base), Splits::Options, true) =
             (moved, self.comparison.splits, likeness != Likeness::Empty)
         {
-            return Err(Error::Option(format!(
-                "`{key}` is in split `{of_base}` of the base and would be in `{split}`: give the same fractions and seed as for the base"
-            )));
+            return Err(Error::setting(
+                &["fractions", "seed"],
+                format!(
+                    "`{key}` is in split `{of_base}` of the base and would be in `{split}`: give the same fractions and seed as for the base"
+                ),
+            ));
         }
         match (likeness, place) {
             (Likeness::Empty, _) => return self.empty.push(key),

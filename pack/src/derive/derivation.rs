@@ -123,24 +123,27 @@ pub(super) fn derive_from(
 }
 
 fn check(bases: &[PathBuf], options: &DeriveOptions) -> Result<(), Error> {
-    let fail = |text: &str| Err(Error::Option(text.to_owned()));
+    let fail = |names, text: &str| Err(Error::setting(names, text));
     if bases.is_empty() {
-        return fail("no bundle was given");
+        return fail(&[], "no bundle was given");
     }
     if let Some(Limit::Share(share)) = options.limit
         && !(share > 0.0 && share <= 1.0)
     {
-        return fail("the share of samples must be above 0 and at most 100 %");
+        return fail(&["limit"], "the share of samples must be above 0 and at most 100 %");
     }
     if options.limit == Some(Limit::Samples(0)) {
-        return fail("the number of samples must be at least 1");
+        return fail(&["limit"], "the number of samples must be at least 1");
     }
     if options.stratified && options.limit.is_none() {
-        return fail("to keep the share of each class, set how many samples to take");
+        return fail(&["limit"], "to keep the share of each class, set how many samples to take");
     }
     let by_table = options.labels.as_ref().is_some_and(|table| table.split.is_some());
     if by_table && !options.fractions.is_empty() {
-        return fail("splits can come from a column or from fractions, not from both");
+        return fail(
+            &["split_column", "fractions"],
+            "splits can come from a column or from fractions, not from both",
+        );
     }
     check_fractions(&options.fractions)
 }

@@ -18,9 +18,10 @@ use crate::{Classes, Error, Inputs, Labels, PayloadOptions, PlanOptions, StoredD
 pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Error> {
     check_options(&options.plan)?;
     let manifest = base.manifest();
-    let fail = |text: &str| Err(Error::Option(text.to_owned()));
+    let fail = |names, text: &str| Err(Error::setting(names, text));
     if matches!(options.plan.inputs, Inputs::Pixels { .. }) {
         return fail(
+            &["base"],
             "a table of pixels cannot be packed as a new version of a base; pack it into a new bundle",
         );
     }
@@ -45,33 +46,42 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
     };
     if old != new {
         let labels = |are: bool| if are { "labels" } else { "no labels" };
-        return fail(&format!(
-            "a new version needs labels as in its base: the base has {}, this pack has {}",
-            labels(old),
-            labels(new)
-        ));
+        return fail(
+            &["labels"],
+            &format!(
+                "a new version needs labels as in its base: the base has {}, this pack has {}",
+                labels(old),
+                labels(new)
+            ),
+        );
     }
     if manifest.image().is_some() == (options.plan.inputs == Inputs::Bytes) {
-        return fail("a new version needs files of the same kind as its base");
+        return fail(&["inputs"], "a new version needs files of the same kind as its base");
     }
     if options.part.is_some() {
-        return fail("a new version of a bundle is packed in one part");
+        return fail(&["part"], "a new version of a bundle is packed in one part");
     }
     if let (Labels::Name(new), Some(MadeValue::Text(old))) =
         (&options.plan.labels, manifest.made.get("label_from"))
         && new.as_str() != old
     {
-        return fail(&format!(
-            "the label expression must be the same as in the base, since unchanged images keep their labels: the base has `{old}`, this pack has `{new}`",
-            new = new.as_str()
-        ));
+        return fail(
+            &["label_from"],
+            &format!(
+                "the label expression must be the same as in the base, since unchanged images keep their labels: the base has `{old}`, this pack has `{new}`",
+                new = new.as_str()
+            ),
+        );
     }
     if let (Labels::Folder, Some(MadeValue::Text(old))) =
         (&options.plan.labels, manifest.made.get("label_from"))
     {
-        return fail(&format!(
-            "labels must come from the file names as in the base, since unchanged images keep their labels: the base has the expression `{old}`, this pack takes labels from folders"
-        ));
+        return fail(
+            &["label_from"],
+            &format!(
+                "labels must come from the file names as in the base, since unchanged images keep their labels: the base has the expression `{old}`, this pack takes labels from folders"
+            ),
+        );
     }
     if manifest.payload != Payload::Encoded {
         same_recipe(manifest, &mut options.plan)?;

@@ -37,7 +37,7 @@ impl Numbering {
         let Words { words, most } = words;
         let too_many = || {
             let text = format!("column `{column}` has more than {MOST_CLASSES} classes");
-            Error::Option(text)
+            Error::setting(&["label_column"], text)
         };
         let mut numbers = HashMap::new();
         let classes = match (given, most) {

@@ -250,7 +250,7 @@ impl Table {
         (self.classes, self.numbers) = (numbering.classes, numbering.numbers);
         if self.several() && self.classes.is_empty() {
             let text = format!("no row has a class in column `{column}`");
-            return Err(Error::Option(text));
+            return Err(Error::setting(&["label_column", "label_separator"], text));
         }
         Ok(())
     }
@@ -482,7 +482,7 @@ impl Survey {
 
     fn bad_label(&self, name: &str, reason: &str) -> Error {
         let text = format!("column `{name}` of `{}` cannot be the labels: {reason}", self.shown);
-        Error::Option(text)
+        Error::setting(&["label_column"], text)
     }
 
     /// Fields of all further columns, or of those named.
@@ -535,7 +535,7 @@ impl Survey {
                 (Err(reason), FieldColumns::All) => table.left_out.push((column.clone(), reason)),
                 (Err(reason), FieldColumns::Named(_)) => {
                     let text = format!("column `{column}` cannot be a field: {reason}");
-                    return Err(Error::Option(text));
+                    return Err(Error::setting(&["columns"], text));
                 }
             }
         }

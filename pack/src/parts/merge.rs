@@ -82,7 +82,7 @@ pub fn merge(
     }
     let found = in_order(found)?;
     let Some(first) = found.first() else {
-        return Err(Error::Option("no part was given".to_owned()));
+        return Err(Error::setting(&["merge"], "no part was given"));
     };
     let template = first.file.template(&first.dir)?;
     let files = files(&found)?;

@@ -76,28 +76,32 @@ impl StoredDepth {
 impl PayloadOptions {
     /// Refuses values that make no sense.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let fail = |text: String| Err(Error::Option(text));
+        let fail = |name: &'static [&'static str], text: String| Err(Error::setting(name, text));
         match *self {
             Self::Encoded => Ok(()),
-            Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => {
-                fail("the longest side must be 1 to 65535 pixels, as in every JPEG".to_owned())
-            }
+            Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => fail(
+                &["max_side"],
+                "the longest side must be 1 to 65535 pixels, as in every JPEG".to_owned(),
+            ),
             Self::Reencoded(ReencodeOptions { quality, .. }) if !(1..=100).contains(&quality) => {
-                fail(format!("the quality is {quality}, expected 1 to 100"))
+                fail(&["quality"], format!("the quality is {quality}, expected 1 to 100"))
             }
             Self::Reencoded(_) => Ok(()),
             Self::Raw(raw) => {
                 if !matches!(raw.channels, 1 | 3) {
-                    return fail(format!(
-                        "the number of channels is {}, expected 1 or 3",
-                        raw.channels
-                    ));
+                    return fail(
+                        &["channels"],
+                        format!("the number of channels is {}, expected 1 or 3", raw.channels),
+                    );
                 }
                 // The limit is that for RGB with 16 bits, which intermediate pixels may have.
                 let bytes = u128::from(raw.width) * u128::from(raw.height) * 6;
                 if bytes == 0 || bytes >= 1 << 31 {
                     let size = format!("{}x{}", raw.width, raw.height);
-                    return fail(format!("the size is {size}, expected 1x1 to about 18000x18000"));
+                    return fail(
+                        &["size"],
+                        format!("the size is {size}, expected 1x1 to about 18000x18000"),
+                    );
                 }
                 Ok(())
             }

@@ -87,9 +87,12 @@ impl PayloadRecipe {
                 let bytes =
                     shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
                 if bytes.is_none_or(|n| n > MOST_BYTES) {
-                    return Err(Error::Option(format!(
-                        "an array of {dtype:?} {shape:?} is larger than {MOST_BYTES} bytes, the most that a value may have; cut scenes into smaller tiles"
-                    )));
+                    return Err(Error::setting(
+                        &["tile"],
+                        format!(
+                            "an array of {dtype:?} {shape:?} is larger than {MOST_BYTES} bytes, the most that a value may have; cut scenes into smaller tiles"
+                        ),
+                    ));
                 }
                 let tile = options.tile.map(|tile| Tile {
                     size: tile.size,

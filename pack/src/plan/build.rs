@@ -98,7 +98,7 @@ impl PlanBuilder {
         };
         if start.geo.is_none() {
             let text = format!("`{key}` is not a TIFF, and only TIFF can be cut into tiles");
-            return Err(Error::Option(text));
+            return Err(Error::setting(&["tile"], text));
         }
         let [height, width, bands] = *start.shape.as_slice() else { return self.push(key, bytes) };
         let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
@@ -107,7 +107,7 @@ impl PlanBuilder {
         let size = (side(width), side(height));
         let corners = scenes::corners(size, &tile).map_err(|n| {
             let side = tile.size;
-            Error::Option(format!(
+            Error::setting(&["tile"], format!(
                 "`{key}` would be cut into {n} tiles of {side} pixels, more than one file may have"
             ))
         })?;
@@ -159,7 +159,7 @@ impl PlanBuilder {
         let mut recipe = PayloadRecipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits already, so fractions cannot make splits; if these folders are classes, choose the layout `class`";
-            return Err(Error::Option(text.to_owned()));
+            return Err(Error::setting(&["fractions", "layout"], text));
         }
         let io = |e| Error::io("sort in", &dir, e);
         let mut from_table = FromTable::default();

@@ -37,7 +37,10 @@ pub(crate) fn listed_classes(options: &PlanOptions) -> Result<Option<Vec<String>
     let mut sorted = classes.clone();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::Option(format!("`{}` lists class `{}` twice", path.display(), pair[0])));
+        return Err(Error::setting(
+            &["classes"],
+            format!("`{}` lists class `{}` twice", path.display(), pair[0]),
+        ));
     }
     Ok(Some(classes))
 }

@@ -455,7 +455,7 @@ impl Ids {
     fn into_words(self, column: &str) -> Result<Known, Error> {
         if self.ids.len() > MOST_CLASSES {
             let text = format!("{column} has more than {MOST_CLASSES} classes");
-            return Err(Error::Option(text));
+            return Err(Error::setting(&["label_column"], text));
         }
         let mut by_id: Vec<(i32, String)> = self.ids.into_iter().map(|(w, id)| (id, w)).collect();
         by_id.sort_unstable();
