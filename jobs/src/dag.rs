@@ -1,6 +1,7 @@
 //! DAGMan files: nodes, the programs that they run, and the dependencies between them.
 
 mod programs;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +9,17 @@ use crate::disk::{Disk, below, folder_of};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::lines::{Line, joined};
 use crate::repair::Piece;
+use crate::rules;
 use programs::programs;
+use words::{canonical, inline, inline_end, words};
 
 /// Files that include each other end somewhere: so deep, and so many in all.
-const MAX_DEPTH: usize = 8;
+const MAX_DEPTH: usize = 30;
 const MAX_INCLUDES: usize = 200;
 
 /// The commands that lines of a DAG file begin with.
-const COMMANDS: [&str; 32] = [
+const COMMANDS: [&str; 31] = [
     "JOB",
-    "NODE",
     "SUBDAG",
     "SPLICE",
     "SUBMIT-DESCRIPTION",
@@ -49,6 +51,9 @@ const COMMANDS: [&str; 32] = [
     "SAVE_POINT_FILE",
     "WEAK",
 ];
+
+/// Words that no node can have as its name.
+const RESERVED: [&str; 3] = ["PARENT", "CHILD", "ALL_NODES"];
 
 /// What a node runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,41 +150,45 @@ fn read(
     let joined = joined(text);
     let mut lines = joined.iter();
     while let Some(line) = lines.next() {
-        let words: Vec<&str> = line.text.split_whitespace().collect();
+        let words = words(&line.text);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let Some((&first, rest)) = words.split_first() else { continue };
-        if first.starts_with('#') {
+        if first.starts_with('#') || first.starts_with("//") {
             continue;
         }
-        let command = first.to_ascii_uppercase();
+        let command = canonical(first);
         let n = line.number;
         match command.as_str() {
             "SUBDAG" => reader.node(n, &command, rest.get(1..).unwrap_or_default(), &mut lines),
-            "JOB" | "NODE" | "FINAL" | "SERVICE" | "PROVISIONER" | "SPLICE" => {
+            "JOB" | "FINAL" | "SERVICE" | "PROVISIONER" | "SPLICE" => {
                 reader.node(n, &command, rest, &mut lines);
             }
-            "SUBMIT-DESCRIPTION" => {
+            "SUBMIT_DESCRIPTION" => {
                 let Some(name) = rest.first() else { continue };
-                let text =
-                    if rest.get(1) == Some(&"{") { inline(&mut lines) } else { String::new() };
+                let end = rest.get(1).and_then(|&word| inline_end(word));
+                let text = end.map_or_else(String::new, |end| inline(&end, &mut lines));
                 reader.dag.descriptions.insert((*name).to_owned(), (n + 1, text));
             }
             "INCLUDE" => reader.include(n, rest.first().copied().unwrap_or_default()),
-            "VARS" => reader.vars(n, rest, &line.text),
+            "VARS" => reader.vars(n, rest),
             "PARENT" => reader.parent(n, rest),
             "WEAK" => {
                 reader.parent(n, rest.get(1..).unwrap_or_default());
                 newer(&mut reader.report, n, "WEAK");
             }
-            "RETRY" | "PRIORITY" | "PRE_SKIP" | "ABORT-DAG-ON" | "TOLERANCE" => {
+            "RETRY" | "PRIORITY" | "PRE_SKIP" | "ABORT_DAG_ON" | "TOLERANCE" => {
                 reader.number(n, &command, rest);
             }
             "SCRIPT" => reader.script(n, rest),
             "CATEGORY" => {
                 reader.mention(n, rest.first());
-                reader.dag.categories.extend(rest.get(1).map(|&name| name.to_owned()));
+                // `+big` is one category for all splices.
+                let name = rest.get(1).map(|name| name.trim_start_matches('+').to_owned());
+                reader.dag.categories.extend(name);
             }
             "MAXJOBS" => {
-                reader.dag.limits.extend(rest.first().map(|&name| (name.to_owned(), n)));
+                let name = rest.first().map(|name| name.trim_start_matches('+').to_owned());
+                reader.dag.limits.extend(name.map(|name| (name, n)));
                 if rest.get(1).is_none_or(|number| number.parse::<u64>().is_err()) {
                     malformed(&mut reader.report, n, "MAXJOBS", "a category and a whole number");
                 }
@@ -191,7 +200,7 @@ fn read(
                     missing(&mut reader.report, n, &path);
                 }
             }
-            known if COMMANDS.contains(&known) => {}
+            known if COMMANDS.iter().any(|&command| canonical(command) == known) => {}
             _ => reader.unknown(n, first, physical.get(n - 1).copied().unwrap_or_default()),
         }
     }
@@ -233,8 +242,10 @@ impl Reader<'_> {
         let runs = match (command, *runs) {
             ("SUBDAG", runs) => Runs::Dag(runs.to_owned()),
             ("SPLICE", runs) => Runs::Splice(runs.to_owned()),
-            (_, "{") => Runs::Inline(inline(lines), n + 1),
-            (_, runs) => Runs::Submit(runs.to_owned()),
+            (_, runs) => match inline_end(runs) {
+                Some(end) => Runs::Inline(inline(&end, lines), n + 1),
+                None => Runs::Submit(runs.to_owned()),
+            },
         };
         let option =
             |word: &str| options.iter().position(|option| option.eq_ignore_ascii_case(word));
@@ -251,14 +262,12 @@ impl Reader<'_> {
         };
         if let Some(before) = self.dag.nodes.insert((*name).to_owned(), node) {
             let what = format!("the node `{name}` exists already, in line {}", before.line);
-            let fix = "give the node another name";
-            self.report.error("node-twice", n, [&what, "condor_submit_dag refuses the file", fix]);
+            self.report.add(&rules::NODE_TWICE, n, what);
         }
-        if name.contains(['+', '.']) {
-            let what = format!("the name `{name}` contains `+` or `.`");
-            let why = "DAGMan refuses it: both separate the names of splices";
-            let fix = "use letters, digits, `-` and `_`";
-            self.report.error("bad-node-name", n, [&what, why, fix]);
+        let is_reserved = RESERVED.iter().any(|word| word.eq_ignore_ascii_case(name));
+        if name.contains('+') || is_reserved {
+            let what = format!("a node cannot be named `{name}`");
+            self.report.add(&rules::BAD_NODE_NAME, n, what);
         }
     }
 
@@ -272,24 +281,37 @@ impl Reader<'_> {
             }
             Some(_) => {
                 let what = "files include each other too deeply";
-                let fix = "include each file only once";
-                let texts = [what, "condor_submit_dag refuses it", fix];
-                self.report.error("include-depth", n, texts);
+                self.report.add(&rules::INCLUDE_DEPTH, n, what);
             }
             None => missing(&mut self.report, n, &path),
         }
     }
 
-    /// Reads `VARS node name="value" …`.
-    fn vars(&mut self, n: usize, words: &[&str], line: &str) {
+    /// Reads `VARS node [PREPEND|APPEND] name=value …`.
+    fn vars(&mut self, n: usize, words: &[&str]) {
         self.mention(n, words.first());
-        let Some(name) = words.first() else { return };
-        let pairs = variables(line);
-        if pairs.is_empty() {
+        let [name, pairs @ ..] = words else { return };
+        let pairs = match pairs {
+            [first, rest @ ..]
+                if ["PREPEND", "APPEND"].iter().any(|w| w.eq_ignore_ascii_case(first)) =>
+            {
+                rest
+            }
+            _ => pairs,
+        };
+        let pairs: Option<Vec<_>> = pairs.iter().map(|pair| pair.split_once('=')).collect();
+        let Some(pairs) = pairs.filter(|pairs| !pairs.is_empty()) else {
             malformed(&mut self.report, n, "VARS", "a node and `name=\"value\"`");
+            return;
+        };
+        for (key, value) in pairs {
+            let key = key.trim().trim_start_matches('+').to_ascii_lowercase();
+            if key.starts_with("queue") {
+                let wants = "names that do not begin with `queue`";
+                malformed(&mut self.report, n, "VARS", wants);
+            }
+            self.dag.vars.push(((*name).to_owned(), key, value.to_owned()));
         }
-        let pairs = pairs.into_iter().map(|(key, value)| ((*name).to_owned(), key, value));
-        self.dag.vars.extend(pairs);
     }
 
     /// Reads `PARENT parent … CHILD child …`.
@@ -304,9 +326,7 @@ impl Reader<'_> {
             self.mention(n, Some(name));
             if self.dag.outside.contains(*name) {
                 let what = format!("`{name}` is a FINAL or SERVICE node");
-                let why = "such a node does not take part in the order, and condor_submit_dag refuses the file";
-                let fix = "remove the node from this line";
-                self.report.error("bad-parent", n, [&what, why, fix]);
+                self.report.add(&rules::BAD_PARENT, n, what);
             }
         }
         for parent in parents {
@@ -347,8 +367,7 @@ impl Reader<'_> {
         };
         if !["PRE", "POST", "HOLD"].iter().any(|word| word.eq_ignore_ascii_case(when)) {
             let what = format!("`{when}` is not PRE, POST or HOLD");
-            let texts = [&what, "DAGMan refuses the file", "write PRE, POST or HOLD"];
-            self.report.error("bad-dag-line", n, texts);
+            self.report.add(&rules::BAD_DAG_LINE, n, what).fix("write PRE, POST or HOLD");
         }
         self.mention(n, Some(node));
         self.dag.scripts.push(Script {
@@ -362,17 +381,18 @@ impl Reader<'_> {
 
     /// A line that begins with `first`, no command of DAGMan; `physical` is as it stands there.
     fn unknown(&mut self, n: usize, first: &str, physical: &str) {
-        let command = first.to_ascii_uppercase();
+        let command = canonical(first);
         let distance = |known: &str| strsim::damerau_levenshtein(known, &command);
         let near = COMMANDS.iter().min_by_key(|known| distance(known));
-        let near = near.filter(|known| distance(known) <= 2);
-        let what = format!("`{first}` is not a command of DAGMan");
-        let fix = match near {
-            Some(near) => format!("write `{near}`"),
-            None => "write one of JOB, PARENT, VARS, RETRY, SCRIPT …".to_owned(),
+        let near = match command.as_str() {
+            "NODE" => Some(&"JOB"),
+            _ => near.filter(|known| distance(known) <= 2),
         };
-        let texts = [&what, "condor_submit_dag refuses the file", &fix];
-        let finding = self.report.error("unknown-dag-command", n, texts);
+        let what = format!("`{first}` is not a command of DAGMan");
+        let finding = self.report.add(&rules::UNKNOWN_DAG_COMMAND, n, what);
+        if let Some(near) = near {
+            finding.fix(format!("write `{near}`"));
+        }
         finding.edit = near.map(|near| Edit {
             line: n,
             count: 1,
@@ -381,78 +401,27 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the lines up to `}`.
-fn inline<'a>(lines: &mut impl Iterator<Item = &'a Line>) -> String {
-    let body = lines.by_ref().take_while(|line| line.text != "}");
-    body.map(|line| format!("{}\n", line.text)).collect()
-}
-
 fn malformed(report: &mut FileFindings, line: usize, command: &str, wants: &str) {
     let what = format!("{command} takes {wants}");
-    report.error(
-        "bad-dag-line",
-        line,
-        [
-            &what,
-            "condor_submit_dag accepts it, and DAGMan refuses the file when it runs",
-            "complete the line",
-        ],
-    );
+    report.add(&rules::BAD_DAG_LINE, line, what);
 }
 
 fn missing(report: &mut FileFindings, line: usize, path: &str) {
     let what = format!("`{path}` does not exist");
-    report.error(
-        "missing-file",
-        line,
-        [
-            &what,
-            "DAGMan fails when it reaches this node, perhaps hours after the DAG was submitted",
-            "give a file that exists",
-        ],
-    );
+    report.add(&rules::MISSING_DAG_FILE, line, what);
 }
 
 fn newer(report: &mut FileFindings, line: usize, command: &str) {
     let what = format!("{command} needs HTCondor 25 or newer");
-    report.warning(
-        "new-dag-command",
-        line,
-        [&what, "older access points refuse the file", "leave out this command"],
-    );
-}
-
-/// Splits a text into `name="value"` pairs, with `\"` inside.
-fn variables(text: &str) -> Vec<(String, String)> {
-    let mut pairs = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("=\"").or_else(|| rest.find("= \"")) {
-        let name = rest.get(..at).unwrap_or_default().split_whitespace().last().unwrap_or_default();
-        let tail =
-            rest.get(at..).and_then(|tail| tail.split_once('"')).map_or("", |(_, tail)| tail);
-        let mut escaped = false;
-        let end = tail.find(|c: char| {
-            let ends = c == '"' && !escaped;
-            escaped = c == '\\' && !escaped;
-            ends
-        });
-        let end = end.unwrap_or(tail.len());
-        pairs.push((
-            name.trim_start_matches('+').to_ascii_lowercase(),
-            tail.get(..end).unwrap_or_default().replace("\\\"", "\""),
-        ));
-        rest = tail.get(end..).and_then(|tail| tail.strip_prefix('"')).unwrap_or_default();
-    }
-    pairs
+    report.add(&rules::NEW_DAG_COMMAND, line, what);
 }
 
 /// Reports names that no node has.
 fn names(dag: &Dag, report: &mut FileFindings) {
-    let spliced = dag.nodes.values().any(|node| matches!(node.runs, Runs::Splice(_)));
     for (name, file, line) in &dag.mentions {
         let all = name.eq_ignore_ascii_case("ALL_NODES");
         // `S+A` is node A of splice S.
-        let inside = spliced && name.contains('+');
+        let inside = name.contains('+');
         if all || inside || dag.nodes.contains_key(name) {
             continue;
         }
@@ -467,23 +436,15 @@ fn names(dag: &Dag, report: &mut FileFindings) {
             least <= 2 && dag.nodes.keys().filter(|known| distance(known) == least).count() == 1
         });
         let what = format!("there is no node `{name}`");
-        let fix = near.map_or("write the name of a node from a JOB line".to_owned(), |near| {
-            format!("write `{near}`; names are case-sensitive")
-        });
-        let finding = report.error(
-            "unknown-node",
-            *line,
-            [&what, "condor_submit_dag accepts it, and DAGMan refuses the file when it runs", &fix],
-        );
+        let finding = report.add(&rules::UNKNOWN_NODE, *line, what);
+        if let Some(near) = near {
+            finding.fix(format!("write `{near}`; names are case-sensitive"));
+        }
         finding.file.clone_from(file);
     }
     for (name, line) in dag.limits.iter().filter(|(name, _)| !dag.categories.contains(name)) {
         let what = format!("no node is in the category `{name}`");
-        report.warning(
-            "unknown-category",
-            *line,
-            [&what, "the limit has no effect", "add `CATEGORY node name` lines"],
-        );
+        report.add(&rules::UNKNOWN_CATEGORY, *line, what);
     }
 }
 
@@ -531,7 +492,7 @@ fn cycle(dag: &Dag, report: &mut FileFindings) {
             let Some((_, _, file, line)) = last.max_by_key(|(.., line)| line) else { return };
             let what =
                 format!("these nodes wait for each other in a circle: {}", circle.join(" → "));
-            let finding = report.error("cycle", *line, [&what, "none of these nodes can ever start; condor_submit_dag accepts the file, and DAGMan refuses it", "remove one of the PARENT lines"]);
+            let finding = report.add(&rules::CYCLE, *line, what);
             finding.file.clone_from(file);
             return;
         }
@@ -626,6 +587,24 @@ mod tests {
     }
 
     #[test]
+    fn what_dagman_accepts_is_not_reported() {
+        let files = [("x.sub", SUB), ("d/x.sub", SUB), ("d/a.sh", SH), ("a.sh", SH)];
+        for line in [
+            "JOB A \"x.sub\" DIR \"d\"",
+            "JOB A x.sub\nMAXJOBS +cat 2\nCATEGORY A +cat",
+            "JOB A x.sub\nVARS S+B lr=\"1\"",
+            "JOB A x.sub\nVARS A m=1 n='1 2' o = \"x=y\"",
+            "JOB A x.sub\nABORT_DAG_ON A 3 RETURN 1\n// a comment",
+            "SUBMIT_DESCRIPTION D @=End\nexecutable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n@End\nJOB A D",
+            "JOB A @=x\nexecutable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n@x",
+        ] {
+            let text = format!("{line}\nVARS ALL_NODES lr=\"1\"\n");
+            assert_eq!(rules(&text, &files), [], "{text}");
+        }
+        assert_eq!(words("a 'b c' d = \"e \\\" f\" g=h"), ["a", "b c", "d=e \" f", "g=h"]);
+    }
+
+    #[test]
     fn each_trap_of_a_graph_is_found() {
         let files = [("x.sub", SUB), ("a.sh", SH), ("text.py", "print(1)\n")];
         let check = |text: &str, expected: &[(&'static str, usize)]| {
@@ -643,7 +622,12 @@ mod tests {
         check("SCRIPT POST a ./text.py\n", &[("not-executable", 3)]);
         check("RETYR a 2\n", &[("unknown-dag-command", 3)]);
         check("JOB a x.sub\n", &[("node-twice", 3)]);
-        check("JOB b.c x.sub NOOP\n", &[("bad-node-name", 3)]);
+        check("JOB b.c x.sub NOOP\n", &[]);
+        for name in ["b+c", "parent", "ALL_NODES"] {
+            check(&format!("JOB {name} x.sub NOOP\n"), &[("bad-node-name", 3)]);
+        }
+        check("NODE b x.sub\n", &[("unknown-dag-command", 3)]);
+        check("VARS a queue=\"1\"\n", &[("bad-dag-line", 3)]);
         check("JOB b y.sub\n", &[("missing-file", 3)]);
         check("JOB b y.sub DIR d\n", &[("missing-file", 3)]);
         check("SCRIPT PRE a ./none.sh\n", &[("missing-file", 3)]);

@@ -2,14 +2,18 @@
 
 use serde::Serialize;
 
+use crate::rules::Rule;
+
 /// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The job is refused, held, fails, or loses its result.
+    /// The tool refuses the file or holds the job, or results are lost.
     Error,
     /// The job may fail or lose its result, or waits longer than it must.
     Warning,
+    /// The file is right; this is worth knowing.
+    Note,
 }
 
 /// One trap in one line.
@@ -26,7 +30,7 @@ pub struct JobFinding {
     /// What is wrong in this line.
     pub what: String,
     /// What would happen if it is not repaired.
-    pub why: String,
+    pub why: &'static str,
     /// What to write instead.
     pub fix: String,
     /// The repair that `--fix` makes, where one is certain.
@@ -56,42 +60,32 @@ impl FileFindings {
         Self { file: file.to_owned(), findings: Vec::new() }
     }
 
-    pub(crate) fn error(
+    /// Adds a finding of `rule`, with the rule's own fix.
+    pub(crate) fn add(
         &mut self,
-        rule: &'static str,
+        rule: &'static Rule,
         line: usize,
-        texts: [&str; 3],
-    ) -> &mut JobFinding {
-        self.add(Severity::Error, rule, line, texts)
-    }
-
-    pub(crate) fn warning(
-        &mut self,
-        rule: &'static str,
-        line: usize,
-        texts: [&str; 3],
-    ) -> &mut JobFinding {
-        self.add(Severity::Warning, rule, line, texts)
-    }
-
-    fn add(
-        &mut self,
-        severity: Severity,
-        rule: &'static str,
-        line: usize,
-        [what, why, fix]: [&str; 3],
+        what: impl Into<String>,
     ) -> &mut JobFinding {
         self.findings.push(JobFinding {
-            rule,
-            severity,
+            rule: rule.name,
+            severity: rule.severity,
             file: self.file.clone(),
             line: line.max(1),
-            what: what.to_owned(),
-            why: why.to_owned(),
-            fix: fix.to_owned(),
+            what: what.into(),
+            why: rule.why,
+            fix: rule.fix.to_owned(),
             edit: None,
         });
         self.findings.last_mut().expect("one was just pushed")
+    }
+}
+
+impl JobFinding {
+    /// Says more exactly what to write.
+    pub(crate) fn fix(&mut self, fix: impl Into<String>) -> &mut Self {
+        self.fix = fix.into();
+        self
     }
 }
 

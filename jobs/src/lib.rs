@@ -19,6 +19,7 @@ pub mod measure;
 pub mod nodes;
 pub mod plan;
 mod repair;
+pub mod rules;
 mod sbatch;
 mod script;
 mod submit;

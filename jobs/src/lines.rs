@@ -11,13 +11,6 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// A physical line that ends in a backslash and spaces.
-pub(crate) fn spaces_after_backslash(line: &str) -> bool {
-    let line = line.trim_end_matches(['\r', '\n']);
-    let trimmed = line.trim_end();
-    trimmed.len() < line.len() && trimmed.ends_with('\\')
-}
-
 /// Logical lines as HTCondor reads them: spaces behind the backslash do not count, and a
 /// comment is not continued.
 pub(crate) fn joined(text: &str) -> Vec<Line> {
@@ -65,7 +58,5 @@ mod tests {
                 line(6, 1, "queue")
             ]
         );
-        assert!(spaces_after_backslash("a \\ ") && spaces_after_backslash("a \\\t\r\n"));
-        assert!(!spaces_after_backslash("a \\") && !spaces_after_backslash("a "));
     }
 }

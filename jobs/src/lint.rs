@@ -31,6 +31,9 @@ impl FileKind {
     #[must_use]
     pub fn of(name: &str, text: &str) -> Self {
         let end = name.rsplit('.').next().unwrap_or_default();
+        if matches!(end, "sh" | "bash") && is_submit(text) {
+            return Self::Submit;
+        }
         match end {
             "dag" => return Self::Dag,
             "sub" | "submit" | "condor" => return Self::Submit,
@@ -55,6 +58,21 @@ impl FileKind {
         };
         if text.lines().any(dag) { Self::Dag } else { Self::Submit }
     }
+}
+
+/// Whether a text without a first line `#!` has what every submit file has, whatever its name.
+fn is_submit(text: &str) -> bool {
+    let begins = |word: &str| {
+        text.lines().any(|line| {
+            let line = line.trim_start();
+            let rest = line.get(..word.len()).filter(|head| head.eq_ignore_ascii_case(word));
+            rest.and_then(|_| line.get(word.len()..)).is_some_and(|rest| {
+                let rest = rest.trim_start();
+                rest.is_empty() || word == "queue" || rest.starts_with('=')
+            })
+        })
+    };
+    !text.starts_with("#!") && begins("queue") && begins("executable")
 }
 
 /// Returns all findings in the file at `name` and in the files that it names, file by file, in the
@@ -170,6 +188,7 @@ mod tests {
         check("run.sh", "#!/bin/bash\n#SBATCH -n 1\n", FileKind::Sbatch);
         check("run", "#!/bin/sh\n", FileKind::Shell);
         check("run", "#!/usr/bin/env python3\n", FileKind::Python);
+        check("job.sh", "executable = x\nqueue\n", FileKind::Submit);
         check("run.sh", "#!/usr/bin/perl\n", FileKind::Other);
     }
 }

@@ -29,6 +29,9 @@ fn bounded(bytes: f64) -> Option<u64> {
 
 /// A time limit of Slurm in seconds: `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M`, `D-H:M:S`.
 pub(crate) fn slurm_seconds(text: &str) -> Option<u64> {
+    if ["unlimited", "infinite", "-1"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
+        return Some(u64::MAX);
+    }
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
         None => (None, text),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_jobs::lint::lint;
+use gular_jobs::rules::{self, Rule};
 use gular_jobs::{Disk as _, Edit, JobFinding, Severity, difference};
 use serde_json::json;
 
@@ -36,8 +37,11 @@ Example:
   gular job lint train.sub --fix --dry-run")]
 pub(super) struct LintArgs {
     /// Submit files, DAGs, sbatch scripts or wrappers
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "explain", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Say what a rule finds, why it matters, and what it rests on
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["files", "fix"])]
+    explain: Option<String>,
     /// Fix findings that have only one possible fix
     ///
     /// Changes each FILE, and the submit files and shell scripts that it names. Each changed file
@@ -56,6 +60,9 @@ pub(super) struct LintArgs {
 }
 
 pub(super) fn run(args: &LintArgs, output: &Output) -> Result<Exit, Failure> {
+    if let Some(name) = &args.explain {
+        return explain(name, output);
+    }
     let mut overlay = Overlay::default();
     let mut findings = all(args, &overlay)?;
     let mut n_fixed = 0;
@@ -81,10 +88,12 @@ pub(super) fn run(args: &LintArgs, output: &Output) -> Result<Exit, Failure> {
     }
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let notes = count(Severity::Note);
     if output.json {
         let changed: Vec<&String> = overlay.texts.keys().collect();
         show::json(&json!({
             "findings": findings, "errors": errors, "warnings": warnings,
+            "notes": notes,
             "fixed": n_fixed, "changed": changed, "dry_run": args.dry_run,
         }))?;
     } else {
@@ -92,6 +101,39 @@ pub(super) fn run(args: &LintArgs, output: &Output) -> Result<Exit, Failure> {
     }
     let bad = errors > 0 || (args.strict && warnings > 0);
     Ok(if bad { Exit::Unsound } else { Exit::Done })
+}
+
+/// Prints what is known of the rules of one name.
+fn explain(name: &str, output: &Output) -> Result<Exit, Failure> {
+    let rules: Vec<&Rule> = rules::explain(name).collect();
+    if rules.is_empty() {
+        let hint = "`docs/jobs.md` lists all rules; findings have their rule in brackets";
+        let message = format!("there is no rule `{name}`");
+        return Err(Failure::new(message, Some(hint.to_owned())));
+    }
+    if output.json {
+        show::json(&json!({ "rules": rules }))?;
+        return Ok(Exit::Done);
+    }
+    let mut text = String::new();
+    for Rule { severity, finds, why, fix, source, versions, .. } in rules {
+        let severity = word(*severity);
+        let _ = writeln!(text, "{severity}[{name}]: {finds}\n  why: {why}\n  fix: {fix}");
+        if !versions.is_empty() {
+            let _ = writeln!(text, "  versions: {versions}");
+        }
+        let _ = writeln!(text, "  source: {source}");
+    }
+    show::text(&text)?;
+    Ok(Exit::Done)
+}
+
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
 }
 
 /// Findings of all files, each once: two submit files may name one wrapper.
@@ -155,7 +197,7 @@ fn words(findings: &[JobFinding], args: &LintArgs, n_fixed: usize, quiet: bool) 
     let mut text = String::new();
     for finding in findings {
         let JobFinding { rule, file, line, what, why, fix, .. } = finding;
-        let severity = if finding.severity == Severity::Error { "error" } else { "warning" };
+        let severity = word(finding.severity);
         let by_flag = if finding.edit.is_some() { " (`--fix` does it)" } else { "" };
         let _ = write!(
             text,
@@ -167,10 +209,14 @@ fn words(findings: &[JobFinding], args: &LintArgs, n_fixed: usize, quiet: bool) 
     }
     let count =
         |severity| findings.iter().filter(|finding| finding.severity == severity).count() as u64;
+    let notes = match count(Severity::Note) {
+        0 => String::new(),
+        n => format!(", {}", show::count(n, "note")),
+    };
     let counts = match (count(Severity::Error), count(Severity::Warning)) {
-        (0, 0) => "no traps found".to_owned(),
+        (0, 0) if notes.is_empty() => "no traps found".to_owned(),
         (errors, warnings) => {
-            format!("{}, {}", show::count(errors, "error"), show::count(warnings, "warning"))
+            format!("{}, {}{notes}", show::count(errors, "error"), show::count(warnings, "warning"))
         }
     };
     let fixed = match (n_fixed as u64, args.dry_run) {

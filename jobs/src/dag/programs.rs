@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Dag, Node, Runs, check, missing};
 use crate::disk::{Disk, base_name, below, folder_of, normal};
 use crate::finding::{FileFindings, JobFinding};
+use crate::rules;
 use crate::submit::{self, Given, Submit, Variables};
 
 /// The nodes that use one submit file.
@@ -127,11 +128,7 @@ fn scripts(dag: &Dag, disk: &dyn Disk) -> Vec<JobFinding> {
             missing(&mut report, script.line, &path);
         } else if disk.len(&path).is_some() && !disk.is_executable(&path) {
             let what = format!("`{path}` is not executable");
-            let why = "DAGMan starts it as it is, and the node fails";
-            let fix = format!(
-                "`chmod +x {path}`; its first line says what runs it, such as `#!/usr/bin/env python3`"
-            );
-            report.error("not-executable", script.line, [&what, why, &fix]);
+            report.add(&rules::NOT_EXECUTABLE, script.line, what);
         }
         findings.append(&mut report.findings);
     }

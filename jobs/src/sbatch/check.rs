@@ -6,6 +6,7 @@ use super::read::{Header, header};
 use super::values::{settings, values};
 use crate::disk::{Disk, base_name, below, folder_of};
 use crate::finding::{Edit, FileFindings, JobFinding};
+use crate::rules;
 use crate::script::shell::{Command, Next, Script};
 use crate::script::{Job, Language, python, shell};
 
@@ -21,7 +22,7 @@ pub(crate) fn check(
     let is_shell = Language::of_script(text) == Language::Shell;
     let script = if is_shell { Script::parse(text) } else { Script::default() };
     let header = header(&lines, &script, &mut report);
-    settings(&header, &lines, disk, folder_of(file), &mut report);
+    settings(&header, disk, folder_of(file), &mut report);
     array(&header, text, &lines, &mut report);
     values(&header, &mut report);
     if !is_shell {
@@ -32,14 +33,8 @@ pub(crate) fn check(
     signals(&header, text, &script, &mut report);
     ranks(&header, text, &script, &mut report);
     let requeues = text.contains("scontrol requeue");
-    let job = Job { restarts: requeues, exit_code: None, inputs: &[] };
+    let job = Job { restarts: requeues, needs_shebang: Some(&rules::NOT_SBATCH), ..Job::default() };
     shell::check(text, &script, &job, &mut report);
-    if !text.starts_with("#!")
-        && let Some(finding) =
-            report.findings.iter_mut().find(|finding| finding.rule == "no-shebang")
-    {
-        finding.why = "sbatch refuses it: `This does not look like a batch script`".to_owned();
-    }
     let mut findings = programs(&script, file, disk, &job, &mut report, seen);
     report.findings.sort_by_key(|finding| finding.line);
     report.findings.append(&mut findings);
@@ -62,11 +57,8 @@ fn array(header: &Header, text: &str, lines: &[&str], report: &mut FileFindings)
             let right = format!("{stem}_%a{end}");
             let raw = lines.get(setting.line - 1).copied().unwrap_or_default();
             report
-                .error(
-                    "stdout-collides",
-                    setting.line,
-                    [&what, "each overwrites what the others wrote", &format!("write `{right}`")],
-                )
+                .add(&rules::ARRAY_STDOUT, setting.line, what)
+                .fix(format!("write `{right}`"))
                 .edit = Some(Edit {
                 line: setting.line,
                 count: 1,
@@ -75,15 +67,7 @@ fn array(header: &Header, text: &str, lines: &[&str], report: &mut FileFindings)
         }
     }
     if !text.contains("SLURM_ARRAY_TASK_ID") {
-        report.error(
-            "array-unused",
-            array.line,
-            [
-                "nothing reads SLURM_ARRAY_TASK_ID",
-                "all jobs of the array do the same work and write the same files",
-                "choose the parameters and the names of outputs by `$SLURM_ARRAY_TASK_ID`",
-            ],
-        );
+        report.add(&rules::ARRAY_UNUSED, array.line, "nothing reads SLURM_ARRAY_TASK_ID");
     }
 }
 
@@ -114,31 +98,13 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut FileFindin
                 "`--signal={}` goes to this shell, which has no trap for {name}",
                 signal.value
             );
-            report.error(
-                "signal-unheard",
-                signal.line,
-                [
-                    &what,
-                    "the signal ends the shell before the program can save",
-                    &format!(
-                        "leave out `B:` to send the signal to the srun step, or add `trap … {name}`"
-                    ),
-                ],
-            );
+            report.add(&rules::SIGNAL_TO_SHELL, signal.line, what);
         } else if !to_shell && !has_srun {
             let what = format!(
                 "`--signal={}` is sent to srun steps, but the script starts none",
                 signal.value
             );
-            report.error(
-                "signal-unheard",
-                signal.line,
-                [
-                    &what,
-                    "no process gets the signal: the program is killed at the time limit",
-                    "start the program with `srun`",
-                ],
-            );
+            report.add(&rules::SIGNAL_TO_STEPS, signal.line, what);
         }
     }
     if text.contains("scontrol requeue") || header.get("requeue").is_some() {
@@ -146,32 +112,14 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut FileFindin
             .get("requeue")
             .map_or_else(|| line_of(text, "scontrol requeue"), |setting| setting.line);
         if header.get("open-mode").is_none_or(|setting| setting.value != "append") {
-            let at = header.settings.first().map_or(2, |setting| setting.line);
-            report
-                .warning(
-                    "requeue-truncates",
-                    line,
-                    [
-                        "a requeued job empties its output file",
-                        "the output of earlier runs is lost, including the reason of a failure",
-                        "add `#SBATCH --open-mode=append`",
-                    ],
-                )
-                .edit = Some(Edit {
-                line: at,
-                count: 0,
-                lines: vec!["#SBATCH --open-mode=append".to_owned()],
-            });
+            let what = "a requeued job empties its output file";
+            report.add(&rules::REQUEUE_TRUNCATES, line, what);
         }
         if header.get("no-requeue").is_some() {
-            report.error(
-                "requeue-forbidden",
+            report.add(
+                &rules::REQUEUE_FORBIDDEN,
                 line,
-                [
-                    "`--no-requeue` is set, but the script requeues the job",
-                    "Slurm refuses to requeue the job",
-                    "remove `--no-requeue`",
-                ],
+                "`--no-requeue` is set, but the script requeues the job",
             );
         }
     }
@@ -184,15 +132,7 @@ fn left_behind(header: &Header, script: &Script, report: &mut FileFindings) {
     if let Some(command) = last.filter(|command| command.next == Next::Beside && !waits) {
         let name = command.script().unwrap_or_else(|| command.program());
         let what = format!("nothing waits for `{name}`, which runs in the background (`&`)");
-        report.error(
-            "no-wait",
-            command.line,
-            [
-                &what,
-                "the job ends with its script, and Slurm kills what still runs",
-                "remove the `&`, or write `wait` at the end",
-            ],
-        );
+        report.add(&rules::NO_WAIT, command.line, what);
     }
     let several = header.number("nodes").unwrap_or(1) > 1;
     let starts =
@@ -204,11 +144,7 @@ fn left_behind(header: &Header, script: &Script, report: &mut FileFindings) {
         let name = command.script().unwrap_or_else(|| command.program());
         let what =
             format!("`--nodes={}`, and `{name}` starts on the first node alone", setting.value);
-        report.warning("idle-nodes", command.line, [
-            &what,
-            "only `srun` starts programs on the other nodes: they are idle, and their hours are charged",
-            "write `srun` before it, or ask for one node",
-        ]);
+        report.add(&rules::IDLE_NODES, command.line, what);
     }
 }
 
@@ -216,22 +152,42 @@ fn line_of(text: &str, word: &str) -> usize {
     text.lines().position(|line| line.contains(word)).map_or(1, |at| at + 1)
 }
 
+/// The options of `srun` itself, not those of the program that it starts.
+fn own_options(srun: &Command) -> impl Iterator<Item = &str> {
+    let mut takes_value = false;
+    let words = srun.call().iter().skip(1).map(String::as_str);
+    let own = words.take_while(move |word| {
+        let is_option = word.starts_with('-');
+        let is_own =
+            is_option || (takes_value && !matches!(*word, "bash" | "sh" | "python" | "python3"));
+        takes_value = is_option && !word.contains('=');
+        is_own
+    });
+    own.filter(|word| word.starts_with('-'))
+}
+
 /// Cores and the meeting place of several processes.
 fn ranks(header: &Header, text: &str, script: &Script, report: &mut FileFindings) {
     let srun = script.commands.iter().find(|command| command.program() == "srun");
     if let (Some(cpus), Some(srun)) = (header.get("cpus-per-task"), srun) {
-        let given = srun.words.iter().any(|word| {
-            word.starts_with("--cpus-per-task") || word == "-c" || word.starts_with("-c")
-        });
+        let given = own_options(srun)
+            .any(|word| word.starts_with("--cpus-per-task") || word.starts_with("-c"));
         if !given && !text.contains("SRUN_CPUS_PER_TASK") && cpus.value != "1" {
-            report
-                .error("srun-cpus", srun.line, [
-                    "srun does not inherit `--cpus-per-task`",
-                    "from Slurm 22.05 on each task gets one core: threads that decode images share it, and training is many times slower",
-                    "run `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` before `srun`",
-                ])
-                .edit = Some(Edit { line: srun.line, count: 0, lines: vec!["export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK".to_owned()] });
+            let what = "srun does not inherit `--cpus-per-task`";
+            report.add(&rules::SRUN_CPUS, srun.line, what);
         }
+    }
+    let early = |command: &&Command| {
+        command.program() == "srun"
+            && command.words.windows(2).any(|pair| match pair {
+                [option, value] => option.ends_with("rank") && value == "$SLURM_PROCID",
+                _ => false,
+            })
+            || command.words.iter().any(|word| word.ends_with("rank=$SLURM_PROCID"))
+    };
+    if let Some(command) = script.commands.iter().find(early) {
+        let what = "SLURM_PROCID is replaced before srun starts the tasks";
+        report.add(&rules::RANK_TOO_EARLY, command.line, what);
     }
     let nodes = header.number("nodes").unwrap_or(1);
     let tasks = header.number("ntasks").or_else(|| header.number("ntasks-per-node")).unwrap_or(1);
@@ -244,11 +200,7 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut FileFindings
         })
     };
     if let Some(command) = script.commands.iter().find(here).filter(|_| nodes > 1) {
-        report.error("no-master-addr", command.line, [
-            "MASTER_ADDR is each node itself",
-            "the processes of the other nodes wait there for a first one that never comes",
-            "`export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)`",
-        ]);
+        report.add(&rules::NO_MASTER_ADDR, command.line, "MASTER_ADDR is each node itself");
     }
     let meets = ["MASTER_ADDR", "--rdzv", "--master", "jax", "horovod", "mpirun"]
         .iter()
@@ -260,11 +212,11 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut FileFindings
         && header.get("array").is_none()
     {
         let line = srun.map_or(1, |srun| srun.line);
-        report.error("no-master-addr", line, [
+        report.add(
+            &rules::NO_MASTER_ADDR,
+            line,
             "several processes train together, but the address where they meet is not set",
-            "each process waits for MASTER_ADDR and MASTER_PORT, or trains alone",
-            "add `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`",
-        ]);
+        );
     }
 }
 
@@ -301,15 +253,7 @@ fn programs(
             }
             None if is_missing(name, &path) => {
                 let what = format!("`{name}` does not exist");
-                report.error(
-                    "missing-file",
-                    line,
-                    [
-                        &what,
-                        "the job fails as soon as it starts",
-                        "give a file that exists; paths are relative to the folder where `sbatch` is called",
-                    ],
-                );
+                report.add(&rules::MISSING_PROGRAM, line, what);
             }
             _ => {}
         }
@@ -329,11 +273,7 @@ fn programs(
             .filter(|image| !moved && !disk.exists(&below(folder, image)))
         {
             let what = format!("`{image}` does not exist");
-            report.error(
-                "missing-file",
-                command.line,
-                [&what, "the job fails as soon as it starts", "give an image that exists"],
-            );
+            report.add(&rules::MISSING_PROGRAM, command.line, what);
         }
     }
     findings
@@ -407,6 +347,10 @@ mod tests {
             &[("requeue-truncates", 4)],
         );
         check("#SBATCH --cpus-per-task=8\nsrun python t.py\n", &[("srun-cpus", 4)]);
+        check("#SBATCH --cpus-per-task=8\nsrun -n 2 bash -c 'python t.py'\n", &[("srun-cpus", 4)]);
+        check("#SBATCH --cpus-per-task=8\nsrun -c 8 python t.py\n", &[]);
+        check("srun a --machine_rank $SLURM_PROCID\n", &[("rank-too-early", 3)]);
+        check("srun bash -c 'a --machine_rank $SLURM_PROCID'\n", &[]);
         check("python none.py\n", &[("missing-file", 3)]);
         let in_its_folder = |script: &str| {
             format!("mkdir -p \"o/$X\"\ncd \"o/$X\"\nln -sf \"$S/t.py\" .\nsrun python {script}\n")
@@ -416,6 +360,18 @@ mod tests {
         check("srun apptainer exec --nv x.sif true\n", &[("missing-file", 3)]);
         assert_eq!(rules("#!/bin/bash\n#SBATCH -n 1\ntrue"), [("no-request", 2)]);
         check("#SBATCH --mail=me\ntrue\n", &[("sbatch-option", 3)]);
+        for right in [
+            "--tasks=4 --tasks-per-node=4",
+            "--nodes=1k",
+            "--segment=2 --stepmgr",
+            "hetjob",
+            "--mem=0",
+        ] {
+            check(&format!("#SBATCH {right}\ntrue\n"), &[]);
+        }
+        check("#SBATCH --time=UNLIMITED\ntrue\n", &[]);
+        check("sbatch <<E\n#!/bin/sh\n#SBATCH --mem=1G\nE\n", &[]);
+        check("source environment.sh\nbash -c 'python x.py'\n", &[]);
         check("#SBATCH --gres=gpu=4\ntrue\n", &[("bad-value", 3)]);
         check("#SBATCH --gres=gpu:a100:4,nvme:1 -a 1-4\necho $SLURM_ARRAY_TASK_ID\n", &[]);
         check("#SBATCH -a 1..4\necho $SLURM_ARRAY_TASK_ID\n", &[("bad-value", 3)]);

@@ -91,7 +91,23 @@ pub(super) const OPTIONS: [&str; 86] = [
 ];
 
 /// Options that are newer, rare, or take no value.
-pub(super) const MORE: [&str; 14] = [
+pub(super) const MORE: [&str; 30] = [
+    "consolidate-segments",
+    "container-id",
+    "external-launcher",
+    "extra",
+    "interactive",
+    "no-shell",
+    "oom-kill-step",
+    "resv-ports",
+    "segment",
+    "spread-segments",
+    "stepmgr",
+    "tasks",
+    "tasks-per-node",
+    "test-only",
+    "x11",
+    "cluster",
     "thread-spec",
     "threads-per-core",
     "time",

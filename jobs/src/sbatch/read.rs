@@ -1,7 +1,8 @@
 //! The `#SBATCH` lines of a script.
 
 use super::options::{MORE, OPTIONS, SHORT};
-use crate::finding::{Edit, FileFindings};
+use crate::finding::FileFindings;
+use crate::rules;
 use crate::script::shell::Script;
 
 /// One option of a `#SBATCH` line.
@@ -58,38 +59,23 @@ pub(super) fn header(lines: &[&str], script: &Script, report: &mut FileFindings)
                 && !line.trim_start().starts_with("##");
             let glued = line.starts_with("#SBATCH-");
             if meant || glued {
-                let options = near.len() - "SBATCH".len();
-                let options = line.get(line.len() - options..).unwrap_or_default().trim_start();
-                report
-                    .error("sbatch-comment", n, [
-                        "this line is a comment, not an option",
-                        "sbatch reads only lines that begin with `#SBATCH `: the option has no effect",
-                        "write `#SBATCH ` at the beginning of the line",
-                    ])
-                    .edit = Some(Edit { line: n, count: 1, lines: vec![format!("#SBATCH {options}")] });
+                let what = "this line is a comment, not an option";
+                report.add(&rules::SBATCH_COMMENT, n, what);
             }
             continue;
         };
         if n > first_command {
             let what =
                 format!("`{}` comes after the first command, in line {first_command}", line.trim());
-            report.error(
-                "sbatch-late",
-                n,
-                [
-                    &what,
-                    "sbatch stops reading options at the first command, so this option has no effect",
-                    "move the line above all commands",
-                ],
-            );
+            report.add(&rules::SBATCH_LATE, n, what);
         }
-        options(n, rest, &mut header, report, line);
+        options(n, rest, &mut header, report);
     }
     header
 }
 
 /// Reads the options of one line.
-fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings, raw: &str) {
+fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings) {
     let text = text.split(" #").next().unwrap_or_default();
     let mut words = text.split_whitespace().peekable();
     while let Some(word) = words.next() {
@@ -107,17 +93,11 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings,
                 None if matches!(letter, 'I' | 'Q' | 'v' | 'W' | 'h' | 'V' | 'S') => continue,
                 None => (word.to_owned(), value),
             }
+        } else if matches!(word, "hetjob" | "packjob") {
+            continue;
         } else {
             let what = format!("`{word}` does not belong to an option");
-            report.error(
-                "sbatch-option",
-                n,
-                [
-                    &what,
-                    "sbatch ignores this word and the words after it, or refuses the script",
-                    "write `--option=value`",
-                ],
-            );
+            report.add(&rules::SBATCH_WORD, n, what);
             return;
         };
         let value = value
@@ -136,17 +116,16 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings,
                 .collect();
             let near = near.filter(|_| longer.is_empty());
             let what = format!("sbatch has no option `{name}`");
-            let fix = match near {
-                _ if !longer.is_empty() => format!("write one of {}", longer.join(", ")),
-                Some(near) => format!("write `--{near}`"),
-                None => "see `man sbatch`".to_owned(),
-            };
-            report.error("sbatch-option", n, [&what, "sbatch refuses the script", &fix]).edit =
-                near.filter(|_| word.starts_with("--")).map(|near| Edit {
-                    line: n,
-                    count: 1,
-                    lines: vec![raw.replacen(&name, near, 1)],
-                });
+            let finding = report.add(&rules::SBATCH_OPTION, n, what);
+            match near {
+                _ if !longer.is_empty() => {
+                    finding.fix(format!("write one of {}", longer.join(", ")));
+                }
+                Some(near) => {
+                    finding.fix(format!("write `--{near}`"));
+                }
+                None => {}
+            }
         }
         header.settings.push(Setting {
             line: n,

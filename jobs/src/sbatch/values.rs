@@ -2,34 +2,24 @@
 
 use super::read::{Header, Setting};
 use crate::disk::{Disk, below};
-use crate::finding::{Edit, FileFindings};
+use crate::finding::FileFindings;
+use crate::rules;
 use crate::units::{slurm_bytes, slurm_seconds};
 
 /// Numbers of minutes that were probably meant as hours.
 const LIKE_HOURS: [u64; 13] = [1, 2, 3, 4, 6, 8, 12, 24, 36, 48, 72, 96, 168];
 
 /// Checks the values of the options.
-pub(super) fn settings(
-    header: &Header,
-    lines: &[&str],
-    disk: &dyn Disk,
-    folder: &str,
-    report: &mut FileFindings,
-) {
+pub(super) fn settings(header: &Header, disk: &dyn Disk, folder: &str, report: &mut FileFindings) {
     for setting in &header.settings {
         let Setting { line, name, value } = setting;
-        let raw = lines.get(line - 1).copied().unwrap_or_default();
         if value.contains('$') || value.starts_with('~') {
             let what = format!("`{value}` is not expanded");
-            report.error("sbatch-variable", *line, [
-                &what,
-                "no shell expands `#SBATCH` lines: the text is taken literally, such as a folder named `$HOME`",
-                "write the value itself; use %x (name), %j (job) or %a (array); or give the option to the command `sbatch`",
-            ]);
+            report.add(&rules::SBATCH_VARIABLE, *line, what);
             continue;
         }
         match name.as_str() {
-            "mem" | "mem-per-cpu" | "mem-per-gpu" => size(setting, raw, report),
+            "mem" | "mem-per-cpu" | "mem-per-gpu" => size(setting, report),
             "time" => time(setting, report),
             "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "gpus-per-node" => {
                 number(setting, report);
@@ -40,45 +30,23 @@ pub(super) fn settings(
     }
     if header.get("time").is_none() {
         let line = header.settings.first().map_or(1, |setting| setting.line);
-        report.warning("no-request", line, [
-            "`--time` is not set",
-            "the partition's default applies: often an hour or less, or the maximum, which waits longest",
-            "set `--time`, and let the program save before that time",
-        ]);
+        report.add(&rules::NO_TIME, line, "`--time` is not set");
     }
 }
 
 /// Checks a size of memory.
-fn size(setting: &Setting, raw: &str, report: &mut FileFindings) {
+fn size(setting: &Setting, report: &mut FileFindings) {
     let Setting { line, name, value } = setting;
     match slurm_bytes(value) {
         None => {
             let what = format!("`--{name}={value}` is not a size");
-            report.error(
-                "unit",
-                *line,
-                [&what, "sbatch refuses the script", "write a whole number and K, M, G or T"],
-            );
+            report.add(&rules::UNIT_REFUSED, *line, what);
         }
         Some(bytes)
             if bytes > 0 && bytes < 256 << 20 && value.chars().all(|c| c.is_ascii_digit()) =>
         {
             let what = format!("`--{name}={value}` is {value} MB");
-            report
-                .error(
-                    "unit",
-                    *line,
-                    [
-                        &what,
-                        "the job is killed as soon as it uses more",
-                        &format!("write {value}G"),
-                    ],
-                )
-                .edit = Some(Edit {
-                line: *line,
-                count: 1,
-                lines: vec![raw.replacen(value, &format!("{value}G"), 1)],
-            });
+            report.add(&rules::UNIT_SMALL, *line, what).fix(format!("write {value}G"));
         }
         Some(_) => {}
     }
@@ -90,11 +58,7 @@ fn time(setting: &Setting, report: &mut FileFindings) {
     match slurm_seconds(value) {
         None => {
             let what = format!("`--time={value}` is not a time");
-            report.error(
-                "unit",
-                *line,
-                [&what, "sbatch refuses the script", "write minutes, H:MM:SS or D-HH:MM:SS"],
-            );
+            report.add(&rules::UNIT_REFUSED, *line, what);
         }
         Some(seconds)
             if seconds > 0
@@ -105,15 +69,9 @@ fn time(setting: &Setting, report: &mut FileFindings) {
             let what = format!(
                 "`--time={value}` is {seconds} seconds: Slurm reads it as minutes and seconds"
             );
-            report.warning(
-                "unit",
-                *line,
-                [
-                    &what,
-                    "Slurm reads two numbers as minutes and seconds, not as hours and minutes",
-                    &format!("write {value}:00 for hours and minutes"),
-                ],
-            );
+            report
+                .add(&rules::UNIT_SECONDS, *line, what)
+                .fix(format!("write {value}:00 for hours and minutes"));
         }
         Some(seconds)
             if value.chars().all(|c| c.is_ascii_digit())
@@ -121,19 +79,11 @@ fn time(setting: &Setting, report: &mut FileFindings) {
         {
             let minutes = seconds / 60;
             let what = format!("`--time={value}` is {value} minutes");
-            report.warning(
-                "unit",
-                *line,
-                [
-                    &what,
-                    "Slurm stops the job after that time",
-                    &format!(
-                        "write `{value}:00:00` for hours, for minutes `{:02}:{:02}:00`",
-                        minutes / 60,
-                        minutes % 60
-                    ),
-                ],
-            );
+            report.add(&rules::UNIT_MINUTES, *line, what).fix(format!(
+                "write `{value}:00:00` for hours, for minutes `{:02}:{:02}:00`",
+                minutes / 60,
+                minutes % 60
+            ));
         }
         Some(_) => {}
     }
@@ -143,13 +93,11 @@ fn time(setting: &Setting, report: &mut FileFindings) {
 fn number(setting: &Setting, report: &mut FileFindings) {
     let Setting { line, name, value } = setting;
     let number = value.rsplit(':').next().unwrap_or_default();
-    if number.split('-').any(|part| part.parse::<u64>().is_err()) {
+    // `1k` is 1024.
+    let is_number = |part: &str| part.trim_end_matches(['k', 'K', 'm', 'M']).parse::<u64>().is_ok();
+    if !number.split(['-', ',']).all(is_number) {
         let what = format!("`--{name}={value}` is not a number");
-        report.error(
-            "bad-value",
-            *line,
-            [&what, "sbatch refuses the script", "write a whole number"],
-        );
+        report.add(&rules::BAD_OPTION_VALUE, *line, what);
     }
 }
 
@@ -163,15 +111,9 @@ fn output(setting: &Setting, disk: &dyn Disk, folder: &str, report: &mut FileFin
     };
     if !disk.exists(&below(folder, parent)) {
         let what = format!("the folder `{parent}` does not exist");
-        report.error(
-            "missing-folder",
-            *line,
-            [
-                &what,
-                "Slurm makes no folders: the job fails at once, with no output that says why",
-                &format!("run `mkdir -p {parent}` before you submit the job"),
-            ],
-        );
+        report
+            .add(&rules::MISSING_LOG_FOLDER, *line, what)
+            .fix(format!("run `mkdir -p {parent}` before you submit the job"));
     }
 }
 
@@ -186,7 +128,7 @@ pub(super) fn values(header: &Header, report: &mut FileFindings) {
             _ => continue,
         };
         let what = format!("`--{name}={value}` cannot be read");
-        report.error("bad-value", *line, [&what, "sbatch refuses the script", fault]);
+        report.add(&rules::BAD_OPTION_VALUE, *line, what).fix(fault);
     }
 }
 

@@ -5,6 +5,7 @@
 //! that is not read at all.
 
 use crate::disk::base_name;
+use crate::rules::Rule;
 
 pub(crate) mod python;
 #[cfg(test)]
@@ -20,6 +21,8 @@ pub(crate) struct Job<'a> {
     pub(crate) exit_code: Option<i64>,
     /// Base names of the files that were brought for it.
     pub(crate) inputs: &'a [String],
+    /// The rule that a script without `#!` breaks, where it is started by its name.
+    pub(crate) needs_shebang: Option<&'static Rule>,
 }
 
 /// What a text is written in.

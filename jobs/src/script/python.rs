@@ -2,6 +2,7 @@
 
 use super::Job;
 use crate::finding::FileFindings;
+use crate::rules;
 
 /// A line that is code, with its number and indentation.
 struct Code<'a> {
@@ -70,9 +71,9 @@ fn has_word(text: &str, word: &str) -> bool {
 pub(crate) fn check(text: &str, job: &Job<'_>, report: &mut FileFindings) {
     let lines = code(text);
     options_twice(&lines, report);
-    splits(text, &lines, job, report);
+    splits(text, &lines, report);
     labels(&lines, report);
-    shuffle(&lines, report);
+    shuffle(text, &lines, report);
     if job.restarts {
         exits_before_tests(&lines, report);
         saves(text, &lines, report);
@@ -99,11 +100,7 @@ fn options_twice(lines: &[Code<'_>], report: &mut FileFindings) {
                 Some((_, first)) => {
                     let what =
                         format!("the option `{option}` is used twice: first in line {first}");
-                    report.error("option-twice", line.number, [
-                        &what,
-                        "only one of the two settings can be given with this option, or the program refuses to start",
-                        "give one of the two options another letter, or only its long name",
-                    ]);
+                    report.add(&rules::OPTION_TWICE, line.number, what);
                 }
                 None => seen.push((option, line.number)),
             }
@@ -124,6 +121,82 @@ fn short_options(text: &str) -> Vec<&str> {
         }
     }
     found
+}
+
+/// The long options of a program, where its whole command line is written in its text.
+fn long_options(text: &str) -> Option<Vec<String>> {
+    let lines = code(text);
+    // Options may come from elsewhere, or unknown ones are kept.
+    let open = [
+        "parse_known_args",
+        "add_subparsers",
+        "parents=",
+        "HfArgumentParser",
+        "from_argparse_args",
+        "(parser)",
+        "(parser,",
+        "add_arguments_to_parser",
+    ];
+    let is_whole = text.contains("ArgumentParser(")
+        && text.contains(".parse_args(")
+        && !open.iter().any(|word| text.contains(word));
+    if !is_whole {
+        return None;
+    }
+    let mut options = vec!["--help".to_owned()];
+    for (i, _) in lines.iter().enumerate().filter(|(_, line)| line.text.contains("add_argument(")) {
+        let call = call(&lines, i, "add_argument(");
+        let inside = call.trim_start_matches("add_argument(").trim_start();
+        if !inside.starts_with(['"', '\'']) {
+            return None;
+        }
+        let words = inside.split(['"', '\'']).filter(|word| word.starts_with("--"));
+        options.extend(words.map(str::to_owned));
+    }
+    Some(options)
+}
+
+/// Options among `words` that the program with this text does not know, with the one that was
+/// probably meant.
+pub(crate) fn unknown_options<'a>(
+    text: &str,
+    words: impl Iterator<Item = &'a str>,
+) -> Vec<(String, Option<String>)> {
+    let Some(known) = long_options(text) else { return Vec::new() };
+    let mut unknown = Vec::new();
+    for word in words.take_while(|word| *word != "--") {
+        let option = word.split('=').next().unwrap_or_default();
+        let name = option.strip_prefix("--").unwrap_or_default();
+        let is_plain = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        // The beginning of an option stands for it, and some have a `--no-` before them.
+        let is_known = |known: &String| {
+            known.starts_with(option) || known.get(2..) == name.strip_prefix("no-")
+        };
+        if !is_plain || known.iter().any(is_known) {
+            continue;
+        }
+        let plain = |text: &str| text.replace(['-', '_'], "");
+        let near = known.iter().find(|known| {
+            plain(known) == plain(option) || strsim::damerau_levenshtein(known, option) <= 2
+        });
+        unknown.push((option.to_owned(), near.cloned()));
+    }
+    unknown
+}
+
+pub(crate) fn say_unknown(
+    program: &str,
+    option: &str,
+    near: Option<String>,
+    line: usize,
+    report: &mut FileFindings,
+) {
+    let what = format!("{program} has no option `{option}`");
+    let finding = report.add(&rules::UNKNOWN_OPTION, line, what);
+    if let Some(near) = near {
+        finding.fix(format!("write `{near}`"));
+    }
 }
 
 /// The text of the call that begins at line `at`, to its closing bracket.
@@ -150,7 +223,7 @@ fn call(lines: &[Code<'_>], at: usize, name: &str) -> String {
 }
 
 /// A split that is drawn again at each start: after a restart the program trains on samples that it tested on before.
-fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut FileFindings) {
+fn splits(text: &str, lines: &[Code<'_>], report: &mut FileFindings) {
     let seeded = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let kinds: [(&str, &[&str], &[&str], &str); 3] = [
         (
@@ -182,17 +255,7 @@ fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut FileFindin
                 continue;
             }
             let what = format!("`{}` is drawn without a seed", name.trim_end_matches('('));
-            let severity = if job.restarts { FileFindings::error } else { FileFindings::warning };
-            severity(
-                report,
-                "unseeded-split",
-                line.number,
-                [
-                    &what,
-                    "each start makes a different split: a resumed run trains on images that it tested on before, so the accuracy looks too good",
-                    fix,
-                ],
-            );
+            report.add(&rules::UNSEEDED_SPLIT, line.number, what).fix(fix);
         }
     }
 }
@@ -219,11 +282,7 @@ fn labels(lines: &[Code<'_>], report: &mut FileFindings) {
             let loops = before.trim_start().starts_with("for ") || before.contains(" for ");
             if before.ends_with(['"', '\'']) && is_path && !narrow && !loops {
                 let what = format!("the label depends on a word anywhere in `{place}`");
-                report.warning("label-in-path", line.number, [
-                    &what,
-                    "a folder above the images, such as a user's name or the job's scratch folder, changes every label",
-                    "use only the file's own name or its folder: `Path(path).name`, `Path(path).parent.name`",
-                ]);
+                report.add(&rules::LABEL_IN_PATH, line.number, what);
             }
         }
     }
@@ -231,20 +290,27 @@ fn labels(lines: &[Code<'_>], report: &mut FileFindings) {
 
 /// Reports a `DataLoader` for training that does not shuffle, so that batches have one class after
 /// another.
-fn shuffle(lines: &[Code<'_>], report: &mut FileFindings) {
+fn shuffle(text: &str, lines: &[Code<'_>], report: &mut FileFindings) {
+    // A list that is shuffled once is not in the order of its files.
+    let calls = ["shuffle(", "permutation(", "randperm(", "random_split(", "train_test_split("];
+    if lines.iter().any(|line| calls.iter().any(|call| line.text.contains(call))) {
+        return;
+    }
     for (i, line) in lines.iter().enumerate() {
         let Some(at) = line.text.find("DataLoader(") else { continue };
         let before = line.text.get(..at).unwrap_or_default();
         let call = call(lines, i, "DataLoader(");
         let first = call.split(['(', ',']).nth(1).unwrap_or_default();
         let trains = before.contains("train") || first.contains("train");
-        if trains && !call.contains("shuffle") && !call.contains("sampler") && !call.contains("**")
+        // Our own loader shuffles unless it is told not to.
+        let own = before.ends_with("gular.") || text.contains("from gular import");
+        if trains
+            && !own
+            && !call.contains("shuffle")
+            && !call.contains("sampler")
+            && !call.contains("**")
         {
-            report.warning("no-shuffle", line.number, [
-                "the training images are not shuffled",
-                "batches contain one class after another, always in the same order, and the training gets worse",
-                "add `shuffle=True`",
-            ]);
+            report.add(&rules::NO_SHUFFLE, line.number, "the training images are not shuffled");
         }
     }
 }
@@ -275,15 +341,7 @@ fn exits_before_tests(lines: &[Code<'_>], report: &mut FileFindings) {
         if let Some(test) = body.iter().skip(exit + 1).find(|line| tests(line)) {
             let what =
                 format!("the program exits before its test, which is in line {}", test.number);
-            report.error(
-                "exit-before-test",
-                first,
-                [
-                    &what,
-                    "epochs that save a checkpoint are never tested, and neither is the last epoch",
-                    "test first, then save and exit",
-                ],
-            );
+            report.add(&rules::EXIT_BEFORE_TEST, first, what);
         }
     }
 }
@@ -294,11 +352,22 @@ fn saves(text: &str, lines: &[Code<'_>], report: &mut FileFindings) {
     let renames =
         ["os.replace(", "os.rename(", ".rename(", "tmp.replace(", "temp.replace(", "shutil.move("];
     if !renames.iter().any(|word| text.contains(word)) {
-        report.error("save-not-atomic", save.number, [
+        report.add(
+            &rules::SAVE_NOT_ATOMIC,
+            save.number,
             "each checkpoint overwrites the one before",
-            "a job that is stopped while it writes leaves half a file, and both checkpoints are lost",
-            "save to `path + \".tmp\"`, then `os.replace(path + \".tmp\", path)`",
-        ]);
+        );
+    }
+    // The state of a loader that counts what it gave out says how far the training was, and draws
+    // the same again.
+    let part = |c: char| !c.is_alphanumeric() && c != '_';
+    let is_loader = |(at, _): (usize, &str)| {
+        let name = text.get(..at).and_then(|before| before.rsplit(part).next()).unwrap_or_default();
+        let name = name.to_lowercase();
+        ["loader", "sampler"].iter().any(|word| name.contains(word))
+    };
+    if text.match_indices(".state_dict()").any(is_loader) {
+        return;
     }
     let random = ["rng_state", "getstate("].iter().any(|word| text.contains(word));
     let position = ["'epoch'", "\"epoch\"", "epoch=", "'step'", "\"step\"", "step="]
@@ -311,15 +380,7 @@ fn saves(text: &str, lines: &[Code<'_>], report: &mut FileFindings) {
         (false, false) => "the state of the random numbers, nor how far the training was",
     };
     let what = format!("the checkpoint does not hold {missing}");
-    report.warning(
-        "state-incomplete",
-        save.number,
-        [
-            &what,
-            "a resumed run sees different samples than an uninterrupted one: some twice, some never",
-            "save `torch.get_rng_state()`, `random.getstate()`, epoch and batch with the model",
-        ],
-    );
+    report.add(&rules::STATE_INCOMPLETE, save.number, what);
 }
 
 #[cfg(test)]
@@ -354,6 +415,11 @@ mod tests {
         check("train_dl = DataLoader(ds, batch_size=5)", &[("no-shuffle", 1)]);
         check("train_dl = DataLoader(ds,\n shuffle=True)", &[]);
         check("test_dl = DataLoader(ds)", &[]);
+        check("train = gular.DataLoader(url, 'train')", &[]);
+        check("random.seed(1)\nrandom.shuffle(files)\ntrain_dl = DataLoader(files)", &[]);
+        let saves =
+            "torch.save({'m': m.state_dict(), 'data': loader.state_dict()}, t)\nos.replace(t, p)";
+        check(saves, &[]);
         check(
             "for epoch in r:\n  train()\n  sys.exit(85)\n  evaluate(m)\nx",
             &[("exit-before-test", 3)],
@@ -361,6 +427,27 @@ mod tests {
         check("for epoch in r:\n  train()\n  evaluate(m)\n  sys.exit(85)\n", &[]);
         check("torch.save({'epoch': 1}, p)", &[("save-not-atomic", 1), ("state-incomplete", 1)]);
         check("torch.save({'epoch': 1, 'r': torch.get_rng_state()}, t)\nos.replace(t, p)", &[]);
+    }
+
+    #[test]
+    fn options_that_argparse_does_not_know_are_found() {
+        let program = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float)\np.add_argument(\n  \"--batch-size\", \"-b\")\nargs = p.parse_args()\n";
+        let unknown = |program: &str, words: &str| {
+            let found = unknown_options(program, words.split(' '));
+            found.into_iter().map(|(option, _)| option).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            unknown(program, "--learning-rate 1 --lr=2 -b 3 --batch 4"),
+            ["--learning-rate"]
+        );
+        let near = unknown_options(program, ["--batch_size=3"].into_iter());
+        assert_eq!(near, [("--batch_size".to_owned(), Some("--batch-size".to_owned()))]);
+        for open in ["parse_known_args", "add_subparsers"] {
+            let program = program.replace("parse_args", open);
+            assert_eq!(unknown(&program, "--x"), [""; 0]);
+        }
+        let program = program.replace("'--lr'", "name");
+        assert_eq!(unknown(&program, "--x $Y --$Z"), [""; 0]);
     }
 
     #[test]

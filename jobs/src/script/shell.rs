@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::Job;
 use crate::disk::base_name;
 use crate::finding::{Edit, FileFindings};
+use crate::rules;
 pub(crate) use read::Token;
 use read::{Reading, read};
 
@@ -123,7 +124,10 @@ impl Command {
 
     /// The script that the command runs, if it runs one.
     pub(crate) fn script(&self) -> Option<&str> {
-        let is_script = |word: &str| [".py", ".sh", ".bash"].iter().any(|end| word.ends_with(end));
+        let is_script = |word: &str| {
+            [".py", ".sh", ".bash"].iter().any(|end| word.ends_with(end))
+                && !word.contains(char::is_whitespace)
+        };
         let (first, rest) = self.call().split_first()?;
         if is_script(first) {
             return Some(first);
@@ -132,7 +136,18 @@ impl Command {
         if !LAUNCHERS.contains(&program) && !program.starts_with("python") {
             return None;
         }
-        rest.iter().map(String::as_str).find(|word| is_script(word) && !word.starts_with('-'))
+        let found = rest.iter().map(String::as_str);
+        let found = { found }.find(|word| is_script(word) && !word.starts_with('-'))?;
+        // `source` looks for a bare name on the PATH.
+        let on_path = matches!(program, "source" | ".") && !found.contains('/');
+        (!on_path).then_some(found)
+    }
+
+    /// The script that the command runs, with the words behind it.
+    pub(crate) fn script_words(&self) -> Option<(&str, &[String])> {
+        let name = self.script()?;
+        let at = self.words.iter().position(|word| word == name)?;
+        Some((name, self.words.get(at + 1..).unwrap_or_default()))
     }
 
     /// Whether the command may add files that are not named in the script.
@@ -223,7 +238,7 @@ impl Script {
 
 /// Reports faults that any script may have.
 pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
-    line_ends(text, report);
+    line_ends(text, job, report);
     if script.tokens.is_none() {
         // What was not understood is not judged.
         return;
@@ -236,26 +251,16 @@ pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut Fil
 }
 
 /// Reports line ends with which the kernel cannot read the first line.
-pub(crate) fn line_ends(text: &str, report: &mut FileFindings) {
-    let first = text.lines().next().unwrap_or_default();
-    if text.split('\n').next().is_some_and(|line| line.starts_with("#!") && line.ends_with('\r')) {
+fn line_ends(text: &str, job: &Job<'_>, report: &mut FileFindings) {
+    let first = text.split('\n').next().unwrap_or_default();
+    if first.starts_with("#!") && first.ends_with('\r') {
         let lines =
             text.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect::<Vec<_>>();
-        report
-            .error("windows-lines", 1, [
-                "the file has Windows line ends (CR LF)",
-                "the kernel looks for a program whose name ends in CR: `bad interpreter`, and the job fails at once",
-                "save it with Unix line ends, or run `dos2unix`",
-            ])
-            .edit = Some(Edit { line: 1, count: lines.len(), lines });
-    } else if !first.starts_with("#!") {
-        report
-            .error("no-shebang", 1, [
-                "the script does not begin with `#!`",
-                "it may be started by another shell than it was written for, or not at all (`Exec format error`)",
-                "begin it with `#!/bin/bash`",
-            ])
-            .edit = Some(Edit { line: 1, count: 0, lines: vec!["#!/bin/bash".to_owned()] });
+        report.add(&rules::WINDOWS_LINES, 1, "the file has Windows line ends (CR LF)").edit =
+            Some(Edit { line: 1, count: lines.len(), lines });
+    } else if let Some(rule) = job.needs_shebang.filter(|_| !first.starts_with("#!")) {
+        report.add(rule, 1, "the script does not begin with `#!`").edit =
+            Some(Edit { line: 1, count: 0, lines: vec!["#!/bin/bash".to_owned()] });
     }
 }
 
@@ -270,11 +275,7 @@ fn continuations(text: &str, script: &Script, report: &mut FileFindings) {
         let before = lines.get(above - 1).copied().unwrap_or_default().trim_end();
         if script.blank_words.contains(&above) {
             report
-                .error("backslash-space", above, [
-                    "there is a space after the backslash",
-                    "the shell ends the command here, and runs the options in the next line as a command of their own: they are lost",
-                    "remove the space, so that the backslash is the line's last character",
-                ])
+                .add(&rules::BACKSLASH_SPACE, above, "there is a space after the backslash")
                 .edit = Some(Edit { line: above, count: 1, lines: vec![before.to_owned()] });
             continue;
         }
@@ -282,14 +283,8 @@ fn continuations(text: &str, script: &Script, report: &mut FileFindings) {
             "`{first}` begins a new command, since the line above does not end with a backslash"
         );
         let is_next = above + 1 == command.line && !script.comments.contains(&above);
-        report
-            .error("no-continuation", command.line, [
-                &what,
-                "the program above runs without these options, and the exit code says that a command does not exist",
-                "end the line above with ` \\`; neither a comment nor an empty line may be between the lines",
-            ])
-            .edit = is_next
-            .then(|| Edit { line: above, count: 1, lines: vec![format!("{before} \\")] });
+        report.add(&rules::NO_CONTINUATION, command.line, what).edit =
+            is_next.then(|| Edit { line: above, count: 1, lines: vec![format!("{before} \\")] });
     }
 }
 
@@ -309,17 +304,11 @@ fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFinding
                     && !rest.iter().any(|word| word.starts_with('-') && word.contains('p')) =>
             {
                 let what = format!("`{}` fails if the folder exists already", words.join(" "));
-                let severity = if script.stops_at_errors {
-                    FileFindings::error
-                } else {
-                    FileFindings::warning
-                };
-                severity(report, "restart-mkdir", command.line, [
-                    &what,
-                    "after a checkpoint the script runs again in the same folder, where the first run made this folder",
-                    "use `mkdir -p`",
-                ])
-                .edit = Some(Edit { line: command.line, count: 1, lines: vec![line.replacen("mkdir ", "mkdir -p ", 1)] });
+                report.add(&rules::RESTART_MKDIR, command.line, what).edit = Some(Edit {
+                    line: command.line,
+                    count: 1,
+                    lines: vec![line.replacen("mkdir ", "mkdir -p ", 1)],
+                });
             }
             ("rm", [_, rest @ ..]) => {
                 let Some(input) = rest
@@ -330,13 +319,8 @@ fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFinding
                 };
                 let what = format!("the script removes `{input}`, which is an input");
                 let alone = line.trim_start().starts_with("rm ");
-                report
-                    .error("restart-rm", command.line, [
-                        &what,
-                        "after a checkpoint the script runs again in the same folder, but inputs are not transferred again",
-                        "keep the input: HTCondor removes the job's folder in the end; or unpack it only if the result does not exist yet",
-                    ])
-                    .edit = alone.then_some(Edit { line: command.line, count: 1, lines: Vec::new() });
+                report.add(&rules::RESTART_RM, command.line, what).edit =
+                    alone.then_some(Edit { line: command.line, count: 1, lines: Vec::new() });
             }
             _ => {}
         }
@@ -348,22 +332,13 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     let Some(at) = script.commands.iter().rposition(Command::is_work) else { return };
     let Some(command) = script.commands.get(at) else { return };
     let name = command.script().unwrap_or_else(|| command.program());
-    let code = match job.exit_code {
-        Some(code) => format!(
-            "the job does not exit with {code}, so a checkpoint counts as the end of the job"
-        ),
-        None => "the job counts as successful although the program failed".to_owned(),
+    let code_rule = match job.exit_code {
+        Some(_) => &rules::CHECKPOINT_CODE_LOST,
+        None => &rules::EXIT_CODE_LOST,
     };
-    let severity =
-        if job.exit_code.is_some() { FileFindings::error } else { FileFindings::warning };
     if command.next == Next::Pipe && !script.pipefail && !command.tested {
         let what = format!("the exit code of `{name}` is lost in a pipe");
-        severity(
-            report,
-            "exit-code-lost",
-            command.line,
-            [&what, &code, "write `set -o pipefail` at the top"],
-        );
+        report.add(code_rule, command.line, what).fix("write `set -o pipefail` at the top");
         return;
     }
     // Commands after a pipe belong to the command before it.
@@ -391,16 +366,7 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut FileFindings) {
             "the exit code of `{name}` is lost: `{}` comes after it",
             after.words.join(" ")
         );
-        severity(
-            report,
-            "exit-code-lost",
-            after.line,
-            [
-                &what,
-                &code,
-                "write `set -e` at the top, or `code=$?` behind the program and `exit $code` at the end",
-            ],
-        );
+        report.add(code_rule, after.line, what);
     }
 }
 
@@ -462,6 +428,7 @@ mod tests {
         check("srun apptainer exec --nv x.sif python /app/t.py", &["/app/t.py"]);
         check("echo train.py; cp a.py b.py", &[]);
         check("if python train.py; then echo; fi", &["train.py"]);
+        check("bash -c 'python x.py'", &[]);
     }
 
     fn rules(text: &str, job: &Job<'_>) -> Vec<(&'static str, usize)> {
@@ -473,7 +440,12 @@ mod tests {
     #[test]
     fn traps_are_found_and_their_repairs_hold() {
         let inputs = ["train.zip".to_owned()];
-        let job = Job { restarts: true, exit_code: Some(85), inputs: &inputs };
+        let job = Job {
+            restarts: true,
+            exit_code: Some(85),
+            inputs: &inputs,
+            needs_shebang: Some(&rules::NO_SHEBANG),
+        };
         let bad = "#!/bin/bash\nmkdir out\nunzip train.zip\nrm train.zip\npython train.py \\ \n  --a 1 \\\n  --b 2\n  --c 3\nexit $?\n";
         assert_eq!(
             rules(bad, &job),
@@ -535,8 +507,10 @@ mod tests {
 
     #[test]
     fn a_first_line_that_does_not_work_is_found() {
-        let job = Job::default();
+        let job = Job { needs_shebang: Some(&rules::NO_SHEBANG), ..Job::default() };
         assert_eq!(rules("#!/bin/sh\r\nls\r\n", &job), [("windows-lines", 1)]);
         assert_eq!(rules("ls\n", &job), [("no-shebang", 1)]);
+        // A script that nobody starts by its name alone needs none.
+        assert_eq!(rules("ls\n", &Job::default()), []);
     }
 }

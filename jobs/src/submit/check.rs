@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::commands::{is_known, nearest, nearest_attribute};
+use super::commands::{is_certain, is_known, nearest, nearest_attribute};
 use super::expand::{Expanded, Variables, expand};
 use super::parse::{Set, Submit};
 use super::{expressions, files, programs, quotes, sandbox, values};
 use crate::disk::{Disk, folder_of};
 use crate::finding::{Edit, FileFindings, JobFinding};
-use crate::lines::spaces_after_backslash;
+use crate::rules;
 
 /// What a DAG sets for the jobs of a submit file.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +51,12 @@ impl<'a> Context<'a> {
 
     pub(super) fn expand(&self, text: &str) -> Expanded {
         expand(text, &self.variables, &self.items)
+    }
+
+    /// Whether another `queue` makes jobs with another value of the command.
+    pub(super) fn changes(&self, name: &str) -> bool {
+        let mut sets = self.submit.sets.iter().filter(|set| !set.attribute);
+        sets.any(|set| set.after_queue && set.name.eq_ignore_ascii_case(name))
     }
 
     /// Returns a command's value with its macros replaced.
@@ -159,20 +165,11 @@ pub(crate) fn check(
     report.findings
 }
 
-/// Checks line ends and comments.
+/// Checks joined lines and comments.
 fn texts(context: &Context<'_>, report: &mut FileFindings) {
     for line in &context.submit.lines {
         for number in line.number..line.number + line.count {
             let raw = context.raw.get(number - 1).copied().unwrap_or_default();
-            if spaces_after_backslash(raw) && !line.text.starts_with('#') {
-                report
-                    .warning("backslash-space", number, [
-                        "there is a space after the backslash",
-                        "HTCondor joins the next line anyway, but shells and older versions of HTCondor do not",
-                        "remove the space",
-                    ])
-                    .edit = Some(Edit { line: number, count: 1, lines: vec![raw.trim_end().to_owned()] });
-            }
             if number == line.number || line.text.starts_with('#') {
                 continue;
             }
@@ -181,22 +178,13 @@ fn texts(context: &Context<'_>, report: &mut FileFindings) {
                 && raw.trim_start().starts_with(name)
                 && raw.contains('=')
                 && !raw.starts_with([' ', '\t'])
+                && !is_inside(context, line.number, number)
             {
                 let above = context.raw.get(number - 2).copied().unwrap_or_default();
                 let above = above.trim_end().trim_end_matches('\\').trim_end();
                 let what =
                     format!("`{name}` is part of the line above, which ends with a backslash");
-                report
-                    .error(
-                        "swallowed-command",
-                        number,
-                        [
-                            &what,
-                            "the line becomes part of the other command's value, so its own name is not set",
-                            "remove the backslash from the line above",
-                        ],
-                    )
-                    .edit = Some(Edit {
+                report.add(&rules::SWALLOWED_COMMAND, number, what).edit = Some(Edit {
                     line: number - 1,
                     count: 2,
                     lines: vec![above.to_owned(), raw.to_owned()],
@@ -206,21 +194,46 @@ fn texts(context: &Context<'_>, report: &mut FileFindings) {
     }
     for set in &context.submit.sets {
         let Some((value, comment)) = set.value.split_once(" #") else { continue };
-        let inside_quotes = value.matches('"').count() % 2 == 1;
-        if set.count > 1 || inside_quotes {
+        // A word of the program, or of a macro or an attribute of the user's own, may begin so.
+        let is_text = set.attribute
+            || !is_known(&set.name)
+            || TEXTS.iter().any(|name| name.eq_ignore_ascii_case(&set.name));
+        if set.count > 1 || value.contains('"') || is_text {
             continue;
         }
         let raw = context.raw.get(set.line - 1).copied().unwrap_or_default();
         let head = raw.split(" #").next().unwrap_or_default().trim_end();
         let what = format!("` #{comment}` is part of the value of `{}`", set.name);
-        report
-            .error("comment-in-value", set.line, [
-                &what,
-                "in submit files, comments need lines of their own: here the text after `#` becomes part of a number or a file name",
-                "move the comment to a line of its own",
-            ])
-            .edit = Some(Edit { line: set.line, count: 1, lines: vec![format!("#{comment}"), head.to_owned()] });
+        report.add(&rules::COMMENT_IN_VALUE, set.line, what).edit = Some(Edit {
+            line: set.line,
+            count: 1,
+            lines: vec![format!("#{comment}"), head.to_owned()],
+        });
     }
+}
+
+/// Commands whose value may have any words.
+const TEXTS: [&str; 9] = [
+    "arguments",
+    "args",
+    "environment",
+    "env",
+    "shell",
+    "description",
+    "batch_name",
+    "job_batch_name",
+    "submit_event_notes",
+];
+
+/// Whether line `number` is inside of quotes that the statement of line `first` opened, or a
+/// word of a text.
+fn is_inside(context: &Context<'_>, first: usize, number: usize) -> bool {
+    let above = context.raw.get(first - 1..number - 1).unwrap_or_default();
+    let quotes: usize = above.iter().map(|line| line.matches('"').count()).sum();
+    let raw = context.raw.get(number - 1).copied().unwrap_or_default();
+    let name = above.first().and_then(|line| line.split('=').next()).unwrap_or_default().trim();
+    let is_text = TEXTS.iter().any(|text| text.eq_ignore_ascii_case(name));
+    quotes % 2 == 1 || (is_text && !raw.contains(" = "))
 }
 
 /// Commands and macros that nobody reads or sets.
@@ -263,33 +276,18 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
                 if let Some(first) = lines.first_mut() {
                     *first = raw.replacen(&set.name, right, 1);
                 }
-                let rule = if set.attribute { "unknown-attribute" } else { "unknown-command" };
-                report
-                    .error(
-                        rule,
-                        set.line,
-                        [
-                            &what,
-                            "HTCondor accepts any name without a warning: this one is set, but never read",
-                            &format!("write `{right}`"),
-                        ],
-                    )
-                    .edit = Some(Edit { line: set.line, count: set.count, lines });
+                let rule = match set.attribute {
+                    true => &rules::UNKNOWN_ATTRIBUTE,
+                    false => &rules::UNKNOWN_COMMAND,
+                };
+                let edit = Edit { line: set.line, count: set.count, lines };
+                let finding = report.add(rule, set.line, what).fix(format!("write `{right}`"));
+                finding.edit = is_certain(&lower, right).then_some(edit);
             }
             None if !set.attribute && !is_known(&lower) && !used() && !context.submit.includes => {
                 let what =
                     format!("`{}` is not a command, and no `$({})` reads it", set.name, set.name);
-                let why =
-                    "HTCondor accepts any name without a warning: this one is set, but never read";
-                report.warning(
-                    "unknown-command",
-                    set.line,
-                    [
-                        &what,
-                        why,
-                        "remove the line, or write `+` before the name if it is an attribute of your site",
-                    ],
-                );
+                report.add(&rules::UNUSED_NAME, set.line, what);
             }
             _ => {}
         }
@@ -302,15 +300,7 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
             !later.conditional && !set.conditional && !later.after_queue && is_known(&lower)
         }) {
             let what = format!("`{}` is set again in line {}", set.name, later.line);
-            report.warning(
-                "set-twice",
-                set.line,
-                [
-                    &what,
-                    "the last line counts, so this one has no effect",
-                    "keep one of the two lines",
-                ],
-            );
+            report.add(&rules::SET_TWICE, set.line, what);
         }
     }
     if context.submit.includes {
@@ -337,15 +327,10 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
         });
         for name in undefined.collect::<Vec<_>>() {
             let what = format!("nothing sets `$({name})`");
-            let fix = near(context, &name).map_or_else(
-                || "set it in this file, in `queue … from`, or in VARS of the DAG, or give it a default: `$(name:default)`".to_owned(),
-                |near| format!("write `$({near})`"),
-            );
-            report.error(
-                "undefined-macro",
-                line,
-                [&what, "`$(…)` then becomes an empty text", &fix],
-            );
+            let finding = report.add(&rules::UNDEFINED_MACRO, line, what);
+            if let Some(near) = near(context, &name) {
+                finding.fix(format!("write `$({near})`"));
+            }
         }
     }
 }
@@ -367,60 +352,35 @@ fn near(context: &Context<'_>, name: &str) -> Option<String> {
 /// Lines that are not statements, or that have no effect.
 fn statements(context: &Context<'_>, given: &Given, report: &mut FileFindings) {
     for strange in &context.submit.strange {
-        let what = format!(
-            "`{}` is neither `name = value` nor a statement",
-            strange.text.chars().take(60).collect::<String>()
-        );
-        report.error(
-            "not-a-statement",
-            strange.line,
-            [
-                &what,
-                "condor_submit refuses the file",
-                "write `name = value`, or `#` before a comment",
-            ],
-        );
+        let start: String = strange.text.chars().take(60).collect();
+        let what = format!("`{start}` is neither `name = value` nor a statement");
+        report.add(&rules::NOT_A_STATEMENT, strange.line, what);
     }
     if let Some(line) = context.submit.open_if {
-        report.error(
-            "no-endif",
-            line,
-            [
-                "this `if` has no `endif`",
-                "the rest of the file belongs to this `if`",
-                "add `endif`",
-            ],
-        );
+        report.add(&rules::NO_ENDIF, line, "this `if` has no `endif`");
     }
-    let last = context.raw.len();
+    for queue in &context.submit.queues {
+        if let Some(line) = queue.late_bracket() {
+            let what = "the list of `queue` has no `)` on a line of its own";
+            report.add(&rules::OPEN_QUEUE, line, what);
+        }
+        let replaced = |var: &&String| is_known(var) && context.submit.get(var).is_some();
+        for var in queue.vars.iter().filter(replaced) {
+            let what =
+                format!("`{var}` is a variable of `queue`, and a command that this file sets");
+            report.add(&rules::VARIABLE_AS_COMMAND, queue.line, what);
+        }
+    }
     match context.submit.queues.last() {
         None if given.nodes == 0 && !context.submit.includes => {
-            report
-                .error(
-                    "no-queue",
-                    last,
-                    [
-                        "the file has no `queue`",
-                        "condor_submit makes no job",
-                        "end the file with `queue`",
-                    ],
-                )
-                .edit = Some(Edit { line: last + 1, count: 0, lines: vec!["queue".to_owned()] });
+            report.add(&rules::NO_QUEUE, context.raw.len(), "the file has no `queue`");
         }
         None => {}
         Some(queue) => {
             let after = |set: &&Set| set.line > queue.line && set.after_queue;
             if let Some(set) = context.submit.sets.iter().find(after) {
                 let what = format!("`{}` comes after the last `queue`", set.name);
-                report.error(
-                    "after-queue",
-                    set.line,
-                    [
-                        &what,
-                        "the jobs are made at `queue`, so this line has no effect",
-                        "move the line above `queue`",
-                    ],
-                );
+                report.add(&rules::AFTER_QUEUE, set.line, what);
             }
         }
     }

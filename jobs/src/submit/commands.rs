@@ -1,16 +1,19 @@
 //! The commands that HTCondor knows, and what people write instead.
 
-/// Commands of submit files, as HTCondor 24.12 has them.
+/// Commands of submit files, as HTCondor 24.12 and 25 have them.
 const KNOWN: &[&str] = &[
     "accounting_group",
     "accounting_group_user",
+    "acct_group",
+    "acct_group_user",
     "allow_arguments_v1",
     "allow_environment_v1",
     "allowed_execute_duration",
     "allowed_job_duration",
     "append_files",
-    "arguments",
     "args",
+    "arguments",
+    "arguments2",
     "aws_access_key_id_file",
     "aws_region",
     "aws_secret_access_key_file",
@@ -25,15 +28,18 @@ const KNOWN: &[&str] = &[
     "buffer_size",
     "checkpoint_destination",
     "checkpoint_exit_code",
+    "cmd",
+    "common_input_files",
     "compress_files",
     "concurrency_limits",
     "concurrency_limits_expr",
     "container_image",
+    "container_is_common",
     "container_service_names",
     "container_target_dir",
     "copy_to_spool",
-    "coresize",
     "core_size",
+    "coresize",
     "cron_day_of_month",
     "cron_day_of_week",
     "cron_hour",
@@ -50,6 +56,7 @@ const KNOWN: &[&str] = &[
     "deferral_window",
     "delegate_job_gsi_credentials_lifetime",
     "description",
+    "disk_usage",
     "docker_image",
     "docker_network_type",
     "docker_override_entrypoint",
@@ -63,14 +70,16 @@ const KNOWN: &[&str] = &[
     "encrypt_output_files",
     "env",
     "environment",
+    "environment2",
     "erase_output_and_error_on_restart",
-    "error",
     "err",
+    "error",
     "executable",
+    "exit_requirements",
     "fetch_files",
     "file_remaps",
-    "getenv",
     "get_env",
+    "getenv",
     "globus_rsl",
     "gpus_maximum_capability",
     "gpus_minimum_capability",
@@ -91,13 +100,17 @@ const KNOWN: &[&str] = &[
     "jar_files",
     "java_vm_args",
     "java_vm_arguments",
-    "job_ad_information_attrs",
+    "java_vm_arguments2",
     "job_ad_information_attributes",
+    "job_ad_information_attrs",
     "job_batch_name",
+    "job_iwd",
     "job_lease_duration",
     "job_machine_attrs",
     "job_machine_attrs_history_length",
     "job_max_vacate_time",
+    "job_prio",
+    "job_universe",
     "jobset",
     "jobset_name",
     "keep_claim_idle",
@@ -106,6 +119,7 @@ const KNOWN: &[&str] = &[
     "kill_sig",
     "kill_sig_timeout",
     "leave_in_queue",
+    "leave_job_in_queue",
     "load_profile",
     "local_files",
     "log",
@@ -121,6 +135,7 @@ const KNOWN: &[&str] = &[
     "max_retries",
     "max_transfer_input_mb",
     "max_transfer_output_mb",
+    "memory_usage",
     "mount_under_scratch",
     "my_proxy_host",
     "next_job_start_delay",
@@ -131,12 +146,13 @@ const KNOWN: &[&str] = &[
     "noop_job_exit_signal",
     "notification",
     "notify_user",
+    "on_evict_checks",
     "on_exit_hold",
     "on_exit_hold_reason",
     "on_exit_hold_subcode",
     "on_exit_remove",
-    "output",
     "out",
+    "output",
     "output_destination",
     "output_directory",
     "parallel_script_shadow",
@@ -151,22 +167,26 @@ const KNOWN: &[&str] = &[
     "post_cmd",
     "pre_arguments",
     "pre_cmd",
-    "preferences",
     "prefer_gpus",
+    "preferences",
     "preserve_relative_paths",
     "primary_unix_group",
-    "priority",
     "prio",
+    "priority",
     "public_input_files",
     "rank",
     "remote_initialdir",
     "remove_kill_sig",
+    "rendezvousdir",
     "request_cpus",
     "request_disk",
     "request_gpus",
     "request_memory",
     "require_gpus",
     "requirements",
+    "retry_request_disk",
+    "retry_request_disk_increase",
+    "retry_request_disk_max",
     "retry_request_memory",
     "retry_request_memory_increase",
     "retry_request_memory_max",
@@ -174,6 +194,7 @@ const KNOWN: &[&str] = &[
     "run_as_owner",
     "s3_access_key_id_file",
     "s3_secret_access_key_file",
+    "scitokens_file",
     "send_credential",
     "shell",
     "should_transfer_files",
@@ -182,9 +203,9 @@ const KNOWN: &[&str] = &[
     "stack_size",
     "starter_debug",
     "starter_log",
+    "stderr",
     "stdin",
     "stdout",
-    "stderr",
     "stream_error",
     "stream_input",
     "stream_output",
@@ -194,6 +215,7 @@ const KNOWN: &[&str] = &[
     "suspend_job_at_exec",
     "tool_daemon_args",
     "tool_daemon_arguments",
+    "tool_daemon_arguments2",
     "tool_daemon_cmd",
     "tool_daemon_error",
     "tool_daemon_input",
@@ -209,10 +231,13 @@ const KNOWN: &[&str] = &[
     "transfer_output_files",
     "transfer_output_remaps",
     "transfer_plugins",
+    "ulog_execute_attrs",
     "universe",
     "use_oauth_services",
+    "use_scitoken",
     "use_scitokens",
     "use_x509userproxy",
+    "user_log",
     "vm_checkpoint",
     "vm_disk",
     "vm_macaddr",
@@ -223,6 +248,7 @@ const KNOWN: &[&str] = &[
     "vm_type",
     "vm_vcpus",
     "vm_vnc",
+    "want_ads",
     // `want_campus_pools` and `want_ospool` are CHTC's own: they let a job leave its pool.
     "want_campus_pools",
     "want_graceful_removal",
@@ -236,7 +262,22 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Beginnings of commands whose rest is a name of the user's own.
-const OPEN: [&str; 7] = ["request_", "ec2_", "gce_", "azure_", "arc_", "boinc_", "require_"];
+const OPEN: [&str; 11] = [
+    "request_",
+    "require_",
+    "remote_",
+    "ec2_",
+    "gce_",
+    "azure_",
+    "arc_",
+    "boinc_",
+    "cloud_label_",
+    "transform_body_",
+    "xen_",
+];
+
+/// Parts of commands whose beginning is the name of a service.
+const OF_SERVICES: [&str; 3] = ["_oauth_permissions", "_oauth_resource", "_container_port"];
 
 /// Frequent wrong names of commands, with the right ones.
 const MISTAKES: [(&str, &str); 24] = [
@@ -284,17 +325,38 @@ const ATTRIBUTES: [&str; 14] = [
     "WantParallelScheduling",
 ];
 
-pub(super) fn is_known(name: &str) -> bool {
+pub(crate) fn is_known(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let custom = |prefix: &&str| name.strip_prefix(*prefix).is_some_and(|rest| !rest.is_empty());
     // `JobBatchName` and the like: attributes that are commands, too.
     let attribute = ATTRIBUTES.iter().any(|known| known.eq_ignore_ascii_case(&name));
-    if KNOWN.contains(&name.as_str()) || attribute {
+    let of_service = OF_SERVICES.iter().any(|part| name.contains(part));
+    if KNOWN.contains(&name.as_str()) || attribute || of_service || command_of(&name).is_some() {
         return true;
     }
     !MISTAKES.iter().any(|(wrong, _)| *wrong == name)
         && OPEN.iter().any(custom)
         && nearest(&name).is_none()
+}
+
+/// The command for which the name of a job's attribute stands: `RequestMemory` sets
+/// `request_memory`.
+fn command_of(name: &str) -> Option<&'static str> {
+    let is_same = |known: &&&str| known.contains('_') && known.replace('_', "") == name;
+    KNOWN.iter().find(is_same).copied()
+}
+
+/// Whether the statement of `name` sets the command `command`.
+pub(super) fn sets(name: &str, command: &str) -> bool {
+    name.eq_ignore_ascii_case(command)
+        || (!name.contains('_') && name.eq_ignore_ascii_case(&command.replace('_', "")))
+}
+
+/// Whether `name` can only be a slip in `right`.
+pub(super) fn is_certain(name: &str, right: &str) -> bool {
+    MISTAKES.iter().any(|(wrong, _)| *wrong == name)
+        || name.replace('_', "") == right.to_ascii_lowercase().replace('_', "")
+        || strsim::damerau_levenshtein(name, &right.to_ascii_lowercase()) == 1
 }
 
 /// Returns the command that was probably meant.
@@ -341,14 +403,27 @@ mod tests {
             ("cpu", Some("request_cpus")),
             ("Request_Memmory", Some("request_memory")),
             ("transfer_input_flies", Some("transfer_input_files")),
-            ("transferinputfiles", Some("transfer_input_files")),
-            ("whentotransferoutput", Some("when_to_transfer_output")),
+            ("transfer-input-files", Some("transfer_input_files")),
             ("lr", None),
             ("learning_rate", None),
         ] {
             assert_eq!(nearest(wrong), right, "{wrong}");
         }
-        for known in ["executable", "Request_CPUs", "request_fpgas", "JobBatchName"] {
+        for known in [
+            "executable",
+            "Request_CPUs",
+            "request_fpgas",
+            "JobBatchName",
+            "RequestMemory",
+            "WhenToTransferOutput",
+            "OnExitRemove",
+            "TransferInputFiles",
+            "box_oauth_permissions",
+            "box_oauth_permissions_mine",
+            "web_container_port",
+            "remote_universe",
+            "retry_request_disk",
+        ] {
             assert!(is_known(known), "{known}");
         }
         for unknown in

@@ -2,6 +2,7 @@
 
 use super::check::Context;
 use crate::finding::FileFindings;
+use crate::rules;
 
 const COMMANDS: [&str; 9] = [
     "requirements",
@@ -33,18 +34,16 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
             Fault::SingleQuotes => ("a text is in single quotes", "put it in double quotes"),
             Fault::Bare => ("a text has no quotes", "put it in double quotes"),
         };
-        let why = match fault {
-            Fault::SingleQuotes | Fault::Bare => {
-                "without double quotes it is the name of an attribute, which no machine has: the job matches none"
-            }
-            _ => "condor_submit refuses the file",
+        let rule = match fault {
+            Fault::SingleQuotes | Fault::Bare => &rules::BARE_TEXT,
+            _ => &rules::BAD_EXPRESSION,
         };
         let edit = match fault {
             Fault::OneEqual(at) => insert(&set.value, at).filter(|_| set.value == value.text),
             _ => None,
         };
         let what = format!("{what} in `{name}`");
-        report.error("bad-expression", set.line, [&what, why, fix]).edit =
+        report.add(rule, set.line, what).fix(fix).edit =
             edit.map(|right| context.with_value(set, &right));
     }
 }

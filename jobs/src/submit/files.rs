@@ -5,6 +5,7 @@ use super::expand::Expanded;
 use super::queue::Source;
 use crate::disk::{base_name, below, normal};
 use crate::finding::FileFindings;
+use crate::rules;
 use crate::units::{condor_bytes, request, words};
 
 pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
@@ -51,13 +52,16 @@ fn is_certain(path: &Expanded) -> bool {
         && path.undefined.is_empty()
         && !path.text.contains(['$', '*'])
         && !is_url(&path.text)
+        // A file system of the machines that run jobs.
+        && !path.text.starts_with("/cvmfs/")
+}
+
+fn absent_file(report: &mut FileFindings, line: usize, path: &str, fix: &str) {
+    report.add(&rules::MISSING_FILE, line, format!("`{path}` does not exist")).fix(fix);
 }
 
 fn missing(context: &Context<'_>, report: &mut FileFindings) {
     let absent = |path: &str| !context.disk.exists(path);
-    let mut say = |line: usize, path: &str, why: &str, fix: &str| {
-        report.error("missing-file", line, [&format!("`{path}` does not exist"), why, fix]);
-    };
     let transfers = context.value("transfer_executable").is_none_or(|(_, value)| {
         !matches!(value.text.to_ascii_lowercase().as_str(), "false" | "no" | "f" | "0")
     });
@@ -74,21 +78,29 @@ fn missing(context: &Context<'_>, report: &mut FileFindings) {
             } else {
                 "give a file that exists"
             };
-            say(set.line, path, "condor_submit refuses the file, or the job is put on hold", fix);
+            absent_file(report, set.line, path, fix);
         }
     }
     for queue in &context.submit.queues {
         if let Source::File(path) = &queue.source {
             let value = context.expand(path);
             if is_certain(&value) && absent(&below(&context.folder, &value.text)) {
-                say(
+                absent_file(
+                    report,
                     queue.line,
                     &value.text,
-                    "condor_submit makes no job",
                     "write this file, with one line for each job",
                 );
             }
         }
+    }
+    if let Some((set, value)) = context.value("initialdir")
+        && is_certain(&value)
+        && absent(&below(&context.folder, value.text.trim()))
+    {
+        let what = format!("the folder `{}` does not exist", value.text.trim());
+        report.add(&rules::MISSING_INITIALDIR, set.line, what);
+        return;
     }
     let Some(folder) = folder(context) else { return };
     let line = |name: &str| context.submit.get(name).map_or(1, |set| set.line);
@@ -99,22 +111,17 @@ fn missing(context: &Context<'_>, report: &mut FileFindings) {
                     true => "write commas between the files",
                     false => "give a file that exists",
                 };
-                say(
-                    line(name),
-                    &input.text,
-                    "the job is put on hold when it starts, perhaps hours after it was submitted",
-                    fix,
-                );
+                absent_file(report, line(name), &input.text, fix);
             }
         }
     }
     if let Some((set, value)) = context.value("container_image") {
         let path = value.text.trim();
         if is_certain(&value) && !path.is_empty() && absent(&below(&folder, path)) {
-            say(
+            absent_file(
+                report,
                 set.line,
                 path,
-                "the job is put on hold when it starts",
                 "give an image that exists, or a URL such as `osdf:///…` or `docker://…`",
             );
         }
@@ -131,12 +138,9 @@ fn missing(context: &Context<'_>, report: &mut FileFindings) {
             || (parent_is_fixed(parent) && absent(&below(&folder, parent)))
         {
             let what = format!("the folder `{parent}` does not exist");
-            let why = "HTCondor does not make this folder: condor_submit refuses the file, or the job is put on hold when it ends";
-            report.error(
-                "missing-folder",
-                set.line,
-                [&what, why, &format!("run `mkdir -p {parent}` before you submit the job")],
-            );
+            report
+                .add(&rules::MISSING_FOLDER, set.line, what)
+                .fix(format!("run `mkdir -p {parent}` before you submit the job"));
         }
     }
 }
@@ -150,9 +154,7 @@ fn headers(context: &Context<'_>, report: &mut FileFindings) {
         };
         if first.iter().all(|(name, value)| value.eq_ignore_ascii_case(name)) {
             let what = "the first line of the list has the names of the columns";
-            let why = "HTCondor makes a job of every line: the first one gets the names for values";
-            let fix = "remove the line, or put `#` before it";
-            report.error("header-as-job", queue.line, [what, why, fix]);
+            report.add(&rules::HEADER_AS_JOB, queue.line, what);
         }
     }
 }
@@ -183,8 +185,9 @@ fn disk(context: &Context<'_>, report: &mut FileFindings) {
         .filter(|input| is_certain(input))
         .filter_map(|input| context.disk.len(&below(&folder, input.text.trim())));
     let known: u64 = lens.sum();
-    // A smaller request is reported by the rule for missing units.
-    if asked < 100_000 << 10 {
+    // A small number without a unit is reported by the rule for missing units.
+    let has_unit = value.text.contains(|c: char| c.is_ascii_alphabetic());
+    if asked < 100_000 << 10 && !has_unit {
         return;
     }
     if known > asked {
@@ -195,15 +198,8 @@ fn disk(context: &Context<'_>, report: &mut FileFindings) {
         );
         let enough = request(known.saturating_add(known / 4).saturating_add(1 << 30));
         report
-            .error(
-                "disk-too-small",
-                set.line,
-                [
-                    &what,
-                    "inputs and image count as disk: the job is put on hold while it starts",
-                    &format!("ask for {enough}, plus what the program writes"),
-                ],
-            )
+            .add(&rules::DISK_TOO_SMALL, set.line, what)
+            .fix(format!("ask for {enough}, plus what the program writes"))
             .edit = Some(context.with_value(set, &enough));
         return;
     }
@@ -223,11 +219,7 @@ fn disk(context: &Context<'_>, report: &mut FileFindings) {
     if asked < least {
         let what =
             format!("`request_disk` is {}, but {what} from a URL must fit in it", words(asked));
-        report.warning("disk-forgets-inputs", set.line, [
-            &what,
-            "images with PyTorch take 3 to 10 GB, and data that is unpacked takes twice its size: if it does not fit, the job is put on hold while it starts",
-            "ask for the sizes of the image, the data, the unpacked data and the output together",
-        ]);
+        report.add(&rules::DISK_FORGETS_INPUTS, set.line, what);
     }
 }
 
@@ -245,6 +237,14 @@ fn urls(context: &Context<'_>, report: &mut FileFindings) {
             if member.varies || url.is_empty() {
                 continue;
             }
+            if let Some((_, rest)) = url.split_once('<')
+                && let Some((inside, _)) = rest.split_once('>')
+                && !inside.contains('/')
+            {
+                let what = format!("`{url}` has a place to fill in: `<{inside}>`");
+                report.add(&rules::PLACEHOLDER, set.line, what);
+                continue;
+            }
             let docker = name == "docker_image" || url.starts_with("docker://");
             let cached = ["osdf://", "stash://", "pelican://", "http://", "https://"]
                 .iter()
@@ -253,37 +253,16 @@ fn urls(context: &Context<'_>, report: &mut FileFindings) {
                 let tag = base_name(url).split_once([':', '@']).map_or("", |(_, tag)| tag);
                 if tag.is_empty() || tag == "latest" {
                     let what = format!("the image `{url}` has no version");
-                    report.warning("stale-name", set.line, [
-                        &what,
-                        "machines keep the image that they once fetched under this name: after a change, some jobs run the old image and some the new one",
-                        "give the image a tag of its own, such as `:v3`, or use its digest",
-                    ]);
+                    report.add(&rules::STALE_IMAGE, set.line, what);
                 }
             } else if cached && !is_versioned(url) {
                 let what = format!("the name in `{url}` has no version");
-                report.warning("stale-name", set.line, [
-                    &what,
-                    "caches know a file only by its name, and do not notice changes: after an update, jobs get the old file, or parts of both",
-                    "put a version or a digest into the name, and never change a published file",
-                ]);
+                report.add(&rules::STALE_NAME, set.line, what);
             }
             if let Some(path) = url.strip_prefix("pelican://osg-htc.org/") {
                 let right = format!("osdf:///{path}");
                 let what = format!("`{url}` needs a machine with the `pelican` plug-in");
-                report
-                    .warning(
-                        "pelican-scheme",
-                        set.line,
-                        [
-                            &what,
-                            "`osdf` is another name for the same plug-in, which more machines have",
-                            &format!("write `{right}`"),
-                        ],
-                    )
-                    .edit = set
-                    .value
-                    .contains(url)
-                    .then(|| context.with_value(set, &set.value.replace(url, &right)));
+                report.add(&rules::PELICAN_SCHEME, set.line, what).fix(format!("write `{right}`"));
             }
         }
     }
@@ -335,35 +314,21 @@ fn remaps(context: &Context<'_>, report: &mut FileFindings) {
     let Some(set) = context.submit.get("transfer_output_remaps") else { return };
     let text = set.value.trim();
     if !text.starts_with('"') {
-        report
-            .error("unquoted-remaps", set.line, [
-                "`transfer_output_remaps` has no quotes",
-                "HTCondor's manual asks for one pair of quotes around the whole list; without quotes, older versions refuse or cut the list",
-                "put the whole list in double quotes",
-            ])
-            .edit = (!text.contains('"')).then(|| context.with_value(set, &format!("\"{text}\"")));
+        let what = "`transfer_output_remaps` has no quotes";
+        report.add(&rules::UNQUOTED_REMAPS, set.line, what);
     }
     let outputs = context.list("transfer_output_files");
     for pair in text.trim_matches('"').split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
         let Some((from, to)) = pair.split_once('=') else {
             let what = format!("`{pair}` has no `=`");
-            report.error(
-                "bad-remap",
-                set.line,
-                [&what, "the file keeps its name", "write `name = new name`, and `;` between two"],
-            );
+            report.add(&rules::BAD_REMAP, set.line, what);
             continue;
         };
         let from = context.expand(from.trim()).text;
         if to.contains(',') && to.contains('=') {
             let what = format!("a comma in the remap of `{from}`");
-            report
-                .error(
-                    "bad-remap",
-                    set.line,
-                    [&what, "remaps are separated by `;`: this is one long file name", "write `;`"],
-                )
-                .edit = Some(context.with_value(set, &set.value.replace(',', ";")));
+            report.add(&rules::BAD_REMAP, set.line, what).fix("write `;`").edit =
+                Some(context.with_value(set, &set.value.replace(',', ";")));
             continue;
         }
         let listed =
@@ -373,15 +338,9 @@ fn remaps(context: &Context<'_>, report: &mut FileFindings) {
             && outputs.iter().all(|output| !output.varies)
         {
             let what = format!("`{from}` is remapped, but is not in `transfer_output_files`");
-            report.error(
-                "bad-remap",
-                set.line,
-                [
-                    &what,
-                    "the remap has no effect: it applies only to names in that list",
-                    "add the file to the list, or use the name that is in the list",
-                ],
-            );
+            report
+                .add(&rules::BAD_REMAP, set.line, what)
+                .fix("add the file to the list, or use the name that is in the list");
         }
         let to = context.expand(to.trim()).text;
         let parent = to.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -391,23 +350,13 @@ fn remaps(context: &Context<'_>, report: &mut FileFindings) {
             && place.is_some_and(|place| !place.is_empty() && !context.disk.exists(&place))
         {
             let what = format!("the folder `{parent}` does not exist");
-            report.warning(
-                "missing-folder",
-                set.line,
-                [
-                    &what,
-                    "HTCondor may put the job on hold when it is done, since it cannot write there",
-                    &format!("`mkdir -p {parent}` before it is submitted"),
-                ],
-            );
+            report
+                .add(&rules::MISSING_FOLDER, set.line, what)
+                .fix(format!("`mkdir -p {parent}` before it is submitted"));
         }
         if from.ends_with('/') {
             let what = format!("the folder `{from}` is remapped");
-            report.error(
-                "bad-remap",
-                set.line,
-                [&what, "only files can be remapped", "list the files in the folder"],
-            );
+            report.add(&rules::BAD_REMAP, set.line, what).fix("list the files in the folder");
         }
     }
 }
@@ -425,6 +374,11 @@ fn collisions(context: &Context<'_>, report: &mut FileFindings) {
     for name in ["output", "error", "stdout", "stderr", "out", "err"] {
         let Some((set, value)) = context.value(name) else { continue };
         let path = value.text.trim();
+        // The variable's value takes the place of the command's.
+        let is_variable = context.items.iter().any(|item| item == name);
+        if is_variable || context.changes(name) {
+            continue;
+        }
         let is_own = value.per_job || own_folder || path.is_empty() || path == "/dev/null";
         // A misspelt `$(Process)` is found by its own rule.
         if is_own || !value.undefined.is_empty() {
@@ -436,22 +390,17 @@ fn collisions(context: &Context<'_>, report: &mut FileFindings) {
         };
         let right = format!("{}_$({}){tail}", head.trim_end_matches('_'), context.unique());
         let what = format!("all {} write `{name}` to `{path}`", jobs(context.n_jobs));
-        report
-            .error(
-                "stdout-collides",
-                set.line,
-                [
-                    &what,
-                    "each job overwrites what the job before wrote",
-                    &format!("write `{right}`"),
-                ],
-            )
-            .edit = Some(context.with_value(set, &right));
+        report.add(&rules::STDOUT_COLLIDES, set.line, what).fix(format!("write `{right}`")).edit =
+            Some(context.with_value(set, &right));
     }
     if own_folder || destination {
         return;
     }
     let Some(set) = context.submit.get("transfer_output_files") else { return };
+    let names = ["transfer_output_files", "transfer_output_remaps", "initialdir"];
+    if names.iter().any(|name| context.changes(name)) {
+        return;
+    }
     let targets = targets(context);
     let collides = |output: &Expanded| {
         let name = base_name(&output.text);
@@ -478,13 +427,8 @@ fn collisions(context: &Context<'_>, report: &mut FileFindings) {
         )
     };
     let certain = file && context.submit.get("transfer_output_remaps").is_none();
-    report
-        .error(
-            "outputs-collide",
-            set.line,
-            [&what, "the files have the same name: those of the last job replace all others", &fix],
-        )
-        .edit = certain.then(|| Context::after(set, format!("transfer_output_remaps = {remap}")));
+    report.add(&rules::OUTPUTS_COLLIDE, set.line, what).fix(fix).edit =
+        certain.then(|| Context::after(set, format!("transfer_output_remaps = {remap}")));
 }
 
 fn jobs(n: u64) -> String {

@@ -20,6 +20,8 @@ mod queue;
 mod quotes;
 mod sandbox;
 mod scripts;
+#[cfg(test)]
+mod tests;
 mod values;
 
 pub(crate) use check::{Given, check};

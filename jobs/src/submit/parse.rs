@@ -1,5 +1,6 @@
 //! Parses the statements of a submit file.
 
+use super::commands::sets;
 use super::expand::Variables;
 use super::queue::Queue;
 use crate::lines::{Line, joined};
@@ -58,7 +59,11 @@ impl Submit {
                 .split(|c: char| c.is_whitespace() || c == '(' || c == ':')
                 .next()
                 .unwrap_or_default();
-            let is_set = assigned(text).is_some();
+            // `include : file` and `error : text` are statements, `error = file` sets a command.
+            let words = ["include", "use", "warning", "error"];
+            let is_word = words.iter().any(|known| word.eq_ignore_ascii_case(known));
+            let mark = text.find(['=', ':']).and_then(|at| text.get(at..=at));
+            let is_set = assigned(text).is_some() && !(is_word && mark == Some(":"));
             match word.to_ascii_lowercase().as_str() {
                 "queue" if !is_set => {
                     let mut queue = Queue::parse(line.number, text.get(5..).unwrap_or_default());
@@ -74,7 +79,7 @@ impl Submit {
                     ifs.pop();
                 }
                 "include" | "use" if !is_set => submit.includes = true,
-                "warning" | "error" if !is_set && text.contains(':') => {}
+                "warning" | "error" if !is_set && mark == Some(":") => {}
                 _ => match assigned(text) {
                     Some((name, value)) => {
                         let mut value = value.to_owned();
@@ -114,7 +119,7 @@ impl Submit {
 
     /// The last statement that sets the command `name`, in any case of letters.
     pub(crate) fn get(&self, name: &str) -> Option<&Set> {
-        self.sets.iter().rev().find(|set| !set.attribute && set.name.eq_ignore_ascii_case(name))
+        self.sets.iter().rev().find(|set| !set.attribute && sets(&set.name, name))
     }
 
     /// Returns the first of `names` that is set.
@@ -181,6 +186,8 @@ odd line
 queue = 3
 queue 2
 log = l
+include : common.inc
+error : not here
 if true";
         let submit = Submit::parse(text);
         let sets: Vec<_> = submit
@@ -205,6 +212,6 @@ if true";
         assert!(submit.get("request_cpus").is_some_and(|set| set.conditional));
         assert!(submit.get("log").is_some_and(|set| set.after_queue));
         assert_eq!(submit.strange, [Strange { line: 14, text: "odd line".to_owned() }]);
-        assert_eq!((submit.queues.len(), submit.open_if), (1, Some(18)));
+        assert_eq!((submit.queues.len(), submit.open_if, submit.includes), (1, Some(20), true));
     }
 }

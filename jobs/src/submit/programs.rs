@@ -8,6 +8,7 @@ use super::sandbox::{self, Program};
 use super::scripts::{modules, not_brought};
 use crate::disk::{base_name, below};
 use crate::finding::{Edit, FileFindings, JobFinding};
+use crate::rules;
 use crate::script::shell::Script;
 use crate::script::{Job, Language, python, shell};
 
@@ -27,8 +28,12 @@ pub(super) fn check(
     let names: Vec<String> =
         inputs(context).iter().map(|input| base_name(&input.text).to_owned()).collect();
     let code = context.checkpoint_code();
-    let job =
-        Job { restarts: code.is_some(), exit_code: code.map(|(_, code)| code), inputs: &names };
+    let job = Job {
+        restarts: code.is_some(),
+        exit_code: code.map(|(_, code)| code),
+        inputs: &names,
+        needs_shebang: Some(&rules::NO_SHEBANG),
+    };
     let Some(Started { name, line, inline, by_argument }) = started(context, &arguments) else {
         return findings;
     };
@@ -59,6 +64,7 @@ pub(super) fn check(
             own.insert(0, no_interpreter(&wrapper.path));
         }
         findings.append(&mut own);
+        options(context, &wrapper.text, None, report);
         outputs(context, &[&wrapper], &arguments, report);
         let program = Program { wrapper: None, texts: vec![wrapper.text.as_str()] };
         sandbox::check_program(context, &program, report, &mut FileFindings::new(""));
@@ -79,6 +85,18 @@ pub(super) fn check(
         match find(context, name) {
             Some(text) => texts.push(text),
             None => unknown = true,
+        }
+    }
+    for command in &script.commands {
+        let Some((name, words)) = command.script_words() else { continue };
+        let text = texts.iter().find(|text| base_name(&text.path) == base_name(name));
+        let Some(text) = text.filter(|text| text.path.ends_with(".py")) else { continue };
+        for (option, near) in python::unknown_options(&text.text, words.iter().map(String::as_str))
+        {
+            python::say_unknown(name, &option, near, command.line, &mut own);
+        }
+        if words.iter().any(|word| word == "$@" || word == "$*") {
+            options(context, &text.text, Some(name), report);
         }
     }
     if let Some((set, code)) = code {
@@ -118,6 +136,15 @@ pub(super) fn check(
     findings
 }
 
+/// Options in the job's arguments that the program does not have.
+fn options(context: &Context<'_>, text: &str, name: Option<&str>, report: &mut FileFindings) {
+    let Some(set) = context.submit.any(&["arguments", "args"]) else { return };
+    let words = set.value.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+    for (option, near) in python::unknown_options(text, words) {
+        python::say_unknown(name.unwrap_or("the program"), &option, near, set.line, report);
+    }
+}
+
 /// Findings of a program, once. `brought`: all that is brought, where that is known.
 fn of_python(
     context: &Context<'_>,
@@ -141,10 +168,8 @@ fn of_python(
 fn no_interpreter(path: &str) -> JobFinding {
     let mut own = FileFindings::new(path);
     let what = "the program does not begin with `#!`";
-    let why =
-        "HTCondor starts it as it is, and nothing says that Python runs it: `Exec format error`";
     let line = "#!/usr/bin/env python3";
-    own.error("no-shebang", 1, [what, why, &format!("begin it with `{line}`")]).edit =
+    own.add(&rules::NO_SHEBANG, 1, what).fix(format!("begin it with `{line}`")).edit =
         Some(Edit { line: 1, count: 0, lines: vec![line.to_owned()] });
     own.findings.remove(0)
 }
@@ -231,33 +256,10 @@ fn wrong_script(
         .collect();
     if let Some(other) = others.first() {
         let what = format!("`{name}` never exits with {code}, but `{other}` does");
-        let lines: Vec<&str> = wrapper.text.lines().collect();
-        let right = name.replace(base_name(name), other);
-        let edit = lines
-            .get(at - 1)
-            .filter(|line| line.contains(name) && others.len() == 1)
-            .map(|line| Edit { line: *at, count: 1, lines: vec![line.replacen(name, &right, 1)] });
-        own.error(
-            "wrong-script",
-            *at,
-            [
-                &what,
-                "no checkpoint is ever saved: a job that is evicted starts from the beginning",
-                &format!("call `{other}`"),
-            ],
-        )
-        .edit = edit;
+        own.add(&rules::WRONG_SCRIPT, *at, what).fix(format!("call `{other}`"));
     } else if !unknown {
         let what = format!("no program that the job runs exits with {code}");
-        report.warning(
-            "never-checkpoints",
-            line,
-            [
-                &what,
-                "no checkpoint is ever saved: a job that is evicted starts from the beginning",
-                "let the program save regularly and exit with that code, or remove `checkpoint_exit_code`",
-            ],
-        );
+        report.add(&rules::NEVER_CHECKPOINTS, line, what);
     }
 }
 
@@ -280,14 +282,6 @@ fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut
             continue;
         }
         let what = format!("no program that the job runs mentions `{name}`");
-        report.error(
-            "output-never-made",
-            set.line,
-            [
-                &what,
-                "a listed output that does not exist puts the job on hold when it is done",
-                "list the files that the program writes, with their names in the job's folder",
-            ],
-        );
+        report.add(&rules::OUTPUT_NEVER_MADE, set.line, what);
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Queue {
     /// Items are split at white space and commas (`in`), not one a line (`from`).
     words: bool,
     open: bool,
+    /// A line on which the closing bracket is not alone.
+    late_bracket: Option<usize>,
 }
 
 impl Queue {
@@ -43,6 +45,7 @@ impl Queue {
             source: Source::None,
             words: false,
             open: false,
+            late_bracket: None,
         };
         let text = text.trim();
         let keyword = |word: &str| {
@@ -120,6 +123,11 @@ impl Queue {
         self.open
     }
 
+    /// The line of a list whose closing bracket condor_submit does not find.
+    pub(super) fn late_bracket(&self) -> Option<usize> {
+        self.late_bracket.or_else(|| self.open.then_some(self.line))
+    }
+
     pub(super) fn push(&mut self, line: usize, text: &str) {
         if text.trim_start().starts_with(')') {
             self.open = false;
@@ -129,6 +137,7 @@ impl Queue {
             Some((inside, _)) => {
                 self.add(line, inside);
                 self.open = false;
+                self.late_bracket = Some(line);
             }
             None => self.add(line, text),
         }

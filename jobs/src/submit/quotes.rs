@@ -9,6 +9,7 @@
 
 use super::check::Context;
 use crate::finding::FileFindings;
+use crate::rules;
 
 pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     for name in ["arguments", "args", "environment", "env", "transfer_output_remaps"] {
@@ -24,32 +25,26 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
             Some(fault) => format!("{fault} in `{name}`"),
             None => continue,
         };
-        report.error(
-            "open-quote",
-            set.line,
-            [
-                &what,
-                "condor_submit refuses the file, or the program gets other words",
-                "put one pair of double quotes around the whole value; inside, `'a b'` is one word, and `\"\"` is a quote",
-            ],
-        );
+        report.add(&rules::OPEN_QUOTE, set.line, what);
     }
     let Some(set) = context.submit.any(&["environment", "env"]) else { return };
     if set.value.starts_with('"') {
         semicolons(context, report);
         return;
     }
-    let pairs = set.value.split_whitespace().filter(|word| word.contains('=')).count();
+    let is_pair = |word: &str| {
+        word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        })
+    };
+    // `OPTIONS=--lr=1 --seed=2` is one variable.
+    let pairs = set.value.split_whitespace().filter(|word| is_pair(word)).count();
     if pairs > 1 && !set.value.contains(';') {
         report
-            .error(
-                "environment-quotes",
+            .add(
+                &rules::ENVIRONMENT_BARE,
                 set.line,
-                [
-                    "`environment` has several variables and no quotes",
-                    "all variables after the first become part of its value",
-                    "put the whole list in double quotes",
-                ],
+                "`environment` has several variables and no quotes",
             )
             .edit = (!set.value.contains('"'))
             .then(|| context.with_value(set, &format!("\"{}\"", set.value)));
@@ -88,11 +83,11 @@ fn semicolons(context: &Context<'_>, report: &mut FileFindings) {
     let Some(set) = context.submit.any(&["environment", "env"]) else { return };
     let Some(right) = parted(&set.value) else { return };
     report
-        .error("environment-quotes", set.line, [
+        .add(
+            &rules::ENVIRONMENT_SEMICOLONS,
+            set.line,
             "the variables in quotes are separated by `;`",
-            "in quotes, variables are separated by spaces: the `;` and the text after it become part of the value before",
-            "write spaces between the variables; a value that has a `;` goes into single quotes: `'A=1;B=2'`",
-        ])
+        )
         .edit = Some(context.with_value(set, &right));
 }
 

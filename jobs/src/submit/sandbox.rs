@@ -11,6 +11,7 @@ use super::files::{folder, targets};
 use super::parse::Set;
 use crate::disk::{base_name, below};
 use crate::finding::{Edit, FileFindings};
+use crate::rules;
 use crate::script::python;
 use crate::script::shell::{Command, Script};
 
@@ -102,12 +103,15 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     if let Some(set) = context.submit.get("transfer_input_files")
         && !keeps_paths(context)
     {
-        same_name(set, report);
+        same_name(context, set, report);
     }
 }
 
 /// Two inputs of one name, by what is written: a macro that both have is the same in each.
-fn same_name(set: &Set, report: &mut FileFindings) {
+fn same_name(context: &Context<'_>, set: &Set, report: &mut FileFindings) {
+    let at = folder(context).unwrap_or_else(|| context.folder.clone());
+    // The contents of two folders of one name are put into one.
+    let is_folder = |path: &str| context.disk.is_folder(&below(&at, path));
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for path in set.value.trim_matches('"').split(',').map(str::trim) {
         let name = base_name(path);
@@ -115,17 +119,10 @@ fn same_name(set: &Set, report: &mut FileFindings) {
             continue;
         }
         match seen.iter().find(|(_, other)| *other == name) {
+            Some((other, _)) if is_folder(other) && is_folder(path) => {}
             Some((other, _)) if *other != path => {
                 let what = format!("`{other}` and `{path}` are both `{name}` in the job");
-                report.error(
-                    "inputs-collide",
-                    set.line,
-                    [
-                        &what,
-                        "inputs are put side by side into the job's folder: one replaces the other",
-                        "rename one, bring the folders themselves, or set `preserve_relative_paths = true`",
-                    ],
-                );
+                report.add(&rules::INPUTS_COLLIDE, set.line, what);
             }
             Some(_) => {}
             None => seen.push((path, name)),
@@ -194,11 +191,9 @@ fn homes(
             && (!image || context.disk.exists(word))
     };
     let value = |word: &str| word.rsplit_once('=').map_or(0, |(head, _)| head.len() + 1);
-    let why = "the job runs on another machine, in a folder of its own, where your home is not";
-    let fix = "list what is needed in `transfer_input_files`, and name it without its folder";
     let say = |report: &mut FileFindings, line: usize, word: &str| {
         let what = format!("`{word}` is in a folder of this machine");
-        report.warning("home-path", line, [&what, why, fix]);
+        report.add(&rules::HOME_PATH, line, what);
     };
     for command in commands {
         let words = command.words.iter().map(|word| word.get(value(word)..).unwrap_or_default());
@@ -215,9 +210,6 @@ fn homes(
     }
 }
 
-const FLAT: &str =
-    "inputs are put into the job's own folder, side by side: the path from here is not there";
-
 fn arguments(context: &Context<'_>, placed: &[Placed], report: &mut FileFindings) {
     let Some(set) = context.submit.any(&["arguments", "args"]) else { return };
     for (path, name) in misplaced(placed, set.value.split_whitespace()) {
@@ -233,9 +225,7 @@ fn in_job<'a>(
     name: &str,
 ) -> &'a mut crate::finding::JobFinding {
     let what = format!("`{path}` is `{name}` in the job");
-    // An absolute path may be on a shared file system.
-    let severity = if path.starts_with('/') { FileFindings::warning } else { FileFindings::error };
-    severity(report, "input-path", line, [&what, FLAT, &format!("write `{name}`")])
+    report.add(&rules::INPUT_PATH, line, what).fix(format!("write `{name}`"))
 }
 
 fn wrapper(text: &str, placed: &[Placed], commands: &[Command], own: &mut FileFindings) {
@@ -284,7 +274,7 @@ fn folders(
                 let fix = format!(
                     "list the files in it, or pack it (`tar -cf {from}.tar {from}`) and list the archive"
                 );
-                report.error("bad-remap", set.line, [&what, "only files are remapped", &fix]);
+                report.add(&rules::BAD_REMAP, set.line, what).fix(fix);
             }
         }
     }
@@ -311,17 +301,16 @@ fn folders(
         return;
     };
     let what = format!("the folder `{folder}` does not come back");
-    let why = "without `transfer_output_files` HTCondor brings back new files of the job's own folder, and no folders: what is in it is lost";
     let fix = format!("`transfer_output_files = {folder}` in the submit file");
     match line {
-        Some(line) if !own.file.is_empty() => {
-            own.warning("folder-not-sent", line, [&what, why, &fix])
-        }
-        _ => report.warning(
-            "folder-not-sent",
-            context.submit.get("executable").map_or(1, |set| set.line),
-            [&what, why, &fix],
-        ),
+        Some(line) if !own.file.is_empty() => own.add(&rules::FOLDER_NOT_SENT, line, what).fix(fix),
+        _ => report
+            .add(
+                &rules::FOLDER_NOT_SENT,
+                context.submit.get("executable").map_or(1, |set| set.line),
+                what,
+            )
+            .fix(fix),
     };
 }
 

@@ -5,6 +5,7 @@ use super::files::{folder, inputs};
 use super::sandbox;
 use crate::disk::{base_name, below, folder_of};
 use crate::finding::{Edit, FileFindings};
+use crate::rules;
 use crate::script::python;
 
 /// Whether inputs may contain files that are not named: in folders, or by macros.
@@ -38,15 +39,7 @@ pub(super) fn modules(
             continue;
         }
         let what = format!("`{file}` is not in `transfer_input_files`");
-        own.error(
-            "not-brought",
-            line,
-            [
-                &what,
-                "the job runs in a folder that has only its inputs: the import fails",
-                "add it to `transfer_input_files`",
-            ],
-        );
+        own.add(&rules::NOT_BROUGHT, line, what);
     }
 }
 
@@ -82,28 +75,12 @@ pub(super) fn not_brought(
             let Some(near) = names.iter().find(|input| is_near(input, here)) else { continue };
             let what = format!("`{name}` is not in `transfer_input_files`, but `{near}` is");
             let right = text.lines().nth(line - 1).map(|right| right.replacen(here, near, 1));
-            own.error(
-                "not-brought",
-                line,
-                [
-                    &what,
-                    "the job runs in a folder that has only its inputs: the script is not there",
-                    &format!("write `{near}`"),
-                ],
-            )
-            .edit = right.map(|right| Edit { line, count: 1, lines: vec![right] });
+            own.add(&rules::NOT_BROUGHT, line, what).fix(format!("write `{near}`")).edit =
+                right.map(|right| Edit { line, count: 1, lines: vec![right] });
             continue;
         }
         let what = format!("`{name}` is not in `transfer_input_files`");
-        own.error(
-            "not-brought",
-            line,
-            [
-                &what,
-                "the job runs in a folder that has only its inputs: the script is not there",
-                "add the script to `transfer_input_files`",
-            ],
-        );
+        own.add(&rules::NOT_BROUGHT, line, what);
     }
 }
 

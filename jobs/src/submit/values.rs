@@ -4,6 +4,7 @@ use super::check::Context;
 use super::commands::nearest;
 use super::parse::Set;
 use crate::finding::FileFindings;
+use crate::rules;
 use crate::units::condor_bytes;
 
 pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
@@ -31,7 +32,8 @@ fn size(text: &str, unit: u64) -> Size {
         return Size::Bytes(bytes);
     }
     let operators = ["*", "+", "-", "/", "(", "?", "$", ".Memory", "MY.", "TARGET."];
-    if operators.iter().any(|operator| text.contains(operator)) {
+    let is_undefined = text.eq_ignore_ascii_case("undefined");
+    if is_undefined || operators.iter().any(|operator| text.contains(operator)) {
         Size::Expression
     } else {
         Size::No
@@ -71,50 +73,33 @@ fn sizes(context: &Context<'_>, report: &mut FileFindings) {
                 if bytes < least && text.chars().all(|c| c.is_ascii_digit() || c == '.') =>
             {
                 let what = format!("`{name} = {text}` is {text} {unit_name}");
-                report
-                    .error(
-                        "unit",
-                        set.line,
-                        [
-                            &what,
-                            "a job that uses more than it asked for is put on hold or stopped",
-                            "write the unit: KB, MB, GB or TB",
-                        ],
-                    )
-                    .edit = Some(context.with_value(set, &format!("{text} GB")));
+                report.add(&rules::UNIT_BARE, set.line, what);
             }
             Size::No => {
                 let what = format!("`{text}` is not a size");
                 let edit = meant(text).map(|text| context.with_value(set, &text));
-                report
-                    .error("unit", set.line, [
-                        &what,
-                        "condor_submit refuses the value, or reads it as an attribute that no machine has, so that the job never runs",
-                        "write a number and KB, MB, GB or TB",
-                    ])
-                    .edit = edit;
+                report.add(&rules::UNIT_UNKNOWN, set.line, what).edit = edit;
             }
             _ => {}
         }
     }
-    for name in ["request_memory", "request_disk", "request_cpus"] {
+    let is_absent = |name: &&str| {
         // A name that is misspelt, or in a comment, is reported by another rule.
-        let meant =
-            context.raw.iter().any(|line| line.trim_start().to_ascii_lowercase().starts_with(name))
-                || context.submit.sets.iter().any(|set| nearest(&set.name) == Some(name));
-        if !meant && !context.submit.includes && !context.submit.queues.is_empty() {
-            let what = format!("`{name}` is not set");
-            let line = context.submit.queues.first().map_or(1, |queue| queue.line);
-            report.warning(
-                "no-request",
-                line,
-                [
-                    &what,
-                    "the pool's default is small; a job that uses more is put on hold or stopped",
-                    "set it to what a short run needed, plus 25 %",
-                ],
-            );
-        }
+        context.submit.get(name).is_none()
+            && !context
+                .raw
+                .iter()
+                .any(|line| line.trim_start().to_ascii_lowercase().starts_with(name))
+            && !context.submit.sets.iter().any(|set| nearest(&set.name) == Some(name))
+    };
+    let absent = ["request_memory", "request_disk", "request_cpus"].into_iter().filter(is_absent);
+    let absent: Vec<&str> = absent.collect();
+    if let Some(queue) = context.submit.queues.first()
+        && !absent.is_empty()
+        && !context.submit.includes
+    {
+        let what = format!("not set: `{}`", absent.join("`, `"));
+        report.add(&rules::NO_REQUEST, queue.line, what);
     }
 }
 
@@ -122,18 +107,15 @@ fn counts(context: &Context<'_>, report: &mut FileFindings) {
     for name in ["request_cpus", "request_gpus", "checkpoint_exit_code", "max_retries"] {
         let Some((set, value)) = context.value(name) else { continue };
         let text = value.text.trim();
-        let expression = ["*", "+", "(", "?", ".", "$"].iter().any(|sign| text.contains(sign));
+        // A name is an attribute, such as `undefined`.
+        let is_name = text.chars().all(|c| c.is_alphanumeric() || c == '_')
+            && text.starts_with(char::is_alphabetic)
+            && name.starts_with("request_");
+        let signs = ["*", "+", "(", "?", ".", "$", "-", "/"];
+        let expression = is_name || signs.iter().any(|sign| text.contains(sign));
         if !value.varies && !expression && !text.contains(" #") && text.parse::<i64>().is_err() {
             let what = format!("`{name} = {text}` is not a whole number");
-            report.error(
-                "bad-value",
-                set.line,
-                [
-                    &what,
-                    "condor_submit refuses it, or the job matches no machine",
-                    "write a whole number",
-                ],
-            );
+            report.add(&rules::BAD_NUMBER, set.line, what);
         }
     }
 }
@@ -157,22 +139,9 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
             ["WantGPULab", "GPUJobLength"].iter().find_map(|name| context.submit.attribute(name));
         if let Some(set) = set.or(label) {
             let what = format!("`{}` without `request_gpus`", set.name);
-            let edit = context
-                .submit
-                .get("request_gpus")
-                .is_none()
-                .then(|| Context::after(set, "request_gpus = 1".to_owned()));
-            report
-                .error(
-                    "gpus-without-request",
-                    set.line,
-                    [
-                        &what,
-                        "it is ignored without a warning: the job gets no GPU",
-                        "add `request_gpus = 1`",
-                    ],
-                )
-                .edit = edit;
+            let is_certain = !set.attribute && context.submit.get("request_gpus").is_none();
+            report.add(&rules::GPUS_WITHOUT_REQUEST, set.line, what).edit =
+                is_certain.then(|| Context::after(set, "request_gpus = 1".to_owned()));
         }
     }
     for name in ["gpus_minimum_capability", "gpus_maximum_capability", "gpus_minimum_runtime"] {
@@ -184,25 +153,14 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
             _ if value.varies || text.contains(" #") => {}
             None => {
                 let what = format!("`{name} = {text}` is not a number");
-                report.error(
-                    "bad-value",
-                    set.line,
-                    [
-                        &what,
-                        "it is compared with a number: the job matches no machine",
-                        "write a number such as 7.5 (GPU) or 12.4 (CUDA)",
-                    ],
-                );
+                report.add(&rules::BAD_CAPABILITY, set.line, what);
             }
             Some(number) if !runtime && number >= 20.0 => {
                 let what = format!("`{name} = {text}` is more than any GPU has");
                 let right = format!("{:.1}", number / 10.0);
                 report
-                    .error(
-                        "bad-value",
-                        set.line,
-                        [&what, "the job matches no machine", &format!("write {right}")],
-                    )
+                    .add(&rules::BAD_CAPABILITY, set.line, what)
+                    .fix(format!("write {right}"))
                     .edit = (number < 200.0).then(|| context.with_value(set, &right));
             }
             Some(_) => {}
@@ -221,12 +179,7 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
             .collect();
         if number.parse::<f64>().is_ok_and(|number| number >= 100.0) {
             let what = format!("`require_gpus` compares `DriverVersion` with {number}");
-            let why = "`DriverVersion` is the CUDA version that the driver supports, such as 12.4: with this number the job matches no machine";
-            report.warning(
-                "old-gpu-attribute",
-                set.line,
-                [&what, why, "write `gpus_minimum_runtime = …` with a CUDA version"],
-            );
+            report.add(&rules::OLD_GPU_ATTRIBUTE, set.line, what);
         }
     }
     for (name, old, new) in [
@@ -242,12 +195,9 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
         {
             if set.value.to_ascii_lowercase().contains(&old.to_ascii_lowercase()) {
                 let what = format!("`{name}` asks for `{old}`");
-                let why = "machines with several kinds of GPU do not have this attribute, or it has another meaning than expected: the job matches fewer machines, or none";
-                report.warning(
-                    "old-gpu-attribute",
-                    set.line,
-                    [&what, why, &format!("write `{new} = …` instead")],
-                );
+                report
+                    .add(&rules::OLD_GPU_ATTRIBUTE, set.line, what)
+                    .fix(format!("write `{new} = …` instead"));
             }
         }
     }
@@ -256,8 +206,11 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
 /// Checks commands whose value is one of some words.
 fn words(context: &Context<'_>, report: &mut FileFindings) {
     let rows: [(&str, &[&str]); 5] = [
-        ("when_to_transfer_output", &["ON_EXIT", "ON_EXIT_OR_EVICT", "ON_SUCCESS"]),
-        ("should_transfer_files", &["YES", "NO", "IF_NEEDED", "TRUE", "FALSE"]),
+        ("when_to_transfer_output", &["ON_EXIT", "ON_EXIT_OR_EVICT", "ON_SUCCESS", "NEVER"]),
+        (
+            "should_transfer_files",
+            &["YES", "NO", "IF_NEEDED", "TRUE", "FALSE", "ALWAYS", "NEVER", "AUTO"],
+        ),
         (
             "universe",
             &[
@@ -272,7 +225,7 @@ fn words(context: &Context<'_>, report: &mut FileFindings) {
                 "vm",
             ],
         ),
-        ("transfer_executable", &["true", "false", "yes", "no", "t", "f", "1", "0"]),
+        ("transfer_executable", &["true", "false", "yes", "no", "t", "f", "y", "n", "1", "0"]),
         ("notification", &["always", "complete", "error", "never"]),
     ];
     for (name, known) in rows {
@@ -281,6 +234,7 @@ fn words(context: &Context<'_>, report: &mut FileFindings) {
         if value.varies
             || text.is_empty()
             || text.contains(" #")
+            || text.parse::<u32>().is_ok()
             || known.iter().any(|word| word.eq_ignore_ascii_case(text))
         {
             continue;
@@ -293,15 +247,8 @@ fn words(context: &Context<'_>, report: &mut FileFindings) {
             strsim::damerau_levenshtein(&word.to_lowercase(), &text.to_lowercase()) <= 2
         });
         report
-            .error(
-                "bad-value",
-                set.line,
-                [
-                    &what,
-                    "condor_submit refuses the file",
-                    &format!("write one of {}", known.join(", ")),
-                ],
-            )
+            .add(&rules::BAD_WORD, set.line, what)
+            .fix(format!("write one of {}", known.join(", ")))
             .edit = near.map(|word| context.with_value(set, word));
     }
 }
@@ -313,15 +260,13 @@ fn images(context: &Context<'_>, report: &mut FileFindings) {
         && !container.conditional
         && !docker.conditional
     {
-        report.error(
-            "bad-value",
-            container.line.max(docker.line),
-            [
+        report
+            .add(
+                &rules::BAD_WORD,
+                container.line.max(docker.line),
                 "both `container_image` and `docker_image` are set",
-                "condor_submit refuses the file",
-                "keep one of the two",
-            ],
-        );
+            )
+            .fix("keep one of the two");
     }
     let wants = context
         .value("universe")
@@ -329,15 +274,9 @@ fn images(context: &Context<'_>, report: &mut FileFindings) {
     if let Some((set, _)) =
         wants.filter(|_| container.is_none() && docker.is_none() && !context.submit.includes)
     {
-        report.error(
-            "bad-value",
-            set.line,
-            [
-                "the universe is `container`, but there is no image",
-                "condor_submit refuses the file",
-                "set `container_image`",
-            ],
-        );
+        report
+            .add(&rules::BAD_WORD, set.line, "the universe is `container`, but there is no image")
+            .fix("set `container_image`");
     }
     let programs = ["executable", "shell"].iter().any(|name| context.submit.get(name).is_some());
     if !programs
@@ -347,14 +286,10 @@ fn images(context: &Context<'_>, report: &mut FileFindings) {
         && !context.submit.queues.is_empty()
     {
         let line = context.submit.queues.first().map_or(1, |queue| queue.line);
-        report.error(
-            "no-executable",
+        report.add(
+            &rules::NO_EXECUTABLE,
             line,
-            [
-                "`executable` is not set, so there is no program to run",
-                "condor_submit refuses the file",
-                "set `executable`",
-            ],
+            "`executable` is not set, so there is no program to run",
         );
     }
 }
@@ -377,27 +312,14 @@ fn attributes(context: &Context<'_>, report: &mut FileFindings) {
         if !text.starts_with('"') {
             let what = format!("the text of `+{name}` has no quotes");
             report
-                .error(
-                    "attribute-quotes",
-                    set.line,
-                    [
-                        &what,
-                        "without quotes the text is the name of another attribute, which does not exist",
-                        &format!("write \"{text}\""),
-                    ],
-                )
+                .add(&rules::ATTRIBUTE_QUOTES, set.line, what)
+                .fix(format!("write \"{text}\""))
                 .edit = Some(context.with_value(set, &format!("\"{text}\"")));
         } else if !known.is_empty() && !known.iter().any(|word| word.eq_ignore_ascii_case(bare)) {
             let what = format!("`+{name}` cannot be \"{bare}\"");
-            report.error(
-                "bad-value",
-                set.line,
-                [
-                    &what,
-                    "the site does not know this value",
-                    &format!("write one of {}", known.join(", ")),
-                ],
-            );
+            report
+                .add(&rules::BAD_SITE_VALUE, set.line, what)
+                .fix(format!("write one of {}", known.join(", ")));
         }
     }
 }
@@ -409,57 +331,38 @@ fn transfer(context: &Context<'_>, report: &mut FileFindings) {
         .value("when_to_transfer_output")
         .filter(|(_, value)| value.text.trim().eq_ignore_ascii_case("ON_EXIT_OR_EVICT"));
     if let (Some((set, _)), Some(_)) = (&evict, lists) {
-        let edit = context.with_value(set, "ON_EXIT");
-        report
-            .error("evict-with-outputs", set.line, [
-                "ON_EXIT_OR_EVICT is used with `transfer_output_files`",
-                "if the job is evicted before it wrote a listed file, it is put on hold; if it was writing the file, the unfinished file replaces the good one",
-                "write ON_EXIT, and list the files that a restart needs in `transfer_checkpoint_files`",
-            ])
-            .edit = Some(edit);
+        let what = "ON_EXIT_OR_EVICT is used with `transfer_output_files`";
+        report.add(&rules::EVICT_WITH_OUTPUTS, set.line, what);
     }
     let needed = context
         .value("should_transfer_files")
         .filter(|(_, value)| value.text.trim().eq_ignore_ascii_case("IF_NEEDED"));
     if let (Some((set, _)), Some(_)) = (&needed, &evict) {
         report
-            .error(
-                "bad-value",
+            .add(
+                &rules::BAD_WORD,
                 set.line,
-                [
-                    "`should_transfer_files = IF_NEEDED` with ON_EXIT_OR_EVICT",
-                    "condor_submit refuses the file",
-                    "write `should_transfer_files = YES`",
-                ],
+                "`should_transfer_files = IF_NEEDED` with ON_EXIT_OR_EVICT",
             )
+            .fix("write `should_transfer_files = YES`")
             .edit = Some(context.with_value(set, "YES"));
     }
     let old = context.submit.attribute("SuccessCheckpointExitCode");
     if let Some(set) = old.filter(|_| context.submit.attribute("WantFTOnCheckpoint").is_none()) {
         report
-            .error(
-                "checkpoint-not-sent",
+            .add(
+                &rules::CHECKPOINT_NOT_SENT,
                 set.line,
-                [
-                    "`+SuccessCheckpointExitCode` alone does not save checkpoints",
-                    "the program starts again, but on another machine it starts from the beginning",
-                    "write `checkpoint_exit_code`",
-                ],
+                "`+SuccessCheckpointExitCode` alone does not save checkpoints",
             )
             .edit = Some(checkpoint_command(set));
     }
     let code = context.submit.get("checkpoint_exit_code");
     if let Some(set) = code.filter(|_| context.submit.get("transfer_checkpoint_files").is_none()) {
-        let severity = if lists.is_some() { FileFindings::error } else { FileFindings::warning };
-        severity(
-            report,
-            "checkpoint-files",
+        report.add(
+            &rules::CHECKPOINT_FILES,
             set.line,
-            [
-                "`checkpoint_exit_code` is set, but `transfer_checkpoint_files` is not",
-                "at each checkpoint HTCondor then transfers the output files: a result that does not exist yet puts the job on hold",
-                "list the files of the checkpoint: `transfer_checkpoint_files = …`",
-            ],
+            "`checkpoint_exit_code` is set, but `transfer_checkpoint_files` is not",
         );
     }
 }

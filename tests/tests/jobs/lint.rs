@@ -61,17 +61,30 @@ fn every_fault_of_a_checkpointing_job_is_found_and_nothing_else() {
     );
     assert_eq!(code, Some(1));
     let fixed = lint(dir.path(), &["train.sub", "--fix", "--quiet"]);
-    assert_eq!(fixed.code, Some(1), "{fixed:?}");
+    assert_eq!(fixed.code, Some(0), "{fixed:?}");
     let (_, left) = found(dir.path(), &["train.sub"]);
     assert_eq!(
         left,
         [
             "stale-name train.sub:2",
+            "evict-with-outputs train.sub:6",
+            "unit train.sub:11",
             "disk-forgets-inputs train.sub:12",
+            "unknown-option train.sh:4",
+            "wrong-script train.sh:4",
+        ]
+    );
+    // What only the author knows: which script is the right one.
+    let script = dir.path().join("train.sh");
+    let right = fs::read_to_string(&script).unwrap().replace("train.py", "train_ckpt.py");
+    fs::write(&script, right).unwrap();
+    let (_, left) = found(dir.path(), &["train.sub"]);
+    assert_eq!(
+        left[4..],
+        [
             "option-twice train_ckpt.py:13",
             "unseeded-split train_ckpt.py:17",
             "label-in-path train_ckpt.py:30",
-            "no-shuffle train_ckpt.py:34",
             "save-not-atomic train_ckpt.py:41",
             "state-incomplete train_ckpt.py:41",
             "exit-before-test train_ckpt.py:42",
@@ -113,8 +126,12 @@ fn every_fault_of_a_sweep_is_found_and_nothing_else() {
         left,
         [
             "undefined-macro sweep.sub:2",
+            "unit sweep.sub:5",
+            "unit sweep.sub:8",
             "missing-file sweep.sub:11",
+            "pelican-scheme sweep.sub:11",
             "outputs-collide sweep.sub:12",
+            "unquoted-remaps sweep.sub:13",
             "missing-folder sweep.sub:13",
             "missing-folder sweep.sub:15",
             "set-twice sweep.sub:17",
@@ -179,18 +196,34 @@ fn a_repair_is_shown_before_it_is_made_and_keeps_permissions() {
 }
 
 #[test]
+fn a_rule_is_explained_with_its_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = lint(dir.path(), &["--explain", "unit"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(
+        said.stdout.contains("error[unit]: ") && said.stdout.contains("  source: "),
+        "{said:?}"
+    );
+    let none = lint(dir.path(), &["--explain", "units"]);
+    assert_eq!(none.code, Some(2));
+    assert!(none.stderr.contains("there is no rule `units`"), "{none:?}");
+}
+
+#[test]
 fn exit_codes_say_errors_warnings_and_what_cannot_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let sound =
         "executable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\nqueue\n";
     put(dir.path(), "a.sh", b"#!/bin/sh\ntrue\n");
     put(dir.path(), "sound.sub", sound.as_bytes());
-    put(dir.path(), "warns.sub", sound.replace("request_cpus = 1\n", "").as_bytes());
+    put(dir.path(), "notes.sub", sound.replace("request_cpus = 1\n", "").as_bytes());
+    put(dir.path(), "warns.sub", sound.replace("request_cpus = 1\n", "cpus = 1\n").as_bytes());
     put(dir.path(), "binary.sub", b"\0\x01");
     let code = |args: &[&str]| lint(dir.path(), args).code;
     assert_eq!(code(&["sound.sub", "--strict"]), Some(0));
     assert_eq!((code(&["warns.sub"]), code(&["warns.sub", "--strict"])), (Some(0), Some(1)));
-    assert_eq!(code(&["warns.sub", "--strict", "--allow", "no-request"]), Some(0));
+    assert_eq!(code(&["notes.sub", "--strict"]), Some(0));
+    assert_eq!(code(&["warns.sub", "--strict", "--allow", "unknown-command"]), Some(0));
     assert_eq!(code(&["none.sub"]), Some(2));
     assert_eq!(code(&["binary.sub"]), Some(2));
 }

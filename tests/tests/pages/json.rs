@@ -203,6 +203,7 @@ const RESULTS: &[(&str, Source)] = &[
                 ("findings", "Vec<JobFinding>", "The findings."),
                 ("errors", "u64", "Number of errors."),
                 ("warnings", "u64", "Number of warnings."),
+                ("notes", "u64", "Number of notes."),
                 ("fixed", "u64", "With `--fix`: how many were repaired."),
                 ("changed", "Vec<Path>", "With `--fix`: files that were, or would be, written."),
                 ("dry_run", "bool", "Whether nothing was written."),

@@ -1,0 +1,109 @@
+//! Whole submit files: right ones, of which nothing is said, and wrong ones.
+
+use crate::disk::tests::Files;
+use crate::finding::Severity;
+use crate::lint::lint_text;
+use crate::repair;
+
+const REQUESTS: &str =
+    "request_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\nexecutable = a.sh\n";
+
+fn disk() -> Files {
+    Files::of(&[
+        ("a.sh", "#!/bin/sh\ntrue\n"),
+        ("d/a.sh", "#!/bin/sh\ntrue\n"),
+        ("one/data/a", ""),
+        ("two/data/b", ""),
+        ("list.txt", "a\nb\n"),
+    ])
+}
+
+/// `rule severity` of what is said of a file with these lines.
+fn said(lines: &str) -> Vec<String> {
+    let text = format!("{REQUESTS}{lines}");
+    let found = lint_text("x.sub", &text, &disk());
+    found.iter().map(|f| format!("{} {:?}", f.rule, f.severity).to_lowercase()).collect()
+}
+
+#[test]
+fn nothing_is_said_of_right_files_and_nothing_is_repaired() {
+    for lines in [
+        "RequestMemory = 2GB\nWhenToTransferOutput = ON_EXIT\nOnExitRemove = true\nqueue",
+        "box_oauth_permissions = read\nweb_container_port = 80\nremote_universe = vanilla\nqueue",
+        "include : file\nqueue",
+        "if ! defined X\n  error : X is not set\nendif\nqueue",
+        "should_transfer_files = ALWAYS\nqueue",
+        "request_gpus = undefined\nqueue",
+        "output = a.out\nqueue\noutput = b.out\nqueue",
+        "universe = container\ncontainer_image = /cvmfs/a/b/c-1.2.sif\nqueue",
+        "transfer_input_files = one/data, two/data\nqueue",
+        "environment = \"A=1 \\\nLOG=x\"\nqueue",
+        "environment = OPTIONS=--lr=1 --seed=2\nqueue",
+        "arguments = --colour #fff\nqueue",
+        "arguments = a \\ \n  b\nqueue",
+        "queue arguments from list.txt",
+        "queue x in (\na b\n)",
+    ] {
+        let text = format!("{REQUESTS}{lines}\n");
+        let found: Vec<_> = said(lines).into_iter().filter(|f| f != "set-twice note").collect();
+        assert_eq!(found, [""; 0], "{lines}");
+        let all = lint_text("x.sub", &text, &disk());
+        let edits: Vec<_> = all.iter().filter_map(|finding| finding.edit.as_ref()).collect();
+        assert_eq!(repair("x.sub", &text, &edits), text, "{lines}");
+    }
+}
+
+#[test]
+fn what_the_tools_refuse_is_an_error_and_the_rest_is_not() {
+    let check = |lines: &str, expected: &str| assert_eq!(said(lines), [expected], "{lines}");
+    check("initialdir = none\nqueue", "missing-folder error");
+    check("output = none/a.out\nqueue", "missing-folder note");
+    check("queue x in (a b\n c)", "open-queue error");
+    check("queue x in (a b", "open-queue error");
+    check("output = a\nqueue output in (b c)", "command-as-variable warning");
+    check("transfer_input_files = osdf:///chtc/<NetID>/a-v1.csv\nqueue", "placeholder warning");
+    check("requests_gpus = 1\nqueue", "unknown-command warning");
+    check("colour = red\nqueue", "unknown-command note");
+    check("arguments = $(lr)\nqueue", "undefined-macro warning");
+    check("log = a.log", "no-queue warning");
+    check("request_gpus = 1 # one\nqueue", "comment-in-value error");
+    check("request_gpus = 2 cores\nqueue", "bad-value error");
+}
+
+#[test]
+fn one_finding_names_all_requests_that_are_missing() {
+    let found = lint_text("x.sub", "executable = a.sh\nqueue\n", &disk());
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((finding.rule, finding.severity), ("no-request", Severity::Note));
+    assert!(finding.what.contains("request_memory") && finding.what.contains("request_cpus"));
+}
+
+#[test]
+fn a_request_with_a_unit_is_compared_with_the_inputs_however_small_it_is() {
+    let big = "x".repeat(3 << 20);
+    let text = "executable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 2 MB\ntransfer_input_files = big\nqueue\n";
+    let found =
+        lint_text("x.sub", text, &Files::of(&[("a.sh", "#!/bin/sh\ntrue\n"), ("big", &big)]));
+    assert_eq!(found.iter().map(|f| f.rule).collect::<Vec<_>>(), ["disk-too-small"]);
+}
+
+#[test]
+fn options_of_the_users_program_are_looked_up_in_it() {
+    let train = "#!/usr/bin/env python3\nimport argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n";
+    let said = |arguments: &str, run: &str| {
+        let text = format!(
+            "{}transfer_input_files = train.py\narguments = {arguments}\nqueue\n",
+            REQUESTS.replace("a.sh", "run.sh")
+        );
+        let files = [("run.sh", run), ("train.py", train)];
+        let found = lint_text("x.sub", &text, &Files::of(&files));
+        found.into_iter().map(|f| format!("{} {}:{}", f.rule, f.file, f.line)).collect::<Vec<_>>()
+    };
+    let run = "#!/bin/sh\npython3 train.py --lr 1\n";
+    assert_eq!(said("--learning-rate 1", run), [""; 0]);
+    let passes = "#!/bin/sh\npython3 train.py \"$@\"\n";
+    assert_eq!(said("--learning-rate 1", passes), ["unknown-option x.sub:6"]);
+    assert_eq!(said("--lr 1", passes), [""; 0]);
+    let wrong = run.replace("--lr", "--rate");
+    assert_eq!(said("", &wrong), ["unknown-option run.sh:2"]);
+}
