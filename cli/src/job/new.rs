@@ -1,15 +1,16 @@
 //! `gular job new`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gular_jobs::write::{JobSpec, Site, Stages, write};
+use gular_jobs::write::{JobSpec, Parameters, Site, Stages, write};
 
 use super::data::{self, FetchArg};
 use super::folder::finish;
 use super::image::Asked;
 use super::plan::seconds;
-use super::sources::{Source, imports_gular, left_here, of_machine, option_value, sources};
+use super::sources::{Source, absent, imports_gular, left_here, of_machine, option_value, sources};
 use super::sweep::{parameters, select, words};
 use crate::exit::{Exit, Failure};
 use crate::network::Access;
@@ -92,8 +93,10 @@ pub(super) struct NewArgs {
         help_heading = "Data and image"
     )]
     shards_by: Option<String>,
-    /// Another file or folder that travels with the job; may be repeated
+    /// Another file, folder or URL that travels with the job; may be repeated
     ///
+    /// A URL such as osdf:///…, https://… or file:///staging/… is fetched by HTCondor; the program
+    /// finds the file by its name in the job's folder. Its size is not known: add it to `--disk`.
     /// A Python wheel is unpacked in the job, where programs can import it. If a Python program
     /// imports modules from its own folder, these travel too, without being named.
     #[arg(long, value_name = "FILE", help_heading = "Data and image")]
@@ -240,14 +243,47 @@ pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
     let merge = args.merge_command.as_deref().map(words).transpose()?;
     let commands = [Some(&args.command), evaluate.as_ref(), merge.as_ref()];
     let commands: Vec<&[String]> = commands.into_iter().flatten().map(Vec::as_slice).collect();
-    let sources = sources(&args.input, &commands)?;
+    let (input_urls, input) = urls(&args.input);
+    let filled = filled(parameters(&args.sweep)?.as_ref(), &commands);
+    let with_values: Vec<&[String]> = commands.iter().copied().chain([filled.as_slice()]).collect();
+    let sources = sources(&input, &with_values)?;
+    let absent = absent(&sources, &input_urls, &with_values);
     let left_here = left_here(&sources, &commands);
     let of_machine = of_machine(&commands);
     let stages = Stages { evaluate, select: args.select.as_deref().map(select), merge };
-    let spec = spec(args, stages, &sources, left_here, of_machine)?;
+    let spec =
+        JobSpec { input_urls, absent, ..spec(args, stages, &sources, left_here, of_machine)? };
     let folder =
         write(&spec).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
     finish(&args.dir, &folder, &sources, args.dry_run, output)
+}
+
+/// Words of the commands with the values of a sweep, one word for each value: files may be
+/// named by them. The first word, which would be a program, is empty.
+fn filled(sweep: Option<&Parameters>, commands: &[&[String]]) -> Vec<String> {
+    let mut filled = vec![String::new()];
+    let Some(sweep) = sweep else { return filled };
+    for (at, name) in sweep.names.iter().enumerate() {
+        let place = format!("{{{name}}}");
+        let words = commands.iter().copied().flatten().filter(|word| word.contains(&place));
+        for word in words {
+            let values = sweep.rows.iter().filter_map(|row| row.get(at));
+            // The job knows the file by its name alone.
+            let values = values.filter(|value| !value.contains('/'));
+            filled.extend(values.map(|value| word.replace(&place, value)));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    filled.retain(|word| seen.insert(word.clone()));
+    filled
+}
+
+/// URLs among the inputs, and the files.
+fn urls(input: &[PathBuf]) -> (Vec<String>, Vec<PathBuf>) {
+    let (urls, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        input.iter().partition(|path| path.to_string_lossy().contains("://"));
+    let urls = urls.into_iter().map(|url| url.to_string_lossy().into_owned());
+    (urls.collect(), files.into_iter().cloned().collect())
 }
 
 fn spec(
@@ -321,6 +357,8 @@ fn spec(
         credentials: args.credentials.clone(),
         imports_gular: sources.iter().any(imports_gular),
         left_here,
+        input_urls: Vec::new(),
+        absent: Vec::new(),
         binds: if site.is_slurm() { of_machine } else { Vec::new() },
         shared: false,
     })

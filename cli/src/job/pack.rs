@@ -131,6 +131,8 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         imports_gular: false,
         left_here: Vec::new(),
         binds: Vec::new(),
+        input_urls: Vec::new(),
+        absent: Vec::new(),
         shared: true,
     };
     let folder =

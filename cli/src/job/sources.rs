@@ -1,5 +1,6 @@
 //! The user's files that travel with a job.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -85,6 +86,47 @@ pub(super) fn left_here(sources: &[Source], commands: &[&[String]]) -> Vec<Strin
     left.sort();
     left.dedup();
     left
+}
+
+/// Files that the commands seem to read and that nobody brings, such as `weights.pt`.
+pub(super) fn absent(sources: &[Source], urls: &[String], commands: &[&[String]]) -> Vec<String> {
+    const READ: [&str; 12] = [
+        "safetensors",
+        "pt",
+        "pth",
+        "ckpt",
+        "onnx",
+        "npy",
+        "npz",
+        "yaml",
+        "yml",
+        "toml",
+        "csv",
+        "h5",
+    ];
+    let is_absent = |word: &&String| {
+        let (option, value) = option_value(word);
+        let end = value.rsplit_once('.').map_or("", |(_, end)| end);
+        let writes = ["out", "save", "log", "result"].iter().any(|part| option.contains(part));
+        READ.contains(&end)
+            && !writes
+            && !value.contains(['/', '{', '$', '*', ' '])
+            && !sources.iter().any(|source| source.name == value)
+            && !urls.iter().any(|url| url.rsplit('/').next() == Some(value))
+    };
+    // `--out model.pt` is written by the job.
+    let mut absent = BTreeSet::new();
+    for command in commands {
+        for (at, word) in command.iter().enumerate().filter(|(_, word)| is_absent(word)) {
+            let before =
+                at.checked_sub(1).and_then(|at| command.get(at)).map_or("", String::as_str);
+            let writes = ["out", "save", "log", "result"].iter().any(|part| before.contains(part));
+            if !writes {
+                absent.insert(option_value(word).1.to_owned());
+            }
+        }
+    }
+    absent.into_iter().collect()
 }
 
 /// Files and folders of this machine that commands name by their whole path: not those where an

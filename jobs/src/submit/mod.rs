@@ -25,6 +25,7 @@ mod tests;
 mod values;
 
 pub(crate) use check::{Given, check};
+pub(crate) use commands::is_known;
 pub(crate) use expand::Variables;
 pub(crate) use job_outputs::{brought_back, writers};
 pub(crate) use parse::Submit;

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{Fetch, JobSpec, JobStage, Refusal, SHARDS, Site, dag, refuse, site};
+use crate::disk::base_name;
 use crate::script::shell::Command;
+use crate::submit::is_known;
 
 /// Refuses a job that no files can be written for.
 pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
@@ -70,6 +72,21 @@ fn inputs(spec: &JobSpec) -> Result<(), Refusal> {
             "rename the file: batch systems split lists at commas and spaces",
         ));
     }
+    if let Some(url) = spec.input_urls.first().filter(|_| spec.site.is_slurm()) {
+        return Err(refuse(
+            format!("Slurm does not fetch `{url}`"),
+            "fetch it once, on a login node, and give the command its path there",
+        ));
+    }
+    let is_odd = |url: &&String| url.contains([',', ' ', '$', '"', '\'']) || url.ends_with('/');
+    if let Some(url) = spec.input_urls.iter().find(is_odd) {
+        return Err(refuse(
+            format!(
+                "`{url}` cannot be an input: it names a folder, or has a comma, a space or a quote"
+            ),
+            "give the URL of one file; `?recursive` behind an `osdf` URL fetches a folder",
+        ));
+    }
     let mut seen = BTreeSet::new();
     if let Some(name) = spec.inputs.iter().map(|(name, _)| name.as_str()).find(|name| {
         !seen.insert(*name)
@@ -91,6 +108,7 @@ fn programs(spec: &JobSpec) -> Result<(), Refusal> {
     let brought = |path: &str| {
         let name = path.strip_prefix("./").unwrap_or(path);
         spec.inputs.iter().any(|(input, _)| input == name)
+            || spec.input_urls.iter().any(|url| base_name(url) == name)
     };
     for stage in JobStage::of(spec) {
         let command = Command::of(stage.command.to_vec());
@@ -134,6 +152,16 @@ fn parameters(spec: &JobSpec) -> Result<(), Refusal> {
         return Err(refuse(
             format!("`{text}` cannot be a parameter's name"),
             "begin with a letter; use letters, digits and `_`",
+        ));
+    }
+    // A variable of `queue` or VARS that is named like a command sets it.
+    let is_command = |name: &&String| !spec.site.is_slurm() && is_known(name);
+    if let Some(text) = parameters.names.iter().find(is_command) {
+        return Err(refuse(
+            format!(
+                "`{text}` cannot be a parameter's name: it is a command of HTCondor's submit files, which each value would replace"
+            ),
+            &format!("give it another name, such as `my_{text}`, in `--sweep` and in the command"),
         ));
     }
     let is_unused =
@@ -193,6 +221,15 @@ fn place(spec: &JobSpec) -> Result<(), Refusal> {
             "ask for several GPUs in one process with `--gpus 2`, or use `--site jsc` or `slurm`",
         ));
     }
+    if let Some(launcher) = alone_on_each_node(spec) {
+        return Err(refuse(
+            format!(
+                "`{launcher}` on {} nodes needs to know where the nodes meet: as written, each would be node 0 of its own machine",
+                spec.nodes
+            ),
+            "leave out the launcher: with `--tasks N` each process has RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun sets them",
+        ));
+    }
     let of_slurm = [("--account", &spec.account), ("--partition", &spec.partition)];
     let given = of_slurm.into_iter().find(|(_, value)| value.is_some() && !spec.site.is_slurm());
     if let Some((option, _)) = given {
@@ -225,6 +262,19 @@ fn place(spec: &JobSpec) -> Result<(), Refusal> {
         ));
     }
     Ok(())
+}
+
+/// A launcher of several processes that is not told of the other nodes.
+fn alone_on_each_node(spec: &JobSpec) -> Option<&str> {
+    let launchers = ["torchrun", "accelerate", "deepspeed"];
+    let modules =
+        ["torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"];
+    let meets = ["--rdzv", "--master", "--main_process_ip", "--main-process-ip", "--hostfile"];
+    let words = || spec.command.iter().map(String::as_str);
+    if spec.nodes < 2 || words().any(|word| meets.iter().any(|option| word.starts_with(option))) {
+        return None;
+    }
+    words().find(|word| launchers.contains(&base_name(word)) || modules.contains(word))
 }
 
 /// A word that would be double-quoted for what is filled in, with a character that a shell reads

@@ -58,6 +58,7 @@ pub(super) fn submit_file(spec: &JobSpec, stage: &JobStage<'_>) -> String {
         line("use_oauth_services", service);
     }
     let mut inputs: Vec<&str> = spec.inputs.iter().map(|(name, _)| name.as_str()).collect();
+    inputs.extend(spec.input_urls.iter().map(String::as_str));
     let results = dag::results(spec);
     match stage.runs {
         Runs::Jobs => {}

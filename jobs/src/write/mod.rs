@@ -5,7 +5,7 @@
 //! run.sh                    the wrapper, safe to run again in the same folder
 //! parameters.txt            one line for each job of a sweep
 //! README.md                 how to submit, watch and collect
-//! logs/ results/            made now: HTCondor and Slurm make no folders
+//! logs/ results/            made now: Slurm and older versions of HTCondor make no folders
 //! ```
 //!
 //! With [`Stages`] also `NAME.dag`, and a submit file and a wrapper for each stage; for Slurm a
@@ -41,6 +41,8 @@ pub struct JobSpec {
     pub data: Option<Data>,
     /// Names of files that travel from the folder, with their bytes.
     pub inputs: Vec<(String, u64)>,
+    /// URLs of more inputs, which HTCondor's plug-ins fetch: `osdf:///…`, `file:///staging/…`.
+    pub input_urls: Vec<String>,
     /// The folder with checkpoints, for programs that end with 85 when they saved.
     pub checkpoint: Option<String>,
     /// How long the program runs until it has to save, for HTCondor.
@@ -86,6 +88,8 @@ pub struct JobSpec {
     pub imports_gular: bool,
     /// Folders of this machine that the command names and that do not travel.
     pub left_here: Vec<String>,
+    /// Files that the command seems to read, and that neither are here nor are fetched.
+    pub absent: Vec<String>,
     /// Files and folders of this machine that the command names by their whole path, for Slurm:
     /// images have none of them.
     pub binds: Vec<String>,

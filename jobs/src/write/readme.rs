@@ -99,7 +99,7 @@ fn checkpoints(spec: &JobSpec, folder: &str, text: &mut String) {
         let more = if folder == "output" { "" } else { " and `output/`" };
         writeln!(
             text,
-            "It gets SIGTERM {} after each start. HTCondor then copies `{folder}/`{more} to the access point, and starts the program again in the same folder.\n\nWhen a machine evicts the job, HTCondor does not copy them again: the program starts on another machine with its inputs and what was copied last, and what it did since is lost. `--every` of `gular job new` says how often they are copied.",
+            "It gets SIGTERM {} after each start. HTCondor then copies `{folder}/`{more} to the access point, and starts the program again in the same folder, or on another machine, which gets image and data again.\n\nWhen a machine evicts the job, HTCondor does not copy them again: the program starts on another machine with its inputs and what was copied last, and what it did since is lost. `--every` of `gular job new` says how often they are copied.",
             span(spec.run_hours())
         )
     };

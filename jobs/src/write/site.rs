@@ -168,6 +168,11 @@ pub(super) fn notes(spec: &JobSpec) -> Vec<String> {
                 "the image is sent from the access point to each job: publish the image instead, and give its `osdf:///` URL",
             );
         }
+        if spec.site == Site::Ospool && image.source.starts_with("docker://") {
+            note(
+                "machines of the OSPool convert a `docker://` image each time that they fetch it: convert it once, `apptainer build train-v1.sif docker://…`, and publish the file",
+            );
+        }
         if image.bytes.is_none() && !spec.site.is_slurm() {
             note(
                 "the size of the image is not known: the jobs ask for 10 GB of disk for it; give the size with `--image-size`",
@@ -236,6 +241,11 @@ pub(super) fn notes(spec: &JobSpec) -> Vec<String> {
     for folder in spec.left_here.iter().filter(|folder| !made_by_job(folder)) {
         note(&format!(
             "the command names `{folder}`, a folder here that the job does not have: `--input {folder}` sends a small one, `--data` a bundle"
+        ));
+    }
+    for file in &spec.absent {
+        note(&format!(
+            "the command names `{file}`, which is not here: if the program reads it, send it with `--input`, as a file or a URL; each job fails without it"
         ));
     }
     for name in spec.unknown_places() {

@@ -51,6 +51,8 @@ fn spec(site: Site) -> JobSpec {
         imports_gular: false,
         left_here: Vec::new(),
         binds: Vec::new(),
+        input_urls: Vec::new(),
+        absent: Vec::new(),
         shared: false,
     }
 }
@@ -612,6 +614,27 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     let command = vec!["a".to_owned(), "--in={data}/x".to_owned()];
     let slurm = text_of(&JobSpec { command, ..spec(Site::Slurm) }, "pets.sbatch");
     assert!(slurm.contains(" \"--in=$submitted/data/x\"\n"), "{slurm}");
+    for name in ["output", "env", "Hold", "request_cpus"] {
+        let mut odd = sweep();
+        odd.names[0] = name.to_owned();
+        check(JobSpec { parameters: Some(odd), ..base() }, "command of HTCondor");
+    }
+    for launcher in ["torchrun --nnodes 4 ddp.py", "accelerate launch --num_machines 4 ddp.py"] {
+        let spec = JobSpec {
+            nodes: 4,
+            command: words(launcher),
+            inputs: vec![("ddp.py".to_owned(), 1)],
+            data: None,
+            ..spec(Site::Slurm)
+        };
+        check(spec.clone(), "where the nodes meet");
+        assert!(write(&JobSpec { nodes: 1, ..spec }).is_ok());
+    }
+    let url = |url: &str, site| JobSpec { input_urls: vec![url.to_owned()], ..spec(site) };
+    check(url("https://a.org/w.pt", Site::Slurm), "does not fetch");
+    check(url("osdf:///a/b, c", Site::Ospool), "cannot be an input");
+    let text = text_of(&url("osdf:///lab/w-v1.pt", Site::Ospool), "pets.sub");
+    assert!(text.contains(", osdf:///lab/w-v1.pt, "), "{text}");
     let mut odd = sweep();
     odd.rows[0][0] = "$(rm)".to_owned();
     check(JobSpec { parameters: Some(odd), ..base() }, "parameter");

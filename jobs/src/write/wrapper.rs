@@ -16,7 +16,7 @@ pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     }
     text.push_str("mkdir -p output");
     let checkpoint = spec.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
-    if let Some(folder) = checkpoint {
+    if let Some(folder) = checkpoint.filter(|folder| *folder != "output") {
         let _ = write!(text, " {folder}");
     }
     text.push('\n');

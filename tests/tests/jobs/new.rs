@@ -14,6 +14,38 @@ fn job(dir: &Path, args: &[&str]) -> Outcome {
 }
 
 #[test]
+fn urls_are_inputs_and_files_of_a_sweep_travel() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("c.sh", "#!/bin/sh\ncat \"$1\"\n"), ("a.csv", "1"), ("b.csv", "2")] {
+        put(dir.path(), name, text.as_bytes());
+    }
+    let words = [
+        "job",
+        "new",
+        "run1",
+        "--input",
+        "osdf:///lab/w-v1.zip",
+        "--sweep",
+        "config=a.csv,b.csv",
+        "--",
+        "sh",
+        "c.sh",
+        "{config}",
+        "--weights",
+        "w.safetensors",
+    ];
+    let made = finish(Command::new(gular()).args(words).current_dir(dir.path()));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let submit = fs::read_to_string(dir.path().join("run1/run1.sub")).unwrap();
+    assert!(
+        submit.contains("transfer_input_files = c.sh, a.csv, b.csv, osdf:///lab/w-v1.zip\n"),
+        "{submit}"
+    );
+    let said = format!("{}{}", made.stdout, made.stderr);
+    assert!(said.contains("`w.safetensors`, which is not here"), "{said}");
+}
+
+#[test]
 fn a_written_folder_has_no_trap_and_its_wrapper_goes_on_after_a_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     let program = "#!/bin/sh\nif [ -e ckpt/half ]; then echo \"$1\" > output/done; exit 0; fi\ntouch ckpt/half\nexit 85\n";
