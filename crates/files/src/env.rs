@@ -4,6 +4,78 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 
+/// All variables that Gular's programs read, so that a test can set each of them. [`Env::get`] looks
+/// for a variable here first where debug assertions are on.
+pub const VARIABLES: [&str; 60] = [
+    // Tokens and credentials.
+    "BEARER_TOKEN",
+    "BEARER_TOKEN_FILE",
+    "TOKEN",
+    "_CONDOR_CREDS",
+    "REGISTRY_AUTH_FILE",
+    "DOCKER_CONFIG",
+    // The network.
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "X509_CERT_DIR",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "PELICAN_CLIENT_PREFERREDCACHES",
+    // Folders.
+    "GULAR_CACHE",
+    "GULAR_IMAGE_CACHE",
+    "HOME",
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+    "_CONDOR_SCRATCH_DIR",
+    "SLURM_TMPDIR",
+    // The job and its end.
+    "_CONDOR_JOB_AD",
+    "_CONDOR_MACHINE_AD",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_END_TIME",
+    // Ranks.
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "SLURM_STEP_ID",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_LOCALID",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMI_LOCAL_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_SIZE",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "_CONDOR_PROCNO",
+    "_CONDOR_NPROCS",
+    // Libraries that compute.
+    "OMP_NUM_THREADS",
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    // Cargo sets it for programs that it starts; `gular image build` starts cargo by it.
+    "CARGO",
+];
+
 /// Environment variables by name.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Env(BTreeMap<String, String>);
@@ -24,9 +96,10 @@ impl Env {
         Self(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
     }
 
-    /// The value of `name`; an empty one counts as not set.
+    /// The value of `name`, one of [`VARIABLES`]; an empty one counts as not set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
+        debug_assert!(VARIABLES.contains(&name) || name.is_empty(), "VARIABLES lacks `{name}`");
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 }
@@ -45,14 +118,14 @@ mod tests {
     #[test]
     fn the_process_has_an_environment() {
         // Cargo sets this variable for every test.
-        assert!(Env::process().get("CARGO_MANIFEST_DIR").is_some());
+        assert!(Env::process().get("CARGO").is_some());
     }
 
     #[test]
     fn values_do_not_show() {
-        let env = Env::from_pairs(&[("BEARER_TOKEN", "secret"), ("EMPTY", "")]);
+        let env = Env::from_pairs(&[("BEARER_TOKEN", "secret"), ("TOKEN", "")]);
         assert_eq!(env.get("BEARER_TOKEN"), Some("secret"));
-        assert_eq!(env.get("EMPTY"), None);
+        assert_eq!(env.get("TOKEN"), None);
         assert!(!format!("{env:?}").contains("secret"));
     }
 }

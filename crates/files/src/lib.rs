@@ -1,5 +1,6 @@
 //! What every room that touches a disk needs: files that appear whole, locks with their fall-back,
-//! free space, a worker pool, byte sizes in words, memory maps, and the environment as a value.
+//! free space, a worker pool, byte sizes in words, memory maps, the environment as a value, and what
+//! hides secrets in text that a program shows.
 //!
 //! Nothing here reads a format or opens a socket. It contains two numbers of FORMAT.md, which
 //! `bundle` and `pelican` share, since neither may use the other. Errors say what failed on which
@@ -11,6 +12,7 @@ mod free;
 mod lock;
 mod lock_file;
 mod lock_owner;
+mod mask;
 mod memory;
 mod open_files;
 mod pool;
@@ -26,10 +28,11 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 /// `FORMAT.md`, "Burned names".
 pub const MAX_RENAMES: u32 = 9;
 
-pub use env::Env;
+pub use env::{Env, VARIABLES};
 pub use error::Error;
 pub use free::{Free, free};
 pub use lock::{Lock, LockMode, SAY_AFTER};
+pub use mask::{Given, mask, mask_panic, mask_url, secrets};
 pub use memory::{Map, advise_huge_pages, resident_pages};
 pub use open_files::open_files_limit;
 pub use pool::parallel;
