@@ -4,28 +4,6 @@
 use super::{About, Finding};
 use crate::rootfs::{FileBytes, Layer, Rootfs, What};
 
-/// Beginnings of tokens, what they are, and how many characters of a token follow at least.
-const TOKENS: [(&str, &str, usize); 17] = [
-    ("AKIA", "a key of AWS", 16),
-    ("ASIA", "a key of AWS", 16),
-    ("ghp_", "a token of GitHub", 30),
-    ("gho_", "a token of GitHub", 30),
-    ("ghs_", "a token of GitHub", 30),
-    ("github_pat_", "a token of GitHub", 30),
-    ("glpat-", "a token of GitLab", 20),
-    ("hf_", "a token of Hugging Face", 30),
-    ("sk-", "a key of an online service", 20),
-    ("xoxb-", "a token of Slack", 20),
-    ("xoxp-", "a token of Slack", 20),
-    ("AIza", "a key of Google", 35),
-    ("ya29.", "a token of Google", 20),
-    ("npm_", "a token of npm", 36),
-    ("pypi-", "a token of PyPI", 30),
-    ("dckr_pat_", "a token of Docker", 20),
-    // The header of a signed token, `{"` in base64: SciTokens are such.
-    ("eyJ", "a signed token, as Pelican takes them", 40),
-];
-
 /// Parts of a setting's name that say that it holds a secret.
 const SECRET_NAMES: [&str; 8] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "ACCESS_KEY", "CREDENTIAL"];
@@ -126,33 +104,13 @@ fn named(subject: &str, name: &str, value: &str) -> Option<Finding> {
 
 /// Reports what looks like a secret anywhere in a text. The text itself is not shown.
 fn text(subject: &str, value: &str) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let mut found: Vec<&str> = Vec::new();
     if value.contains("-----BEGIN ") && value.contains("PRIVATE KEY") {
-        found.push("a private key".to_owned());
+        found.push("a private key");
     }
-    let words = value.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
-    for word in words {
-        let token = TOKENS.iter().find(|(start, _, rest)| {
-            word.strip_prefix(start).is_some_and(|after| after.len() >= *rest)
-        });
-        if let Some((start, what, _)) = token {
-            found.push(format!("{what} (`{start}…`)"));
-        }
-    }
-    if password(value) {
-        found.push("a URL with a password".to_owned());
-    }
+    found.extend(gular_files::secrets(value));
     let finding = |what| Finding::error("secret", subject, format!("it holds {what}")).hint(HINT);
     found.into_iter().map(finding).collect()
-}
-
-/// Whether a text contains `scheme://user:password@`.
-fn password(value: &str) -> bool {
-    value.split("://").skip(1).any(|rest| {
-        let authority = rest.split(['/', ' ', '"', '\'']).next().unwrap_or_default();
-        let user = authority.rsplit_once('@').map(|(user, _)| user);
-        user.and_then(|user| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
-    })
 }
 
 /// Reports paths that exist on one machine only.

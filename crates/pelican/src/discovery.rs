@@ -14,7 +14,6 @@ use crate::redirect;
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, retry_after};
 use crate::routes::Director;
-use crate::url::redact;
 
 /// A discovery host's JSON is a few hundred bytes.
 const MAX_JSON: usize = 1 << 20;
@@ -79,7 +78,7 @@ impl Inner {
         // The answer may be from another host than the one that was asked first.
         let target = match place == first {
             true => place.target,
-            false => format!("{}{}", place.server, redact(&place.target)),
+            false => format!("{}{}", place.server, gular_files::mask_url(&place.target)),
         };
         match response.status {
             200 => {}
@@ -102,7 +101,7 @@ impl Inner {
             None => Ok(Director::Standalone(first.server)),
             Some(url) => {
                 let (server, base) = Server::split(url).ok_or_else(|| {
-                    let url = redact(url);
+                    let url = gular_files::mask_url(url);
                     Useless::lasting(format!("its director_endpoint `{url}` is not an http(s) URL"))
                 })?;
                 Ok(Director::At(server, base.trim_end_matches('/').to_owned()))

@@ -8,7 +8,7 @@ use crate::director::{join, parse_answer, server_prefix};
 use crate::listing::parse_multistatus;
 use crate::retry::retry_after;
 use crate::token::Claims;
-use crate::url::{is_segment, redact_words};
+use crate::url::{is_segment, mask_words};
 
 /// A line of its own for the path asked for, then `name: value` for each header.
 ///
@@ -36,7 +36,7 @@ pub fn director(bytes: &[u8]) {
         }
     }
     for (_, value) in &headers {
-        let _ = (parse_digest(value), redact_words(value));
+        let _ = (parse_digest(value), mask_words(value));
         let wait = retry_after(value, Some(path), SystemTime::UNIX_EPOCH);
         assert!(wait.is_none_or(|wait| wait.as_secs() <= 3600));
     }

@@ -38,7 +38,7 @@ impl Preferred {
                 Ok(server) if preferred.servers.contains(&server) => {}
                 Ok(server) => preferred.servers.push(server),
                 Err(why) => {
-                    let word = crate::url::redact(word);
+                    let word = gular_files::mask_url(word);
                     warnings.push(format!("`{word}` in `{NAME}` is ignored: {why}"));
                 }
             }

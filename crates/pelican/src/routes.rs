@@ -12,7 +12,6 @@ use crate::flight::Gates;
 use crate::http::Server;
 use crate::preferred::Preferred;
 use crate::route::{Place, Route, Verb};
-use crate::url::redact;
 use crate::{Error, Url};
 
 /// How long routes are kept, as in the Go client and pelicanfs.
@@ -206,7 +205,7 @@ fn the_cache(text: &str) -> Result<Server, Error> {
     match Server::split(text) {
         Some((server, "" | "/")) => Ok(server),
         _ => Err(Error::Setting {
-            what: format!("the cache `{}`", redact(text)),
+            what: format!("the cache `{}`", gular_files::mask_url(text)),
             reason: "it is not https://HOST[:PORT]".to_owned(),
         }),
     }

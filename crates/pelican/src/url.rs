@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use gular_files::MAX_RENAMES;
+use gular_files::{MAX_RENAMES, mask_url};
 
 /// The discovery host of `osdf://` and `stash://`.
 const OSDF_HOST: &str = "osg-htc.org";
@@ -64,7 +64,10 @@ impl Url {
     /// # Errors
     /// [`UrlError`], which names the part that is wrong.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        let fail = |reason: &str| UrlError { text: redact(text), reason: reason.to_owned() };
+        let fail = |reason: &str| UrlError {
+            text: mask_url(text).into_owned(),
+            reason: reason.to_owned(),
+        };
         if text.contains('#') {
             return Err(fail("it has a part after `#`"));
         }
@@ -211,7 +214,9 @@ impl fmt::Display for Url {
         let host =
             if matches!(self.shown.as_str(), "osdf" | "stash") { "" } else { &self.authority };
         write!(f, "{}://{host}{}", self.shown, self.path())?;
-        if self.query.is_empty() { Ok(()) } else { write!(f, "?{}", redact_query(&self.query)) }
+        // Alone, as a `?` of a path would begin the query too early.
+        let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
+        f.write_str(&mask_url(&query))
     }
 }
 
@@ -221,49 +226,13 @@ impl fmt::Debug for Url {
     }
 }
 
-/// The parts of a query that are shown. All others may be secrets: `authz`, a cloud store's
-/// signature, a service's key.
-const SHOWN_KEYS: [&str; 4] = ["directread", "prefercached", "skipstat", "oss.asize"];
-
-/// A URL, or path and query, without what may be secret: the user's name and password,
-/// and of the query all but [`SHOWN_KEYS`].
-pub(crate) fn redact(text: &str) -> String {
-    let (place, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
-    let place = match place.split_once("://") {
-        Some((scheme, rest)) => {
-            let end = rest.find('/').unwrap_or(rest.len());
-            let (authority, path) = rest.split_at(end);
-            match authority.rsplit_once('@') {
-                Some((_, host)) => format!("{scheme}://…@{host}{path}"),
-                None => place.to_owned(),
-            }
-        }
-        None => place.to_owned(),
+/// Masks a server's words, which may contain paths with queries.
+pub(crate) fn mask_words(text: &str) -> String {
+    let word = |word: &str| {
+        let bare = word.trim_end();
+        [&mask_url(bare), word.get(bare.len()..).unwrap_or_default()].concat()
     };
-    match query {
-        Some(query) => format!("{place}?{}", redact_query(query)),
-        None => place,
-    }
-}
-
-/// A query without the values of all but [`SHOWN_KEYS`].
-fn redact_query(query: &str) -> String {
-    let part = |part: &str| match part.split_once('=') {
-        Some((key, _)) if !SHOWN_KEYS.contains(&key) => format!("{key}=…"),
-        None if !SHOWN_KEYS.contains(&part) && !part.is_empty() => "…".to_owned(),
-        _ => part.to_owned(),
-    };
-    query.split('&').map(part).collect::<Vec<_>>().join("&")
-}
-
-/// Redacts a server's words, which may contain URLs.
-pub(crate) fn redact_words(text: &str) -> String {
-    text.split_inclusive(char::is_whitespace).map(redact_word).collect()
-}
-
-fn redact_word(word: &str) -> String {
-    let end = word.trim_end();
-    format!("{}{}", redact(end), word.get(end.len()..).unwrap_or_default())
+    text.split_inclusive(char::is_whitespace).map(word).collect()
 }
 
 /// Percent-encodes a decoded path, except `/` and the characters that RFC 3986 calls unreserved.
@@ -436,16 +405,16 @@ mod tests {
     #[test]
     fn of_a_query_only_what_is_known_shows() {
         let shown = "https://h/a?directread&skipstat=true&prefercached=x&oss.asize=12";
-        assert_eq!(redact(shown), shown);
-        assert_eq!(redact("/a?oss.asize=12"), "/a?oss.asize=12");
+        assert_eq!(mask_url(shown), shown);
+        assert_eq!(mask_url("/a?oss.asize=12"), "/a?oss.asize=12");
         let text = "https://h/a?x=secret0&authz=secret1&access_token=secret2&secret3&sig=s?secret4\
                     &X-Amz-Signature=secret5&oss.asize=7&X-Amz-Credential=secret6#secret7";
         let expected = "https://h/a?x=…&authz=…&access_token=…&…&sig=…&X-Amz-Signature=…\
-                        &oss.asize=7&X-Amz-Credential=…";
-        assert_eq!(redact(text), expected);
+                        &oss.asize=7&X-Amz-Credential=…#…";
+        assert_eq!(mask_url(text), expected);
         let url = Url::parse(text.split('#').next().unwrap()).unwrap();
         for shown in [url.to_string(), format!("{url:?}")] {
-            assert_eq!(shown, expected);
+            assert_eq!(shown, expected.trim_end_matches("#…"));
         }
         // The query is sent unchanged.
         assert!(url.query().contains("secret6"));
@@ -469,6 +438,6 @@ mod tests {
     }
 
     fn check_words(text: &str, expected: &str) {
-        assert_eq!(redact_words(text), expected);
+        assert_eq!(mask_words(text), expected);
     }
 }

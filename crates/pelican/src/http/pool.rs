@@ -61,7 +61,7 @@ pub(crate) struct Request {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let target = crate::url::redact(&self.target);
+        let target = gular_files::mask_url(&self.target);
         write!(f, "{} {}{target}", self.method, self.server)
     }
 }

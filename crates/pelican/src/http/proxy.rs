@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use super::response::Fault;
 use super::server::Server;
 use crate::Env;
-use crate::url::{is_authority, redact};
+use crate::url::is_authority;
 
 /// Answers of a proxy longer than this are refused.
 const MAX_ANSWER: usize = 16 << 10;
@@ -63,7 +63,7 @@ impl Proxies {
             let (name, text) = either(upper, lower)?;
             let proxy = Proxy::parse(text);
             if proxy.is_none() {
-                let text = redact(text);
+                let text = gular_files::mask_url(text);
                 warnings
                     .push(format!("`{name}` (`{text}`) is ignored: it is not http://HOST:PORT"));
             }

@@ -201,7 +201,7 @@ impl Response {
             Some(token) => line.replace(token.secret(), "…"),
             None => line.to_owned(),
         };
-        crate::url::redact_words(&line).chars().filter(|c| !c.is_control()).take(300).collect()
+        crate::url::mask_words(&line).chars().filter(|c| !c.is_control()).take(300).collect()
     }
 
     /// Lets the connection end with this answer instead of keeping it. `gate`
