@@ -20,6 +20,7 @@ mod error;
 #[path = "../tests/fixtures/mod.rs"]
 mod fixtures;
 mod loader;
+mod main_error;
 pub mod metrics;
 pub mod order;
 mod rank;
@@ -39,7 +40,7 @@ pub use gular_bundle::{
 pub use gular_codec::{
     DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Scaling, jpeg_backend,
 };
-pub use gular_files::{Env, Size, write_file};
+pub use gular_files::{Env, Size, mask, mask_panic, write_file};
 #[cfg(feature = "torch")]
 pub use gular_group as group;
 #[cfg(feature = "net")]
@@ -53,5 +54,6 @@ pub use loader::{
     OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream, UnknownLabels, Values,
     stored_picture,
 };
+pub use main_error::MainError;
 pub use rank::{RankError, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, EXIT_LATER, StopFlag};

@@ -2,13 +2,20 @@
 //! of a scene. See README.md.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "a program; it says how far it is")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program; it says how far it is")]
 
 mod predict;
 mod train;
 mod unet;
 
-fn main() -> anyhow::Result<()> {
+use gular_runtime::{MainError, mask_panic};
+
+fn main() -> Result<(), MainError> {
+    std::panic::set_hook(Box::new(|info| eprintln!("{}", mask_panic(info))));
+    run().map_err(|error| MainError::new(format!("{error:#}")))
+}
+
+fn run() -> anyhow::Result<()> {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     let verb = args.first().map(|verb| verb.to_string_lossy());
     match (verb.as_deref(), args.get(1..).unwrap_or_default()) {

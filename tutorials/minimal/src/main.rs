@@ -1,18 +1,19 @@
 //! Trains on a bundle. It can be stopped at any time, and resumes where it stopped. See README.md.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "a program; it says how far it is")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program; it says how far it is")]
 
 use std::{num::NonZeroUsize, process::ExitCode, sync::Arc};
 
 use gular_runtime::checkpoint::Checkpoints;
 use gular_runtime::torch::{AdamW, Feed, FeedOptions, Optimiser as _, Place, TrainState};
 use gular_runtime::torch::{load_newest, save, set_step_rng, write_weights};
-use gular_runtime::{Bundle, EXIT_CHECKPOINTED, Loader, LoaderOptions, OpenOptions, Split};
-use gular_runtime::{StopFlag, Transform, jpeg_backend};
+use gular_runtime::{Bundle, EXIT_CHECKPOINTED, Loader, LoaderOptions, MainError, OpenOptions};
+use gular_runtime::{Split, StopFlag, Transform, jpeg_backend, mask_panic};
 use tch::nn::{self, Module as _, Path};
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, MainError> {
+    std::panic::set_hook(Box::new(|info| eprintln!("{}", mask_panic(info))));
     let stop = StopFlag::install()?;
     let dir = std::env::args_os().nth(1).unwrap_or("bundle".into());
     let bundle = Arc::new(Bundle::open(dir.as_ref(), OpenOptions::default())?);

@@ -88,6 +88,16 @@ fn it_learns_and_stopped_by_a_signal_it_ends_with_the_same_weights() {
 }
 
 #[test]
+fn a_token_instead_of_a_bundle_is_not_shown() {
+    let claims = "eyJpc3MiOiJodHRwczovL2EuaW52YWxpZCJ9";
+    let dir = tempfile::tempdir().unwrap();
+    let token = format!("eyJhbGciOiJub25lIn0.{claims}.c2lnbmF0dXJl");
+    let output = command(Path::new(&token), dir.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("[a signed token, not shown]") && !said.contains(claims), "{said}");
+}
+
+#[test]
 fn main_has_no_more_than_forty_lines() {
     let text = include_str!("../src/main.rs");
     let main = text.split("fn main()").nth(1).unwrap().split("\n}\n").next().unwrap();

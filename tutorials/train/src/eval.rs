@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::EvalArgs;
 use crate::confusion::Confusion;
-use crate::progress::say;
+use crate::progress::{print_result, say};
 use crate::score::{Scorer, check_folder_of, highest, rate};
 
 /// Sums over the samples whose class is known.
@@ -55,13 +55,11 @@ pub(crate) fn run(args: &EvalArgs) -> Result<()> {
             };
             write().with_context(|| format!("cannot write `{shown}`"))?;
         }
-        let mut out = std::io::stdout();
-        if args.score.data.json {
-            let summary = sums.json(&scorer, args, &names);
-            writeln!(out, "{summary}").context("cannot write the summary")?;
-        } else {
-            write!(out, "{}", sums.text(args, &names)).context("cannot write the result")?;
-        }
+        let result = match args.score.data.json {
+            true => sums.json(&scorer, args, &names).to_string(),
+            false => sums.text(args, &names),
+        };
+        print_result(result.trim_end()).context("cannot write the result")?;
         if !args.score.data.quiet {
             say!("{}", rate(sums.n, since));
         }

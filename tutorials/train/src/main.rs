@@ -27,18 +27,23 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use gular_runtime::{EXIT_CHECKPOINTED, EXIT_LATER, Error};
+use gular_runtime::{EXIT_CHECKPOINTED, EXIT_LATER, Error, mask_panic};
 
 use crate::args::{Cli, Verb};
 use crate::progress::say;
 use crate::train::End;
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|info| say!("{}", mask_panic(info))));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let Some(now) = args::renamed(&error) else { error.exit() };
-            say!("error: {now}");
+            match args::renamed(&error) {
+                Some(now) => say!("error: {now}"),
+                // Help and version.
+                None if !error.use_stderr() => error.exit(),
+                None => say!("{}", error.render().to_string().trim_end()),
+            }
             return ExitCode::from(2);
         }
     };

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::args::PredictArgs;
 use crate::predictions::{Kept, Predictions, Rows};
-use crate::progress::say;
+use crate::progress::{print_result, say};
 use crate::score::{Scorer, check_folder_of, rate, softmax};
 use crate::table;
 
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
                 "world_size": scorer.ranks.world_size,
                 "place": scorer.place.to_string(),
             });
-            writeln!(std::io::stdout(), "{summary}").context("cannot write the summary")?;
+            print_result(&summary.to_string()).context("cannot write the summary")?;
         }
         if !args.score.data.quiet {
             say!("{}", rate(predictions.len() as u64, since));

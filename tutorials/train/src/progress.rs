@@ -8,14 +8,20 @@ use gular_runtime::{Bottleneck, Phase, Stats};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-/// Prints like `eprintln`, but a training run does not end because nobody reads its log, or because
-/// the disk is full.
+/// Prints like `eprintln`, but without secrets, and a training run does not end because nobody reads
+/// its log, or because the disk is full.
 macro_rules! say {
     ($($what:tt)*) => {{
-        let _ = writeln!(std::io::stderr(), $($what)*);
+        let text = format!($($what)*);
+        let _ = writeln!(std::io::stderr(), "{}", gular_runtime::mask(&text));
     }};
 }
 pub(crate) use say;
+
+/// Prints a result on stdout, without secrets.
+pub(crate) fn print_result(text: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{}", gular_runtime::mask(text))
+}
 
 /// How often the line on a terminal is updated.
 const SHOW_EVERY: Duration = Duration::from_millis(250);

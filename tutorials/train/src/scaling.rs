@@ -18,7 +18,7 @@ use gular_runtime::{EXIT_CHECKPOINTED, Env, StopFlag, available_cores, write_fil
 use serde_json::{Value, json};
 
 use crate::args::{ScalingArgs, TrainArgs};
-use crate::progress::say;
+use crate::progress::{print_result, say};
 
 /// Steps before those that are measured: the first ones make memory and threads for the others.
 const WARM_UP_STEPS: u64 = 5;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<()> {
             .with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     let text = if args.json { summary(&rows, &train, cores).to_string() } else { words(&rows) };
-    writeln!(std::io::stdout(), "{}", text.trim_end()).context("cannot write the result")
+    print_result(text.trim_end()).context("cannot write the result")
 }
 
 /// Epoch, time and seconds of synchronising of each step of one training by `ranks` processes.

@@ -19,7 +19,7 @@ use super::training::Training;
 use crate::args::TrainArgs;
 use crate::network::Network;
 use crate::prepare::{self, meet, never, open};
-use crate::progress::{say, time};
+use crate::progress::{print_result, say, time};
 use crate::{decoder, own, words};
 
 /// The way in which a run, or an epoch, ends.
@@ -156,7 +156,7 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
                 summary["place"] = place.to_string().into();
                 summary["steps_per_epoch"] = steps_per_epoch.into();
                 summary["seconds"] = begin.elapsed().as_secs_f64().into();
-                writeln!(std::io::stdout(), "{summary}").context("cannot write the summary")?;
+                print_result(&summary.to_string()).context("cannot write the summary")?;
             }
             Ok(end)
         }
