@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command, ValueEnum};
 
 use crate::exit::{Exit, Failure};
-use crate::{help, show};
+use crate::help;
+use crate::show::{self, AsIs};
 
 /// Print what a shell needs to complete this program's verbs and flags
 #[derive(Debug, Args)]
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut help::command(), "gular", &mut script);
-    show::stdout(&script)?;
+    show::as_is(AsIs::File, &script)?;
     Ok(Exit::Done)
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &DiffArgs, output: &Output) -> Result<Exit, Failure> {
         if args.list && unshown.is_none() {
             lines.push_str(&line(key, difference));
             if lines.len() > LIST_BUFFER {
-                unshown = show::stdout(lines.as_bytes()).err();
+                unshown = show::lines(&lines).err();
                 lines.clear();
             }
         }
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &DiffArgs, output: &Output) -> Result<Exit, Failure> {
     if let Some(failure) = unshown {
         return Err(failure);
     }
-    show::stdout(lines.as_bytes())?;
+    show::lines(&lines)?;
     if output.json {
         show::json(&report)?;
     } else if !output.quiet && !args.list {

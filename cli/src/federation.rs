@@ -10,6 +10,7 @@ use gular_federation::{Counts, Federation, Options, TokenRequest, mint};
 
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
+use crate::show::AsIs;
 use crate::stop::Stop;
 use crate::{hints, show, units};
 
@@ -200,11 +201,13 @@ fn token(args: &TokenArgs, output: &Output) -> Result<Exit, Failure> {
         lifetime: args.lifetime,
     };
     let token = mint(&args.dir, &request)?;
-    if output.json {
-        show::json(&Minted { access_token: token.secret() })?;
+    let text = if output.json {
+        let minted = serde_json::to_string_pretty(&Minted { access_token: token.secret() });
+        minted.map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?
     } else {
-        show::text(&format!("{}\n", token.secret()))?;
-    }
+        token.secret().to_owned()
+    };
+    show::as_is(AsIs::MadeToken, format!("{text}\n").as_bytes())?;
     Ok(Exit::Done)
 }
 

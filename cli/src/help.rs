@@ -87,13 +87,13 @@ pub(crate) fn print(error: &clap::Error, arguments: impl Iterator<Item = OsStrin
     let (_, name) = verb(arguments);
     let is_long = name == "gular" || name.split(' ').any(|word| word == "help");
     if error.kind() != ErrorKind::DisplayHelp || is_long {
-        let _ = error.print();
+        show::usage(error);
         return;
     }
     let shown = error.render();
     let styled = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let text = if styled { shown.ansi().to_string() } else { shown.to_string() };
-    let _ = show::stdout(compact(&text).as_bytes());
+    let _ = show::lines(&compact(&text));
 }
 
 /// Removes the empty line before each list of options but the first.

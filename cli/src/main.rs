@@ -117,6 +117,7 @@ pub(crate) enum Verb {
 }
 
 fn main() -> std::process::ExitCode {
+    show::mask_panics();
     let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {

@@ -1,6 +1,10 @@
-//! How numbers, texts and JSON are written, and to which stream.
+//! How numbers, texts and JSON are written, and to which stream. All output of the program passes
+//! through here, so that no secret that the program was given is shown.
 
 use std::io::{self, Write as _};
+use std::sync::LazyLock;
+
+use gular_files::{Env, Given, VARIABLES, mask_panic};
 
 use crate::exit::Failure;
 use crate::shared::Output;
@@ -45,11 +49,35 @@ pub(crate) fn quoted(path: &str) -> String {
     if plain { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
+/// What looks like a secret in the arguments and in the variables that the program reads.
+static GIVEN: LazyLock<Given> = LazyLock::new(|| {
+    let env = Env::process();
+    let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned());
+    let values = VARIABLES.into_iter().filter_map(|name| env.get(name).map(str::to_owned));
+    Given::new(arguments.chain(values))
+});
+
+/// Why bytes on stdout are shown as they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AsIs {
+    /// `gular federation token` is there to print a token, for a federation on this machine.
+    MadeToken,
+    /// The bytes of a sample, which are piped to another program.
+    Sample,
+    /// A file for another program: a shell's completions, a Dockerfile.
+    File,
+}
+
+/// Writes bytes to stdout that may hold what looks like a secret.
+pub(crate) fn as_is(_: AsIs, bytes: &[u8]) -> Result<(), Failure> {
+    stdout(bytes)
+}
+
 /// Writes one JSON object to stdout.
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?;
-    stdout(format!("{text}\n").as_bytes())
+    lines(&format!("{text}\n"))
 }
 
 /// A result in the form that was asked for: JSON, else its text.
@@ -61,17 +89,22 @@ pub(crate) fn value(value: &serde_json::Value, text: &str, output: &Output) -> R
 pub(crate) fn json_line<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string(value)
         .map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?;
-    stdout(format!("{text}\n").as_bytes())
+    lines(&format!("{text}\n"))
 }
 
 /// Writes a text for people to stdout.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
-    stdout(printable(text).as_bytes())
+    lines(&printable(text))
+}
+
+/// Writes lines of data to stdout. Names in them stay, even if they look like base64.
+pub(crate) fn lines(text: &str) -> Result<(), Failure> {
+    stdout(GIVEN.mask_data(text).as_bytes())
 }
 
 /// Bytes on stdout. A reader that went away (`gular … | head`) is not an error,
 /// and must not change the verdict that the exit code says.
-pub(crate) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
+fn stdout(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -82,7 +115,31 @@ pub(crate) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
 
 /// A message on stderr; when nobody reads there, the exit code has to do.
 pub(crate) fn message(kind: &str, text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{kind}: {}", printable(text));
+    let _ = writeln!(io::stderr().lock(), "{kind}: {}", printable(&masked(text)));
+}
+
+/// A message without secrets.
+pub(crate) fn masked(text: &str) -> String {
+    GIVEN.mask(text).into_owned()
+}
+
+/// Prints what clap says: help on stdout, a usage error on stderr. An error repeats the values that
+/// it is about; with a secret in it, it has no colours, which could be in the midst of the secret.
+pub(crate) fn usage(error: &clap::Error) {
+    let text = error.render().to_string();
+    let shown = masked(&text);
+    if error.use_stderr() && shown != text {
+        let _ = write!(io::stderr().lock(), "{}", printable(&shown));
+    } else {
+        let _ = error.print();
+    }
+}
+
+/// Lets panics show no secrets either.
+pub(crate) fn mask_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let _ = writeln!(io::stderr().lock(), "{}", masked(&mask_panic(info)));
+    }));
 }
 
 #[cfg(test)]
@@ -105,6 +162,28 @@ mod tests {
     fn nothing_has_no_speed() {
         assert_eq!(pace(2_000_000, 0.5), ", 0.50 s, 4.0 MB/s");
         assert_eq!(pace(0, 0.5), ", 0.50 s");
+    }
+
+    /// A token, put together here, so that no scanner takes this file for a leak.
+    fn token() -> String {
+        format!("eyJ{}.eyJ{}.c2ln", "hbGciOiJub25lIn0", "pc3MiOiJ4In0")
+    }
+
+    #[test]
+    fn a_panic_shows_no_token() {
+        const INNER: &str = "GULAR_TEST_PANIC";
+        if std::env::var_os(INNER).is_some() {
+            mask_panics();
+            panic!("cannot open `{}`", token());
+        }
+        // In another process: the hook is that of all threads, and the harness has its own.
+        let name = "show::tests::a_panic_shows_no_token";
+        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+        test.args([name, "--exact", "--nocapture"]).env(INNER, "1").env("RUST_BACKTRACE", "1");
+        let output = test.output().unwrap();
+        let said = [output.stdout, output.stderr].map(|b| String::from_utf8(b).unwrap()).concat();
+        assert!(said.contains("cannot open `[a signed token, not shown]`"), "{said}");
+        assert!(!said.contains(&token()), "{said}");
     }
 
     #[test]

@@ -361,7 +361,7 @@ impl Bar<'_> {
         }
         if let Some((_, bar)) = shown.as_ref() {
             if let Progress::Preparing(what, ..) = progress {
-                bar.set_message(format!("write {what}"));
+                bar.set_message(show::masked(&format!("write {what}")));
             }
             bar.set_position(done.min(total));
         }

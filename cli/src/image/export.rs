@@ -11,7 +11,7 @@ use super::check;
 use super::places::PlaceArgs;
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
-use crate::show;
+use crate::show::{self, AsIs};
 
 /// Write a definition file, a Dockerfile, or what the image needs from a machine (`facts`)
 ///
@@ -60,7 +60,8 @@ pub(super) fn run(args: &ExportArgs, output: &Output) -> Result<Exit, Failure> {
                 ExportArg::Def => export::definition,
                 _ => export::dockerfile,
             };
-            show::stdout(write(&project.recipe, &lock, program.as_deref()).as_bytes())?;
+            let file = write(&project.recipe, &lock, program.as_deref());
+            show::as_is(AsIs::File, file.as_bytes())?;
             Ok(Exit::Done)
         }
     }

@@ -61,7 +61,7 @@ impl ImageWatch for Bars<'_> {
 
     fn working_on(&self, step: Step, what: &str) {
         self.with(step, |bar| {
-            bar.set_message(format!("{} {what}", word(step)));
+            bar.set_message(show::masked(&format!("{} {what}", word(step))));
             if step == Step::Resolve {
                 bar.inc(1);
             }

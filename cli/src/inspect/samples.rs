@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::files_here::FilesHere;
 use crate::exit::{Exit, Failure};
-use crate::show;
+use crate::show::{self, AsIs};
 
 /// The first `most` samples that are here, with their places.
 pub(super) fn rows(bundle: &Bundle, here: &FilesHere, most: usize) -> Result<Vec<Value>, Failure> {
@@ -43,7 +43,7 @@ pub(super) fn extract(bundle: &Bundle, here: &FilesHere, key: &str) -> Result<Ex
             bundle.read(SampleId { shard: number, row }, FieldIdx(0), &mut bytes)?;
             // Pixels without their shape would be of no use.
             let head = bundle.manifest().fields.first().map(file_head).unwrap_or_default();
-            show::stdout(&[head, bytes].concat())?;
+            show::as_is(AsIs::Sample, &[head, bytes].concat())?;
             return Ok(Exit::Done);
         }
     }

@@ -18,7 +18,7 @@
 //! site       where the federation is, and `gular` able to reach it
 //! bundles    what is published
 //! publish, taken, fetch, copied, derived, killed, verify, objects, secrecy,
-//! doctor, prestage, folder, any_folder   the checks
+//! given_tokens, doctor, prestage, folder, any_folder   the checks
 //! down, wrong_copy   what needs a federation that may be stopped or damaged: always the
 //!            embedded one
 //! ```
@@ -33,6 +33,7 @@ mod doctor;
 mod down;
 mod fetch;
 mod folder;
+mod given_tokens;
 mod killed;
 mod objects;
 mod prestage;
