@@ -2,6 +2,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 VERSION: str
 
+def mask(text: str) -> str: ...
+
 class Array:
     def __new__(cls, of: Array) -> "Array": ...
     @property

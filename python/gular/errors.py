@@ -1,8 +1,10 @@
-"""What can go wrong: every exception says what failed, and names the next step."""
+"""What can go wrong: every exception says what failed, names the next step, and shows no secret."""
 
 from __future__ import annotations
 
 from typing import Optional
+
+from ._gular import mask
 
 
 class Error(Exception):
@@ -15,9 +17,10 @@ class Error(Exception):
     key: Optional[str]
 
     def __init__(self, what: str, hint: Optional[str] = None, key: Optional[str] = None) -> None:
+        # A path or an option may be a token that was given by mistake.
+        self.what, self.hint, self.key = mask(what), hint and mask(hint), key
         # Alone: of several arguments OSError takes the first as `errno`.
-        super().__init__(what)
-        self.what, self.hint, self.key = what, hint, key
+        super().__init__(self.what)
 
     def __str__(self) -> str:
         return f"{self.what}\nhint: {self.hint}" if self.hint else self.what

@@ -21,6 +21,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
+from ._gular import mask
 from .samples import opened
 
 
@@ -68,7 +69,7 @@ class GularFileSystem(AbstractFileSystem):
         """The bundle, what is open of it, and the parts of the path inside."""
         bundle, mark, inside = self._strip_protocol(path).partition("!/")
         if not mark:
-            raise FileNotFoundError(f"`{path}` has no `!/` between a bundle and what is in it, as in gular://BUNDLE!/shards/NAME")
+            raise FileNotFoundError(mask(f"`{path}` has no `!/` between a bundle and what is in it, as in gular://BUNDLE!/shards/NAME"))
         # Not across a fork, where another thread may have held one of its locks.
         here = (os.getpid(), bundle)
         if here not in self._bundles:
@@ -79,7 +80,7 @@ class GularFileSystem(AbstractFileSystem):
         bundle, files, inside = self._split(path)
         found = self._list(files, inside)
         if found is None:
-            raise FileNotFoundError(path)
+            raise FileNotFoundError(mask(path))
         below = "/".join(inside)
         entries = []
         for name, size in found:
@@ -142,7 +143,7 @@ class GularFileSystem(AbstractFileSystem):
 
     def _open(self, path: str, mode: str = "rb", block_size: Any = None, **options: Any) -> Any:
         if mode != "rb":
-            raise PermissionError(f"bundles never change: `{path}` cannot be opened with mode `{mode}`")
+            raise PermissionError(mask(f"bundles never change: `{path}` cannot be opened with mode `{mode}`"))
         _, files, inside = self._split(path)
         if len(inside) > 1 and inside[0] == "samples":
             found = files.samples(["/".join(inside[1:])], self.field)[0]
@@ -152,7 +153,7 @@ class GularFileSystem(AbstractFileSystem):
             shard = files.open("/".join(inside[1:]))
             if shard is not None:
                 return ShardFile(self, path, shard, block_size)
-        raise FileNotFoundError(path)
+        raise FileNotFoundError(mask(path))
 
 
 class ShardFile(AbstractBufferedFile):  # type: ignore[misc]

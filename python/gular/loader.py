@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _gular
+from ._gular import mask
 from .arrays import converter
 from .augment import Change
 from .device import Copies
@@ -454,7 +455,7 @@ class DataLoader:
 
     def __repr__(self) -> str:
         source, arguments = self._arguments
-        return f"gular.DataLoader({source!r}, {arguments['split']!r}, {arguments['batch_size']})"
+        return mask(f"gular.DataLoader({source!r}, {arguments['split']!r}, {arguments['batch_size']})")
 
     def __reduce__(self) -> Tuple[Any, ...]:
         """As its arguments and its state: another process opens the bundle for itself."""

@@ -7,6 +7,7 @@ import os
 from typing import Any, Dict, Iterable, Optional, Sequence, Union
 
 from . import _gular
+from ._gular import mask
 from .errors import SampleError
 
 
@@ -54,7 +55,7 @@ def read_samples(
     :raises gular.SampleError: for the first key that the bundle does not have.
     """
     if isinstance(keys, (str, bytes)):
-        raise TypeError(f"`keys` is a list of keys, such as [{keys!r}]")
+        raise TypeError(mask(f"`keys` is a list of keys, such as [{keys!r}]"))
     keys = list(keys)
     values = opened(os.fspath(source), digest, cache, token_files).samples(keys, field)
     found = dict(zip(keys, values))

@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
+from ._gular import mask
 from .errors import OptionError, StateError
 from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
 
@@ -72,7 +73,7 @@ def refuse_unknown(of: str, names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         near = difflib.get_close_matches(name, list(known), 1)
         hint = _OF_PYTORCH.get(name) or (f"did you mean `{near[0]}`?" if near else "help(gular.DataLoader) lists the options")
-        raise TypeError(f"{of} has no option `{name}`: {hint}")
+        raise TypeError(mask(f"{of} has no option `{name}`: {hint}"))
 
 
 #: Arguments of PyTorch's loader, and of what is used with it.
@@ -214,4 +215,4 @@ def plain(value: Any) -> Any:
         return os.fspath(value)
     if hasattr(value, "item"):
         return value.item()
-    raise TypeError(f"{value!r} is neither a number nor a text")
+    raise TypeError(mask(f"{value!r} is neither a number nor a text"))

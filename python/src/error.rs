@@ -1,10 +1,17 @@
-//! Errors as exceptions of the package: `gular.errors`.
+//! Errors as exceptions of the package: `gular.errors`, which hides secrets in them.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use gular_runtime::{BundleError, Error, LoaderError, TransferError};
 use pyo3::prelude::*;
+
+/// Returns a message without what looks like a secret.
+#[pyfunction]
+pub(crate) fn mask(text: &str) -> Cow<'_, str> {
+    gular_runtime::mask(text)
+}
 
 /// Makes the exception for `error`: what went wrong, then what the user can do next.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {

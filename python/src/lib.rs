@@ -23,14 +23,29 @@ use pyo3::prelude::*;
 /// The native part of the package `gular`.
 #[pymodule]
 mod _gular {
+    use std::io::Write as _;
+
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::array::Array;
     #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
+    use super::error::mask;
+    #[pymodule_export]
     use super::files::{Files, ShardFile};
     #[pymodule_export]
     use super::loader::{Loader, merge_states, mixed, n_steps, ranks};
+
+    /// Lets a panic show no secrets, which Rust writes to stderr before Python sees it.
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        std::panic::set_hook(Box::new(|info| {
+            let _ = writeln!(std::io::stderr(), "{}", gular_runtime::mask_panic(info));
+        }));
+        Ok(())
+    }
 
     /// Version of the package, which is that of the program `gular`.
     #[pymodule_export]

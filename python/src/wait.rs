@@ -60,7 +60,7 @@ impl<'py> Lines<'py> {
         let Some(tell) = self.tell.filter(|_| Instant::now() >= self.next) else { return Ok(()) };
         let line = self.waits.now();
         if line.is_some() && line != self.last {
-            tell.call1(py, (&line,))?;
+            tell.call1(py, (line.as_deref().map(gular_runtime::mask),))?;
             (self.last, self.next) = (line, Instant::now() + BETWEEN_LINES);
         }
         Ok(())

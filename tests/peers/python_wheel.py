@@ -67,6 +67,32 @@ def refused(kind, wanted, call):
     return False, "nothing was raised"
 
 
+def no_secret_shows():
+    """A token that was given where a path or an option is expected."""
+    claims = "eyJpc3MiOiJodHRwczovL2EuaW52YWxpZCJ9"
+    token = f"eyJhbGciOiJub25lIn0.{claims}.c2lnbmF0dXJl"
+    for what, call in [
+        ("bundle", lambda: gular.DataLoader(token)),
+        ("digest", lambda: gular.DataLoader("bundle", digest=token)),
+        ("token file", lambda: gular.DataLoader("http://localhost:1/a", token_files=[token])),
+        ("query of a URL", lambda: gular.DataLoader(f"http://localhost:1/a b?authz={claims}")),
+        ("split", lambda: gular.DataLoader("bundle", split=token)),
+        ("output", lambda: loader(output=token)),
+        ("device", lambda: loader(device=token)),
+        ("fields", lambda: loader(fields=[token])),
+        ("keys", lambda: gular.read_samples("bundle", token)),
+        ("name of an option", lambda: loader(**{token: 1})),
+        ("dataset", lambda: gular.GularDataset(token)),
+        ("state", lambda: loader().load_state_dict(token)),
+    ]:
+        try:
+            call()
+            check(f"a token as {what} is refused", False, "nothing was raised")
+        except Exception as error:
+            shown = f"{error} {error!r} {error.__dict__}"
+            check(f"no token shows: {what}", claims not in shown, f"{type(error).__name__} shows it")
+
+
 def numbers_of_rust():
     for numbers, layout, order, rank, world in [
         ("f32", "NCHW", "elastic", 0, 1),
@@ -136,6 +162,7 @@ def outputs():
     for made in (gular.DataLoader, gular.GularDataset, lambda *of: len(gular.GularIterable(*of))):
         check("a split that the bundle lacks", *refused(gular.OptionError, "no split `test`; it has `train`, `val`", lambda: made("bundle", "test")))
     pathlib.Path("unpacked").mkdir()
+    no_secret_shows()
     check("a folder that was never packed", *refused(gular.BundleError, "gular pack", lambda: gular.DataLoader("unpacked")))
     for wanted, options in [
         ("`batch_size`: expected a whole number of 0 or more, found `None`", {"batch_size": None}),
