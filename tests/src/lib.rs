@@ -138,6 +138,14 @@ pub fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
+/// Returns the command `kill`, as the shell has it: a program of that name is not on every machine.
+#[must_use]
+pub fn kill() -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", "kill \"$@\"", "kill"]);
+    command
+}
+
 /// Returns whether this process has the rights of root; some tests mount a small disk.
 #[must_use]
 pub fn is_root() -> bool {

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gular_bundle::Envelope;
-use gular_tests::{Outcome, finish, gular, is_root, jpeg, noisy_png, put, run};
+use gular_tests::{Outcome, finish, gular, is_root, jpeg, kill, noisy_png, put, run};
 use serde_json::Value;
 
 struct Case {
@@ -364,8 +364,8 @@ fn a_signal_leaves_nothing_behind() {
         assert!(Instant::now() < end && child.try_wait().unwrap().is_none(), "nothing was begun");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
+    let sent = kill().args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     case.assert_clean();
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gular_tests::{Outcome, files, finish, gular, jpeg, noisy_png, put, run};
+use gular_tests::{Outcome, files, finish, gular, jpeg, kill, noisy_png, put, run};
 use serde_json::Value;
 
 fn images(dir: &Path, n: u32) {
@@ -302,7 +302,7 @@ fn interrupted(signal: &str, after: Duration, source: &Path, out: &Path) -> (Out
         std::thread::sleep(Duration::from_millis(1));
     }
     let id = child.id().to_string();
-    let _ = Command::new("kill").args([signal, &id]).stderr(Stdio::null()).status();
+    let _ = kill().args([signal, &id]).stderr(Stdio::null()).status();
     let status = child.wait().unwrap();
     let output = child.wait_with_output().unwrap();
     let stopped = Outcome {

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use gular_tests::{gular, run};
+use gular_tests::{gular, kill, run};
 use serde_json::Value;
 
 /// Starts a federation in `dir`, and returns it with its stdout once it serves.
@@ -26,7 +26,7 @@ fn serve(dir: &Path, options: &[&str]) -> (Child, String) {
 
 /// Stops the federation, and returns its exit code and all of its stderr.
 fn stop(mut child: Child, signal: &str) -> (Option<i32>, String) {
-    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    let sent = kill().args([signal, &child.id().to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "it was still running");
     let mut stderr = String::new();
     let pipe = child.stderr.as_mut().expect("a pipe");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gular_tests::{Outcome, files, finish, gular, is_root, jpeg, noisy_png, put, run};
+use gular_tests::{Outcome, files, finish, gular, is_root, jpeg, kill, noisy_png, put, run};
 use serde_json::Value;
 
 /// Images, a bundle of them, and a folder to stage to.
@@ -82,7 +82,7 @@ fn text(path: &Path) -> &str {
 }
 
 fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
+    let sent = kill().args(["-s", name, &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use gular_tests::{Outcome, files, finish, gular, jpeg, put};
+use gular_tests::{Outcome, files, finish, gular, jpeg, kill, put};
 use serde_json::Value;
 
 fn job(dir: &Path, args: &[&str]) -> Outcome {
@@ -89,7 +89,7 @@ fn an_evicted_program_is_told_to_save_and_its_exit_code_is_kept() {
         sleep(Duration::from_millis(20));
     }
     let pid = wrapper.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(kill().args(["-TERM", &pid]).status().unwrap().success());
     assert_eq!(wrapper.wait().unwrap().code(), Some(85));
     assert!(run.join("ckpt/saved").exists() && run.join("results.tar").exists());
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gular_tests::gular;
+use gular_tests::{gular, kill};
 
 /// One bash for all blocks: variables and background processes of one block are there in the next.
 pub(crate) struct Shell {
@@ -82,7 +82,7 @@ impl Drop for Shell {
             thread::sleep(Duration::from_millis(20));
         }
         let group = format!("-{}", self.process.id());
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        let _ = kill().args(["-KILL", "--", &group]).status();
         let _ = self.process.wait();
     }
 }

@@ -77,8 +77,9 @@ fn it_learns_and_stopped_by_a_signal_it_ends_with_the_same_weights() {
         assert!(since.elapsed() < Duration::from_secs(60));
         sleep(Duration::from_millis(1));
     }
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    // By the shell: a program `kill` is not on every machine.
+    let kill = format!("kill -TERM {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(85));
     let resumed = printed(&command(of_bundle.path(), two.path()).output().unwrap());
     assert!(resumed.lines().count() < 6, "it goes on and does not begin again: {resumed}");

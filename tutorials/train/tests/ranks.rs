@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use job::{Job, bundle, code, report, said};
+use job::{Job, bundle, code, report, said, signal};
 use port::port;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -78,11 +78,6 @@ fn wait_for(job: &Job, rank: &mut Child, lines: usize) {
         assert!(rank.try_wait().unwrap().is_none(), "it ended before it was disturbed");
         sleep(Duration::from_millis(2));
     }
-}
-
-fn signal(child: &Child, name: &str) {
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args([format!("-{name}"), id]).status().unwrap().success());
 }
 
 fn colours() -> TempDir {

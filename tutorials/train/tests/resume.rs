@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use gular_bundle::{Digest, Dtype, Field, FieldName};
 use gular_codec::encode_png;
-use job::{EPOCHS, Job, STEPS_PER_EPOCH, bundle, bundle_of, code, report, said, write_bundle};
+use job::{
+    EPOCHS, Job, STEPS_PER_EPOCH, bundle, bundle_of, code, report, said, signal, write_bundle,
+};
 use serde_json::Value;
 
 /// The weights and metrics of an undisturbed training.
@@ -78,21 +80,20 @@ fn sigterm_saves_and_exits_with_85() {
     // Long enough that the signal comes before the end.
     let options = "--epochs 40";
     let (weights, _) = undisturbed(dir.path(), options);
-    for signal in ["TERM", "INT"] {
+    for name in ["TERM", "INT"] {
         let job = Job::new(dir.path(), options);
         let mut child = job.command(&[]).stderr(Stdio::piped()).spawn().unwrap();
         while job.metrics().len() < 9 {
             assert!(child.try_wait().unwrap().is_none(), "it ended before it was stopped");
             sleep(Duration::from_millis(2));
         }
-        let (signal_flag, id) = (format!("-{signal}"), child.id().to_string());
-        assert!(Command::new("kill").args([signal_flag, id]).status().unwrap().success());
+        signal(&child, name);
         let first = child.wait_with_output().unwrap();
         assert_eq!(code(&first), 85, "{}", said(&first));
         let told = said(&first);
         assert!(told.contains("stopped") && told.contains("after step"), "{told}");
         assert_ne!(report(&job.run(&[]))["resumed_at_step"], Value::Null);
-        assert!(job.weights() == weights, "after SIG{signal}: other weights");
+        assert!(job.weights() == weights, "after SIG{name}: other weights");
     }
 }
 
@@ -108,9 +109,7 @@ fn sigterm_while_validating_is_heard_at_once() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it was stopped");
         sleep(Duration::from_millis(1));
     }
-    assert!(
-        Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success()
-    );
+    signal(&child, "TERM");
     let first = child.wait_with_output().unwrap();
     assert_eq!(code(&first), 85, "{}", said(&first));
     assert!(said(&first).contains("while validating"), "{}", said(&first));

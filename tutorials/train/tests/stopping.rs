@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use job::{Job, STEPS_PER_EPOCH, bundle, bundle_of, code, report, said};
+use job::{Job, STEPS_PER_EPOCH, bundle, bundle_of, code, report, said, signal};
 use serde_json::Value;
 
 /// Long enough that it is stopped before its end.
@@ -20,11 +20,6 @@ fn weights_of(bundle: &Path, options: &str) -> Vec<u8> {
     let job = Job::new(bundle, options);
     report(&job.run(&[]));
     job.weights()
-}
-
-fn signal(child: &Child, name: &str) {
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args([format!("-{name}"), id]).status().unwrap().success());
 }
 
 fn wait_for(child: &mut Child, what: impl Fn() -> bool) {

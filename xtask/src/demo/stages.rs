@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The exit code that says "checkpointed, run me again".
@@ -105,7 +106,9 @@ fn steps_logged(metrics: &Path) -> u64 {
 }
 
 fn terminate(child: &Child) -> Result<()> {
-    let status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status()?;
-    ensure!(status.success(), "cannot send SIGTERM to process {}", child.id());
-    Ok(())
+    // Not by `kill`: small systems have it only as a part of the shell.
+    let id =
+        i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process has an id")?;
+    kill_process(id, Signal::TERM)
+        .with_context(|| format!("cannot send SIGTERM to process {}", child.id()))
 }

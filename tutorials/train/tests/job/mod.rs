@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use gular_bundle::{
     About, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, Payload, ShardSpec,
@@ -172,4 +172,10 @@ pub(crate) fn said(output: &Output) -> String {
 pub(crate) fn report(output: &Output) -> Value {
     assert_eq!(code(output), 0, "{}", said(output));
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Sends the signal, by the shell: a program `kill` is not on every machine.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let script = format!("kill -{name} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
 }
