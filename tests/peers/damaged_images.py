@@ -203,7 +203,7 @@ check("--strict refuses them", "stray bytes between its headers" in refused, ref
 if "turbo" in manifest["made"].get("decoder", ""):
     compare("scans", scans())
 else:
-    skip("scans", "libjpeg-turbo", "cmake and nasm, and build again")
+    skip("scans", "libjpeg-turbo", "cmake, make and nasm, and build again")
 found, _ = by_gular("cut", {**cut(), "whole.jpg": saved(format="JPEG")})
 check("files that are cut short are refused", set(found) == {"whole.jpg"}, f"taken: {sorted(found)}")
 finish()

@@ -329,15 +329,19 @@ mod tests {
         assert_eq!(found("/w/cli"), None);
     }
 
-    /// Returns what cargo would build for `args` and these kinds of dependency: each foreign
-    /// package, with the sets of features that it gets.
-    fn features(args: &[&str], edges: &str) -> BTreeMap<String, BTreeSet<String>> {
+    /// Returns what cargo would build for `args` and these kinds of dependency: `PACKAGE|FEATURES`.
+    fn tree(args: &[&str], edges: &str) -> String {
         let mut tree = command(cargo_program());
-        tree.args(["tree", "--offline", "--prefix=none", "--format={p}|{f}", "--edges", edges]);
+        // Not offline: crates of the other sets may not be downloaded yet.
+        tree.args(["tree", "--prefix=none", "--format={p}|{f}", "--edges", edges]);
         tree.args(args).current_dir(env!("CARGO_MANIFEST_DIR"));
-        let text = process::stdout_of(&mut tree).expect("cargo tells");
+        process::stdout_of(&mut tree).expect("cargo tells")
+    }
+
+    /// Returns each foreign package of the tree, with the sets of features that it gets.
+    fn features(args: &[&str], edges: &str) -> BTreeMap<String, BTreeSet<String>> {
         let mut packages = BTreeMap::<_, BTreeSet<_>>::new();
-        for line in text.lines() {
+        for line in tree(args, edges).lines() {
             let line = line.trim_end_matches(" (*)");
             // A package of the workspace is printed with its folder.
             if let Some((package, features)) = line.split_once('|').filter(|_| !line.contains("(/"))
@@ -346,6 +350,21 @@ mod tests {
             }
         }
         packages
+    }
+
+    /// The package is in the workspace, so cargo builds it with all others in any case.
+    #[test]
+    fn without_libjpeg_turbo_no_set_asks_for_its_tools() {
+        for set in [Set::Plain, Set::Torch, Set::Codec] {
+            for turbo in [true, false] {
+                let text = tree(&set.args(turbo), "normal,build,dev");
+                let asks = text.lines().any(|line| {
+                    line.starts_with("gular-codec-tools ") && line.contains("|required")
+                });
+                assert_eq!(asks, turbo && set != Set::Codec, "{set:?}");
+                assert_eq!(text.contains("turbojpeg-sys "), asks, "{set:?}");
+            }
+        }
     }
 
     #[test]

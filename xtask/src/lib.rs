@@ -1,8 +1,8 @@
 //! Project tasks: `cargo xtask VERB`.
 //!
 //! Every verb that builds something first runs [`setup`]: it looks for the
-//! build tools, then puts libtorch (and cmake, where it is absent) into the
-//! target folder. Nothing outside that folder is touched.
+//! build tools, then puts libtorch, and the tools of libjpeg-turbo that are
+//! absent, into the target folder. Nothing outside that folder is touched.
 //!
 //! This is also a library, for the benchmarks: their dependencies do not compile in seconds, so
 //! they are a separate package.

@@ -11,6 +11,9 @@ fn main() {
     // A build script that failed is run again in any case.
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/lib.rs");
+    if env::var_os("CARGO_FEATURE_REQUIRED").is_none() {
+        return;
+    }
     // These variables name another libjpeg-turbo than the one that would be built.
     let target = env::var("TARGET").unwrap_or_default().to_uppercase().replace('-', "_");
     let source = env::var(format!("{target}_TURBOJPEG_SOURCE"));
@@ -29,6 +32,8 @@ fn main() {
 fn has(program: &str) -> bool {
     let is_named = |name: &str| match program {
         "cmake" => name == "CMAKE" || name.ends_with("_CMAKE") || name.starts_with("CMAKE_"),
+        // With another generator CMake needs another program, and says which.
+        "make" => name == "CMAKE_GENERATOR",
         "nasm" => name == "ASM_NASM",
         _ => false,
     };

@@ -3,7 +3,7 @@
 //! ```text
 //! target/libtorch/         include/ lib/ build-version      (2.11.0)
 //! target/libtorch-2.7.0/   the same for GPUs before Turing
-//! target/tools/            cmake from pip, where nasm is there and cmake is not
+//! target/tools/            what libjpeg-turbo is built with, if the system does not have it
 //! ```
 //! Each folder is made under a name ending in `.part` and renamed when it is
 //! whole, so what has its final name is complete and a second run returns at once.
@@ -17,11 +17,11 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use gular_files::{Lock, LockMode};
 
-mod cmake;
 mod disk;
 mod download;
 mod libtorch;
 mod tools;
+mod turbo;
 
 pub use disk::require_free;
 pub use libtorch::Line;
@@ -52,8 +52,8 @@ pub struct Ready {
     pub libtorch: PathBuf,
     /// Whether libjpeg-turbo can be built; zune-jpeg decodes otherwise.
     pub turbo: bool,
-    /// The path of cmake, if it is not in `PATH`.
-    pub cmake: Option<PathBuf>,
+    /// The variables that name the tools of libjpeg-turbo in the target folder.
+    pub tools: Vec<(&'static str, OsString)>,
     /// Whether packages are linted while they are compiled, with warnings denied.
     pub lints: bool,
 }
@@ -73,13 +73,14 @@ pub fn prepare(workspace: &Workspace, line: Line) -> Result<Ready> {
     fs::create_dir_all(&workspace.target)
         .with_context(|| format!("cannot make `{}`", workspace.target.display()))?;
     let _lock = lock(&workspace.target)?;
-    if let Need::Fetch(python) = &survey.libtorch.need {
+    if let (Need::Fetch, Some(python)) = (&survey.need, &survey.python) {
         libtorch::install(workspace, line, python)?;
     }
-    if let Some(Need::Fetch(python)) = survey.cmake.as_ref().map(|part| &part.need) {
-        cmake::install(workspace, python)?;
+    let mut failure = None;
+    if let (Err(_), Some(python)) = (turbo::find(workspace), &survey.python) {
+        failure = turbo::install(workspace, python).err();
     }
-    Ok(survey.ready(workspace))
+    Ok(Ready::new(workspace, survey.libtorch, failure.as_ref()))
 }
 
 /// Returns the environment for builds without libtorch; downloads nothing.
@@ -90,45 +91,42 @@ pub fn without_libtorch(workspace: &Workspace) -> Result<Ready> {
     let mut missing = Missing::default();
     missing.need(Tool::CCompiler, tools::c_compiler());
     missing.check()?;
-    let cmake = tools::nasm().and_then(|_| cmake::find(workspace));
-    if cmake.is_none() {
-        eprintln!("note: {}", tools::without_turbo());
-    }
     // Named and not used: nothing that is built asks for it.
-    Ok(Ready::new(workspace, libtorch::home(workspace, Line::Current), cmake))
+    Ok(Ready::new(workspace, libtorch::home(workspace, Line::Current), None))
 }
 
 fn plan(workspace: &Workspace, line: Line) -> Result<Ready> {
     let survey = Survey::of(workspace, line)?;
-    if matches!(survey.libtorch.need, Need::Fetch(_)) {
+    if let Need::Fetch = survey.need {
         eprintln!(
             "would download {} and unpack it to `{}`",
             line.summary(),
-            survey.libtorch.path.display()
+            survey.libtorch.display()
         );
     }
-    if let Some(Part { need: Need::Fetch(_), path }) = &survey.cmake {
-        eprintln!("would download cmake and unpack it to `{}`", path.display());
+    match (turbo::find(workspace), &survey.python) {
+        (Err(missing), Some(_)) if !turbo::is_offline() => {
+            let missing = missing.join(", ");
+            eprintln!("would download the tools of libjpeg-turbo that are missing: {missing}");
+            let tools = turbo::own(workspace);
+            Ok(Ready { libtorch: survey.libtorch, turbo: true, tools, lints: false })
+        }
+        _ => Ok(Ready::new(workspace, survey.libtorch, None)),
     }
-    Ok(survey.ready(workspace))
 }
 
-/// The parts that exist, and those that have to be downloaded.
+/// What is there, and what has to be downloaded.
 struct Survey {
-    libtorch: Part,
-    /// The cmake to use; without one, libjpeg-turbo is not built.
-    cmake: Option<Part>,
-}
-
-struct Part {
-    path: PathBuf,
+    /// The folder of libtorch, also if it is not there yet.
+    libtorch: PathBuf,
     need: Need,
+    /// The Python whose pip downloads.
+    python: Option<PathBuf>,
 }
 
 enum Need {
     Nothing,
-    /// The part is downloaded with the pip of this Python.
-    Fetch(PathBuf),
+    Fetch,
 }
 
 impl Survey {
@@ -138,41 +136,34 @@ impl Survey {
         let mut missing = Missing::default();
         missing.need(Tool::CCompiler, tools::c_compiler());
         missing.need(Tool::CxxCompiler, tools::cxx_compiler());
-        let pip = tools::pip();
-        let part = |missing: &mut Missing, found: Option<PathBuf>, fallback: PathBuf| match found {
-            Some(path) => Part { path, need: Need::Nothing },
+        let mut python = tools::pip();
+        let (libtorch, need) = match libtorch::find(workspace, line)? {
+            Some(path) => (path, Need::Nothing),
             None => {
-                let python = missing.need(Tool::Pip, pip.clone()).unwrap_or_default();
-                Part { path: fallback, need: Need::Fetch(python) }
-            }
-        };
-        let libtorch =
-            part(&mut missing, libtorch::find(workspace, line)?, libtorch::home(workspace, line));
-        let cmake = match tools::nasm() {
-            Some(_) => Some(part(&mut missing, cmake::find(workspace), cmake::program(workspace))),
-            None => {
-                eprintln!("note: {}", tools::without_turbo());
-                None
+                python = missing.need(Tool::Pip, python);
+                (libtorch::home(workspace, line), Need::Fetch)
             }
         };
         missing.check()?;
-        if matches!(libtorch.need, Need::Fetch(_)) {
+        if let Need::Fetch = need {
             libtorch::check_platform(line)?;
         }
-        Ok(Self { libtorch, cmake })
-    }
-
-    fn ready(self, workspace: &Workspace) -> Ready {
-        Ready::new(workspace, self.libtorch.path, self.cmake.map(|part| part.path))
+        Ok(Self { libtorch, need, python })
     }
 }
 
 impl Ready {
-    fn new(workspace: &Workspace, libtorch: PathBuf, cmake: Option<PathBuf>) -> Self {
-        let own_cmake = cmake::program(workspace);
-        let turbo = cmake.is_some();
-        let cmake = cmake.filter(|path| *path == own_cmake);
-        Self { libtorch, turbo, cmake, lints: false }
+    /// Looks for the tools of libjpeg-turbo; without one, says why and what to do. `failure` is
+    /// that of installing them.
+    fn new(workspace: &Workspace, libtorch: PathBuf, failure: Option<&anyhow::Error>) -> Self {
+        let (turbo, tools) = match turbo::find(workspace) {
+            Ok(tools) => (true, tools),
+            Err(missing) => {
+                eprintln!("note: {}", tools::without_turbo(&missing, failure));
+                (false, Vec::new())
+            }
+        };
+        Self { libtorch, turbo, tools, lints: false }
     }
 
     /// Lets `command`, and what it starts, build and run against libtorch.
@@ -182,9 +173,7 @@ impl Ready {
             .env("LD_LIBRARY_PATH", self.library_path(env::var_os("LD_LIBRARY_PATH")));
         // Either would make torch-sys look elsewhere than in `LIBTORCH`.
         command.env_remove("LIBTORCH_USE_PYTORCH").env_remove("LIBTORCH_BYPASS_VERSION_CHECK");
-        if let Some(cmake) = &self.cmake {
-            command.env("CMAKE", cmake);
-        }
+        command.envs(self.tools.iter().map(|(name, value)| (name, value)));
     }
 
     /// `LD_LIBRARY_PATH` with libtorch before what was `inherited`.
@@ -208,8 +197,8 @@ impl Ready {
         let mut line = format!(
             "export LIBTORCH={libtorch} LD_LIBRARY_PATH={lib}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
         );
-        if let Some(cmake) = &self.cmake {
-            line.push_str(&format!(" CMAKE={}", quote(cmake)));
+        for (name, value) in &self.tools {
+            line.push_str(&format!(" {name}={}", quote(Path::new(value))));
         }
         line
     }
@@ -243,8 +232,8 @@ mod tests {
     use super::*;
 
     fn ready(libtorch: &str, cmake: Option<&str>) -> Ready {
-        let cmake = cmake.map(PathBuf::from);
-        Ready { libtorch: libtorch.into(), turbo: true, cmake, lints: false }
+        let tools = cmake.map(|path| ("CMAKE", path.into())).into_iter().collect();
+        Ready { libtorch: libtorch.into(), turbo: true, tools, lints: false }
     }
 
     #[test]

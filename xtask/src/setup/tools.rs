@@ -28,7 +28,7 @@ impl Tool {
                 "a C++ compiler (`c++`, `g++` or `clang++`): builds the libtorch bindings"
             }
             Self::Pip => {
-                "Python 3.7 or newer with pip 20.3 or newer (`python3 -m pip`): downloads libtorch and cmake"
+                "Python 3.7 or newer with pip 20.3 or newer (`python3 -m pip`): downloads libtorch"
             }
             Self::Venv => {
                 "Python 3.11 or newer with venv (`python3 -m venv`): holds the peer tests' packages"
@@ -96,18 +96,16 @@ fn compiler(variable: &str, names: &[&str]) -> Option<PathBuf> {
     }
 }
 
-/// The assembler of libjpeg-turbo's vector code.
-pub(super) fn nasm() -> Option<PathBuf> {
-    find("nasm").or_else(|| find("yasm"))
-}
-
-/// The message if nasm or cmake is missing.
-pub(super) fn without_turbo() -> String {
+/// The message if tools for libjpeg-turbo are `missing`; `failure` is that of installing them.
+pub(super) fn without_turbo(missing: &[&str], failure: Option<&anyhow::Error>) -> String {
+    let failure = failure.map(|error| format!("{error:#}"));
+    let why = failure.as_deref().and_then(|text| text.lines().next());
     format!(
-        "nasm or cmake was not found, so all is built with `--no-default-features`: zune-jpeg \
-         decodes JPEG, always whole pictures at full size, so that crops and large photographs \
-         load slower\n{}",
-        install_lines(&[["cmake nasm"; 3]])
+        "libjpeg-turbo cannot be built without {}{}, so zune-jpeg decodes JPEG, which loads crops and \
+         large photographs more slowly\n{}",
+        missing.join(", "),
+        why.map(|why| format!(" ({why})")).unwrap_or_default(),
+        install_lines(&[[missing.join(" ").as_str(); 3]])
     )
 }
 
@@ -161,6 +159,20 @@ mod tests {
         assert!(text.contains("apt-get install g++ python3 python3-pip\n"), "{text}");
         assert!(text.contains("dnf install gcc-c++ python3 python3-pip\n"), "{text}");
         assert!(text.ends_with("conda-forge gxx python pip"), "{text}");
+    }
+
+    #[test]
+    fn why_the_other_decoder_is_built_is_one_line_and_what_to_install_follows() {
+        let failure =
+            anyhow::anyhow!("no network\n  pip: much more").context("cannot install make");
+        let text = without_turbo(&["make", "nasm"], Some(&failure));
+        let first = text.lines().next().unwrap_or_default();
+        assert!(
+            first.contains("without make, nasm (cannot install make: no network), so"),
+            "{text}"
+        );
+        assert!(text.contains("apt-get install make nasm\n"), "{text}");
+        assert!(!text.contains("pip:"), "{text}");
     }
 
     #[test]
