@@ -165,9 +165,14 @@ pub fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
     forget_own_package(&mut cargo);
     ready.apply(&mut cargo);
     if ready.lints {
-        cargo.env("RUSTC_WORKSPACE_WRAPPER", CLIPPY).env("CLIPPY_ARGS", DENY_WARNINGS);
+        lint_what_is_compiled(&mut cargo);
     }
     cargo
+}
+
+/// Lets what `command` compiles of the workspace be linted, with warnings denied.
+pub(crate) fn lint_what_is_compiled(command: &mut Command) {
+    command.env("RUSTC_WORKSPACE_WRAPPER", CLIPPY).env("CLIPPY_ARGS", DENY_WARNINGS);
 }
 
 /// Keeps from `command` what cargo told us about our own package: build scripts that look at it

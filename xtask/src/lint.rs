@@ -5,9 +5,9 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use crate::cargo::{Set, cargo};
-use crate::process;
+use crate::process::{self, command};
 use crate::setup::{self, Line, Ready};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, cargo_program};
 
 /// The manifest of the fuzz targets, which are a workspace of their own.
 const FUZZ: &str = "fuzz/Cargo.toml";
@@ -25,7 +25,7 @@ pub(crate) fn run(_args: &Args) -> Result<()> {
 
 /// The whole of it, on a machine that is set up.
 pub(crate) fn lint(workspace: &Workspace, ready: &Ready, sets: &[Set]) -> Result<()> {
-    format(workspace, ready)?;
+    format(workspace)?;
     for set in sets {
         let mut clippy = cargo(workspace, ready, "clippy");
         clippy.args(set.args(ready.turbo)).args(["--all-targets", "--", "-D", "warnings"]);
@@ -41,16 +41,19 @@ pub(crate) fn lint(workspace: &Workspace, ready: &Ready, sets: &[Set]) -> Result
 /// Lints what is tested while it is compiled, and so compiles each crate once: what
 /// [`lint`] checks, the tests would compile again. `ready` says that what is built is linted.
 pub(crate) fn build(workspace: &Workspace, ready: &Ready) -> Result<()> {
-    format(workspace, ready)?;
     let mut all = cargo(workspace, ready, "build");
     process::run(all.args(Set::Plain.args(ready.turbo)).arg("--all-targets"))?;
     let mut lean = cargo(workspace, ready, "build");
     process::run(lean.args(["--package=gular-bundle", "--no-default-features"]))
 }
 
-fn format(workspace: &Workspace, ready: &Ready) -> Result<()> {
-    process::run(cargo(workspace, ready, "fmt").args(["--all", "--check"]))?;
-    process::run(cargo(workspace, ready, "fmt").args(["--check", "--manifest-path", FUZZ]))
+/// Checks the format of all sources.
+pub(crate) fn format(workspace: &Workspace) -> Result<()> {
+    for scope in [["--all", "--check"].as_slice(), &["--check", "--manifest-path", FUZZ]] {
+        let mut fmt = command(cargo_program());
+        process::run(fmt.arg("fmt").args(scope).current_dir(&workspace.root))?;
+    }
+    Ok(())
 }
 
 /// The fuzz targets: nothing else here compiles them, and they use many rooms.

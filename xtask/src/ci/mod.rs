@@ -6,28 +6,32 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use gular_files::Size;
 
+mod bare_machine;
 mod deny;
 mod fuzz;
 mod older_line;
 mod packages;
 
+use self::bare_machine::BareMachine;
 use crate::peers::venv;
 use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
-use crate::{demo, dist, lint, peers, test};
+use crate::{dist, lint, peers, test};
 
 /// How long each fuzz target runs: long enough to try its seeds and similar inputs, or to search.
 const FUZZ_SHORT: Duration = Duration::from_secs(4);
 const FUZZ_LONG: Duration = Duration::from_secs(60);
 
-/// Run all that CI runs: lint, test, peers, demo, fuzz.
+/// Run all that CI runs: format, demo, test, lint, peers, fuzz.
 ///
-/// Clippy lints each crate while it is compiled for the tests.
+/// Demo and test are the two commands of README.md, on a machine that has only what README.md says
+/// is needed. Clippy lints each crate while it is compiled for them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also the long tests, the fuzz targets for a minute each and not for seconds, libtorch
-    /// 2.7.0, the program and the wheel compiled for aarch64, the licences and sources of all
-    /// crates, and the packages and the documentation of ours
+    /// Also the long tests, the tests without the tools that single ones use, the fuzz targets for
+    /// a minute each and not for seconds, libtorch 2.7.0, the program and the wheel compiled for
+    /// aarch64, the licences and sources of all crates, and the packages and the documentation of
+    /// ours
     #[arg(long)]
     long: bool,
 }
@@ -36,30 +40,36 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let mut stages = Stages::new(&workspace);
-    let ready = stages.run("setup", || setup::prepare(&workspace, Line::Current))?;
+    stages.run("format", || lint::format(&workspace))?;
     venv::check_tools()?;
+    let bare = BareMachine::prepare(&workspace)?;
     // Most of what the peers take is downloading their packages; meanwhile there is work to do.
     // Should it fail, `peers` tries again and says why.
     let packages = thread::spawn({
         let workspace = workspace.clone();
         move || venv::prepare(&workspace, &workspace.target.join("peers"))
     });
+    // First: what is compiled here is not compiled again, and so was built on a bare machine.
+    stages.run("demo", || bare.demo())?;
+    let ready = stages.run("setup", || setup::prepare(&workspace, Line::Current))?;
     let linted = Ready { lints: true, ..ready.clone() };
-    stages.run("lint", || lint::build(&workspace, &linted))?;
     // Many tests and peers wait, for servers that are slow on purpose and for packages.
     let fuzz_targets = thread::spawn({
         let (workspace, ready) = (workspace.clone(), linted.clone());
         move || fuzz::build_targets(&workspace, &ready)
     });
-    stages.run("test", || {
-        let options = test::Options { long: args.long, rest: &[] };
-        test::test(&workspace, &linted, &test::ALL, &options)
-    })?;
+    stages.run("test", || bare.test(args.long))?;
+    if args.long {
+        stages.run("long tests", || {
+            let options = test::Options { long: true, rest: &[] };
+            test::test(&workspace, &linted, &test::ALL, &options)
+        })?;
+    }
+    stages.run("lint", || lint::build(&workspace, &linted))?;
     stages.run("peers", || {
         let _ = packages.join();
         peers::peers(&workspace, &linted, "", &[], args.long)
     })?;
-    stages.run("demo", || demo::demo(&workspace, &linted, &demo::Args::short()))?;
     let time = if args.long { FUZZ_LONG } else { FUZZ_SHORT };
     stages.run("fuzz", || {
         let built = fuzz_targets

@@ -51,13 +51,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-impl Args {
-    /// The smallest run that still stops in one epoch and ends in another.
-    pub(crate) fn short() -> Self {
-        Self { images: None, epochs: 2, json: false }
-    }
-}
-
 /// `cargo xtask demo`.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
@@ -69,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The whole of it, on a machine that is set up.
-pub(crate) fn demo(workspace: &Workspace, ready: &Ready, args: &Args) -> Result<()> {
+fn demo(workspace: &Workspace, ready: &Ready, args: &Args) -> Result<()> {
     let programs = [&cargo::GULAR, &cargo::DEMO_IMAGES];
     let [gular, demo_images] = cargo::build(workspace, ready, Set::Plain, programs)?;
     let [train] = cargo::build(workspace, ready, Set::Torch, [&cargo::TRAIN])?;
