@@ -6,12 +6,16 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gular_bundle::Digest;
 use gular_files::{Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, persist_read_only};
 
 use crate::{Error, Watch};
 
 /// Writing back to the disk is requested each time this many bytes were written, while more arrive.
 const WRITE_BACK_BYTES: u64 = 64 << 20;
+
+/// The longest name that file systems accept.
+const MAX_NAME_BYTES: usize = 255;
 
 /// A file under its temporary name, which a later run finds again.
 pub(crate) struct Partial {
@@ -22,13 +26,14 @@ pub(crate) struct Partial {
     sound: u64,
     asked: u64,
     write_back: Option<WriteBack>,
+    /// Whether the file has its final name.
+    finished: bool,
 }
 
 impl Partial {
     /// Returns the temporary name of `to`.
     pub(crate) fn temp_of(to: &Path) -> PathBuf {
-        let name = to.file_name().unwrap_or_default().to_string_lossy();
-        to.with_file_name(format!("{TEMP_PREFIX}fetch-{name}"))
+        beside(to, "fetch")
     }
 
     /// Opens the file that an earlier run left of `to`, or creates an empty file.
@@ -38,7 +43,15 @@ impl Partial {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(&temp).map_err(io)?;
-        Ok(Self { file, temp, to: to.to_owned(), sound: 0, asked: 0, write_back: None })
+        Ok(Self {
+            file,
+            temp,
+            to: to.to_owned(),
+            sound: 0,
+            asked: 0,
+            write_back: None,
+            finished: false,
+        })
     }
 
     /// Accepts the blocks of `block_bytes` that `accepts` takes, from the first on, and cuts off
@@ -102,8 +115,31 @@ impl Partial {
         if let Some(write_back) = self.write_back.take() {
             write_back.finish().map_err(|e| Error::io("write", &self.temp, e))?;
         }
-        Ok(persist_read_only(&self.file, &self.temp, &self.to)?)
+        persist_read_only(&self.file, &self.temp, &self.to)?;
+        self.finished = true;
+        Ok(())
     }
+}
+
+impl Drop for Partial {
+    /// Removes the file if nothing was stored in it.
+    fn drop(&mut self) {
+        if self.file.metadata().is_ok_and(|found| found.len() == 0) && !self.finished {
+            // It is only litter.
+            let _ = fs::remove_file(&self.temp);
+        }
+    }
+}
+
+/// Returns the path of a temporary file beside `to`, for a purpose. Every run finds it again.
+pub(crate) fn beside(to: &Path, purpose: &str) -> PathBuf {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let temp = format!("{TEMP_PREFIX}{purpose}-{name}");
+    if temp.len() <= MAX_NAME_BYTES {
+        return to.with_file_name(temp);
+    }
+    let digest = Digest::of(name.as_bytes());
+    to.with_file_name(format!("{TEMP_PREFIX}long-{purpose}-{}", digest.hex()))
 }
 
 /// Checks that `dir`, which may not exist yet, has space for `needed` bytes, as far as its file
@@ -199,6 +235,23 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn a_name_of_any_length_has_a_temporary_one_that_is_no_longer() {
+        let dir = Path::new("/d");
+        let temp = |name: &str| {
+            let temp = beside(&dir.join(name), "fetch");
+            assert_eq!(temp.parent(), Some(dir));
+            temp.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(temp("x"), ".gular-tmp-fetch-x");
+        let long = ["a".repeat(239), "a".repeat(240), "a".repeat(255), "\u{6c34}".repeat(85)];
+        let temps: Vec<String> = long.iter().map(|name| temp(name)).collect();
+        for (i, temp) in temps.iter().enumerate() {
+            assert!(temp.len() <= 255 && temp.starts_with(TEMP_PREFIX), "{temp}");
+            assert!(!temps[i + 1..].contains(temp), "{temp}");
+        }
+    }
 
     #[test]
     fn who_waits_for_long_is_told_once_for_whom() {

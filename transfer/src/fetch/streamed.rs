@@ -33,7 +33,7 @@ use gular_files::{Lock, LockMode, Size, TEMP_PREFIX, free, parallel, write_file}
 use gular_pelican::Client;
 
 use super::bundle::{Job, has_len};
-use super::disk::{FolderLock, Partial, check_space};
+use super::disk::{FolderLock, Partial, beside, check_space};
 use super::folder::Held;
 use crate::bundle_files::OfFederation;
 use crate::{Error, RemoteBundle, Sparse, Trust, Watch, read_samples};
@@ -452,12 +452,6 @@ impl HeldSplits {
         let mut splits = self.0.iter().zip(Split::ALL);
         splits.any(|(free, of)| of == split && free.is_none())
     }
-}
-
-/// Returns the path of a file beside `to`, for a purpose.
-fn beside(to: &Path, purpose: &str) -> PathBuf {
-    let name = to.file_name().unwrap_or_default().to_string_lossy();
-    to.with_file_name(format!("{TEMP_PREFIX}{purpose}-{name}"))
 }
 
 /// The free space of `dir`'s file system, if it is known.
