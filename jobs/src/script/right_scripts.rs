@@ -247,6 +247,7 @@ impl<I: ExactSizeIterator<Item = u8>> Maker<I> {
     }
 }
 
+#[cfg(test)]
 mod tests {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
