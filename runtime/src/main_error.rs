@@ -1,4 +1,4 @@
-//! What a training program's `main` ends with.
+//! What `main` of a program that trains ends with.
 
 use std::error::Error;
 use std::fmt;

@@ -175,7 +175,10 @@ fn programs_print_only_where_secrets_are_hidden() {
             let text = fs::read_to_string(&file).expect("a source file");
             let code = code_of(&text);
             let lines = with_imports_apart(without_tests(&code));
-            let prints = |line: &str| words.iter().any(|word| contains_word(line, word));
+            let prints = |line: &str| {
+                let mut words = words.iter().filter(|word| !word.starts_with("process::"));
+                words.any(|word| contains_word(line, word))
+            };
             if !PRINTING.contains(&name.as_str()) {
                 let lines = lines.iter().filter(|(_, line)| prints(line));
                 faults.extend(lines.map(|(number, _)| format!("{name}:{number} prints")));

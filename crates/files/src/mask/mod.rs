@@ -25,12 +25,12 @@ use std::panic::PanicHookInfo;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Hit {
     range: Range<usize>,
-    kind: Kind,
+    kind: Secret,
 }
 
-/// Why a part of a text is a secret.
+/// What kind of secret a part of a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Secret {
     /// A token known by its first characters; the value says what it is.
     Token(&'static str),
     /// A name and a password before the host of a URL.
@@ -43,7 +43,7 @@ enum Kind {
     Base64,
 }
 
-impl Kind {
+impl Secret {
     /// Returns whether nothing but a secret looks like this, so that it is hidden in data, too.
     fn is_certain(self) -> bool {
         matches!(self, Self::Token(_) | Self::Password | Self::Named)
@@ -78,8 +78,8 @@ pub fn mask_url(text: &str) -> Cow<'_, str> {
 /// Says what each secret in `text` is that nothing else looks like: tokens, and passwords in URLs.
 pub fn secrets(text: &str) -> impl Iterator<Item = &'static str> {
     find(text).into_iter().filter_map(|hit| match hit.kind {
-        Kind::Token(what) => Some(what),
-        Kind::Password => Some("a URL with a password"),
+        Secret::Token(what) => Some(what),
+        Secret::Password => Some("a URL with a password"),
         _ => None,
     })
 }
@@ -100,7 +100,7 @@ pub fn mask_panic(info: &PanicHookInfo<'_>) -> String {
 /// the keys of a bundle, may look the same by chance and must not be changed, so in data only these
 /// texts are hidden, and what nothing but a secret looks like.
 #[derive(Default)]
-pub struct Given(Vec<(String, Kind)>);
+pub struct Given(Vec<(String, Secret)>);
 
 impl Given {
     /// The shortest text that is hidden wherever it occurs: a shorter value of a query may also be
@@ -243,13 +243,13 @@ fn follow(before: Before, word: &str, start: usize, hits: &mut Vec<Hit>) -> Befo
     let mut hide = |kind| hits.push(Hit { range: start..start + word.len(), kind });
     let last = word.rsplit([':', '=', ',']).next().unwrap_or_default();
     match before {
-        Before::Bearer if tokens::may_follow_bearer(word) => hide(Kind::Token("a bearer token")),
+        Before::Bearer if tokens::may_follow_bearer(word) => hide(Secret::Token("a bearer token")),
         Before::Header => return Before::Basic,
         Before::Basic if tokens::may_follow_bearer(word) || word.ends_with('=') => {
-            hide(Kind::Token("a credential"));
+            hide(Secret::Token("a credential"));
         }
         Before::Name if word.starts_with([':', '=']) && word.len() == 1 => return Before::Colon,
-        Before::Colon => hide(Kind::Named),
+        Before::Colon => hide(Secret::Named),
         _ => {}
     }
     if last.eq_ignore_ascii_case("bearer") {

@@ -1,6 +1,6 @@
 //! Tokens that are known by their first characters, and long base64.
 
-use super::{Hit, Kind};
+use super::{Hit, Secret};
 
 /// The characters of a token after its first ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub(super) fn find(word: &str, start: usize, hits: &mut Vec<Hit>) {
         let known = if begins { known(bytes.get(at..).unwrap_or_default()) } else { None };
         if let Some((len, what)) = known {
             find_base64(word.get(rest..at).unwrap_or_default(), start + rest, hits);
-            hits.push(Hit { range: start + at..start + at + len, kind: Kind::Token(what) });
+            hits.push(Hit { range: start + at..start + at + len, kind: Secret::Token(what) });
             at += len;
             rest = at;
             previous = b'x';
@@ -169,7 +169,7 @@ fn find_base64(word: &str, start: usize, hits: &mut Vec<Hit>) {
                 let end = at + part_len;
                 let padding = if end == len { padding.min(2) } else { 0 };
                 let range = start + begin + at..start + begin + end + padding;
-                hits.push(Hit { range, kind: Kind::Base64 });
+                hits.push(Hit { range, kind: Secret::Base64 });
             }
         }
         from = begin + len;

@@ -1,6 +1,6 @@
 //! Secrets in URLs: a user's name and password, and values in a query.
 
-use super::{Hit, Kind};
+use super::{Hit, Secret};
 
 /// The parts of a query that are shown. All others may be secrets: `authz`, a cloud store's
 /// signature, a service's key.
@@ -70,7 +70,7 @@ fn user(authority: &str, start: usize, hits: &mut Vec<Hit>) {
         return;
     }
     let password = user.split_once(':').is_some_and(|(_, password)| !password.is_empty());
-    let kind = if password { Kind::Password } else { Kind::Url };
+    let kind = if password { Secret::Password } else { Secret::Url };
     hits.push(Hit { range: start..start + user.len(), kind });
 }
 
@@ -89,7 +89,7 @@ fn bare_user(word: &str, start: usize, hits: &mut Vec<Hit>) {
         && !name.is_empty()
         && !password.is_empty()
     {
-        hits.push(Hit { range: start..start + user.len(), kind: Kind::Url });
+        hits.push(Hit { range: start..start + user.len(), kind: Secret::Url });
     }
 }
 
@@ -100,7 +100,7 @@ fn query(word: &str, start: usize, hits: &mut Vec<Hit>) {
     let (query, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     if !fragment.is_empty() && !fragment.starts_with("blake3=") {
         let end = start + word.len();
-        hits.push(Hit { range: end - fragment.len()..end, kind: Kind::Url });
+        hits.push(Hit { range: end - fragment.len()..end, kind: Secret::Url });
     }
     let mut at = start + place.len() + 1;
     for part in query.split('&') {
@@ -110,7 +110,7 @@ fn query(word: &str, start: usize, hits: &mut Vec<Hit>) {
         };
         let end = at + part.len();
         if !SHOWN_KEYS.contains(&key) && value_at < end && part != "…" {
-            hits.push(Hit { range: value_at..end, kind: Kind::Url });
+            hits.push(Hit { range: value_at..end, kind: Secret::Url });
         }
         at = end + 1;
     }
@@ -132,7 +132,7 @@ fn named(word: &str, start: usize, hits: &mut Vec<Hit>) {
             // A variable of the shell or a placeholder is not a value.
             if secret && !value.is_empty() && !value.starts_with(['$', '{', '…', '[']) {
                 let from = start + at + before.len() + 1;
-                hits.push(Hit { range: from..start + at + end, kind: Kind::Named });
+                hits.push(Hit { range: from..start + at + end, kind: Secret::Named });
             }
         }
         query |= part.ends_with(['?', '&']);
