@@ -66,6 +66,9 @@ pub(crate) struct ServeArgs {
     /// Start with an empty cache: delete what earlier runs left in it
     #[arg(long)]
     pub(crate) cold: bool,
+    /// List names as they are stored, as XRootD does, instead of percent-encoded
+    #[arg(long)]
+    pub(crate) raw_names: bool,
 }
 
 /// Print a token for a federation that `gular federation serve` runs
@@ -124,6 +127,7 @@ fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
         latency: args.latency.unwrap_or_default(),
         max_bytes_per_second: args.limit_rate,
         cold: args.cold,
+        raw_names: args.raw_names,
         ..Options::new(&args.dir)
     };
     let federation = Federation::start(&options)?;

@@ -125,12 +125,12 @@ fn more_than_is_wanted_is_refused_before_anything_is_written() {
     fetch(&url, to.path(), &FolderOptions { max_objects: 4, ..FolderOptions::default() }).unwrap();
 }
 
-/// Answers PROPFIND with the `members` of any collection, GET and HEAD with `ok`.
-fn server(members: fn(&str) -> String) -> String {
+/// Answers PROPFIND with the `members` of a collection, if it exists; GET and HEAD with `ok`.
+fn server(members: fn(&str) -> Option<String>) -> String {
     let (url, _log) = serve(move |method, path| match method {
         "PROPFIND" => {
             let open = "<D:multistatus xmlns:D=\"DAV:\">";
-            let members = members(path);
+            let Some(members) = members(path) else { return (404, Vec::new()) };
             (207, format!("{open}{}{members}</D:multistatus>", entry(path, true)).into_bytes())
         }
         _ => (200, b"ok".to_vec()),
@@ -149,7 +149,7 @@ fn entry(href: &str, collection: bool) -> String {
 
 #[test]
 fn names_that_lead_astray_are_refused_and_the_others_come() {
-    let hostile = |_: &str| {
+    let hostile = |path: &str| {
         let names = [
             "/d/good",
             "/d/../up",
@@ -160,7 +160,8 @@ fn names_that_lead_astray_are_refused_and_the_others_come() {
             "/etc/passwd",
             "/d/.gular-tmp-fetch-good",
         ];
-        names.into_iter().map(|name| entry(name, false)).collect::<String>()
+        let all = || names.into_iter().map(|name| entry(name, false)).collect::<String>();
+        (path == "/d").then(all)
     };
     let root = tempfile::tempdir().unwrap();
     let to = root.path().join("a/b/c");
@@ -177,13 +178,13 @@ fn names_that_lead_astray_are_refused_and_the_others_come() {
 
 #[test]
 fn collections_without_an_end_end() {
-    let deeper = |path: &str| entry(&format!("{}/x/", path.trim_end_matches('/')), true);
+    let deeper = |path: &str| Some(entry(&format!("{}/x/", path.trim_end_matches('/')), true));
     let to = tempfile::tempdir().unwrap();
     let error = fetch(&server(deeper), to.path(), &FolderOptions::default()).unwrap_err();
     assert!(matches!(error, Error::TooDeep { .. }), "{error}");
     let wider = |path: &str| {
         let path = path.trim_end_matches('/');
-        ["x", "y"].map(|name| entry(&format!("{path}/{name}/"), true)).concat()
+        Some(["x", "y"].map(|name| entry(&format!("{path}/{name}/"), true)).concat())
     };
     let few = FolderOptions { max_objects: 100, ..FolderOptions::default() };
     let error = fetch(&server(wider), to.path(), &few).unwrap_err();

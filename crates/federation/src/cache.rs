@@ -68,7 +68,7 @@ impl Cache {
         let kept = self.kept(&name).await?;
         if parts.method.as_str() == "PROPFIND" {
             let store = if kept.is_some() { &self.store } else { &self.origin.store };
-            return collection::propfind(parts, store.clone(), name).await;
+            return collection::propfind(parts, store.clone(), name, false).await;
         }
         if let Some(found) = kept {
             return self.hit(parts, found).await;

@@ -17,14 +17,22 @@ use gular_pelican::protocol::encode_path;
 const MAX_ENTRIES: usize = 100_000;
 
 /// Returns the answer to PROPFIND. Depth `infinity`, or none, counts as depth 0, as in XRootD.
-pub(super) async fn propfind(parts: &Parts, store: Store, name: Name) -> Result<Answer, Answer> {
+pub(super) async fn propfind(
+    parts: &Parts,
+    store: Store,
+    name: Name,
+    raw_names: bool,
+) -> Result<Answer, Answer> {
     let below = match parts.headers.get("depth").map(hyper::http::HeaderValue::as_bytes) {
         Some(b"1") => true,
         None | Some(b"0" | b"infinity") => false,
         Some(_) => return Err(refuse(StatusCode::BAD_REQUEST, "depth is 0 or 1")),
     };
-    let text = entries(store, name, below).await?.map(multistatus::document);
-    let text = text.ok_or_else(too_many)?;
+    // Escaping changes nothing in an encoded path.
+    let href = |path: &str| if raw_names { path.to_owned() } else { encode_path(path) };
+    let entries = entries(store, name, below).await?.ok_or_else(too_many)?;
+    let entries = entries.into_iter().map(|(path, metadata)| (escape(&href(&path)), metadata));
+    let text = multistatus::document(entries);
     Ok(Answer::new(StatusCode::MULTI_STATUS, Body::Text(text.into()))
         .with("content-type", "text/xml; charset=utf-8"))
 }

@@ -6,10 +6,8 @@ use std::fs::Metadata;
 use std::time::SystemTime;
 
 use super::object::date;
-use gular_pelican::protocol::encode_path;
 
-/// A `multistatus` document of these entries, each the path of a request and what
-/// lies there. Paths are percent-encoded, as RFC 4918 has it.
+/// A `multistatus` document of these entries, each a path as XML text and what lies there.
 pub(super) fn document(entries: impl IntoIterator<Item = (String, Metadata)>) -> String {
     let mut text = String::from(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" \
@@ -29,15 +27,13 @@ fn response(text: &mut String, path: &str, metadata: &Metadata) {
     } else {
         ("<lp1:resourcetype/>", 0, metadata.len())
     };
-    // An encoded path has nothing that XML would take for its own.
     let _ = writeln!(
         text,
         "<D:response xmlns:lp1=\"DAV:\" xmlns:lp2=\"http://apache.org/dav/props/\">\
-         <D:href>{}</D:href><D:propstat><D:prop>\
+         <D:href>{path}</D:href><D:propstat><D:prop>\
          <lp1:getcontentlength>{len}</lp1:getcontentlength>\
          <lp1:getlastmodified>{modified}</lp1:getlastmodified>{kind}\
          <lp1:iscollection>{collection}</lp1:iscollection></D:prop>\
          <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>",
-        encode_path(path),
     );
 }

@@ -36,6 +36,9 @@ pub struct Options {
     /// Whether the own cache removes the copies of earlier runs. This is done only if a federation
     /// was served in `dir` before.
     pub cold: bool,
+    /// Whether the own origin's listings have names as they are stored, as XRootD's do, instead of
+    /// percent-encoded.
+    pub raw_names: bool,
 }
 
 impl Options {
@@ -54,6 +57,7 @@ impl Options {
             latency: Duration::ZERO,
             max_bytes_per_second: None,
             cold: false,
+            raw_names: false,
         }
     }
 

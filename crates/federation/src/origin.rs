@@ -31,6 +31,7 @@ pub(super) struct Origin {
     pub(super) guard: Arc<Guard>,
     pub(super) counters: Arc<Counters>,
     pub(super) line: Arc<Line>,
+    pub(super) raw_names: bool,
 }
 
 impl Handler for Origin {
@@ -56,7 +57,7 @@ impl Origin {
             "DELETE" => self.delete(name, &admitted).await,
             "PROPFIND" => {
                 admitted.demand(&[Action::Read])?;
-                collection::propfind(parts, self.store.clone(), name).await
+                collection::propfind(parts, self.store.clone(), name, self.raw_names).await
             }
             "MKCOL" => self.make_collection(name, &admitted).await,
             _ => Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "the origin does not do this")

@@ -102,6 +102,7 @@ impl Federation {
                     guard: Arc::clone(&guard),
                     counters: Arc::clone(&counters),
                     line: Arc::clone(&line),
+                    raw_names: options.raw_names,
                 });
                 let listener = Listener::bind(&runtime, 0)?;
                 let url = listener.url.clone();

@@ -2,13 +2,13 @@
 
 use std::time::SystemTime;
 
-use crate::Token;
 use crate::checksum::parse_digest;
 use crate::director::{join, parse_answer, server_prefix};
-use crate::listing::parse_multistatus;
+use crate::listing::{Responses, Spelling};
 use crate::retry::retry_after;
 use crate::token::Claims;
 use crate::url::{is_segment, mask_words};
+use crate::{CollectionMember, Token};
 
 /// A line of its own for the path asked for, then `name: value` for each header.
 ///
@@ -45,15 +45,23 @@ pub fn director(bytes: &[u8]) {
 /// A line of its own for the path asked for, then the XML of a listing.
 ///
 /// # Panics
-/// When a member is not directly below the path.
+/// When a member is not directly below the path, or two members are the same one.
 pub fn listing(bytes: &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (path, xml) = bytes.split_at_checked(end).unwrap_or_default();
     let path = String::from_utf8_lossy(path);
-    let Ok(found) = parse_multistatus(xml, &path) else { return };
-    for member in &found.members {
-        assert!(is_segment(&member.name), "{member:?}");
-        assert!(member.path.ends_with(&format!("/{}", member.name)), "{member:?}");
+    let Ok(responses) = Responses::parse(xml, &path) else { return };
+    if let Err(ambiguous) = responses.spelling() {
+        assert!(is_segment(&ambiguous.name), "{ambiguous:?}");
+    }
+    for spelling in [Spelling::AsStored, Spelling::Encoded] {
+        let Ok(found) = responses.read(spelling) else { continue };
+        for member in &found.members {
+            assert!(is_segment(&member.name), "{member:?}");
+            assert!(member.path.ends_with(&format!("/{}", member.name)), "{member:?}");
+        }
+        let key = |member: &CollectionMember| (member.name.clone(), member.collection);
+        assert!(found.members.is_sorted_by(|a, b| key(a) < key(b)), "{found:?}");
     }
 }
 

@@ -9,8 +9,13 @@
 //! </D:multistatus>
 //! ```
 //!
-//! Servers differ: an `href` is a path or a whole URL, percent-encoded or (XRootD)
-//! just as the name is, of a collection with or without `/` at its end.
+//! Servers differ: an `href` is a path or a whole URL, of a collection with or without `/` at its
+//! end, percent-encoded or (XRootD) just as the name is stored. A server spells all names of a
+//! listing in the same way. So this is decided once per listing: by the path that was asked for, or
+//! by a name that no encoded path can contain; if both ways are possible, by asking for one name.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -25,6 +30,12 @@ pub(crate) const MAX_LISTING_BYTES: usize = 64 << 20;
 
 /// Elements and texts, at XRootD's 35 an entry; bounds memory at some 300 MiB.
 const MAX_NODES: u32 = 4 << 20;
+
+/// The longest name that file systems accept. Encoded, it may be longer.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Stands for bytes that are not UTF-8. XML may contain it, and no safe name does.
+const NOT_UTF8: char = '\u{85}';
 
 /// An answer nests six deep; the parser copies the names in scope at every level.
 const MAX_DEPTH: usize = 64;
@@ -74,94 +85,225 @@ pub struct CollectionListing {
     pub skipped: usize,
 }
 
-/// Reads the answer to a `PROPFIND` of `request_path` (decoded), depth 0 or 1.
-///
-/// A folder may contain temporary files of an editor, and a server may list more than was asked
-/// for. Such entries are counted and left out. They make a listing an error only if there is no
-/// other entry.
-///
-/// # Errors
-/// What is wrong with the answer, if it is not a listing, or not one of this path.
-pub(crate) fn parse_multistatus(xml: &[u8], request_path: &str) -> Result<Multistatus, String> {
-    if xml.len() > MAX_LISTING_BYTES {
-        return Err(format!("is {} bytes, more than {MAX_LISTING_BYTES}", xml.len()));
+/// How the `href`s of a listing spell names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// As they are stored: `%20` is three characters of a name.
+    AsStored,
+    /// Percent-encoded: `%20` is a space.
+    Encoded,
+}
+
+/// A listing does not show whether its names are encoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ambiguous {
+    /// A name in the listing. It exists as it is, if names are spelled [`Spelling::AsStored`], and
+    /// only then.
+    pub(crate) name: String,
+    /// The name that exists otherwise; `None` if no URL can contain it.
+    pub(crate) decoded: Option<String>,
+}
+
+/// The responses about a path and the entries below it, with names as the server spells them.
+#[derive(Debug)]
+pub(crate) struct Responses<'a> {
+    /// The segments of the path that was asked for.
+    request: Vec<&'a str>,
+    responses: Vec<Response>,
+}
+
+/// One response that does not say that its path is gone.
+#[derive(Debug)]
+struct Response {
+    href: String,
+    collection: bool,
+    len_bytes: Option<u64>,
+}
+
+impl<'a> Responses<'a> {
+    /// Reads the answer to a `PROPFIND` of `request_path` (decoded), depth 0 or 1.
+    ///
+    /// # Errors
+    /// What is wrong with the answer, if it is not a listing.
+    pub(crate) fn parse(xml: &[u8], request_path: &'a str) -> Result<Self, String> {
+        if xml.len() > MAX_LISTING_BYTES {
+            return Err(format!("is {} bytes, more than {MAX_LISTING_BYTES}", xml.len()));
+        }
+        let text = only_utf8(xml);
+        check_depth(&text)?;
+        let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
+        let document = Document::parse_with_options(&text, options)
+            .map_err(|error| format!("is not valid XML: {error}"))?;
+        let root = document.root_element();
+        if !is_dav(&root, "multistatus") {
+            return Err(format!("is not a list, but `{}`", root.tag_name().name().escape_debug()));
+        }
+        let responses = root.children().filter(|node| is_dav(node, "response"));
+        let responses = responses.filter_map(|node| parse_response(&node).transpose());
+        let responses = responses.collect::<Result<_, _>>()?;
+        Ok(Self { request: segments(request_path).collect(), responses })
     }
-    let text = std::str::from_utf8(xml).map_err(|e| format!("is not UTF-8: {e}"))?;
-    check_depth(text)?;
-    let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options)
-        .map_err(|error| format!("is not valid XML: {error}"))?;
-    let root = document.root_element();
-    if !is_dav(&root, "multistatus") {
-        return Err(format!("is not a list, but `{}`", root.tag_name().name().escape_debug()));
+
+    /// Whether any response is about the path that was asked for, or a name below it.
+    pub(crate) fn are_of_request(&self) -> bool {
+        let both = [Spelling::AsStored, Spelling::Encoded];
+        self.responses.iter().any(|response| both.iter().any(|s| self.is_below(response, *s)))
     }
-    let request = segments(request_path);
-    let mut found = Multistatus::default();
-    let mut odd = None;
-    for response in root.children().filter(|node| is_dav(node, "response")) {
-        match parse_response(&response, &request)? {
-            Parsed::Gone => {}
-            Parsed::Itself(entry) => drop(found.itself.get_or_insert(entry)),
-            Parsed::Member(entry) => found.members.push(entry),
-            Parsed::Odd(why) => {
-                found.skipped += 1;
-                odd.get_or_insert(why);
+
+    /// Decides how the names are spelled.
+    ///
+    /// # Errors
+    /// [`Ambiguous`], if two ways are possible and differ.
+    pub(crate) fn spelling(&self) -> Result<Spelling, Ambiguous> {
+        use Spelling::{AsStored, Encoded};
+        let only = |this, other| {
+            let shows = |r: &Response| self.is_below(r, this) && !self.is_below(r, other);
+            self.responses.iter().any(shows)
+        };
+        // The beginning repeats the request, which is known, so it shows how the rest is spelled.
+        match (only(AsStored, Encoded), only(Encoded, AsStored)) {
+            (true, _) => return Ok(AsStored),
+            (false, true) => return Ok(Encoded),
+            (false, false) => {}
+        }
+        let below = self.responses.iter().filter(|response| self.is_below(response, AsStored));
+        let paths = below.filter_map(|response| href_path(&response.href));
+        let names: Vec<&str> =
+            paths.filter_map(|path| segments(path).nth(self.request.len())).collect();
+        if names.iter().any(|name| !is_encoded(name)) {
+            return Ok(AsStored);
+        }
+        // If a name is also another one decoded, it exists either way.
+        let decoded: HashSet<String> =
+            names.iter().filter_map(|name| percent_decode(name)).collect();
+        let doubtful = names.into_iter().filter(|name| name.contains('%') && is_segment(name));
+        let telling =
+            doubtful.filter(|name| name.len() <= MAX_NAME_BYTES && !decoded.contains(*name));
+        match telling.max_by_key(|name| name.len()) {
+            None => Ok(Encoded),
+            Some(name) => {
+                let decoded = percent_decode(name).filter(|name| is_segment(name));
+                Err(Ambiguous { name: name.to_owned(), decoded })
             }
         }
     }
-    if let Some(why) = odd.filter(|_| found.itself.is_none() && found.members.is_empty()) {
-        return Err(why);
+
+    /// Returns what the listing says if its names are spelled in this way.
+    ///
+    /// A folder may contain temporary files of an editor, and a server may list more than was asked
+    /// for. Such entries are counted and left out. They make a listing an error only if there is no
+    /// other entry.
+    ///
+    /// # Errors
+    /// What is wrong, if it is not a listing of this path, or if two entries have the same name.
+    pub(crate) fn read(&self, spelling: Spelling) -> Result<Multistatus, String> {
+        let (mut found, mut odd) = (Multistatus::default(), None);
+        let mut members: Vec<(CollectionMember, &str)> = Vec::new();
+        for response in &self.responses {
+            let names = match self.names(response, spelling) {
+                Ok(names) => names,
+                Err(why) => {
+                    found.skipped += 1;
+                    odd.get_or_insert(why);
+                    continue;
+                }
+            };
+            let entry = CollectionMember {
+                name: names.last().cloned().unwrap_or_default(),
+                path: format!("/{}", names.join("/")),
+                len_bytes: response.len_bytes.filter(|_| !response.collection),
+                collection: response.collection,
+            };
+            if names.len() == self.request.len() {
+                found.itself.get_or_insert(entry);
+            } else {
+                members.push((entry, response.href.trim_end_matches('/')));
+            }
+        }
+        if let Some(why) = odd.filter(|_| found.itself.is_none() && members.is_empty()) {
+            return Err(why);
+        }
+        let key = |(entry, href): &(CollectionMember, &str)| {
+            (entry.name.clone(), entry.collection, (*href).to_owned())
+        };
+        members.sort_by_cached_key(key);
+        // A server may repeat an entry. Two spellings of a name would be two entries.
+        members
+            .dedup_by(|a, b| (&a.0.name, a.0.collection, a.1) == (&b.0.name, b.0.collection, b.1));
+        let twice = members.windows(2).find_map(|pair| match pair {
+            [a, b] if (&a.0.name, a.0.collection) == (&b.0.name, b.0.collection) => {
+                Some((a.1, b.1))
+            }
+            _ => None,
+        });
+        if let Some((a, b)) = twice {
+            let (a, b) = (a.escape_debug(), b.escape_debug());
+            return Err(format!("has `{a}` and `{b}`, which are the same name"));
+        }
+        found.members = members.into_iter().map(|(entry, _)| entry).collect();
+        Ok(found)
     }
-    found.members.sort_by(|a, b| a.name.cmp(&b.name));
-    found.members.dedup_by(|a, b| a.name == b.name);
-    Ok(found)
+
+    /// Whether a response is about the path that was asked for, or about a name directly below it.
+    fn is_below(&self, response: &Response, spelling: Spelling) -> bool {
+        let Some(path) = href_path(&response.href) else { return false };
+        let mut names = segments(path);
+        let begins = self.request.iter().all(|wanted| match (spelling, names.next()) {
+            (_, None) => false,
+            (Spelling::AsStored, Some(name)) => name == *wanted,
+            (Spelling::Encoded, Some(name)) => {
+                is_encoded(name) && percent_decode(name).as_deref() == Some(wanted)
+            }
+        });
+        begins && names.nth(1).is_none()
+    }
+
+    /// The names that a response's path consists of: those of the request, and one more for a
+    /// member.
+    fn names(&self, response: &Response, spelling: Spelling) -> Result<Vec<String>, String> {
+        let shown = response.href.escape_debug();
+        let path = href_path(&response.href)
+            .ok_or_else(|| format!("has `{shown}`, which is not a path"))?;
+        if !self.is_below(response, spelling) {
+            return Err(format!("has `{shown}`, which is not in the listed folder"));
+        }
+        let name = |name: &str| {
+            let name = match spelling {
+                Spelling::AsStored => Some(name.to_owned()),
+                Spelling::Encoded => percent_decode(name),
+            };
+            name.filter(|name| is_segment(name))
+                .ok_or_else(|| format!("has the unsafe name `{shown}`"))
+        };
+        segments(path).map(name).collect()
+    }
 }
 
-/// One response of a listing.
-enum Parsed {
-    /// The path that was asked for.
-    Itself(CollectionMember),
-    Member(CollectionMember),
-    /// The server says that it does not exist.
-    Gone,
-    /// Why the entry is left out.
-    Odd(String),
-}
-
-fn parse_response(response: &Node, request: &[&str]) -> Result<Parsed, String> {
-    let href = child(response, "href").and_then(|href| href.text()).map_or("", str::trim);
-    let path = match match_href(href, request) {
-        Ok(path) => path,
-        Err(why) => return Ok(Parsed::Odd(why)),
-    };
-    let is_itself = path.len() == request.len();
-    let mut entry = CollectionMember {
-        name: path.last().cloned().unwrap_or_default(),
-        path: format!("/{}", path.join("/")),
-        len_bytes: None,
-        collection: href.ends_with('/'),
-    };
+/// Returns `None` if the server says that the path does not exist.
+fn parse_response(response: &Node) -> Result<Option<Response>, String> {
     if child(response, "status").is_some_and(|status| !is_ok(&status)) {
-        return Ok(Parsed::Gone);
+        return Ok(None);
     }
+    // An end tag may be on a line of its own. A space at the end belongs to the name.
+    let href = child(response, "href").and_then(|href| href.text()).unwrap_or_default();
+    let href = href.trim_start().split(['\r', '\n']).next().unwrap_or_default().to_owned();
+    let collection = href.ends_with('/');
+    let mut parsed = Response { href, collection, len_bytes: None };
     let sound = |node: &Node| child(node, "status").is_none_or(|status| is_ok(&status));
     let propstats = response.children().filter(|node| is_dav(node, "propstat") && sound(node));
     for prop in propstats.filter_map(|propstat| child(&propstat, "prop")) {
-        read_properties(&prop, &mut entry)?;
+        read_properties(&prop, &mut parsed)?;
     }
-    if entry.collection {
-        entry.len_bytes = None;
-    }
-    Ok(if is_itself { Parsed::Itself(entry) } else { Parsed::Member(entry) })
+    Ok(Some(parsed))
 }
 
-fn read_properties(prop: &Node, entry: &mut CollectionMember) -> Result<(), String> {
+fn read_properties(prop: &Node, entry: &mut Response) -> Result<(), String> {
     for property in prop.children().filter(|node| node.tag_name().namespace() == Some(DAV)) {
         let text = property.text().map_or("", str::trim);
         match property.tag_name().name() {
             "getcontentlength" if !text.is_empty() => {
                 entry.len_bytes = Some(text.parse().map_err(|_| {
-                    format!("has `{}` as the length of `{}`", text.escape_debug(), entry.path)
+                    format!("has `{}` as the length of `{}`", text.escape_debug(), entry.href)
                 })?);
             }
             "resourcetype" => entry.collection |= child(&property, "collection").is_some(),
@@ -172,29 +314,11 @@ fn read_properties(prop: &Node, entry: &mut CollectionMember) -> Result<(), Stri
     Ok(())
 }
 
-/// The segments of an `href`, decoded: those of the request, and one more for a member.
-fn match_href(href: &str, request: &[&str]) -> Result<Vec<String>, String> {
-    let shown = href.escape_debug();
-    let path = href_path(href).ok_or_else(|| format!("has `{shown}`, which is not a path"))?;
-    let raw: Vec<String> = segments(path).iter().map(|s| (*s).to_owned()).collect();
-    let decoded: Option<Vec<String>> = raw.iter().map(|s| percent_decode(s)).collect();
-    let below = |path: &[String]| {
-        let request_segments = request.iter().copied();
-        path.iter().map(String::as_str).take(request.len()).eq(request_segments)
-            && path.len() <= request.len() + 1
-    };
-    // The name may be encoded or not. The beginning, which is that of the request, tells which; if
-    // both forms fit, a name with characters that cannot be in an encoded path is not encoded.
-    let encodable = path.bytes().all(|b| b.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&b));
-    let fits = match decoded {
-        Some(decoded) if below(&decoded) && (encodable || !below(&raw)) => decoded,
-        _ if below(&raw) => raw,
-        _ => return Err(format!("has `{shown}`, which is not in the listed folder")),
-    };
-    match fits.iter().find(|segment| !is_segment(segment)) {
-        Some(bad) => Err(format!("has the unsafe name `{}`", bad.escape_debug())),
-        None => Ok(fits),
-    }
+/// Whether a percent-encoded path can contain `name`. Every server that encodes names encodes spaces,
+/// `%`, `?` and `#`; some leave other characters as they are.
+fn is_encoded(name: &str) -> bool {
+    let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    !name.contains([' ', '?', '#']) && name.split('%').skip(1).all(is_escape)
 }
 
 fn href_path(href: &str) -> Option<&str> {
@@ -208,8 +332,8 @@ fn href_path(href: &str) -> Option<&str> {
     Some(rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/"))
 }
 
-fn segments(path: &str) -> Vec<&str> {
-    path.split('/').filter(|segment| !segment.is_empty()).collect()
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|segment| !segment.is_empty())
 }
 
 fn is_dav(node: &Node, name: &str) -> bool {
@@ -224,6 +348,22 @@ fn child<'a, 'i>(node: &Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
 fn is_ok(status: &Node) -> bool {
     let code = status.text().unwrap_or_default().split_whitespace().nth(1);
     code.is_some_and(|code| code.len() == 3 && code.starts_with('2'))
+}
+
+/// The text of an answer. A file system may have names that are not UTF-8, and XRootD 5.5.3 cuts off
+/// the last byte of names of 255 bytes: such a name must not hide the others.
+fn only_utf8(xml: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(xml) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(xml.len());
+    for chunk in xml.utf8_chunks() {
+        text.push_str(chunk.valid());
+        if !chunk.invalid().is_empty() {
+            text.push(NOT_UTF8);
+        }
+    }
+    Cow::Owned(text)
 }
 
 /// Refuses what nests too deep, before the parser sees it.
@@ -293,8 +433,14 @@ mod tests {
         xml + "</D:multistatus>\n"
     }
 
+    /// Reads a listing. If its names can be read in two ways, the server says that they are encoded.
     fn list(entries: &[(&str, &str, bool)], request: &str) -> Result<Multistatus, String> {
-        parse_multistatus(xrootd(entries).as_bytes(), request)
+        read(xrootd(entries).as_bytes(), request)
+    }
+
+    fn read(xml: &[u8], request: &str) -> Result<Multistatus, String> {
+        let responses = Responses::parse(xml, request)?;
+        responses.read(responses.spelling().unwrap_or(Spelling::Encoded))
     }
 
     /// Checks that `href` in a listing of `request` is the member `name`; `None` means that it is
@@ -322,7 +468,7 @@ mod tests {
                 ("/test/d/x.bin", "12", false),
                 ("/test/d/sub", "4096", true),
                 ("/test/d/a&amp;b", "0", false),
-                ("/test/d/x.bin", "13", false),
+                ("/test/d/x.bin", "12", false),
             ],
             "/test/d/",
         );
@@ -373,6 +519,71 @@ mod tests {
         check_href("/d%20e/x", "/d e", Some("x"));
         check_href("/d e/é", "/d e", Some("é"));
         check_href("/d/%C3%A9", "/d", Some("é"));
+    }
+
+    #[test]
+    fn all_names_of_a_listing_are_spelled_in_the_same_way() {
+        use Spelling::{AsStored, Encoded};
+        let ask = |name: &str, decoded: Option<&str>| {
+            Err(Ambiguous { name: name.to_owned(), decoded: decoded.map(str::to_owned) })
+        };
+        let long = &"%20".repeat(86);
+        let table: &[(&str, &[&str], Result<Spelling, Ambiguous>)] = &[
+            ("/d", &["a", "é", "{b}"], Ok(Encoded)),
+            // No server that encodes names sends a space or a bare `%`.
+            ("/d", &["a b.txt", "a%20b.txt"], Ok(AsStored)),
+            ("/d", &["100%", "a%20b.txt"], Ok(AsStored)),
+            ("/d", &["a%20b.txt", "c "], Ok(AsStored)),
+            ("/d", &["a%20b.txt", "#c#"], Ok(AsStored)),
+            // Some leave these characters as they are.
+            ("/d", &["a%20b.txt", "é"], ask("a%20b.txt", Some("a b.txt"))),
+            ("/d", &["a%20b.txt", "a%2520b.txt"], ask("a%2520b.txt", Some("a%20b.txt"))),
+            // No file has the longer name, and the other one exists either way.
+            ("/d", &[long, "a%2520b", "a%20b"], ask("a%2520b", Some("a%20b"))),
+            ("/d", &[long], Ok(Encoded)),
+            ("/d", &["%2e%2e"], ask("%2e%2e", None)),
+            ("/d", &["%ff"], ask("%ff", None)),
+            ("/d", &["a\\%41"], Ok(Encoded)),
+            ("/d e", &["%41"], Ok(AsStored)),
+            ("/d%41", &["%41"], Ok(AsStored)),
+        ];
+        for (folder, names, expected) in table {
+            let hrefs: Vec<String> = names.iter().map(|name| format!("{folder}/{name}")).collect();
+            let entries: Vec<_> = hrefs.iter().map(|href| (href.as_str(), "1", false)).collect();
+            let xml = xrootd(&entries);
+            let responses = Responses::parse(xml.as_bytes(), folder).unwrap();
+            assert_eq!(responses.spelling(), *expected, "{folder} {names:?}");
+        }
+        let xml = xrootd(&[("/d%20e/%41", "1", false)]);
+        assert_eq!(Responses::parse(xml.as_bytes(), "/d e").unwrap().spelling(), Ok(Encoded));
+    }
+
+    #[test]
+    fn no_member_is_lost_to_another_one() {
+        let both = list(&[("/d/a b", "1", false), ("/d/a%20b", "2", false)], "/d").unwrap();
+        let names: Vec<_> = both.members.iter().map(|m| (m.name.as_str(), m.len_bytes)).collect();
+        assert_eq!(names, [("a b", Some(1)), ("a%20b", Some(2))]);
+        // A store of objects may have an object and a collection of one name.
+        let both = list(&[("/d/x", "1", false), ("/d/x/", "0", true)], "/d").unwrap();
+        assert_eq!(both.members.len(), 2);
+        let error = list(&[("/d/a", "1", false), ("/d/%61", "2", false)], "/d").unwrap_err();
+        assert!(error.contains("`/d/%61` and `/d/a`"), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_is_not_utf8_does_not_hide_the_others() {
+        let xml = xrootd(&[("/d/cut", "1", false), ("/d/x", "2", false)]).into_bytes();
+        let at = xml.windows(3).position(|part| part == b"cut").unwrap();
+        let xml = [&xml[..at + 2], b"\xe6\xb0", &xml[at + 3..]].concat();
+        let found = read(&xml, "/d").unwrap();
+        let names: Vec<_> = found.members.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!((names, found.skipped), (vec!["x"], 1));
+    }
+
+    #[test]
+    fn spaces_belong_to_names_and_the_lines_of_the_document_do_not() {
+        check_href("/d/x ", "/d", Some("x "));
+        check_href("\n  /d/x\n  ", "/d", Some("x"));
     }
 
     #[test]
@@ -429,7 +640,7 @@ mod tests {
                      <status>HTTP/1.1 404 Not Found</status></propstat></response>\
                      <response><href>/d/gone</href><status>HTTP/1.1 404 No</status></response>\
                      <response xmlns='x'><href>/d/y</href></response></multistatus>";
-        let found = parse_multistatus(plain.as_bytes(), "/d").unwrap();
+        let found = read(plain.as_bytes(), "/d").unwrap();
         let names: Vec<_> = found.members.iter().map(|m| (&*m.name, m.len_bytes)).collect();
         assert_eq!(names, [("x", None)]);
         assert!(found.members[0].collection);
@@ -437,7 +648,7 @@ mod tests {
 
     #[track_caller]
     fn check_error(xml: &[u8], part: &str) {
-        let error = parse_multistatus(xml, "/d").unwrap_err();
+        let error = read(xml, "/d").unwrap_err();
         assert!(error.contains(part), "{error}");
     }
 
@@ -446,7 +657,7 @@ mod tests {
         check_error(b"", "XML");
         check_error(b"<html><body>d</body></html>", "`html`");
         check_error(b"<multistatus/>", "`multistatus`");
-        check_error(b"\xff\xfe", "UTF-8");
+        check_error(b"\xff\xfe", "XML");
         check_error(xrootd(&[("/d/x", "many", false)]).as_bytes(), "`many`");
         check_error(xrootd(&[("/d/x", "-1", false)]).as_bytes(), "`-1`");
         check_error(xrootd(&[("/d/x", "18446744073709551616", false)]).as_bytes(), "length");
@@ -470,12 +681,10 @@ mod tests {
     fn damaged_lists_do_not_panic() {
         let xml = xrootd(&[("/d", "0", true), ("/d/x&amp;é", "12", false)]);
         for cut in 0..xml.len() {
-            assert!(
-                parse_multistatus(&xml.as_bytes()[..cut], "/d").is_err() || cut + 1 == xml.len()
-            );
+            assert!(read(&xml.as_bytes()[..cut], "/d").is_err() || cut + 1 == xml.len());
             let mut flipped = xml.clone().into_bytes();
             flipped[cut] ^= 0x15;
-            let _ = parse_multistatus(&flipped, "/d");
+            let _ = read(&flipped, "/d");
         }
     }
 }

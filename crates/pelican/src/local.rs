@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::checked_blocks::{Stop, Take};
-use crate::{Attempts, CollectionMember, Error, Stat, Url};
+use crate::url::is_segment;
+use crate::{Attempts, CollectionListing, CollectionMember, Error, Stat, Url};
 
 /// Bytes read or written at a time.
 const PIECE: usize = 1 << 20;
@@ -31,21 +32,31 @@ pub(crate) fn stat(url: &Url) -> Result<Stat, Error> {
     Ok(Stat { len_bytes: (!collection).then_some(metadata.len()), collection: Some(collection) })
 }
 
-pub(crate) fn list(url: &Url) -> Result<Vec<CollectionMember>, Error> {
-    let mut entries = Vec::new();
+pub(crate) fn list(url: &Url) -> Result<CollectionListing, Error> {
+    let itself = stat(url)?;
+    if itself.collection == Some(false) {
+        let (name, path) = (url.name().to_owned(), url.path().to_owned());
+        let entry = CollectionMember { name, path, len_bytes: itself.len_bytes, collection: false };
+        return Ok(CollectionListing { entries: vec![entry], skipped: 0 });
+    }
+    let mut listing = CollectionListing::default();
     for entry in fs::read_dir(path(url)).map_err(|e| failed("list", url, e))? {
         let entry = entry.map_err(|e| failed("list", url, e))?;
         let metadata = entry.metadata().map_err(|e| failed("look at", url, e))?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
+        let name = entry.file_name().into_string().ok().filter(|name| is_segment(name));
+        let Some(name) = name else {
+            listing.skipped += 1;
+            continue;
+        };
         let collection = metadata.is_dir();
-        entries.push(CollectionMember {
+        listing.entries.push(CollectionMember {
             path: format!("{}/{name}", url.path().trim_end_matches('/')),
             name,
             len_bytes: (!collection).then_some(metadata.len()),
             collection,
         });
     }
-    Ok(entries)
+    Ok(listing)
 }
 
 pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Result<(), Error> {

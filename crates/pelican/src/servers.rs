@@ -6,6 +6,7 @@
 //! | not before when it may be asked | `Retry-After` | that time |
 //! | since when it takes no connection | the first that failed | one that is taken |
 //! | bytes per second | a transfer or a probe | ten minutes later |
+//! | how it spells names in listings | a question for one name | the end |
 //! | of which objects it gave wrong bytes | another server's right ones | the end |
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::Url;
 use crate::http::Server;
+use crate::listing::Spelling;
 
 /// A server that failed is tried last for this long.
 const COOL_DOWN: Duration = Duration::from_secs(60);
@@ -31,6 +33,7 @@ struct Known {
     not_before: Option<Instant>,
     unreachable_since: Option<Instant>,
     rate: Option<(u64, Instant)>,
+    spelling: Option<Spelling>,
     wrong: BTreeSet<String>,
 }
 
@@ -85,6 +88,16 @@ impl Servers {
         self.known(server, |known| {
             known.rate.filter(|(_, at)| at.elapsed() < KEEP_RATE).map(|(rate, _)| rate)
         })
+    }
+
+    /// Records how the server spells names in listings.
+    pub(crate) fn spells(&self, server: &Server, spelling: Spelling) {
+        self.known(server, |known| known.spelling = Some(spelling));
+    }
+
+    /// How the server spells names in listings, if it was asked.
+    pub(crate) fn spelling(&self, server: &Server) -> Option<Spelling> {
+        self.known(server, |known| known.spelling)
     }
 
     /// Records that the server sent other bytes of this object than another server, whose bytes

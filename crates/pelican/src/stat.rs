@@ -10,13 +10,15 @@ use tokio::time::sleep;
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
-use crate::listing::{CollectionListing, MAX_LISTING_BYTES, Multistatus, Stat, parse_multistatus};
+use crate::listing::{
+    Ambiguous, CollectionListing, MAX_LISTING_BYTES, Multistatus, Responses, Spelling, Stat,
+};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb, header, propfind, retry_after, said};
 use crate::sources::{Fared, Sources};
 use crate::token::Action;
 use crate::url::percent_decode;
-use crate::{CollectionMember, Error, Scheme, Url, local};
+use crate::{Error, Scheme, Url, local};
 
 impl Client {
     /// Asks what `url` is: by PROPFIND, or by HEAD where nothing can be listed or the
@@ -64,14 +66,7 @@ impl Client {
     /// As for [`Client::stat`]; [`Error::Unsupported`] where nothing can be listed.
     pub fn list(&self, url: &Url, cancel: &AtomicBool) -> Result<CollectionListing, Error> {
         let mut listing = if url.scheme() == Scheme::File {
-            let entries = if local::stat(url)?.collection == Some(true) {
-                local::list(url)?
-            } else {
-                let (name, path) = (url.name().to_owned(), url.path().to_owned());
-                let len_bytes = local::stat(url)?.len_bytes;
-                vec![CollectionMember { name, path, len_bytes, collection: false }]
-            };
-            CollectionListing { entries, skipped: 0 }
+            local::list(url)?
         } else {
             self.block(cancel, async {
                 let found = self.0.find(url, Verb::List).await?;
@@ -90,10 +85,22 @@ impl Client {
 impl Inner {
     /// Asks the server that lists, for `verb` [`Verb::Stat`] or [`Verb::List`].
     async fn find(&self, url: &Url, verb: Verb) -> Result<Multistatus, Error> {
+        let (place, body) = self.multistatus(url, verb, verb.depth()).await?;
+        let found = self.listed(&body, url, &place, verb).await;
+        found.map_err(|fault| unusable(url, &place, fault))
+    }
+
+    /// The answer of the server that lists, and where it was asked for.
+    async fn multistatus(
+        &self,
+        url: &Url,
+        verb: Verb,
+        depth: &str,
+    ) -> Result<(Place, Vec<u8>), Error> {
         let route = self.route(url, verb).await?;
         let asked = |place: &Place| {
             Request::new(propfind(), &place.server, place.target.as_str())
-                .header(header("depth"), verb.depth())
+                .header(header("depth"), depth)
                 .header(CONTENT_LENGTH, "0")
         };
         let policy = if verb == Verb::Stat { Policy::LOOK } else { Policy::READ };
@@ -112,18 +119,79 @@ impl Inner {
                 return Err(Error::Unsupported { action: "list", url: url.to_string(), reason });
             }
         }
-        let unusable = |fault: String| {
-            let mut attempts = Attempts::default();
-            attempts.add(&place.server, fault);
-            Error::Failed {
-                action: "list",
-                url: url.to_string(),
-                attempts,
-                elapsed: Duration::ZERO,
-            }
+        match response.read(MAX_LISTING_BYTES).await {
+            Ok(body) => Ok((place, body)),
+            Err(fault) => Err(unusable(url, &place, fault.to_string())),
+        }
+    }
+
+    /// A listing in terms of `url`. Servers name members by the path that they were asked for, which
+    /// may have a prefix of their own (`/api/v1.0/origin/data/ns/…`), or by the federation's.
+    async fn listed(
+        &self,
+        body: &[u8],
+        url: &Url,
+        place: &Place,
+        verb: Verb,
+    ) -> Result<Multistatus, String> {
+        let target = place.target.split('?').next().unwrap_or_default();
+        let asked = percent_decode(target).unwrap_or_default();
+        let mut responses = Responses::parse(body, &asked)?;
+        if !responses.are_of_request() {
+            responses = Responses::parse(body, url.path())?;
+        }
+        let spelling = match responses.spelling() {
+            Ok(spelling) => spelling,
+            // Only members can be ambiguous.
+            Err(_) if verb == Verb::Stat => Spelling::Encoded,
+            Err(ambiguous) => self.ask_for_spelling(url, place, &ambiguous).await?,
         };
-        let body = response.read(MAX_LISTING_BYTES).await.map_err(|e| unusable(e.to_string()))?;
-        listed(&body, url, &place).map_err(unusable)
+        let mut found = responses.read(spelling)?;
+        let base = url.path().trim_end_matches('/');
+        for member in &mut found.members {
+            member.path = format!("{base}/{}", member.name);
+        }
+        if let Some(itself) = &mut found.itself {
+            (itself.name, itself.path) = (url.name().to_owned(), url.path().to_owned());
+        }
+        Ok(found)
+    }
+
+    /// Finds out how a server spells names, by asking for one of them. This is asked once per
+    /// server.
+    async fn ask_for_spelling(
+        &self,
+        url: &Url,
+        place: &Place,
+        ambiguous: &Ambiguous,
+    ) -> Result<Spelling, String> {
+        if let Some(known) = self.servers.spelling(&place.server) {
+            return Ok(known);
+        }
+        let Ambiguous { name, decoded } = ambiguous;
+        let mut found = None;
+        let readings = [(Some(name), Spelling::AsStored), (decoded.as_ref(), Spelling::Encoded)];
+        for (name, spelling) in readings {
+            let Some(member) = name.and_then(|name| url.join(name)) else { continue };
+            // The director has named the server that lists, and need not know this name.
+            match self.multistatus(&member, Verb::List, Verb::Stat.depth()).await {
+                Ok(_) => {
+                    found = Some(spelling);
+                    break;
+                }
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => {
+                    let (name, why) = (member.name(), error.to_string());
+                    return Err(format!("has `{name}`, which may be encoded or not: {why}"));
+                }
+            }
+        }
+        let Some(spelling) = found.or(decoded.is_none().then_some(Spelling::Encoded)) else {
+            let decoded = decoded.as_deref().unwrap_or_default();
+            return Err(format!("has `{name}`, but there is neither `{name}` nor `{decoded}`"));
+        };
+        self.servers.spells(&place.server, spelling);
+        Ok(spelling)
     }
 
     pub(crate) async fn head(&self, url: &Url) -> Result<Stat, Error> {
@@ -198,13 +266,13 @@ impl Inner {
                         self.servers.answered(&place.server);
                         return Ok((place, response));
                     }
-                    Err(fault @ Fault::Tls(_)) => {
-                        sources.attempts.add_lasting(&place.server, fault);
+                    Err(fault @ Fault::Tls(..)) => {
+                        sources.attempts.add_lasting(&place.server, &fault);
                         Fared::Out
                     }
                     Err(fault) => {
                         self.servers.cool_down(&place.server);
-                        sources.attempts.add(&place.server, fault);
+                        sources.attempts.add(&place.server, &fault);
                         Fared::Again
                     }
                 };
@@ -224,24 +292,10 @@ impl Inner {
     }
 }
 
-/// A listing in terms of `url`. Servers name members by the path that they were asked
-/// for, which may have a prefix of their own (`/api/v1.0/origin/data/ns/…`), or by the
-/// federation's.
-fn listed(body: &[u8], url: &Url, place: &Place) -> Result<Multistatus, String> {
-    let target = place.target.split('?').next().unwrap_or_default();
-    let asked = percent_decode(target).unwrap_or_default();
-    let mut found = match parse_multistatus(body, &asked) {
-        Err(_) if asked.trim_end_matches('/') != url.path() => parse_multistatus(body, url.path()),
-        found => found,
-    }?;
-    let base = url.path().trim_end_matches('/');
-    for member in &mut found.members {
-        member.path = format!("{base}/{}", member.name);
-    }
-    if let Some(itself) = &mut found.itself {
-        (itself.name, itself.path) = (url.name().to_owned(), url.path().to_owned());
-    }
-    Ok(found)
+fn unusable(url: &Url, place: &Place, fault: String) -> Error {
+    let mut attempts = Attempts::default();
+    attempts.add(&place.server, fault);
+    Error::Failed { action: "list", url: url.to_string(), attempts, elapsed: Duration::ZERO }
 }
 
 async fn not_found(url: &Url, place: &Place, response: Response) -> Error {

@@ -280,11 +280,13 @@ fn decode_path(path: &str) -> Result<String, String> {
 }
 
 /// Returns whether `segment` can be one name in a path. Servers cut names at `?` even when it is
-/// encoded, so it is not part of a name.
+/// encoded, and a listing is XML, which cannot contain some characters.
 #[must_use]
 pub fn is_segment(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..")
-        && !segment.contains(|c: char| c.is_control() || matches!(c, '?' | '#' | '\\' | '/'))
+        && !segment.contains(|c: char| {
+            c.is_control() || matches!(c, '?' | '#' | '\\' | '/' | '\u{fffe}' | '\u{ffff}')
+        })
 }
 
 fn is_token_name(name: &str) -> bool {

@@ -18,7 +18,7 @@
 //! site       where the federation is, and `gular` able to reach it
 //! bundles    what is published
 //! publish, taken, fetch, copied, derived, killed, verify, objects, secrecy,
-//! given_tokens, doctor, prestage, folder, any_folder   the checks
+//! given_tokens, doctor, prestage, folder, any_folder, names   the checks
 //! down, wrong_copy   what needs a federation that may be stopped or damaged: always the
 //!            embedded one
 //! ```
@@ -35,6 +35,7 @@ mod fetch;
 mod folder;
 mod given_tokens;
 mod killed;
+mod names;
 mod objects;
 mod prestage;
 mod publish;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 /// Variables that give tokens besides `BEARER_TOKEN_FILE`, or that could make a client use another
 /// federation than the embedded one.
-const SURROUNDINGS: [&str; 12] = [
+const SURROUNDINGS: [&str; 14] = [
     "BEARER_TOKEN",
     "TOKEN",
     "XDG_RUNTIME_DIR",
@@ -28,6 +28,8 @@ const SURROUNDINGS: [&str; 12] = [
     "http_proxy",
     "ALL_PROXY",
     "all_proxy",
+    "NEAREST_CACHE",
+    "PELICAN_NEAREST_CACHE",
     "PELICAN_CLIENT_PREFERREDCACHES",
 ];
 
@@ -65,8 +67,13 @@ impl Site {
 
     /// Starts a separate embedded federation, which can be stopped and damaged.
     pub(crate) fn alone() -> Self {
+        Self::alone_with(&[])
+    }
+
+    /// Does the same as [`alone`](Self::alone), with further options of `federation serve`.
+    pub(crate) fn alone_with(options: &[&str]) -> Self {
         let scratch = tempfile::tempdir().unwrap();
-        let embedded = Embedded::start(&scratch.path().join("federation"));
+        let embedded = Embedded::start(&scratch.path().join("federation"), options);
         let secrets = secrets_of(&fs::read_to_string(&embedded.token).unwrap());
         Self { base: embedded.url.clone(), embedded: Some(embedded), secrets, scratch }
     }
@@ -172,9 +179,10 @@ struct Embedded {
 }
 
 impl Embedded {
-    fn start(dir: &Path) -> Self {
+    fn start(dir: &Path, options: &[&str]) -> Self {
         let mut process = Command::new(gular())
             .args(["federation", "serve", "--json"])
+            .args(options)
             .arg(dir)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

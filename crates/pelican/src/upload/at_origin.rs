@@ -17,7 +17,7 @@ use crate::checksum::{WANT_DIGEST, digest_patience, parse_digest};
 use crate::client::Inner;
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response};
-use crate::listing::{MAX_LISTING_BYTES, parse_multistatus};
+use crate::listing::{MAX_LISTING_BYTES, Responses, Spelling};
 use crate::route::{Place, Route, header, propfind};
 use crate::token::Action;
 use crate::url::percent_decode;
@@ -198,7 +198,10 @@ impl Inner {
         }
         let Ok(body) = response.read(MAX_LISTING_BYTES).await else { return Ok(None) };
         let path = percent_decode(target).unwrap_or_default();
-        let itself = parse_multistatus(&body, &path).ok().and_then(|found| found.itself);
+        // Both spellings of this path mean the same one.
+        let responses = Responses::parse(&body, &path).ok();
+        let found = responses.and_then(|r| r.read(r.spelling().unwrap_or(Spelling::Encoded)).ok());
+        let itself = found.and_then(|found| found.itself);
         Ok(itself.and_then(|entry| match (entry.collection, entry.len_bytes) {
             (true, _) => Some(Ok(There::Collection)),
             (false, Some(len)) => Some(Ok(There::Other { len: Some(len), digest: None })),

@@ -107,6 +107,36 @@ fn a_listing_that_says_more_than_was_asked_is_cut_to_what_was() {
     assert_eq!((names(&found), found.skipped), (vec![("x", "/ns/d/x"), ("y", "/ns/d/y")], 4));
 }
 
+/// Lists a collection whose names may be encoded or not, at a server that has only the objects at
+/// `exist`. Returns the names, or the error, and the number of requests to the server.
+fn ambiguous(exist: &'static [&'static str]) -> (Result<Vec<String>, String>, usize) {
+    let origin = Server::start(move |talk, head| {
+        match head.path() {
+            "/ns/d" => {
+                let members = [("/ns/d/", None), ("/ns/d/a%20b", Some(1)), ("/ns/d/x", Some(1))];
+                multistatus(talk, &members);
+            }
+            path if exist.contains(&path) => multistatus(talk, &[(path, Some(1))]),
+            _ => talk.answer("404 Not Found", "", b""),
+        }
+        true
+    });
+    let found = list(&federation(&origin, ""), "/ns/d");
+    let found = found.map_err(|error| error.to_string());
+    let names = found.map(|found| found.entries.into_iter().map(|entry| entry.name).collect());
+    (names, origin.heads().len())
+}
+
+#[test]
+fn a_listing_that_may_be_encoded_or_not_is_read_as_the_server_has_the_objects() {
+    let names = |names: [&str; 2]| Ok(names.map(str::to_owned).to_vec());
+    assert_eq!(ambiguous(&["/ns/d/a%2520b"]), (names(["a%20b", "x"]), 2));
+    assert_eq!(ambiguous(&["/ns/d/a%20b"]), (names(["a b", "x"]), 3));
+    let (refused, _) = ambiguous(&[]);
+    let error = refused.unwrap_err();
+    assert!(error.contains("neither `a%20b` nor `a b`"), "{error}");
+}
+
 #[test]
 fn a_listing_is_asked_for_as_patiently_as_an_object() {
     let asked = AtomicUsize::new(0);
