@@ -43,9 +43,11 @@ struct FailedObject<'a> {
     error: String,
 }
 
-/// Shows what was done and what failed; the exit code of all of it.
+/// Shows what was done and what failed; the exit code of all of it. `verb` is what is done to each
+/// file: `publish` or `fetch`.
 pub(crate) fn report<R: Serialize>(
     done: &FolderReport<R>,
+    verb: &str,
     text: &str,
     output: &Output,
 ) -> Result<Exit, Failure> {
@@ -66,21 +68,35 @@ pub(crate) fn report<R: Serialize>(
                 n => format!(", {} not tried", show::count(*n as u64, "object")),
             };
             show::text(&format!(
-                "{n}{rest}; run the same command again to fetch what is missing\n"
+                "{n}{rest}; run the same command again to {verb} what is missing\n"
             ))?;
         }
     }
     Ok(exit(failed))
 }
 
-/// Prints one error per object, and the next step of the first that has one.
+/// Prints one error per object, or for all objects with the same cause, and the next step of the
+/// first that has one.
 pub(crate) fn failures(failed: &[Failed], not_tried: usize) {
+    let mut causes: Vec<(Option<String>, &Failed, u64)> = Vec::new();
     for failed in failed {
-        show::message("error", &format!("{}: {}", show::plain(&failed.name), failed.error));
+        let cause = failed.cause();
+        match causes.iter_mut().find(|(seen, ..)| seen.is_some() && *seen == cause) {
+            Some((_, _, others)) => *others += 1,
+            None => causes.push((cause, failed, 0)),
+        }
+    }
+    for (_, first, others) in causes {
+        let others = match others {
+            0 => String::new(),
+            n => format!(" and {}", show::count(n, "more object")),
+        };
+        let name = show::plain(&first.name);
+        show::message("error", &format!("{name}{others}: {}", first.error));
     }
     if not_tried > 0 {
         let n = show::count(not_tried as u64, "object");
-        show::message("note", &format!("{n} not tried, after several failures in a row"));
+        show::message("note", &format!("{n} not tried, since they would fail in the same way"));
     }
     if let Some(hint) = failed.iter().find_map(|failed| hint(&failed.error)) {
         show::message("hint", &hint);

@@ -112,7 +112,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
             fetch_folder(&client, &url.url, &args.dir, &options, watch)
         });
         let fetched = fetched.map_err(|error| network::ended(error, &stop))?;
-        return any_folder::report(&fetched, &any_folder::text(&fetched), output);
+        return any_folder::report(&fetched, "fetch", &any_folder::text(&fetched), output);
     }
     if !args.keys.is_empty() || args.filter.is_some() {
         let fetched =

@@ -211,7 +211,15 @@ fn recursive(
         publish_folder(client, &args.from, url, &options, &doubts, watch)
     });
     let published = published.map_err(|error| network::ended(error, stop))?;
-    any_folder::report(&published, &text(&published.report), output)
+    let report = &published.report;
+    let text = match (published.failed.is_empty(), report.uploaded) {
+        (false, 0) => {
+            let there = show::count(report.identical as u64, "object");
+            format!("published nothing; already there: {there}\n{}\n", report.url)
+        }
+        _ => text(report),
+    };
+    any_folder::report(&published, "publish", &text, output)
 }
 
 /// Describes files that the user may not want to publish, since that cannot be undone.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gular_bundle::{Digest, Row, Split};
 use gular_files::Size;
+use gular_pelican::Reach;
 
 /// Why a bundle could not be fetched or published.
 #[derive(Debug, thiserror::Error)]
@@ -289,6 +290,17 @@ impl Error {
             Self::Pelican(error) => error.is_passing(),
             Self::Source { passes, .. } => *passes,
             _ => false,
+        }
+    }
+
+    /// Returns which other objects of the same folder would fail for the same reason.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        match self {
+            Self::Pelican(error) => error.reach(),
+            Self::Io(error) if gular_files::is_of_disk(&error.source) => Reach::All,
+            Self::NoSpace { .. } => Reach::All,
+            _ => Reach::One,
         }
     }
 

@@ -42,6 +42,13 @@ impl Error {
     }
 }
 
+/// Whether the file system is the reason for `error`, so that every write to it would fail.
+#[must_use]
+pub fn is_of_disk(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+}
+
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         error.source

@@ -29,7 +29,7 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 pub const MAX_RENAMES: u32 = 9;
 
 pub use env::{Env, VARIABLES};
-pub use error::Error;
+pub use error::{Error, is_of_disk};
 pub use free::{Free, free};
 pub use lock::{Lock, LockMode, SAY_AFTER};
 pub use mask::{Given, mask, mask_panic, mask_url, secrets};

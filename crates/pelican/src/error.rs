@@ -1,6 +1,7 @@
 //! The errors of this crate.
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,6 +74,17 @@ impl fmt::Display for Attempts {
         }
         if self.list.is_empty() { f.write_str("the federation named no server") } else { Ok(()) }
     }
+}
+
+/// Which other objects would fail for the same reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// None, as far as is known.
+    One,
+    /// Perhaps all: a server refused this object, and did not say that it refuses only this one.
+    Refused,
+    /// All.
+    All,
 }
 
 /// Why an operation failed. No message holds a token.
@@ -214,7 +226,7 @@ pub enum Error {
         /// The file or folder.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The receiver of the bytes cannot accept them.
     #[error("cannot store the bytes read from `{url}`: {source}")]
@@ -222,7 +234,7 @@ pub enum Error {
         /// The object.
         url: String,
         /// The receiver's error.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The caller's cancel flag was set.
     #[error("stopped")]
@@ -230,7 +242,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(action: &'static str, path: &std::path::Path, source: std::io::Error) -> Self {
+    pub(crate) fn io(action: &'static str, path: &std::path::Path, source: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), source }
     }
 
@@ -253,6 +265,19 @@ impl Error {
             // A renewed token is written to the same file.
             Self::Denied { diagnosis, .. } => diagnosis.is_expired(),
             _ => false,
+        }
+    }
+
+    /// Returns which other objects of the same collection would fail for the same reason.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        match self {
+            Self::Discovery { .. } | Self::Token(_) | Self::Setting { .. } => Reach::All,
+            Self::Denied { diagnosis, .. } if diagnosis.is_expired() => Reach::All,
+            Self::Denied { .. } | Self::Unsupported { .. } => Reach::Refused,
+            Self::Failed { .. } if !self.is_passing() => Reach::Refused,
+            Self::Io { source, .. } | Self::Sink { source, .. } if gular_files::is_of_disk(source) => Reach::All,
+            _ => Reach::One,
         }
     }
 

@@ -105,6 +105,31 @@ fn what_differs_is_named_and_left_alone_and_the_others_go_on() {
 }
 
 #[test]
+fn what_every_object_would_meet_is_one_error_and_ends_the_run() {
+    let site = Site::shared();
+    if !site.is_embedded() {
+        // Other servers may need no token.
+        return;
+    }
+    let (dir, url) = (site.scratch(), site.collection("refused"));
+    for i in 0..100 {
+        put(dir.path(), format!("{i}.bin"), b"small");
+    }
+    let mut command = site.command(["publish", "-r", text(dir.path()), &url]);
+    let refused = site.finish(command.env_remove("BEARER_TOKEN_FILE"));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let errors: Vec<&str> =
+        refused.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert!(errors.len() == 1 && errors[0].contains("no token was found"), "{refused:?}");
+    assert!(errors[0].contains(" more objects: "), "{refused:?}");
+    let (_, end) = refused.stdout.split_once(" errors, ").expect("a count of the errors");
+    let (not_tried, end) = end.split_once(" objects not tried; ").expect("a count of the others");
+    assert!(not_tried.parse::<u32>().unwrap() >= 90, "{refused:?}");
+    assert!(end.contains("to publish what is missing"), "{refused:?}");
+    assert_eq!(site.run(["ls", &url]).code, Some(2), "nothing was published");
+}
+
+#[test]
 fn what_cannot_be_a_folder_is_one_error() {
     let site = Site::shared();
     let (dir, url) = (site.scratch(), site.collection("odd"));

@@ -1,11 +1,11 @@
 //! Transfers several objects at a time; some of them may fail.
 
-use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use gular_files::parallel;
-use gular_pelican::Error as Pelican;
+use gular_pelican::Reach;
+use gular_pelican::protocol::encode_path;
 
 use crate::{Error, Watch};
 
@@ -14,6 +14,10 @@ use crate::{Error, Watch};
 /// do not count, since the next run would fail at the same objects first.
 const MOST_IN_A_ROW: usize = 16;
 
+/// After this many refusals, no more objects are begun, if no object has succeeded. Later, refusals
+/// count as temporary failures do, since some objects are allowed.
+const MOST_REFUSED: usize = 3;
+
 /// An object of a folder that failed.
 #[derive(Debug)]
 pub struct Failed {
@@ -21,6 +25,24 @@ pub struct Failed {
     pub name: String,
     /// Why it failed.
     pub error: Error,
+}
+
+impl Failed {
+    /// Returns the reason without the object's name: objects with the same cause need only one
+    /// message. `None` if the reason is of this object alone.
+    #[must_use]
+    pub fn cause(&self) -> Option<String> {
+        if self.error.reach() == Reach::One && !self.error.is_passing() {
+            return None;
+        }
+        let said = match &self.error {
+            // The numbers of requests and seconds differ.
+            Error::Pelican(gular_pelican::Error::Failed { attempts, .. }) => attempts.to_string(),
+            error => error.to_string(),
+        };
+        let names = [encode_path(&self.name), self.name.clone()];
+        Some(names.iter().fold(said, |said, name| said.replace(&format!("/{name}"), "/…")))
+    }
 }
 
 /// The objects that failed, and how many were not begun.
@@ -43,19 +65,26 @@ pub(super) fn each<T: Sync>(
 ) -> Result<Failures, Error> {
     let failed = Mutex::new(Vec::new());
     let (in_a_row, not_tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let has_succeeded = AtomicBool::new(false);
     parallel(items, jobs, watch.cancel, |item, stop| {
         if in_a_row.load(Ordering::Relaxed) >= MOST_IN_A_ROW {
             not_tried.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         match work(item, stop) {
-            Ok(()) => in_a_row.store(0, Ordering::Relaxed),
+            Ok(()) => {
+                has_succeeded.store(true, Ordering::Relaxed);
+                in_a_row.store(0, Ordering::Relaxed);
+            }
             Err(error) if error.is_cancelled() => return Err(error),
             Err(error) => {
-                let weight = if is_for_all(&error) {
-                    MOST_IN_A_ROW
-                } else {
-                    usize::from(error.is_passing())
+                let weight = match error.reach() {
+                    Reach::All => MOST_IN_A_ROW,
+                    Reach::Refused if !has_succeeded.load(Ordering::Relaxed) => {
+                        MOST_IN_A_ROW.div_ceil(MOST_REFUSED)
+                    }
+                    Reach::Refused => 1,
+                    Reach::One => usize::from(error.is_passing()),
                 };
                 in_a_row.fetch_add(weight, Ordering::Relaxed);
                 let failure = Failed { name: name(item), error };
@@ -70,26 +99,12 @@ pub(super) fn each<T: Sync>(
     Ok(Failures { failed, not_tried: not_tried.into_inner() })
 }
 
-/// Returns whether every other object would fail for the same reason.
-fn is_for_all(error: &Error) -> bool {
-    let of_disk = |source: &io::Error| {
-        use ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-        matches!(source.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
-    };
-    match error {
-        Error::Io(error) => of_disk(&error.source),
-        Error::NoSpace { .. } => true,
-        Error::Pelican(error) => match error {
-            Pelican::Io { source, .. } | Pelican::Sink { source, .. } => of_disk(source),
-            Pelican::Discovery { .. } | Pelican::Token(_) | Pelican::Setting { .. } => true,
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
+    use gular_pelican::Error as Pelican;
+
     use super::*;
 
     fn io(kind: ErrorKind) -> Error {
@@ -99,6 +114,11 @@ mod tests {
     fn passing() -> Error {
         let (url, director) = ("pelican://h/x".to_owned(), "https://h".to_owned());
         Pelican::NoOrigin { url, director, said: String::new() }.into()
+    }
+
+    fn refused(name: &str) -> Error {
+        let (url, reason) = (format!("pelican://h/{name}"), "`https://h` answers 405".to_owned());
+        Pelican::Unsupported { action: "write", url, reason }.into()
     }
 
     /// Processes 100 items one after another, of which `fails` fail; returns how many failed, and
@@ -140,6 +160,24 @@ mod tests {
         assert_eq!(run(|_| Some(passing())), (16, 84));
         let full = |i| (i >= 10).then(|| io(ErrorKind::StorageFull));
         assert_eq!(run(full), (1, 89));
+    }
+
+    #[test]
+    fn when_all_are_refused_no_more_are_begun() {
+        let name = |i: usize| format!("{i:03}");
+        assert_eq!(run(|i| Some(refused(&name(i)))), (3, 97));
+        // Only some are refused.
+        assert_eq!(run(|i| (i % 10 > 0).then(|| refused(&name(i)))), (90, 0));
+        assert_eq!(run(|i| (i >= 50).then(|| refused(&name(i)))), (16, 34));
+    }
+
+    #[test]
+    fn the_same_refusal_of_several_objects_is_one_cause() {
+        let failed = |name: &str| Failed { name: name.into(), error: refused(&encode_path(name)) };
+        assert_eq!(failed("a b").cause(), failed("c/d").cause());
+        assert!(failed("a").cause().unwrap().contains("405"));
+        let occupied = Error::Occupied { path: "x".into(), url: "file:///x".into() };
+        assert_eq!(Failed { name: "x".into(), error: occupied }.cause(), None);
     }
 
     #[test]
