@@ -6,7 +6,7 @@ use std::fmt;
 
 /// All variables that Gular's programs read, so that a test can set each of them. [`Env::get`] looks
 /// for a variable here first where debug assertions are on.
-pub const VARIABLES: [&str; 60] = [
+pub const VARIABLES: [&str; 62] = [
     // Tokens and credentials.
     "BEARER_TOKEN",
     "BEARER_TOKEN_FILE",
@@ -23,6 +23,8 @@ pub const VARIABLES: [&str; 60] = [
     "http_proxy",
     "NO_PROXY",
     "no_proxy",
+    "NEAREST_CACHE",
+    "PELICAN_NEAREST_CACHE",
     "PELICAN_CLIENT_PREFERREDCACHES",
     // Folders.
     "GULAR_CACHE",
@@ -101,6 +103,11 @@ impl Env {
     pub fn get(&self, name: &str) -> Option<&str> {
         debug_assert!(VARIABLES.contains(&name) || name.is_empty(), "VARIABLES lacks `{name}`");
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The names of all variables, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
     }
 }
 

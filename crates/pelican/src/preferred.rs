@@ -1,4 +1,4 @@
-//! The caches that a site prefers: `PELICAN_CLIENT_PREFERREDCACHES`.
+//! The caches that a site prefers, from the variables that Pelican's client reads.
 //!
 //! ```text
 //! https://c1:8443,https://c2:8443      only these
@@ -8,7 +8,31 @@
 use crate::Env;
 use crate::http::Server;
 
-const NAME: &str = "PELICAN_CLIENT_PREFERREDCACHES";
+/// The variables, as Pelican 7.27 reads them: the first one that is set counts. HTCondor sets
+/// `NEAREST_CACHE` for jobs.
+const NAMES: [&str; 3] =
+    ["NEAREST_CACHE", "PELICAN_NEAREST_CACHE", "PELICAN_CLIENT_PREFERREDCACHES"];
+
+/// The beginning of the variables of Pelican's client, each of which is a setting `Client.NAME`.
+const CLIENT_PREFIX: &str = "PELICAN_CLIENT_";
+
+/// The settings of Pelican's client, in capitals: those that its page of parameters lists.
+const CLIENT_SETTINGS: [&str; 14] = [
+    "ASSUMEDIRECTORSERVERHEADER",
+    "CREDENTIALFILE",
+    "DIRECTORRETRIES",
+    "DISABLEHTTPPROXY",
+    "DISABLEPROXYFALLBACK",
+    "ENABLEOVERWRITES",
+    "ISPLUGIN",
+    "MAXIMUMDOWNLOADSPEED",
+    "MINIMUMDOWNLOADSPEED",
+    "PREFERREDCACHES",
+    "SLOWTRANSFERRAMPUPTIME",
+    "SLOWTRANSFERWINDOW",
+    "STOPPEDTRANSFERTIMEOUT",
+    "WORKERCOUNT",
+];
 
 /// The caches to ask first, or alone.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,7 +47,12 @@ impl Preferred {
     /// Reads the caches from the environment. Values that Pelican's client accepts and we cannot
     /// use are left out, with a message in `warnings`.
     pub(crate) fn of(env: &Env, warnings: &mut Vec<String>) -> Self {
-        let Some(list) = env.get(NAME) else { return Self::default() };
+        warnings.extend(env.names().filter_map(misspelt));
+        let mut named = NAMES.iter().filter_map(|name| Some((*name, env.get(name)?)));
+        let Some((name, list)) = named.next() else { return Self::default() };
+        for (other, _) in named.filter(|(_, other)| *other != list) {
+            warnings.push(format!("`{other}` is ignored, since `{name}` is set"));
+        }
         // The Go client trims quotes around the whole and around each.
         let bare = |text: &str| text.trim().trim_matches(['"', '\'']).trim().to_owned();
         let list = bare(list);
@@ -39,7 +68,7 @@ impl Preferred {
                 Ok(server) => preferred.servers.push(server),
                 Err(why) => {
                     let word = gular_files::mask_url(word);
-                    warnings.push(format!("`{word}` in `{NAME}` is ignored: {why}"));
+                    warnings.push(format!("`{word}` in `{name}` is ignored: {why}"));
                 }
             }
         }
@@ -47,6 +76,19 @@ impl Preferred {
         preferred.only = !preferred.servers.is_empty() && !others_too;
         preferred
     }
+}
+
+/// Says that `name` is not a setting of Pelican's client, if it is nearly the name of one.
+fn misspelt(name: &str) -> Option<String> {
+    let setting = name.strip_prefix(CLIENT_PREFIX)?;
+    if CLIENT_SETTINGS.contains(&setting) {
+        return None;
+    }
+    // Names in other programs have a `_` between words.
+    let plain = setting.replace('_', "").to_ascii_uppercase();
+    let distance = |known: &&&str| strsim::damerau_levenshtein(known, &plain);
+    let near = CLIENT_SETTINGS.iter().min_by_key(distance).filter(|known| distance(known) <= 2)?;
+    Some(format!("`{name}` is ignored: the variable's name is `{CLIENT_PREFIX}{near}`"))
 }
 
 fn server(word: &str) -> Result<Server, &'static str> {
@@ -66,10 +108,60 @@ mod tests {
     use super::*;
 
     fn preferred(value: &str) -> (Vec<String>, bool, usize) {
+        let (servers, only, warnings) = of(&[("PELICAN_CLIENT_PREFERREDCACHES", value)]);
+        (servers, only, warnings.len())
+    }
+
+    fn of(env: &[(&str, &str)]) -> (Vec<String>, bool, Vec<String>) {
         let mut warnings = Vec::new();
-        let found = Preferred::of(&Env::from_pairs(&[(NAME, value)]), &mut warnings);
+        let found = Preferred::of(&Env::from_pairs(env), &mut warnings);
         let servers = found.servers.iter().map(ToString::to_string).collect();
-        (servers, found.only, warnings.len())
+        (servers, found.only, warnings)
+    }
+
+    #[test]
+    fn of_several_variables_the_one_that_pelican_reads_counts() {
+        let [nearest, pelican, preferred] = NAMES;
+        let check = |env: &[(&str, &str)], server: &str, only: bool, ignored: &[&str]| {
+            let (servers, found_only, warnings) = of(env);
+            assert_eq!((servers, found_only), (vec![server.to_owned()], only), "{env:?}");
+            assert_eq!(warnings.len(), ignored.len(), "{warnings:?}");
+            for (warning, name) in warnings.iter().zip(ignored) {
+                assert!(warning.starts_with(&format!("`{name}` is ignored")), "{warning}");
+            }
+        };
+        check(&[(nearest, "http://c:8000")], "http://c:8000", true, &[]);
+        check(&[(pelican, "https://c +")], "https://c", false, &[]);
+        check(&[(preferred, "https://c"), (nearest, "https://c")], "https://c", true, &[]);
+        check(
+            &[(preferred, "https://p"), (nearest, "https://n"), (pelican, "https://q")],
+            "https://n",
+            true,
+            &[pelican, preferred],
+        );
+        check(&[(nearest, ""), (pelican, "https://q")], "https://q", true, &[]);
+    }
+
+    #[test]
+    fn misspelt_variables_are_named_and_others_are_not() {
+        let check = |name: &str, meant: Option<&str>| {
+            let (servers, _, warnings) = of(&[(name, "https://c")]);
+            assert!(servers.is_empty(), "{name}");
+            assert_eq!(warnings.len(), usize::from(meant.is_some()), "{name}: {warnings:?}");
+            for (warning, meant) in warnings.iter().zip(meant) {
+                assert!(warning.ends_with(&format!("`PELICAN_CLIENT_{meant}`")), "{warning}");
+            }
+        };
+        check("PELICAN_CLIENT_PREFERRED_CACHES", Some("PREFERREDCACHES"));
+        check("PELICAN_CLIENT_PREFERREDCACHE", Some("PREFERREDCACHES"));
+        check("PELICAN_CLIENT_PreferredCaches", Some("PREFERREDCACHES"));
+        check("PELICAN_CLIENT_PREFEREDCACHES", Some("PREFERREDCACHES"));
+        check("PELICAN_CLIENT_WORKER_COUNT", Some("WORKERCOUNT"));
+        // It may be a setting of a newer Pelican.
+        check("PELICAN_CLIENT_SOMETHINGNEW", None);
+        check("PELICAN_CLIENT_WORKERCOUNT", None);
+        check("PELICAN_CLIENTAGENT_SOCKET", None);
+        check("PREFERREDCACHES", None);
     }
 
     #[test]
