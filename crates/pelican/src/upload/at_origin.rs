@@ -91,9 +91,9 @@ impl Inner {
             Ok(Read::Unread) => return Ok(Ok(There::Unread)),
             Err(fault) => return Ok(Err(fault.to_string())),
         };
-        if !matches!(response.status, 200 | 404) {
-            // Some servers answer HEAD, but refuse it if it asks for a digest. Without a digest the
-            // bytes themselves are compared.
+        if response.status != 200 {
+            // Some servers answer HEAD, but refuse it if it asks for a digest, even with 404 for an
+            // object that exists. Without a digest the bytes themselves are compared.
             response.finish().await;
             let head = Request::new(Method::HEAD, &place.server, place.target.as_str());
             response = match self.read_at_origin(job.url, route, place, &head).await? {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gular_pelican::{Client, CompareBy, Error, IfTaken, Upload, Uploaded, Url};
+use gular_pelican::{Client, CompareBy, Compared, Error, IfTaken, Upload, Uploaded, Url};
 use tempfile::TempDir;
 
 use crate::federation::{Federation as Named, answer, nobody};
@@ -165,7 +165,7 @@ fn a_refusal_in_the_middle_of_the_body_is_heard() {
         let error = file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap_err();
         assert!(error.to_string().contains(expected), "{answer}: {error}");
     };
-    check("403 Forbidden", "(403)");
+    check("403 Forbidden", "(403: no more)");
     check("507 Insufficient Storage", "507: no more");
 }
 
@@ -270,6 +270,26 @@ fn the_bytes_decide_where_a_digest_does_not() {
     check(String::new(), &file.bytes, true);
     check(String::new(), &other, false);
     check(sum(&other), &other, false);
+}
+
+#[test]
+fn a_server_that_refuses_to_tell_a_digest_has_the_object_nevertheless() {
+    for status in ["400 Bad Request", "404 Not Found", "405 No", "500 Error", "501 No"] {
+        let objects = Objects::default();
+        let server = Server::start(move |talk, head| {
+            if head.exact("Want-Digest").is_some() {
+                talk.answer(status, "", b"");
+                return true;
+            }
+            strict(talk, head, &objects)
+        });
+        let file = file(1000);
+        for identical in [false, true] {
+            let done = file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap();
+            assert_eq!((done.identical, done.compared), (identical, Compared::Bytes), "{status}");
+        }
+        assert_eq!(server.of_method("PUT").len(), 1, "{status}");
+    }
 }
 
 #[test]
