@@ -173,7 +173,10 @@ mod tests {
         use gular_pelican::{Attempts, Error as Pelican};
         let url = || "pelican://h/x".to_owned();
         let corrupt = || Pelican::Corrupt { url: url(), attempts: Attempts::default() };
-        let later = || Pelican::Discovery { host: "h".into(), reason: "down".into(), passes: true };
+        let (host, reason) = (|| "h".to_owned(), || "down".to_owned());
+        let cause = gular_pelican::Cause::Other;
+        let later =
+            || Pelican::Discovery { host: host(), reason: reason(), passes: true, cause };
         let taken = || Pelican::Taken { url: url(), found: "1 byte".into() };
         let check = |errors: Vec<Pelican>, expected: Exit| {
             let failed = |error: Pelican| Failed { name: "x".into(), error: error.into() };

@@ -183,7 +183,7 @@ fn fault(fault: &ProbeFault) -> String {
     match fault {
         ProbeFault::Name(reason) => format!("its host name has no address: {reason}"),
         ProbeFault::Connection(reason) | ProbeFault::Broken(reason) => reason.clone(),
-        ProbeFault::Tls(reason) => format!("TLS: {reason}"),
+        ProbeFault::Tls(reason, _) => format!("TLS: {reason}"),
         ProbeFault::Denied { status, diagnosis } => format!("{status}: {diagnosis}"),
         ProbeFault::Missing(words) => format!("the object does not exist{}", and(words)),
         ProbeFault::Answer { status, said } => format!("answers {status}{}", and(said)),
@@ -211,10 +211,7 @@ fn advice(probe: &Probe, asked: &Url) -> Option<String> {
         ProbeFault::Connection(_) => {
             "the server is down, or a firewall blocks it: ask the server's operators; if this machine needs a proxy, set HTTPS_PROXY"
         }
-        ProbeFault::Tls(_) => {
-            "if this is the server that you mean, set SSL_CERT_FILE to the certificate of its \
-            authority"
-        }
+        ProbeFault::Tls(_, cause) => cause.hint().unwrap_or("ask the server's operators"),
         ProbeFault::Denied { diagnosis, .. } => {
             return Some(hints::token(diagnosis, false, &asked.to_string()));
         }

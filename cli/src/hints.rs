@@ -5,7 +5,7 @@
 
 use std::io;
 
-use gular_bundle::Split;
+use gular_bundle::{MANIFEST_NAME, Split};
 use gular_pack::{ArchiveLimit, Remedy};
 use gular_pelican::{Diagnosis, Scheme, Url};
 use gular_transfer::WrongCopy;
@@ -39,16 +39,12 @@ const NOT_IN_PLACE: &str = "pack the images themselves with `gular pack`; if com
 /// The hint for an error of a federation, server or token.
 pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
     match error {
-        gular_pelican::Error::NotFound { url, .. }
-            if Url::parse(url).is_ok_and(|url| url.scheme() == Scheme::File) =>
-        {
-            error.hint()
-        }
-        gular_pelican::Error::NotFound { .. } => {
-            Some("list the folder above it with `gular ls`".to_owned())
-        }
+        gular_pelican::Error::NotFound { url, .. } => match Url::parse(url) {
+            Ok(url) if url.scheme() != Scheme::File => not_found(&url),
+            _ => error.hint(),
+        },
         gular_pelican::Error::NoOrigin { .. } => {
-            let hint = "check the namespace with `gular ls`; if its origin is down, run the same command again later. To read from the caches until then, add the bundle's `#blake3=…` to the URL; if this machine has never read from this namespace, also set PELICAN_CLIENT_PREFERREDCACHES to a cache";
+            let hint = "compare the path with the federation's namespaces; if its origin is down, run the same command again later. To read from the caches until then, add the bundle's `#blake3=…` to the URL; if this machine has never read from this namespace, also set PELICAN_CLIENT_PREFERREDCACHES to a cache";
             Some(hint.to_owned())
         }
         gular_pelican::Error::Denied { diagnosis, action, url, .. } => {
@@ -56,6 +52,21 @@ pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
         }
         other => other.hint(),
     }
+}
+
+/// The hint for an object that does not exist.
+fn not_found(url: &Url) -> Option<String> {
+    let above = url.parent().filter(|above| above.path() != "/")?;
+    let lists = |folder: &Url| format!("`gular ls '{folder}'` lists what is there");
+    if url.name() != MANIFEST_NAME {
+        return Some(lists(&above));
+    }
+    // A bundle was expected, and its manifest is what is missing.
+    let version = above;
+    let lists = lists(&version.parent().filter(|above| above.path() != "/")?);
+    Some(format!(
+        "there is no bundle at `{version}`: {lists}. If it is another file or folder, fetch it with `gular fetch` or `gular fetch -r`"
+    ))
 }
 
 /// The hint for a token that `url` was refused with, or for a missing one.
@@ -562,6 +573,24 @@ mod tests {
 
     use super::*;
     use crate::Cli;
+
+    #[test]
+    fn what_does_not_exist_is_looked_for_in_the_folder_above() {
+        let check = |url: &str, expected: &[&str]| {
+            let (url, server) = (url.to_owned(), "https://h".to_owned());
+            let error = gular_pelican::Error::NotFound { url, server, said: String::new() };
+            let hint = pelican(&error).unwrap_or_default();
+            for part in expected {
+                assert!(hint.contains(part), "{hint}");
+            }
+        };
+        check("pelican://h/ns/a/x", &["`gular ls 'pelican://h/ns/a'`"]);
+        check(
+            "pelican://h/ns/a/v1/manifest.json",
+            &["no bundle at `pelican://h/ns/a/v1`", "`gular ls 'pelican://h/ns/a'`", "gular fetch"],
+        );
+        check("file:///none", &["check the path"]);
+    }
 
     /// Returns every `--flag` in a text.
     fn flags(text: &str) -> BTreeSet<String> {

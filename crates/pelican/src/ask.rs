@@ -228,7 +228,7 @@ impl Inner {
                     attempts.add(&request.server, format!("{status}{}", said(response).await));
                     wait
                 }
-                Err(fault @ Fault::Tls(_)) => {
+                Err(fault @ Fault::Tls(..)) => {
                     // Trying again does not repair a certificate.
                     attempts.add_lasting(&request.server, &fault);
                     None

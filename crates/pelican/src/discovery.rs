@@ -7,7 +7,7 @@
 use hyper::Method;
 use tokio::time::sleep;
 
-use crate::Error;
+use crate::{Cause, Error};
 use crate::client::Inner;
 use crate::http::{Fault, Request, Response, Role, Server};
 use crate::redirect;
@@ -25,11 +25,12 @@ const MAX_REDIRECTS: usize = 5;
 struct Useless {
     reason: String,
     passes: bool,
+    cause: Cause,
 }
 
 impl Useless {
     fn lasting(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), passes: false }
+        Self { reason: reason.into(), passes: false, cause: Cause::Other }
     }
 }
 
@@ -46,8 +47,8 @@ impl Inner {
             return Ok(director);
         }
         let director = self.discover(authority).await.map_err(|useless| {
-            let Useless { reason, passes } = useless;
-            Error::Discovery { host: authority.to_owned(), reason, passes }
+            let Useless { reason, passes, cause } = useless;
+            Error::Discovery { host: authority.to_owned(), reason, passes, cause }
         })?;
         self.routes.directors.keep(authority, director.clone());
         Ok(director)
@@ -66,12 +67,16 @@ impl Inner {
                 }
                 Ok(found) => break found,
                 // None of these errors disappears within seconds.
-                Err(fault @ Fault::Tls(_)) => return Err(Useless::lasting(fault.to_string())),
+                Err(fault @ Fault::Tls(..)) => {
+                    let cause = fault.cause();
+                    return Err(Useless { cause, ..Useless::lasting(fault.to_string()) });
+                }
                 Err(fault) => (fault.to_string(), None),
             };
             let spent = retry.spent();
             let Some(wait) = retry.again(asked) else {
-                return Err(Useless { reason: format!("{fault} ({spent})"), passes: true });
+                let reason = format!("{fault} ({spent})");
+                return Err(Useless { reason, passes: true, cause: Cause::Other });
             };
             sleep(wait).await;
         };
@@ -93,7 +98,11 @@ impl Inner {
             }
             status => return Err(Useless::lasting(format!("`{target}` answers {status}"))),
         }
-        let passing = |fault: Fault| Useless { reason: fault.to_string(), passes: true };
+        let passing = |fault: Fault| Useless {
+            reason: fault.to_string(),
+            passes: true,
+            cause: fault.cause(),
+        };
         let body = response.read(MAX_JSON).await.map_err(passing)?;
         let json: serde_json::Value = serde_json::from_slice(&body)
             .map_err(|e| Useless::lasting(format!("`{target}` is not JSON: {e}")))?;

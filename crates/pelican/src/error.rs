@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::http;
 use crate::retry::Spent;
 use crate::{Diagnosis, Scheme, TokenError, Url, UrlError};
 
@@ -17,6 +18,74 @@ pub struct Attempt {
     pub fault: String,
     /// Whether the server may succeed at another time.
     pub passes: bool,
+    /// What kind of fault it was.
+    pub cause: Cause,
+}
+
+/// A kind of fault that has a remedy of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// There was no connection.
+    Connection,
+    /// Neither a proxy nor a direct connection worked.
+    Proxy,
+    /// The certificate's authority is not trusted.
+    Authority,
+    /// The certificate is not valid at the time that this machine's clock shows.
+    Time,
+    /// The certificate is for another host.
+    OtherHost,
+    /// Any other fault, such as an answer that is an error.
+    #[default]
+    Other,
+}
+
+impl Cause {
+    /// Says what the user can do about the fault.
+    #[must_use]
+    pub fn hint(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Connection => "behind a firewall, set HTTPS_PROXY",
+            Self::Proxy => {
+                "neither the proxy nor a direct connection works: set HTTPS_PROXY to another proxy, or list in NO_PROXY the servers to reach without a proxy"
+            }
+            Self::Authority => {
+                "if this is the server that you mean, set SSL_CERT_FILE to the certificate of its \
+                authority"
+            }
+            Self::Time => {
+                "compare this machine's clock (`date -u`) with the right time; if the clock is right, the server's certificate has expired: tell the server's operators"
+            }
+            Self::OtherHost => {
+                "check the host in the URL: the certificate of this server is for another host"
+            }
+            Self::Other => return None,
+        })
+    }
+}
+
+/// The words and the kind of a fault.
+pub(crate) struct Blamed {
+    words: String,
+    cause: Cause,
+}
+
+impl Blamed {
+    pub(crate) fn new(words: impl fmt::Display, cause: Cause) -> Self {
+        Self { words: words.to_string(), cause }
+    }
+}
+
+impl From<String> for Blamed {
+    fn from(words: String) -> Self {
+        Self { words, cause: Cause::Other }
+    }
+}
+
+impl From<&http::Fault> for Blamed {
+    fn from(fault: &http::Fault) -> Self {
+        Self::new(fault, fault.cause())
+    }
 }
 
 /// All servers that were tried, each with its last fault.
@@ -34,13 +103,13 @@ pub struct Attempts {
 
 impl Attempts {
     /// A server failed, and may do better at another time.
-    pub(crate) fn add(&mut self, server: impl fmt::Display, fault: impl fmt::Display) {
-        self.push(server.to_string(), fault.to_string(), true);
+    pub(crate) fn add(&mut self, server: impl fmt::Display, fault: impl Into<Blamed>) {
+        self.push(server.to_string(), fault.into(), true);
     }
 
     /// Adds a server that failed, and will fail again.
-    pub(crate) fn add_lasting(&mut self, server: impl fmt::Display, fault: impl fmt::Display) {
-        self.push(server.to_string(), fault.to_string(), false);
+    pub(crate) fn add_lasting(&mut self, server: impl fmt::Display, fault: impl Into<Blamed>) {
+        self.push(server.to_string(), fault.into(), false);
     }
 
     /// A server was not asked, since it wants to be left alone for this long.
@@ -48,7 +117,7 @@ impl Attempts {
         let server = server.to_string();
         if self.list.iter().all(|attempt| attempt.server != server) {
             let fault = format!("busy; it asks to be tried again in {:.0} s", wait.as_secs_f64());
-            self.list.push(Attempt { server, fault, passes: true });
+            self.list.push(Attempt { server, fault, passes: true, cause: Cause::Other });
         }
     }
 
@@ -57,11 +126,25 @@ impl Attempts {
         self.job_id.as_ref().map_or(String::new(), |id| format!(", X-Pelican-JobId {id}"))
     }
 
-    fn push(&mut self, server: String, fault: String, passes: bool) {
+    /// The fault that has a remedy, if any attempt met one.
+    fn cause(&self) -> Cause {
+        let mut causes = self.list.iter().map(|attempt| attempt.cause);
+        // A server that answered shows that connections are possible.
+        let connected = self.list.iter().any(|attempt| attempt.cause == Cause::Other);
+        let found = causes.find(|cause| match cause {
+            Cause::Other => false,
+            Cause::Connection => !connected,
+            _ => true,
+        });
+        found.unwrap_or_default()
+    }
+
+    fn push(&mut self, server: String, fault: Blamed, passes: bool) {
         self.requests = self.requests.saturating_add(1);
-        match self.list.iter_mut().find(|attempt| attempt.server == server) {
-            Some(attempt) => (attempt.fault, attempt.passes) = (fault, passes),
-            None => self.list.push(Attempt { server, fault, passes }),
+        let attempt = Attempt { server, fault: fault.words, passes, cause: fault.cause };
+        match self.list.iter_mut().find(|old| old.server == attempt.server) {
+            Some(old) => *old = attempt,
+            None => self.list.push(attempt),
         }
     }
 }
@@ -114,6 +197,8 @@ pub enum Error {
         reason: String,
         /// Whether it may succeed at another time.
         passes: bool,
+        /// What kind of fault it was.
+        cause: Cause,
     },
     /// There is no such object or collection.
     #[error("{}", not_there(url, server, said))]
@@ -285,9 +370,12 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Url(error) => error.hint(),
+            Self::Url(error) => return Some(error.hint().to_owned()),
             Self::Setting { .. } => "correct this setting, or remove it",
             Self::Token(error) => error.hint(),
+            Self::Discovery { cause: cause @ (Cause::Time | Cause::OtherHost), .. } => {
+                return cause.hint().map(str::to_owned);
+            }
             Self::Discovery { passes: true, .. } => {
                 "run the same command again later, or check the host in the URL"
             }
@@ -305,20 +393,7 @@ impl Error {
                 return Some(diagnosis.hint_for(action, url));
             }
             Self::Unsupported { .. } => "ask the owner of the namespace what it allows",
-            Self::Failed { attempts, .. } if attempts.list.iter().any(is_certificate) => {
-                "if this is the server that you mean, set SSL_CERT_FILE to the certificate of its \
-                authority"
-            }
-            Self::Failed { attempts, .. } if attempts.list.iter().any(is_proxy) => {
-                "neither the proxy nor a direct connection works: set HTTPS_PROXY to another proxy, or list in NO_PROXY the servers to reach without a proxy"
-            }
-            Self::Failed { attempts, .. } if attempts.list.iter().all(|a| !a.passes) => {
-                "trying again will not help: show this message to the server's operators"
-            }
-            Self::Failed { .. } => {
-                "run the same command again later: what was transferred is kept. Behind a firewall, \
-                set HTTPS_PROXY"
-            }
+            Self::Failed { attempts, .. } => return Some(hint_of(attempts)),
             Self::Corrupt { attempts, .. } if attempts.origin_asked => {
                 "all copies are damaged, also the one at the origin: publish the object again from an intact copy"
             }
@@ -353,12 +428,17 @@ fn file(url: &str) -> Option<String> {
     Some(url.path().to_owned())
 }
 
-fn is_certificate(attempt: &Attempt) -> bool {
-    attempt.fault.contains("invalid peer certificate")
-}
-
-fn is_proxy(attempt: &Attempt) -> bool {
-    attempt.fault.contains("; proxy ")
+fn hint_of(attempts: &Attempts) -> String {
+    let later = "run the same command again later: what was transferred is kept";
+    match (attempts.cause(), attempts.list.iter().all(|attempt| !attempt.passes)) {
+        (Cause::Other, true) => {
+            "trying again will not help: show this message to the server's operators".to_owned()
+        }
+        (cause @ Cause::Connection, _) => {
+            format!("{later}; {}", cause.hint().unwrap_or_default())
+        }
+        (cause, _) => cause.hint().unwrap_or(later).to_owned(),
+    }
 }
 
 impl From<gular_files::Error> for Error {

@@ -19,7 +19,7 @@ use crate::director::Namespace;
 use crate::http::{self, Fault, Request, Response, Server};
 use crate::route::{Place, Route, Verb, said};
 use crate::token::{Action, Claims};
-use crate::{Diagnosis, Error, Scheme, Url};
+use crate::{Cause, Diagnosis, Error, Scheme, Url};
 
 /// A small object is kept whole; of a larger one as much is read to measure the speed.
 const ENOUGH_BYTES: u64 = 8 << 20;
@@ -72,7 +72,7 @@ pub enum ProbeFault {
     /// The server takes no connection.
     Connection(String),
     /// The server's certificate or protocol is not accepted.
-    Tls(String),
+    Tls(String, Cause),
     /// The server wants another token.
     Denied {
         /// The HTTP status.
@@ -367,7 +367,7 @@ impl Inner {
         match self.http.open(server, asked_as).await {
             Ok(()) => (probe.connection, probe.fault) = (Some(start.elapsed()), None),
             Err(fault) => drop(probe.fault.get_or_insert(match fault {
-                Fault::Tls(reason) => ProbeFault::Tls(reason),
+                Fault::Tls(reason, cause) => ProbeFault::Tls(reason, cause),
                 fault => ProbeFault::Connection(fault.to_string()),
             })),
         }

@@ -228,7 +228,7 @@ async fn message(mut answer: Response) -> Vec<u8> {
 
 fn fault(fault: Fault) -> ExchangeFault {
     match fault {
-        Fault::Tls(_) | Fault::Request(_) => ExchangeFault::Lasting(fault.to_string()),
+        Fault::Tls(..) | Fault::Request(_) => ExchangeFault::Lasting(fault.to_string()),
         fault => ExchangeFault::Passing(fault.to_string()),
     }
 }

@@ -56,7 +56,7 @@ mod url;
 pub use checked_blocks::{BLOCK_BYTES, Object, Sink};
 pub use client::{Client, ClientOptions, Tell};
 pub use compare_remote::{Same, Told};
-pub use error::{Attempt, Attempts, Error, Reach};
+pub use error::{Attempt, Attempts, Cause, Error, Reach};
 pub use examine::{Copy, Examination, Probe, ProbeFault, Role, TokenFacts};
 pub use exchange::{Answered, Exchange, ExchangeFault, Trials};
 pub use gular_files::Env;

@@ -25,6 +25,7 @@ use gular_files::MAX_RENAMES;
 use crate::checked_blocks::{BLOCK_BYTES, Blocks, Object, Part, Sink, Stop, Take, Whole};
 use crate::client::{Client, Inner};
 use crate::director::parse_answer;
+use crate::error::Blamed;
 use crate::http::{Fault, Request, Response, Server};
 use crate::receive::{Broken, Wanted, per_second};
 use crate::retry::{Policy, Retry};
@@ -316,7 +317,7 @@ impl Inner {
                     return Ok(Some(Fared::Slow(rate)));
                 }
                 Err(Broken::Stop(Stop::Refused(reason))) => {
-                    sources.attempts.add_lasting(&place.server, &reason);
+                    sources.attempts.add_lasting(&place.server, reason);
                     return Ok(Some(Fared::Wrong(take.position())));
                 }
                 Err(Broken::Stop(Stop::Failed(error))) => return Err(error),
@@ -355,12 +356,13 @@ impl Inner {
         }
         let broker = if route.brokered { BROKERED } else { "" };
         match fault {
-            Fault::Tls(_) => {
+            Fault::Tls(..) => {
                 sources.attempts.add_lasting(&place.server, fault);
                 Fared::Out
             }
             _ => {
-                sources.attempts.add(&place.server, format!("{fault}{broker}"));
+                let fault = Blamed::new(format!("{fault}{broker}"), fault.cause());
+                sources.attempts.add(&place.server, fault);
                 Fared::Again
             }
         }

@@ -47,14 +47,16 @@ pub struct Url {
 pub struct UrlError {
     text: String,
     reason: String,
+    hint: String,
 }
+
+const URL_HINT: &str = "write pelican://HOST/namespace/path, osdf:///namespace/path, https://HOST/path or file:///path";
 
 impl UrlError {
     /// Says what the user can do next.
     #[must_use]
-    pub fn hint(&self) -> &'static str {
-        "write pelican://HOST/namespace/path, osdf:///namespace/path, https://HOST/path or \
-        file:///path"
+    pub fn hint(&self) -> &str {
+        &self.hint
     }
 }
 
@@ -67,6 +69,7 @@ impl Url {
         let fail = |reason: &str| UrlError {
             text: mask_url(text).into_owned(),
             reason: reason.to_owned(),
+            hint: URL_HINT.to_owned(),
         };
         if text.contains('#') {
             return Err(fail("it has a part after `#`"));
@@ -111,9 +114,22 @@ impl Url {
         if !authority.is_empty() && !is_authority(&authority) {
             return Err(fail("its host is not HOST or HOST:PORT"));
         }
-        let path = decode_path(&path).map_err(|reason| fail(&reason))?;
-        check_query(query).map_err(fail)?;
-        Ok(Self { scheme: kind, shown, token_name, authority, path, query: query.to_owned() })
+        check_query(query).map_err(|(reason, hint)| UrlError { hint, ..fail(reason) })?;
+        let made = |path| {
+            let (token_name, query) = (token_name.clone(), query.to_owned());
+            Self { scheme: kind, shown, token_name, authority, path, query }
+        };
+        match decode_path(&path) {
+            Ok(path) => Ok(made(path)),
+            Err(reason) => {
+                let mut error = fail(&reason);
+                let single = without_repeated_slashes(&path);
+                if let Ok(meant) = decode_path(&single).map(made) {
+                    error.hint = format!("write `{meant}`, with one `/` between names");
+                }
+                Err(error)
+            }
+        }
     }
 
     /// The scheme.
@@ -314,18 +330,30 @@ pub(crate) fn is_authority(text: &str) -> bool {
         && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
-fn check_query(query: &str) -> Result<(), &'static str> {
+fn without_repeated_slashes(path: &str) -> String {
+    let names = path.split('/').filter(|name| !name.is_empty());
+    names.map(|name| format!("/{name}")).collect()
+}
+
+/// Checks a query. The error has the reason, and what the user can do next.
+fn check_query(query: &str) -> Result<(), (&'static str, String)> {
     let has = |name: &str| {
         query.split('&').any(|part| part.split_once('=').map_or(part, |(n, _)| n) == name)
     };
     if has("directread") && has("prefercached") {
-        return Err("it has both `directread` and `prefercached`; only one of them is possible");
+        let reason = "it has both `directread` and `prefercached`; only one of them is possible";
+        return Err((reason, "leave out one of them".to_owned()));
     }
-    if has("pack") || has("recursive") {
-        return Err("it has the option `pack` or `recursive`, which only the Pelican client knows");
+    if has("recursive") {
+        let reason = "it has the option `recursive`, which only the Pelican client knows";
+        return Err((reason, "leave it out, and give the option `--recursive` instead".to_owned()));
+    }
+    if has("pack") {
+        let reason = "it has the option `pack`, which only the Pelican client knows";
+        return Err((reason, "leave it out, and unpack the archive after it was fetched".to_owned()));
     }
     if query.bytes().any(|b| !b.is_ascii_graphic()) {
-        return Err("its query has characters that a request cannot carry");
+        return Err(("its query has characters that a request cannot carry", URL_HINT.to_owned()));
     }
     Ok(())
 }
@@ -388,6 +416,21 @@ mod tests {
         ] {
             assert!(Url::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_people_write_instead_is_answered_with_what_to_write() {
+        let check = |text: &str, part: &str| {
+            let error = Url::parse(text).unwrap_err();
+            assert!(error.hint().contains(part), "{text}: {}", error.hint());
+        };
+        check("osdf:////ospool/uw/x", "`osdf:///ospool/uw/x`");
+        check("pelican://h/pub//a%20b?directread", "`pelican://h/pub/a b?directread`");
+        check("pelican://h/pub//x?authz=secret", "`pelican://h/pub/x?authz=…`");
+        check("osdf:///ospool/x?recursive", "--recursive");
+        check("osdf:///ospool/x.tar?pack=auto", "unpack");
+        check("pelican://h/../a//b", URL_HINT);
+        check("ospool/x", URL_HINT);
     }
 
     #[test]

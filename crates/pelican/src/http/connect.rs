@@ -23,7 +23,7 @@ use super::proxy::{Proxies, Proxy};
 use super::response::Fault;
 use super::server::Server;
 use super::tls;
-use crate::{Env, Error};
+use crate::{Cause, Env, Error};
 
 /// The way to a server: direct, or through a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Connector {
         let by = |way| (way == Way::Proxy).then_some(proxy);
         let fault = match self.open(server, by(first)).await {
             // A certificate that is not trusted is the server's by either way.
-            result @ (Ok(_) | Err(Fault::Tls(_))) => return result,
+            result @ (Ok(_) | Err(Fault::Tls(..))) => return result,
             Err(fault) => fault,
         };
         match self.open(server, by(first.other())).await {
@@ -99,7 +99,7 @@ impl Connector {
                     fault => fault.to_string(),
                 };
                 let (direct, by_proxy) = (bare(&direct), bare(&by_proxy));
-                Err(Fault::Connect(format!("{direct}; {by_proxy}")))
+                Err(Fault::Proxy(format!("{direct}; {by_proxy}")))
             }
         }
     }
@@ -148,12 +148,11 @@ impl Connector {
 
     async fn secure(&self, tcp: TcpStream, server: &Server) -> Result<Box<dyn Stream>, Fault> {
         let name = ServerName::try_from(server.bare_host().to_owned())
-            .map_err(|e| Fault::Tls(e.to_string()))?;
+            .map_err(|e| Fault::Tls(e.to_string(), Cause::Other))?;
         let stream = self.tls.connect(name, tcp).await.map_err(|e| {
             // A handshake that was cut says nothing of a certificate, and passes.
-            let protocol =
-                e.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>);
-            if protocol { Fault::Tls(e.to_string()) } else { Fault::Connect(e.to_string()) }
+            let protocol = e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
+            protocol.map_or_else(|| Fault::Connect(e.to_string()), Fault::tls)
         })?;
         Ok(Box::new(stream))
     }

@@ -1,6 +1,7 @@
 //! A server's response, and what can go wrong on the way.
 
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use tokio::time::timeout;
 use super::meter::Meter;
 use super::pool::{Conn, Idle};
 use super::server::Server;
-use crate::Token;
+use crate::{Cause, Token};
 
 /// Bytes per second of a server that is slow and still of use.
 const LEAST_RATE: f64 = (100 << 10) as f64;
@@ -22,10 +23,12 @@ const LEAST_RATE: f64 = (100 << 10) as f64;
 pub(crate) enum Fault {
     /// There is no connection: name, route, refusal, proxy.
     Connect(String),
+    /// There is no connection, neither through the proxy nor without it.
+    Proxy(String),
     /// There was no connection within the limit.
     ConnectTimeout { after: Duration },
     /// The certificate or the protocol is not accepted.
-    Tls(String),
+    Tls(String, Cause),
     /// The server took the connection, but then sent nothing.
     Stalled { after: Duration },
     /// The connection ended before the answer did.
@@ -41,9 +44,9 @@ pub(crate) enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(why) => write!(f, "cannot connect: {why}"),
+            Self::Connect(why) | Self::Proxy(why) => write!(f, "cannot connect: {why}"),
             Self::ConnectTimeout { after } => write!(f, "no connection within {after:?}"),
-            Self::Tls(why) => write!(f, "TLS: {why}"),
+            Self::Tls(why, _) => write!(f, "TLS: {why}"),
             Self::Stalled { after } => write!(f, "no data for {after:?}"),
             Self::Lost(why) => write!(f, "the connection was lost: {why}"),
             Self::Protocol(why) | Self::Source(why) | Self::Request(why) => f.write_str(why),
@@ -54,7 +57,34 @@ impl fmt::Display for Fault {
 impl Fault {
     /// Whether the fault is that the server took no connection.
     pub(crate) fn is_connection(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::ConnectTimeout { .. })
+        matches!(self, Self::Connect(_) | Self::Proxy(_) | Self::ConnectTimeout { .. })
+    }
+
+    /// The kind of the fault.
+    pub(crate) fn cause(&self) -> Cause {
+        match self {
+            Self::Connect(_) | Self::ConnectTimeout { .. } => Cause::Connection,
+            Self::Proxy(_) => Cause::Proxy,
+            Self::Tls(_, cause) => *cause,
+            _ => Cause::Other,
+        }
+    }
+
+    /// Explains why a server's certificate or protocol was not accepted.
+    pub(super) fn tls(error: &rustls::Error) -> Self {
+        use rustls::CertificateError as E;
+        let cause = match error {
+            rustls::Error::InvalidCertificate(certificate) => match certificate {
+                E::Expired
+                | E::ExpiredContext { .. }
+                | E::NotValidYet
+                | E::NotValidYetContext { .. } => Cause::Time,
+                E::NotValidForName | E::NotValidForNameContext { .. } => Cause::OtherHost,
+                _ => Cause::Authority,
+            },
+            _ => Cause::Other,
+        };
+        Self::Tls(error.to_string(), cause)
     }
 
     pub(super) fn lost(error: &hyper::Error, meter: &Meter) -> Self {
@@ -67,6 +97,11 @@ fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
+        let io = inner.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof) {
+            // The text of the TLS library is a page's URL.
+            return format!("{text}: the server closed it");
+        }
         text.push_str(&format!(": {inner}"));
         cause = inner.source();
     }
@@ -210,5 +245,38 @@ impl Response {
     pub(super) fn detach(&mut self, gate: Option<oneshot::Sender<()>>) {
         self.keep = false;
         self.gate = gate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_refused_for_one_of_several_causes() {
+        use rustls::CertificateError as E;
+        let check = |error: E, cause: Cause, hint: &str| {
+            let fault = Fault::tls(&rustls::Error::InvalidCertificate(error));
+            assert_eq!(fault.cause(), cause, "{fault}");
+            assert!(cause.hint().unwrap().contains(hint), "{fault}");
+        };
+        check(E::Expired, Cause::Time, "clock");
+        check(E::NotValidYet, Cause::Time, "clock");
+        check(E::NotValidForName, Cause::OtherHost, "another host");
+        check(E::UnknownIssuer, Cause::Authority, "SSL_CERT_FILE");
+        let other = Fault::tls(&rustls::Error::DecryptError);
+        assert_eq!((other.cause(), Cause::Other.hint()), (Cause::Other, None));
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_early_is_told_without_the_page_of_a_library() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("error reading a body from connection")]
+        struct Outer(#[source] io::Error);
+        let page = "peer closed connection without sending TLS close_notify: https://docs.example/";
+        let error = Outer(io::Error::new(io::ErrorKind::UnexpectedEof, page));
+        assert_eq!(chain(&error), "error reading a body from connection: the server closed it");
+        let error = Outer(io::Error::other("reset"));
+        assert_eq!(chain(&error), "error reading a body from connection: reset");
     }
 }

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// No token contains these (RFC 6750, section 2.1), but a shell or a file of settings may have them
+/// around it.
+const QUOTES: &[u8] = b"\"'`";
+
 /// A bearer token; neither `Debug` nor any error shows its text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
@@ -18,7 +22,26 @@ impl Token {
         } else {
             text.to_owned()
         };
-        (!text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())).then_some(Self(text))
+        let fits = |b: u8| b.is_ascii_graphic() && !QUOTES.contains(&b);
+        (!text.is_empty() && text.bytes().all(fits)).then_some(Self(text))
+    }
+
+    /// Says why `text` does not hold a token, without any of the text.
+    pub(crate) fn why_not(text: &str) -> &'static str {
+        let text = text.trim().as_bytes();
+        let begins = |word: &[u8]| {
+            text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+        };
+        match text {
+            [] => "it is empty",
+            [first, .., last] if QUOTES.contains(first) || QUOTES.contains(last) => {
+                "there are quotes around the token"
+            }
+            _ if begins(b"Bearer ") || begins(b"Authorization:") => {
+                "there are other words before the token, such as `Bearer`"
+            }
+            _ => "it is neither a token nor JSON with a token",
+        }
     }
 
     /// The token's text; use it only for the `Authorization` header.
@@ -43,6 +66,17 @@ mod tests {
         let secret = |text| Token::parse(text).map(|t| t.secret().to_owned());
         assert_eq!(secret(" abc.def \n").as_deref(), Some("abc.def"));
         assert_eq!(secret("{\"access_token\": \"abc\", \"x\": 1}\n").as_deref(), Some("abc"));
+        for (bad, why) in [
+            ("\n", "empty"),
+            ("\"abc\"\n", "quotes"),
+            ("'abc'", "quotes"),
+            ("bearer abc", "words before"),
+            ("Authorization: Bearer abc", "words before"),
+            ("a b", "neither"),
+        ] {
+            assert_eq!(secret(bad), None, "{bad:?}");
+            assert!(Token::why_not(bad).contains(why), "{bad:?}");
+        }
         for bad in ["", " ", "{}", "{\"access_token\": 3}", "{", "a b", "a\r\nX: y"] {
             assert_eq!(secret(bad), None, "{bad:?}");
         }

@@ -262,8 +262,7 @@ impl Finder {
                 read_file(file)?
             }
         };
-        Token::parse(&text)
-            .ok_or_else(|| Missing::unfit("it is neither a token nor JSON with a token"))
+        Token::parse(&text).ok_or_else(|| Missing::unfit(Token::why_not(&text)))
     }
 
     fn check_owner(&self, metadata: &Metadata) -> Result<(), Missing> {

@@ -182,7 +182,7 @@ impl Inner {
         let response = match self.http.send(&request.token(token.as_ref())).await {
             Ok(response) => response,
             // The other request reports this fault.
-            Err(Fault::Tls(_)) => return Ok(None),
+            Err(Fault::Tls(..)) => return Ok(None),
             Err(fault) => return Ok(Some(Err(fault.to_string()))),
         };
         match response.status {
@@ -301,7 +301,7 @@ impl Inner {
         let first = match self.send_following(url, place, at).await {
             Ok(response) => response,
             // Trying again does not repair a certificate.
-            Err(fault @ Fault::Tls(_)) => {
+            Err(fault @ Fault::Tls(..)) => {
                 let mut attempts = Attempts::default();
                 attempts.add(&place.server, &fault);
                 let (url, elapsed) = (url.to_string(), Duration::ZERO);
