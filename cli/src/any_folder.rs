@@ -175,8 +175,7 @@ mod tests {
         let corrupt = || Pelican::Corrupt { url: url(), attempts: Attempts::default() };
         let (host, reason) = (|| "h".to_owned(), || "down".to_owned());
         let cause = gular_pelican::Cause::Other;
-        let later =
-            || Pelican::Discovery { host: host(), reason: reason(), passes: true, cause };
+        let later = || Pelican::Discovery { host: host(), reason: reason(), passes: true, cause };
         let taken = || Pelican::Taken { url: url(), found: "1 byte".into() };
         let check = |errors: Vec<Pelican>, expected: Exit| {
             let failed = |error: Pelican| Failed { name: "x".into(), error: error.into() };

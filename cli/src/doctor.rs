@@ -184,7 +184,7 @@ fn fault(fault: &ProbeFault) -> String {
         ProbeFault::Name(reason) => format!("its host name has no address: {reason}"),
         ProbeFault::Connection(reason) | ProbeFault::Broken(reason) => reason.clone(),
         ProbeFault::Tls(reason, _) => format!("TLS: {reason}"),
-        ProbeFault::Denied { status, diagnosis } => format!("{status}: {diagnosis}"),
+        ProbeFault::Denied { status, said, diagnosis } => format!("{status}{said}: {diagnosis}"),
         ProbeFault::Missing(words) => format!("the object does not exist{}", and(words)),
         ProbeFault::Answer { status, said } => format!("answers {status}{}", and(said)),
         ProbeFault::NoneNamed(reason) => format!("the director names no server: {reason}"),

@@ -15,10 +15,25 @@ use crate::identity::Identity;
 use crate::last_good::LastGood;
 use crate::pace::Pace;
 use crate::preferred::Preferred;
+use crate::route::said;
 use crate::routes::Routes;
 use crate::servers::Servers;
 use crate::token::{Action, Finder, Found, Pick, Want};
 use crate::{Diagnosis, Env, Error, Token, Url};
+
+/// A 401 or 403, with the server's words after `: `.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) said: String,
+}
+
+impl From<u16> for Refusal {
+    /// A refusal whose words are of no use.
+    fn from(status: u16) -> Self {
+        Self { status, said: String::new() }
+    }
+}
 
 /// How often a file is read again that should get a new token.
 const TOKEN_POLL: Duration = Duration::from_secs(2);
@@ -332,28 +347,32 @@ impl Inner {
         let status = response.status;
         // If no director described the namespace, the server itself may do so.
         let told = parse_answer(&response.headers).namespace;
-        response.finish().await;
-        self.denied_as(what, url, namespace.or(told.as_ref()), server, status)
+        let refusal = Refusal { status, said: said(response).await };
+        self.denied_as(what, url, namespace.or(told.as_ref()), server, refusal)
     }
 
-    /// The error for a 401 or 403 whose words are of no use.
+    /// The error for a 401 or 403 whose words are known.
     pub(crate) fn denied_as(
         &self,
         what: Action,
         url: &Url,
         namespace: Option<&Namespace>,
         server: &Server,
-        status: u16,
+        refusal: Refusal,
     ) -> Error {
+        let is_public = namespace.is_some_and(|namespace| !namespace.require_token);
         let diagnosis = match self.diagnosis(url, what, namespace) {
+            // No token was sent, so no token is the reason.
+            Ok(_) if what == Action::Read && is_public => Diagnosis::Public,
             Ok(diagnosis) => diagnosis,
             Err(error) => return error,
         };
+        let Refusal { status, said } = refusal;
         let action = match what {
             Action::Read => "read",
             Action::Create | Action::Modify => "write",
         };
         let (url, server) = (url.to_string(), server.to_string());
-        Error::Denied { action, url, server, status, diagnosis: Box::new(diagnosis) }
+        Error::Denied { action, url, server, status, said, diagnosis: Box::new(diagnosis) }
     }
 }

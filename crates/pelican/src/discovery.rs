@@ -7,13 +7,13 @@
 use hyper::Method;
 use tokio::time::sleep;
 
-use crate::{Cause, Error};
 use crate::client::Inner;
 use crate::http::{Fault, Request, Response, Role, Server};
 use crate::redirect;
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, retry_after};
 use crate::routes::Director;
+use crate::{Cause, Error};
 
 /// A discovery host's JSON is a few hundred bytes.
 const MAX_JSON: usize = 1 << 20;

@@ -222,7 +222,7 @@ pub enum Error {
         said: String,
     },
     /// A server wants another token.
-    #[error("`{server}` refused to {action} `{url}` ({status}): {diagnosis}")]
+    #[error("`{server}` refused to {action} `{url}` ({status}{said}): {diagnosis}")]
     Denied {
         /// The action: `read`, `write`, `list`.
         action: &'static str,
@@ -232,6 +232,8 @@ pub enum Error {
         server: String,
         /// The HTTP status.
         status: u16,
+        /// The server's words, after `: `.
+        said: String,
         /// The diagnosis of the token.
         diagnosis: Box<Diagnosis>,
     },
@@ -361,7 +363,11 @@ impl Error {
             Self::Denied { diagnosis, .. } if diagnosis.is_expired() => Reach::All,
             Self::Denied { .. } | Self::Unsupported { .. } => Reach::Refused,
             Self::Failed { .. } if !self.is_passing() => Reach::Refused,
-            Self::Io { source, .. } | Self::Sink { source, .. } if gular_files::is_of_disk(source) => Reach::All,
+            Self::Io { source, .. } | Self::Sink { source, .. }
+                if gular_files::is_of_disk(source) =>
+            {
+                Reach::All
+            }
             _ => Reach::One,
         }
     }
@@ -450,6 +456,32 @@ impl From<gular_files::Error> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_step_is_that_of_the_cause() {
+        let check = |faults: &[(&str, Cause, bool)], part: &str, no: &str| {
+            let mut attempts = Attempts::default();
+            for (server, cause, passes) in faults {
+                let fault = Blamed::new("it failed", *cause);
+                match passes {
+                    true => attempts.add(server, fault),
+                    false => attempts.add_lasting(server, fault),
+                }
+            }
+            let hint = hint_of(&attempts);
+            assert!(hint.contains(part) && !hint.contains(no), "{faults:?}: {hint}");
+        };
+        let (connection, other) = (Cause::Connection, Cause::Other);
+        check(&[("a", connection, true)], "HTTPS_PROXY", "NO_PROXY");
+        // A server that answers shows that this machine can connect.
+        check(&[("a", other, true), ("b", connection, true)], "later", "PROXY");
+        check(&[("a", other, false), ("b", other, true)], "later", "PROXY");
+        check(&[("a", other, false)], "operators", "PROXY");
+        check(&[("a", Cause::Proxy, true)], "NO_PROXY", "later");
+        check(&[("a", other, true), ("b", Cause::Authority, false)], "SSL_CERT_FILE", "clock");
+        check(&[("a", Cause::Time, false)], "clock", "SSL_CERT_FILE");
+        check(&[("a", Cause::OtherHost, false)], "host in the URL", "SSL_CERT_FILE");
+    }
 
     #[test]
     fn what_is_missing_in_a_local_folder_is_named_by_its_path() {

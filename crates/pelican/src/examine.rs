@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, RANGE};
 
-use crate::client::{Client, Inner};
+use crate::client::{Client, Inner, Refusal};
 use crate::director::Namespace;
 use crate::http::{self, Fault, Request, Response, Server};
 use crate::route::{Place, Route, Verb, said};
@@ -77,6 +77,8 @@ pub enum ProbeFault {
     Denied {
         /// The HTTP status.
         status: u16,
+        /// The server's words, after `: `.
+        said: String,
         /// The diagnosis of the token.
         diagnosis: Box<Diagnosis>,
     },
@@ -324,7 +326,7 @@ impl Inner {
             let opaque = Claims::decode(&found.token).is_none();
             return Ok(Ok(TokenFacts { from: found.from, expires: found.expires, opaque }));
         }
-        match self.denied_as(Action::Read, url, Some(namespace), asked, 0) {
+        match self.denied_as(Action::Read, url, Some(namespace), asked, 0.into()) {
             Error::Denied { diagnosis, .. } => Ok(Err(diagnosis)),
             error => Err(error),
         }
@@ -410,10 +412,12 @@ impl Inner {
             status @ (401 | 403) => {
                 let namespace = route.namespace.as_ref();
                 let server = &place.server;
-                response.finish().await;
+                let refusal = Refusal { status, said: said(response).await };
                 probe.fault =
-                    Some(match self.denied_as(Action::Read, url, namespace, server, status) {
-                        Error::Denied { diagnosis, .. } => ProbeFault::Denied { status, diagnosis },
+                    Some(match self.denied_as(Action::Read, url, namespace, server, refusal) {
+                        Error::Denied { said, diagnosis, .. } => {
+                            ProbeFault::Denied { status, said, diagnosis }
+                        }
                         error => return Err(error),
                     });
                 return Ok(None);
@@ -479,9 +483,9 @@ fn director_fault(error: Error, probe: &mut Probe, asked: Duration) -> Result<Pr
             probe.first_byte = Some(asked);
             ProbeFault::NoneNamed(said.trim_start_matches(": ").to_owned())
         }
-        Error::Denied { status, diagnosis, .. } => {
+        Error::Denied { status, said, diagnosis, .. } => {
             probe.first_byte = Some(asked);
-            ProbeFault::Denied { status, diagnosis }
+            ProbeFault::Denied { status, said, diagnosis }
         }
         Error::Unsupported { reason, .. } => {
             probe.first_byte = Some(asked);

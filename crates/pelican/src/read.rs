@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use gular_files::MAX_RENAMES;
 
 use crate::checked_blocks::{BLOCK_BYTES, Blocks, Object, Part, Sink, Stop, Take, Whole};
-use crate::client::{Client, Inner};
+use crate::client::{Client, Inner, Refusal};
 use crate::director::parse_answer;
 use crate::error::Blamed;
 use crate::http::{Fault, Request, Response, Server};
@@ -189,6 +189,7 @@ impl Inner {
         let cooling = |server: &Server| self.servers.is_cooling(server);
         let wait = |server: &Server| self.servers.wait(server);
         let mut sources = Sources::new(&route.places, direct, cooling);
+        sources.is_public = route.namespace.as_ref().is_some_and(|n| !n.require_token);
         let mut reached = take.position();
         loop {
             while let Some(place) = sources.next(wait) {
@@ -253,9 +254,9 @@ impl Inner {
         let shown = url.to_string();
         match verdict {
             Verdict::Wrong => Error::Corrupt { url: shown, attempts },
-            Verdict::Refused(place, status) => {
+            Verdict::Refused(place, refusal) => {
                 let namespace = route.namespace.as_ref().or(told.as_ref());
-                self.denied_as(Action::Read, url, namespace, &place.server, status)
+                self.denied_as(Action::Read, url, namespace, &place.server, refusal)
             }
             Verdict::Missing(server, said) => {
                 Error::NotFound { url: shown, server: server.to_string(), said }
@@ -389,7 +390,7 @@ impl Inner {
             _ => {
                 sources.attempts.add_lasting(&place.server, words);
                 match status {
-                    401 | 403 => Fared::Refused(status),
+                    401 | 403 => Fared::Refused(Refusal { status, said }),
                     404 | 410 => Fared::Missing(said),
                     // Only an object's bytes can be wrong; a redirect or a refusal contains none.
                     ..300 => Fared::Wrong(0),

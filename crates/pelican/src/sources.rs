@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use crate::client::Refusal;
 use crate::director::Namespace;
 use crate::error::Attempts;
 use crate::http::Server;
@@ -37,8 +38,8 @@ pub(crate) enum Fared {
     Out,
     /// The server does not have the object, by this message.
     Missing(String),
-    /// The server refused this token, with this status.
-    Refused(u16),
+    /// The server refused this token, or that there was none.
+    Refused(Refusal),
     /// Other bytes, from this one on, or an answer that makes no sense.
     Wrong(u64),
 }
@@ -49,7 +50,7 @@ pub(crate) enum Verdict {
     /// All servers that can be asked have other bytes, or the origin has.
     Wrong,
     /// A server wants another token.
-    Refused(Place, u16),
+    Refused(Place, Refusal),
     /// A server says that there is no such object.
     Missing(Server, String),
     /// Some servers could not be asked.
@@ -84,7 +85,9 @@ pub(crate) struct Sources {
     /// The servers that were asked, for the error.
     pub(crate) attempts: Attempts,
     missing: Option<(Server, String)>,
-    refused: Option<(Place, u16)>,
+    refused: Option<(Place, Refusal)>,
+    /// Whether reading needs no token, so that a cache that refuses is at fault.
+    pub(crate) is_public: bool,
     /// What a server that refused says about the namespace, since a director may say nothing.
     pub(crate) told: Option<Namespace>,
     /// The first byte of the block of which somebody had other bytes.
@@ -111,6 +114,7 @@ impl Sources {
             attempts: Attempts { origin_asked: is_origin, ..Attempts::default() },
             missing: None,
             refused: None,
+            is_public: false,
             told: None,
             wrong_at: None,
             busy: false,
@@ -168,9 +172,9 @@ impl Sources {
                 (source.out, source.lacks) = (true, true);
                 self.missing.get_or_insert((source.place.server.clone(), said));
             }
-            Fared::Refused(status) => {
-                source.out = true;
-                self.refused.get_or_insert((source.place.clone(), status));
+            Fared::Refused(refusal) => {
+                (source.out, source.lacks) = (true, self.is_public);
+                self.refused.get_or_insert((source.place.clone(), refusal));
             }
             Fared::Wrong(at) => {
                 (source.out, source.lacks, source.wrong) = (true, true, true);
@@ -210,9 +214,10 @@ impl Sources {
         self.list.iter().filter(|source| source.wrong).map(|source| &source.place.server)
     }
 
-    /// Whether a cache has other bytes or none.
+    /// Whether a cache has other bytes or none, or refuses what needs no token.
     pub(crate) fn lacks(&self) -> bool {
-        self.wrong_at.is_some() || self.missing.is_some()
+        let refuses_all = self.is_public && self.refused.is_some();
+        self.wrong_at.is_some() || self.missing.is_some() || refuses_all
     }
 
     /// Whether a server had other bytes from this position on.
@@ -265,7 +270,8 @@ impl Sources {
             // A server that could not be asked may have the right bytes.
             _ if self.wrong_at.is_some() && (origins_out || !passing) => Verdict::Wrong,
             _ if self.wrong_at.is_some() => Verdict::Failed,
-            (Some((place, status)), _) => Verdict::Refused(place, status),
+            (Some(_), Some((server, said))) if self.is_public => Verdict::Missing(server, said),
+            (Some((place, refusal)), _) => Verdict::Refused(place, refusal),
             (_, Some((server, said))) => Verdict::Missing(server, said),
             (None, None) => Verdict::Failed,
         };
@@ -332,7 +338,7 @@ mod tests {
             "again" => Fared::Again,
             "out" => Fared::Out,
             "missing" => Fared::Missing(String::new()),
-            "refused" => Fared::Refused(403),
+            "refused" => Fared::Refused(403.into()),
             _ => Fared::Wrong(7),
         };
         assert_eq!(pass(&mut sources, fared).len(), 5);
@@ -432,8 +438,9 @@ mod tests {
         let gone = Verdict::Missing(place("s1").server, "gone".to_owned());
         check(&[Fared::Again], Verdict::Failed);
         check(&[Fared::Again, missing()], gone);
-        check(&[Fared::Out, missing(), Fared::Refused(401)], Verdict::Refused(place("s2"), 401));
-        check(&[Fared::Out, missing(), Fared::Refused(401), Fared::Wrong(0)], Verdict::Wrong);
+        let refused = || Fared::Refused(401.into());
+        check(&[Fared::Out, missing(), refused()], Verdict::Refused(place("s2"), 401.into()));
+        check(&[Fared::Out, missing(), refused(), Fared::Wrong(0)], Verdict::Wrong);
         // A server that could not be asked may have the right bytes.
         check(&[Fared::Again, missing(), Fared::Wrong(0)], Verdict::Failed);
     }

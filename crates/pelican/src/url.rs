@@ -346,11 +346,14 @@ fn check_query(query: &str) -> Result<(), (&'static str, String)> {
     }
     if has("recursive") {
         let reason = "it has the option `recursive`, which only the Pelican client knows";
-        return Err((reason, "leave it out, and give the option `--recursive` instead".to_owned()));
+        return Err((reason, "leave it out, and transfer the collection recursively".to_owned()));
     }
     if has("pack") {
         let reason = "it has the option `pack`, which only the Pelican client knows";
-        return Err((reason, "leave it out, and unpack the archive after it was fetched".to_owned()));
+        return Err((
+            reason,
+            "leave it out, and unpack the archive after it was fetched".to_owned(),
+        ));
     }
     if query.bytes().any(|b| !b.is_ascii_graphic()) {
         return Err(("its query has characters that a request cannot carry", URL_HINT.to_owned()));
@@ -427,7 +430,7 @@ mod tests {
         check("osdf:////ospool/uw/x", "`osdf:///ospool/uw/x`");
         check("pelican://h/pub//a%20b?directread", "`pelican://h/pub/a b?directread`");
         check("pelican://h/pub//x?authz=secret", "`pelican://h/pub/x?authz=…`");
-        check("osdf:///ospool/x?recursive", "--recursive");
+        check("osdf:///ospool/x?recursive", "recursively");
         check("osdf:///ospool/x.tar?pack=auto", "unpack");
         check("pelican://h/../a//b", URL_HINT);
         check("ospool/x", URL_HINT);

@@ -123,6 +123,8 @@ pub enum Diagnosis {
         /// Whom the namespace trusts; empty when nobody says.
         trusted: Vec<String>,
     },
+    /// Reading needs no token, as the director says, so none was sent.
+    Public,
     /// Nothing wrong with the token was found.
     Unexplained {
         /// Where the token is from.
@@ -303,7 +305,7 @@ impl Diagnosis {
     /// token in its place repairs, 3 any other fault.
     pub(crate) fn weight(&self) -> u8 {
         match self {
-            Self::Unexplained { .. } => 0,
+            Self::Unexplained { .. } | Self::Public => 0,
             Self::Audience { .. } => 1,
             Self::Expired { .. } => 2,
             _ => 3,
@@ -386,6 +388,9 @@ impl Diagnosis {
             }
             Self::Withheld { .. } => {
                 "get a token from an issuer that the namespace trusts; to send this token anyway, give its file explicitly"
+            }
+            Self::Public => {
+                "the server is at fault: tell its operators. To read from the origin, add `?directread` to the URL"
             }
             Self::Unexplained { opaque: true, .. } => {
                 "ask the token's issuer whether the token is still valid"
@@ -486,6 +491,9 @@ impl fmt::Display for Diagnosis {
                         )
                     }
                 }
+            }
+            Self::Public => {
+                f.write_str("reading from this namespace needs no token, so none was sent")
             }
             Self::Unexplained { from, opaque: true } => {
                 write!(

@@ -329,7 +329,7 @@ impl Inner {
         // A token that cannot write here need not be able to read.
         let writes = self.diagnosis(url, Action::Create, namespace)?.weight() < 2;
         let what = if writes { Action::Read } else { Action::Create };
-        Err(self.denied_as(what, url, namespace, &place.server, status))
+        Err(self.denied_as(what, url, namespace, &place.server, status.into()))
     }
 
     /// Whether the token shows that reads will be refused, and writes may not: Pelican gives users

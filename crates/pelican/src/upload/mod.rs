@@ -24,7 +24,7 @@ use tokio::time::sleep;
 use self::at_origin::There;
 pub(crate) use self::file::Local;
 use self::put::Put;
-use crate::client::{Client, Inner};
+use crate::client::{Client, Inner, Refusal};
 use crate::error::Attempts;
 use crate::local::{self, Likeness};
 use crate::retry::{Policy, Retry};
@@ -380,8 +380,8 @@ impl Inner {
             (_, There::Collection) => is_collection(),
             (Put::Exists | Put::Conflict(..) | Put::Refused(_), There::Same(how)) => identical(how),
             (_, There::Same(how)) => written(how),
-            (Put::Refused(status), There::Nothing) => {
-                return Err(self.put_denied(job, route, place, status));
+            (Put::Refused(refusal), There::Nothing) => {
+                return Err(self.put_denied(job, route, place, refusal));
             }
             (Put::Accepted, There::Nothing) => Tried::Again(
                 "it reported success, but then said that the object does not exist".to_owned(),
@@ -430,8 +430,10 @@ impl Inner {
             Put::Conflict(words, after) if is_passing(&words) => Tried::Again(words, after),
             Put::Conflict(..) => exists(Compared::Nothing),
             // XRootD says so of names that exist, and of everything else that is wrong.
-            Put::Refused(403) if self.is_sound(job, route)? => exists(Compared::Presumed),
-            Put::Refused(status) => return Err(self.put_denied(job, route, place, status)),
+            Put::Refused(Refusal { status: 403, .. }) if self.is_sound(job, route)? => {
+                exists(Compared::Presumed)
+            }
+            Put::Refused(refusal) => return Err(self.put_denied(job, route, place, refusal)),
             Put::Again(why, after) => Tried::Again(why, after),
             Put::Failed(why) => Tried::Failed(why),
         })
@@ -443,9 +445,9 @@ impl Inner {
         Ok(matches!(found, Diagnosis::Unexplained { opaque: false, .. }))
     }
 
-    fn put_denied(&self, job: &Job<'_>, route: &Route, place: &Place, status: u16) -> Error {
+    fn put_denied(&self, job: &Job<'_>, route: &Route, place: &Place, refusal: Refusal) -> Error {
         let namespace = route.namespace.as_ref();
-        self.denied_as(Action::Create, job.url, namespace, &place.server, status)
+        self.denied_as(Action::Create, job.url, namespace, &place.server, refusal)
     }
 
     /// Describes different bytes: whether they are the beginning of ours.

@@ -11,7 +11,7 @@ use super::Job;
 use super::file::PIECE;
 use crate::Error;
 use crate::checksum::digest_patience;
-use crate::client::Inner;
+use crate::client::{Inner, Refusal};
 use crate::http::{self, Fault, Request, Response};
 use crate::redirect;
 use crate::route::{Place, Route, retry_after, said};
@@ -29,7 +29,7 @@ pub(super) enum Put {
     /// 409, which is said of what exists, of folders, and by stores that will take it soon.
     Conflict(String, Option<Duration>),
     /// 401 or 403: no right, or no right to overwrite.
-    Refused(u16),
+    Refused(Refusal),
     /// Another attempt may succeed.
     Again(String, Option<Duration>),
     /// No other attempt will succeed.
@@ -136,10 +136,7 @@ async fn understand(response: Response, job: &Job<'_>, route: &Route) -> Put {
             response.finish().await;
             return Put::Accepted;
         }
-        401 | 403 => {
-            response.finish().await;
-            return Put::Refused(status);
-        }
+        401 | 403 => return Put::Refused(Refusal { status, said: said(response).await }),
         412 => {
             response.finish().await;
             return Put::Exists;

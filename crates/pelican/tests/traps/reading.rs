@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use gular_pelican::{BLOCK_BYTES, Error};
 
-use crate::federation::{range, serve_well, stream};
-use crate::server::{Server, Talk, client, client_named, noise};
+use crate::federation::{Federation, range, serve_well, stream};
+use crate::server::{Head, Server, Talk, client, client_named, client_with, noise};
 
 const LEN: usize = 3 * BLOCK_BYTES + 1000;
 
@@ -256,6 +256,31 @@ fn one_connection_serves_many_requests_and_one_that_was_closed_is_no_error() {
 }
 
 #[test]
+fn a_cache_that_wants_a_token_in_a_public_namespace_is_passed_over() {
+    let refuse = |talk: &mut Talk, _: &Head| {
+        talk.answer("403 Forbidden", "", b"token could not be parsed");
+        true
+    };
+    let bytes = noise(100);
+    let whole = bytes.clone();
+    let (cache, origin) =
+        (Server::start(refuse), Server::start(move |talk, head| serve_well(talk, head, &whole)));
+    let federation = Federation::of(&[&cache.url], &[&origin.url]);
+    let client = client_with(&federation.env());
+    assert!(stream(&client, &federation.url("/ns/x"), &bytes).unwrap() == bytes);
+
+    let federation = Federation::of(&[&cache.url], &[&Server::start(refuse).url]);
+    let client = client_with(&federation.env());
+    let error = stream(&client, &federation.url("/ns/x"), &bytes).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains("token could not be parsed") && said.contains("needs no token"),
+        "{said}"
+    );
+    assert!(error.hint().unwrap().contains("operators"), "{error:?}");
+}
+
+#[test]
 fn a_token_goes_in_the_header_alone_and_into_no_message() {
     let server = Server::start(|talk, _| {
         talk.answer("403 Forbidden", "", b"Unable to open; permission denied");
@@ -264,6 +289,7 @@ fn a_token_goes_in_the_header_alone_and_into_no_message() {
     let (client, _token) = client_named("s3cr3t-token", &[]);
     let error = stream(&client, &server.url("/x"), &noise(10)).unwrap_err();
     assert!(matches!(error, Error::Denied { status: 403, .. }), "{error}");
+    assert!(error.to_string().contains("(403: Unable to open; permission denied)"), "{error}");
     let shown = format!("{error} {error:?} {client:?} {:?}", error.hint());
     assert!(!shown.contains("s3cr3t"), "an output holds the token");
     for head in server.heads() {
