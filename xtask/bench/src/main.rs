@@ -12,6 +12,7 @@ mod image;
 mod loader;
 mod pack;
 mod python_image;
+mod rates;
 mod shuffle;
 mod squashfs;
 mod timed;
@@ -126,6 +127,8 @@ enum What {
     /// How well orders mix samples that are stored class by class, by the batches they make;
     /// writes docs/bench/shuffle.svg.
     Shuffle,
+    /// Draw docs/bench/rates.svg, README's picture, from the newest records of `loader` and `gpu`.
+    Rates,
 }
 
 /// The arguments of what has another name now.
@@ -150,6 +153,9 @@ fn run(args: &Args) -> Result<()> {
         _ => {}
     }
     let workspace = Workspace::locate()?;
+    if let What::Rates = args.what {
+        return rates::write(&workspace.root.join("docs/bench"));
+    }
     let ready = setup::prepare(&workspace, Line::Current)?;
     let work = workspace.target.join("bench");
     std::fs::create_dir_all(&work)?;
@@ -237,7 +243,7 @@ fn run(args: &Args) -> Result<()> {
                 loader::Programs { gular, loader_rates, python, large_photos, library_path };
             loader::run(&workspace, &programs, settings, &work.join("loader"))
         }
-        What::Load(_) | What::Peers(_) => unreachable!("refused before"),
+        What::Load(_) | What::Peers(_) | What::Rates => unreachable!("done before"),
         What::Shuffle => shuffle::run(&workspace, &release(&cargo::PRINT_ORDER)?),
     }
 }
