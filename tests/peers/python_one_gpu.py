@@ -1,0 +1,96 @@
+"""The training script of one process that people copy, and the pages that show it.
+
+It is stopped by SIGTERM and by its time limit, in mid-epoch, and resumes: the weights at the end are
+those of a run that was never stopped. Then the lesson, as written.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.environ["GULAR_PYTHON"])
+
+try:
+    import torch
+except ImportError as missing:
+    print(f"skip python_one_gpu: {missing.name} missing, install: pip install torch numpy")
+    sys.exit(0)
+
+from _shared import GULAR, check, finish, run
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LESSON = ROOT / "tutorials" / "python" / "one_gpu"
+HERE = pathlib.Path.cwd()
+N_TRAIN = 383
+ONCE = f"{N_TRAIN} samples, each once"
+
+
+def surroundings():
+    """One thread, so that sums have the same bits; programs and package as after `pip install`."""
+    programs = HERE / "bin"
+    programs.mkdir()
+    (programs / "gular").symlink_to(GULAR)
+    path = f"{programs}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": os.environ["GULAR_PYTHON"], "OMP_NUM_THREADS": "1"}
+
+
+def train(checkpoint, *more, stop_after=None):
+    """Runs the script; with `stop_after`, it gets SIGTERM once it has printed that."""
+    command = [sys.executable, LESSON / "train.py", "pets", "--epochs", 4, "--checkpoint", checkpoint, *more]
+    process = subprocess.Popen(list(map(str, command)), env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    told = ""
+    for line in process.stdout:
+        told += line
+        if stop_after and stop_after in line:
+            process.send_signal(signal.SIGTERM)
+    return process.wait(), told
+
+
+def place(checkpoint):
+    state = torch.load(checkpoint)["loader"]
+    return state["epoch"], state["consumed"]
+
+
+def stopped_and_resumed():
+    run(sys.executable, LESSON / "draw_pets.py", "train.zip")
+    run(GULAR, "pack", "train.zip", "pets", "--layout", "class", "--label-from", "cat|dog", "--fractions", "train=0.8,val=0.2", "--quiet")
+    code, told = train("whole.pt")
+    check("a run that is not stopped ends with 0", code == 0 and told.count(ONCE) == 4, f"{code}\n{told}")
+    accuracy = [float(found) for found in re.findall(r"accuracy ([\d.]+)", told)]
+    check("it learns", len(accuracy) == 4 and accuracy[-1] > 0.8, told)
+
+    code, first = train("cut.pt", stop_after="epoch 0")
+    epoch, consumed = place("cut.pt")
+    check("SIGTERM ends it with 85, in mid-epoch", code == 85 and epoch == 1 and 0 < consumed < N_TRAIN, f"{code}, {place('cut.pt')}\n{first}")
+    check("and it says where", first.endswith(f"stopped in epoch 1 after {consumed} samples\n"), first)
+    # So short that it is over before the first step.
+    code, second = train("cut.pt", "--time-limit", 1e-9)
+    check("so does the end of its time", code == 85 and f"resumed in epoch 1 after {consumed} samples" in second, f"{code}\n{second}")
+    check("which it takes a step before", place("cut.pt") == (1, consumed + 32), place("cut.pt"))
+    code, third = train("cut.pt")
+    check("it resumes with the next sample", f"resumed in epoch 1 after {consumed + 32} samples" in third, third)
+    check("each sample comes once per epoch", code == 0 and third.count(ONCE) == 3, f"{code}\n{third}")
+    whole, cut = (torch.load(name)["model"] for name in ("whole.pt", "cut.pt"))
+    check("stopped or not, the weights are the same", all(torch.equal(whole[name], cut[name]) for name in whole))
+    epochs = [line for line in (first + third).splitlines() if "accuracy" in line]
+    check("and so is what it says of each epoch", epochs == told.splitlines(), f"{told}\n{epochs}")
+    code, fourth = train("cut.pt")
+    check("a run that is over ends at once", code == 0 and ONCE not in fourth, f"{code}\n{fourth}")
+
+
+def lesson():
+    folder = HERE / "lesson"
+    shutil.copytree(LESSON, folder)
+    blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```$", (folder / "README.md").read_text(), re.M | re.S))
+    result = subprocess.run(["bash", "-euo", "pipefail"], input=blocks, cwd=folder, capture_output=True, text=True, env=ENV)
+    check("the lesson runs as written", result.returncode == 0 and ONCE in result.stdout, f"{result.stdout[-1000:]} {result.stderr[-3000:]}")
+
+
+ENV = surroundings()
+stopped_and_resumed()
+lesson()
+finish()
