@@ -1,7 +1,7 @@
 """The training script of one process that people copy, and the pages that show it.
 
 It is stopped by SIGTERM and by its time limit, in mid-epoch, and resumes: the weights at the end are
-those of a run that was never stopped. Then the lesson, as written.
+those of a run that was never stopped. Then README's session with PyTorch, and the lesson, as written.
 """
 
 import os
@@ -82,6 +82,57 @@ def stopped_and_resumed():
     check("a run that is over ends at once", code == 0 and ONCE not in fourth, f"{code}\n{fourth}")
 
 
+# Like the program, but it sends SIGTERM after the second epoch, and not after a time: a machine
+# may be slow. `pip` has nothing to install.
+STAND_INS = r"""
+timeout() {
+  local code=0 line
+  coproc RUN { exec "${@:2}"; }
+  local run=$RUN_PID
+  while read -r line; do
+    echo "$line"
+    case $line in "epoch 1:"*) kill -TERM "$run" ;; esac
+  done <&"${RUN[0]}"
+  wait "$run" || code=$?
+  return $code
+}
+pip() { test "$1" = install; }
+"""
+
+
+def masked(text):
+    """Lines without numbers, sizes and digests; of lines that are then equal, one after the other, one."""
+    text = re.sub(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{16}\b", "DIGEST", text)
+    text = re.sub(r"\b[KMG]?B\b", "SIZE", re.sub(r"\d[\d,]*(\.\d+)?", "#", text))
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return [line for number, line in enumerate(lines) if number == 0 or line != lines[number - 1]]
+
+
+def readme():
+    """The session with PyTorch, up to the one with a federation."""
+    page = (ROOT / "README.md").read_text()
+    page = page[: page.index("cargo xtask demo")]
+    folder = HERE / "readme"
+    folder.mkdir()
+    for name in ("draw_pets.py", "train.py"):
+        shutil.copy(LESSON / name, folder)
+    steps = [step for block in re.findall(r"^```console.*?\n(.*?)^```$", page, re.M | re.S) for step in re.split(r"^\$ ", block, flags=re.M)[1:]]
+    check("README has a session with PyTorch", any("train.py" in step for step in steps), steps)
+    for name in re.findall(r"gular-[\w.-]+\.whl", page):
+        (folder / name).touch()
+    script = STAND_INS + "".join(f"{step.splitlines()[0]}\necho end-of-step\n" for step in steps)
+    result = subprocess.run(["bash"], input=script, cwd=folder, capture_output=True, text=True, env=ENV)
+    said = result.stdout.split("end-of-step\n")
+    for step, found in zip(steps, said):
+        command, _, expected = step.partition("\n")
+        check(f"README: {command}", masked(found) == masked(expected), f"{found}\n{result.stderr[-2000:]}")
+    shown = [line for block in re.findall(r"```diff\n(.*?)```", page, re.S) for line in block.splitlines()]
+    script = (ROOT / "tutorials/python/cats_dogs/train.py").read_text().splitlines()
+    ours = (ROOT / "tutorials/python/cats_dogs/train_gular.py").read_text().splitlines()
+    right = [line for line in shown if line[1:] in {"+": ours, "-": script}.get(line[:1], [])]
+    check("README's lines are those by which the scripts differ", shown and right == shown, shown)
+
+
 def lesson():
     folder = HERE / "lesson"
     shutil.copytree(LESSON, folder)
@@ -92,5 +143,6 @@ def lesson():
 
 ENV = surroundings()
 stopped_and_resumed()
+readme()
 lesson()
 finish()

@@ -274,7 +274,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("gular job lint", "echo 'requests_cpus = 1' > bad.sub; gular job lint bad.sub --json || true"),
     ("gular job measure", "gular job measure --json -- true"),
     ("gular job plan", "gular job plan --items 1000 --item-in 1MB --item-out 1MB --gpu 1s --json"),
-    ("gular federation token", "gular federation token ../target/fed --read / --json"),
+    ("gular federation token", "gular federation token ../fed --read / --json"),
 ];
 
 const HEAD: &str = "# JSON output

@@ -2,8 +2,9 @@
 //! the output of `--json` is as described in docs/json.md.
 //!
 //! A block ```` ```sh ```` of README.md or docs is run, in order, against the embedded federation.
-//! A block that cannot be run here says why on its fence: ```` ```sh not run: needs a GPU ````. The
-//! blocks of tutorials are run by the tests of peers, with real clusters.
+//! A block that cannot be run here says why on its fence: ```` ```sh not run: needs a GPU ````, or
+//! ```` ```sh run by peers: needs PyTorch ```` if a test in `tests/peers` runs it. The blocks of
+//! tutorials are run by the tests of peers, with real clusters.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -27,7 +28,9 @@ fn root() -> PathBuf {
 fn pages() -> Vec<PathBuf> {
     let root = root();
     let mut folders = vec![root.clone(), root.join("docs"), root.join("docs/bench")];
-    folders.extend(std::fs::read_dir(root.join("tutorials")).unwrap().map(|e| e.unwrap().path()));
+    for lessons in ["tutorials", "tutorials/python"].map(|name| root.join(name)) {
+        folders.extend(std::fs::read_dir(lessons).unwrap().map(|entry| entry.unwrap().path()));
+    }
     let mut found = Vec::new();
     for folder in folders {
         let Ok(entries) = std::fs::read_dir(folder) else { continue };

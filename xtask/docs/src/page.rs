@@ -168,9 +168,9 @@ impl Page {
                     events.push(Event::InlineHtml(link.into()));
                     events.push(Event::End(TagEnd::Heading(level)));
                 }
-                // Such a block begins with "```sh not run: WHY".
+                // Such a block begins with "```sh not run: WHY", or with another language.
                 Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
-                    not_run = info.strip_prefix("sh not run: ").map(str::to_owned);
+                    not_run = info.split_once(" not run: ").map(|(_, why)| why.to_owned());
                     events.push(Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))));
                 }
                 Event::End(TagEnd::CodeBlock) => {
