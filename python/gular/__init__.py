@@ -8,7 +8,12 @@
             train(batch["image"], batch["label"])
 """
 
-from __future__ import annotations
+import sys
+
+# First, and in words that those versions read: an older Python cannot load the library, and would
+# only name a function of its own that it lacks.
+if sys.version_info < (3, 9):
+    raise ImportError("gular needs Python 3.9 or newer; this is Python {}.{}".format(*sys.version_info))
 
 from typing import TYPE_CHECKING, Any
 

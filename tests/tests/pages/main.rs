@@ -17,6 +17,7 @@ mod docs;
 mod format;
 mod json;
 mod readme;
+mod release;
 mod shell;
 mod types;
 
