@@ -15,9 +15,11 @@ import sys
 if sys.version_info < (3, 9):
     raise ImportError("gular needs Python 3.9 or newer; this is Python {}.{}".format(*sys.version_info))
 
+import atexit
 from typing import TYPE_CHECKING, Any
 
 from ._gular import VERSION as __version__
+from ._gular import at_exit as _at_exit
 from .arrays import Array
 from .augment import ColorJitter, Erasing, Grayscale, HorizontalFlip, QuarterTurns, Shift, VerticalFlip
 from .dataset import GularDataset
@@ -29,6 +31,7 @@ from .errors import (
     ForkError,
     OptionError,
     RankError,
+    RankWarning,
     SampleError,
     StateError,
     TransferError,
@@ -59,6 +62,7 @@ __all__ = [
     "QuarterTurns",
     "RandomCrop",
     "RankError",
+    "RankWarning",
     "Resize",
     "Sample",
     "SampleError",
@@ -70,6 +74,9 @@ __all__ = [
     "merge_states",
     "read_samples",
 ]
+
+# Threads that still run then are not to ask for Python's lock.
+atexit.register(_at_exit)
 
 if TYPE_CHECKING:
     from .iterable import GularIterable

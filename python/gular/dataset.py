@@ -8,19 +8,22 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _gular
 from .arrays import converter
+from .waiting import made
 
 
 class GularDataset:
     """A split by index, for PyTorch's own ``DataLoader``; any sampler, any number of workers.
 
     ``data[i]`` is ``(value, label)``. The value is the stored bytes of ``field``; a NumPy array
-    where it is of numbers; and with ``decode=True`` the picture, uint8 ``[height, width, 3]``.
-    It goes through ``transform``. The label is the class index, or -1 where it is unknown. Bytes
+    where it is of numbers; and with ``decode=True`` the picture, uint8 ``[height, width, 3]``, or of
+    field ``mask`` its values, ``[height, width]``: indices of a palette, and uint16 where it has 16
+    bits. It goes through ``transform``. The label is the class index, or -1 where it is unknown. Bytes
     are compared with their digests when they are first read.
 
     The first four arguments are those of ``tutorials/python/gular_dataset.py``. Pickles as its
     arguments, and opens the bundle again in each process, so ``fork`` and ``spawn`` both work.
 
+    :param orientation: Whether pictures are turned as their EXIF orientation says.
     :param path: A bundle's folder, or a URL, which is fetched once into the node's cache.
     :param progress: A function such as ``print``, called with a line now and then of what is being
         fetched.
@@ -34,6 +37,7 @@ class GularDataset:
         transform: Optional[Callable[[Any], Any]] = None,
         *,
         decode: bool = False,
+        orientation: bool = True,
         cache: Union[None, str, "os.PathLike[str]"] = None,
         token_files: Sequence[Union[str, "os.PathLike[str]"]] = (),
         progress: Optional[Callable[[str], Any]] = None,
@@ -45,6 +49,7 @@ class GularDataset:
                 "split": split,
                 "field": field,
                 "decode": decode,
+                "orientation": orientation,
                 "cache": None if cache is None else os.fspath(cache),
                 "token_files": [os.fspath(file) for file in token_files],
             }
@@ -54,6 +59,8 @@ class GularDataset:
         self._opened: Tuple[int, Any] = (0, None)
         about = json.loads(self._open().about())
         self.classes: List[str] = about["classes"]
+        #: The label of each class.
+        self.class_to_idx: Dict[str, int] = {name: label for label, name in enumerate(self.classes)}
         self.fields: Dict[str, Any] = {field["name"]: field for field in about["fields"]}
         #: Samples of each shard, in order: what an order by windows is made of.
         self.sizes: List[int] = about["sizes"]
@@ -103,5 +110,5 @@ class GularDataset:
     def _open(self) -> Any:
         # Not across a fork, where another thread may have held one of its locks.
         if self._opened[0] != os.getpid():
-            self._opened = (os.getpid(), _gular.Dataset(self._settings, self._progress))
+            self._opened = (os.getpid(), made(_gular.Dataset.make(self._settings), self._progress))
         return self._opened[1]

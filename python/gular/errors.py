@@ -56,6 +56,10 @@ class RankError(Error, ValueError):
     """It cannot be told which of how many processes this one is."""
 
 
+class RankWarning(UserWarning):
+    """A loader gives one rank's share of the samples, by what the environment says alone."""
+
+
 class EmptyBatchWarning(UserWarning):
     """The last batch of each epoch of a training run is empty on some ranks."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import warnings
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple, Union
 
-from . import _gular
-from .errors import EmptyBatchWarning, OptionError, StateError
+from . import _gular, ranks
+from .errors import EmptyBatchWarning, RankError, StateError
 from .loader import DataLoader, Sample
-from .settings import distributed, epoch_number, listed, refuse_unknown, selected, settings, state_of
+from .settings import epoch_number, listed, refuse_unknown, selected, settings, state_of
+from .waiting import made
 
 try:
     from torch.utils.data import IterableDataset as _Iterable
@@ -26,7 +28,7 @@ _DEFAULTS: Dict[str, Any] = dict(DataLoader.__init__.__kwdefaults__ or {})
 
 
 class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
-    """Batches of :class:`gular.DataLoader` inside PyTorch's, whose workers share them.
+    """Batches of :class:`gular.DataLoader` inside PyTorch's, whose workers make them in turns.
 
     ::
 
@@ -37,8 +39,8 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
             for batch in loader: ...
 
     For code that requires PyTorch's ``DataLoader``: by itself :class:`gular.DataLoader` is faster,
-    as nothing travels between processes. Takes its arguments. Each worker of each rank gives its
-    share of every epoch, so that all together give each sample once, and reads with one thread.
+    as nothing travels between processes. Takes its arguments, and gives its batches, in its order,
+    with any number of workers. Each worker reads with one thread.
 
     Workers get a copy of this object when PyTorch starts them, for each epoch unless they are
     persistent. What they give does not change this one, so without :meth:`set_epoch` before each
@@ -52,15 +54,9 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
             if options.get(name) is not None:
                 options[name] = listed(name, options[name])
         refuse_unknown("gular.GularIterable", set(options) - set(_DEFAULTS), ["split", "batch_size", *_DEFAULTS])
-        rank, world_size = options.pop("rank", None), options.pop("world_size", None)
-        if (rank is None) != (world_size is None):
-            raise OptionError("option `rank`: give both `rank` and `world_size`, or neither")
-        if rank is None:
-            rank, world_size = distributed()
-        if rank is None or world_size is None:
-            # As the launcher says; asked here, as workers may not have its environment.
-            rank, world_size = _gular.ranks()
-        self._seat = (int(rank), int(world_size))
+        self._own = ranks.given(options.pop("rank", None), options.pop("world_size", None))
+        #: The process that pickled this, and its seat: workers that it starts may not have its environment.
+        self._found: Optional[Tuple[int, ranks.Seat]] = None
         self._arguments = (os.fspath(source), split, batch_size, options)
         #: The epoch to give next; `None`: that of the state.
         self._epoch: Optional[int] = 0
@@ -68,18 +64,22 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
         #: The process that loaded the state.
         self._loaded_in = 0
         self._loader: Optional[DataLoader] = None
-        self._n_steps: Optional[int] = None
+        #: Where this worker began, and how many batches it has given since.
+        self._begun: Dict[str, Any] = {}
+        self._given = 0
+        #: Batches of an epoch, by the number of ranks.
+        self._n_steps: Dict[int, int] = {}
 
     def __len__(self) -> int:
-        """Batches of a whole epoch of this rank, where at most one worker gives them. With
-        more, each ends with a smaller batch of its own, so there are a few more in all."""
-        if self._n_steps is None:
+        """Batches of a whole epoch of this rank."""
+        world_size = ranks.found(self._own).world_size
+        if world_size not in self._n_steps:
             source, split, batch_size, options = self._arguments
-            rank, world_size = self._seat
-            of = {**_DEFAULTS, **options, "split": split, "batch_size": batch_size, "rank": rank, "world_size": world_size}
+            of = {**_DEFAULTS, **options, "split": split, "batch_size": batch_size, "rank": 0, "world_size": world_size}
             # Of the indexes alone: no loader is made.
-            self._n_steps = _gular.n_steps(settings(source, of), selected(of, Sample), of["progress"])
-        return self._n_steps
+            asked = selected(of, Sample)
+            self._n_steps[world_size] = made(_gular.n_steps(settings(source, of), asked is not None), of["progress"], asked)
+        return self._n_steps[world_size]
 
     def __iter__(self) -> Iterator[Any]:
         worker, workers = _worker()
@@ -89,27 +89,45 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
                 "call `set_epoch` before each epoch, beginning with the state's `epoch`: "
                 "otherwise every epoch would give what was left of that one",
             )
-        loader = self._share(worker, max(workers, 1))
+        loader, given = self._made(worker, workers), 0
         if self._state is not None:
-            loader.load_state_dict(self._state)
+            state = dict(self._state)
+            of, given = state.pop("worker", None), int(state.pop("given", 0))
+            if of is not None and list(of) != [worker, workers]:
+                raise StateError(
+                    f"the state is of worker {of[0]} of {of[1]}, and this is worker {worker} of {workers}",
+                    "resume with the same `num_workers`",
+                )
+            loader.load_state_dict(state)
         if self._epoch is not None:
             loader.set_epoch(self._epoch)
         self._epoch, self._state = loader.epoch + 1, None
-        self._loader = loader
-        return iter(loader)
+        loader._turns = (worker + given * max(workers, 1), max(workers, 1))
+        batches = iter(loader)
+        self._loader, self._given = loader, given
+        self._begun = {**loader.state_dict(), "worker": [worker, workers]} if workers else {}
+        return self._counted(batches)
 
-    def _share(self, worker: int, workers: int) -> DataLoader:
+    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            self._given += 1
+            kept = [batch]
+            del batch
+            yield kept.pop()
+
+    def _made(self, worker: int, workers: int) -> DataLoader:
         source, split, batch_size, options = self._arguments
-        rank, world_size = self._seat
         if workers > 1:
             options = {"workers": 1, **options}
+        seat, parent = self._own, multiprocessing.parent_process()
+        if seat is None and workers and self._found is not None and parent is not None and parent.pid == self._found[0]:
+            seat = self._found[1]
+        of_rank = {} if seat is None else {"rank": seat.rank, "world_size": seat.world_size}
         with warnings.catch_warnings():
-            if workers > 1:
-                # That a worker may have an empty batch is nothing to a training run.
+            if worker > 0:
+                # The first one says it.
                 warnings.simplefilter("ignore", EmptyBatchWarning)
-            return DataLoader(
-                source, split, batch_size, rank=rank * workers + worker, world_size=world_size * workers, **options
-            )
+            return DataLoader(source, split, batch_size, **of_rank, **options)
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next iteration gives: from its start, or what is left of it where
@@ -120,6 +138,7 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
 
     def state_dict(self) -> Dict[str, Any]:
         """The position of this process, or of this worker, as :meth:`gular.DataLoader.state_dict`.
+        That of a worker is for the same worker of as many.
 
         :raises gular.StateError: where this process has not begun the epoch. With workers, they
             have, and the main process does not know how far they are.
@@ -130,6 +149,8 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
                 "where workers make the batches, save the epoch's number and give it to "
                 "`set_epoch`; use `num_workers=0`, or gular.DataLoader, to resume within an epoch",
             )
+        if self._begun:
+            return {**self._begun, "given": self._given}
         return self._loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -142,7 +163,13 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
 
     def __getstate__(self) -> Dict[str, Any]:
         # What this process has begun is its own.
-        return {**self.__dict__, "_loader": None}
+        found: Optional[Tuple[int, ranks.Seat]]
+        try:
+            found = (os.getpid(), ranks.found(self._own))
+        except RankError:
+            # It may be known where this is going.
+            found = None
+        return {**self.__dict__, "_loader": None, "_begun": {}, "_found": found}
 
 
 def _worker() -> Tuple[int, int]:

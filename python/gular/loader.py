@@ -9,13 +9,14 @@ import warnings
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
-from . import _gular
+from . import _gular, ranks
 from ._gular import mask
 from .arrays import converter
 from .augment import Change
 from .device import Copies
-from .errors import EmptyBatchWarning, Error, OptionError
-from .settings import Transform, distributed, epoch_number, listed, plain, refuse_unknown, selected, settings, state_of
+from .errors import EmptyBatchWarning, Error, OptionError, RankError
+from .settings import Transform, epoch_number, listed, plain, refuse_unknown, selected, settings, state_of
+from .waiting import Lines, made
 
 
 class Sample(NamedTuple):
@@ -147,9 +148,10 @@ class DataLoader:
 
     **Ranks**
 
-    :param rank: Which process this is, with ``world_size``; unless given, from
+    :param rank: Which process this is, with ``world_size``; unless given, when an epoch begins, from
         ``torch.distributed`` where it is initialised, else as the launcher says (``RANK`` and
-        ``WORLD_SIZE``, Slurm, Open MPI and others).
+        ``WORLD_SIZE``, Slurm, Open MPI and others). ``rank=0, world_size=1`` gives all samples, such
+        as to a process that evaluates alone.
     :param world_size: How many processes share each epoch.
 
     **Threads and memory**
@@ -242,23 +244,32 @@ class DataLoader:
                 "option `numbers`: NumPy has no bfloat16",
                 'take `numbers="f16"` or `"f32"`, or another `output`',
             )
+        #: Rank and world size that the user gave.
+        self._own = ranks.given(rank, world_size)
         told = dict(arguments)
-        if rank is None and world_size is None:
-            told["rank"], told["world_size"] = distributed()
-        self._loader = _gular.Loader(settings(os.fspath(source), told), selected(told, Sample), progress)
+        told["rank"], told["world_size"] = ranks.options(self._own)
+        asked = selected(told, Sample)
+        self._loader = made(_gular.Loader.make(settings(os.fspath(source), told), asked is not None), progress, asked)
         self._about = json.loads(self._loader.about())
         self._pid = os.getpid()
+        #: The first step that this loader makes, and how many loaders of other processes make them in turns.
+        self._turns = (0, 1)
+        #: A state that was loaded, and is not continued yet.
+        self._pending: Optional[str] = None
+        #: The seat for which empty batches were warned of.
+        self._warned: Optional[ranks.Seat] = None
         self._epoch = 0
         self._iterations = 0
         #: The value of `_iterations` when a state was loaded last.
         self._restored = 0
-        self._warn_of_empty_batches(order)
+        if self._own:
+            self._warn_of_empty_batches(self._own)
         #: What `state_dict` says where the loader is ahead of the caller.
         self._handed: Optional[str] = None
 
     def __len__(self) -> int:
         """Batches of a whole epoch, the same on every rank."""
-        return self._loader.n_steps()
+        return self._loader.n_steps(self.world_size)
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of the next epoch; after ``load_state_dict``, those that are left of it.
@@ -266,26 +277,31 @@ class DataLoader:
         Each call begins an epoch, and ends the one before it wherever that is: the iterator of
         that one raises an error at its next step.
         """
+        seat = ranks.begun(self._own, stacklevel=2)
+        self._warn_of_empty_batches(seat)
+        if self._pending is not None:
+            # Again, as what this rank is may not have been known when it was loaded.
+            self._loader.restore(self._pending, seat)
         epoch = self._epoch
         self._epoch = epoch + 1
         self._iterations += 1
-        self._handed = None
-        self._loader.begin(epoch)
-        return self._batches(self._iterations)
+        self._handed = self._pending = None
+        self._loader.begin(epoch, seat, self._turns)
+        return self._batches(self._iterations, seat)
 
     def stream(self) -> Iterator[Any]:
         """The batches of the next epoch and of those after it, without end."""
         while len(self):
             yield from self
 
-    def _batches(self, iteration: int) -> Iterator[Any]:
+    def _batches(self, iteration: int, seat: ranks.Seat) -> Iterator[Any]:
         try:
             if self._copies is None:
-                yield from map(self._shaped, self._taken(iteration))
+                yield from map(self._shaped, self._taken(iteration, seat))
                 return
             states: Deque[str] = deque()
             # Keeps no batch that the caller let go.
-            for one in map(self._shaped, self._copies.ahead(self._noted(iteration, states))):
+            for one in map(self._shaped, self._copies.ahead(self._noted(iteration, seat, states))):
                 if self._is_over(iteration):
                     # Another epoch was begun while this batch was on its way.
                     return
@@ -298,11 +314,17 @@ class DataLoader:
             if iteration == self._iterations and os.getpid() == self._pid:
                 self._loader.leave()
 
-    def _taken(self, iteration: int) -> Iterator[Dict[str, Any]]:
+    def _taken(self, iteration: int, seat: ranks.Seat) -> Iterator[Dict[str, Any]]:
+        lines = Lines(self._arguments[1]["progress"])
         while not self._is_over(iteration):
+            ranks.compared(self._own, seat)
             fields = self._loader.next()
             if fields is None:
                 return
+            if isinstance(fields, str):
+                lines.say(fields)
+                continue
+            lines = Lines(self._arguments[1]["progress"])
             # Handed over, so that this frame keeps no batch that the caller let go.
             made = [self._converted(fields)]
             del fields
@@ -320,8 +342,8 @@ class DataLoader:
             )
         return iteration != self._iterations
 
-    def _noted(self, iteration: int, states: Deque[str]) -> Iterator[Dict[str, Any]]:
-        for fields in self._taken(iteration):
+    def _noted(self, iteration: int, seat: ranks.Seat, states: Deque[str]) -> Iterator[Dict[str, Any]]:
+        for fields in self._taken(iteration, seat):
             states.append(self._loader.state())
             made = [fields]
             del fields
@@ -369,7 +391,14 @@ class DataLoader:
 
         Orders ``elastic`` and ``window`` go on with any number of ranks.
         """
-        epoch, over = self._loader.restore(json.dumps(state_of(state), default=plain))
+        state = state_of(state)
+        try:
+            seat = ranks.found(self._own)
+        except RankError:
+            # It may be known when the epoch begins.
+            seat = ranks.Seat(0, int(state.get("world_size", 1)))
+        self._pending = json.dumps(state, default=plain)
+        epoch, over = self._loader.restore(self._pending, seat)
         self._iterations += 1
         self._restored = self._iterations
         self._handed = None
@@ -426,22 +455,24 @@ class DataLoader:
 
     @property
     def rank(self) -> int:
-        """Which of the ranks this is, from 0."""
-        return int(self._about["rank"])
+        """Which of the ranks this is, from 0: as it is known now."""
+        return ranks.found(self._own).rank
 
     @property
     def world_size(self) -> int:
-        """How many ranks share each epoch."""
-        return int(self._about["world_size"])
+        """How many ranks share each epoch: as it is known now."""
+        return ranks.found(self._own).world_size
 
     @property
     def workers(self) -> int:
         """Threads that decode."""
         return int(self._about["workers"])
 
-    def _warn_of_empty_batches(self, order: Optional[str]) -> None:
-        arguments, world_size = self._arguments[1], self.world_size
-        if arguments["split"] != "train" or arguments["drop_last"] or order == "torch" or not arguments["shuffle"]:
+    def _warn_of_empty_batches(self, seat: ranks.Seat) -> None:
+        arguments, world_size, known = self._arguments[1], seat.world_size, self._warned
+        self._warned = seat
+        is_full = arguments["drop_last"] or arguments["order"] == "torch" or not arguments["shuffle"]
+        if known == seat or arguments["split"] != "train" or is_full or self._turns[0]:
             return
         # The last step's samples are dealt to the ranks one by one.
         in_last_step = self.n_samples % (self.batch_size * world_size)

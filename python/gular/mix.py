@@ -32,9 +32,8 @@ class Mix:
         self._epochs: Optional[List[Iterator[Any]]] = None
         # That the weights can be drawn by is checked here.
         self._drawn()
+        self._check_ranks()
         for number, loader in enumerate(self.loaders):
-            if (loader.rank, loader.world_size) != (self.loaders[0].rank, self.loaders[0].world_size):
-                raise OptionError(f"option `rank`: loader {number} of the mix was made for another rank")
             if not len(loader):
                 raise OptionError(f"option `split`: loader {number} of the mix has no batches")
 
@@ -43,6 +42,8 @@ class Mix:
         one is."""
         while True:
             if self._epochs is None:
+                # Again, as ranks are found when an epoch begins.
+                self._check_ranks()
                 # All of them begin at once, so that each has batches when it is drawn.
                 self._epochs = [iter(loader) for loader in self.loaders]
             epochs, number = self._epochs, self._drawn()
@@ -54,6 +55,12 @@ class Mix:
                 epochs[number] = iter(self.loaders[number])
             self.step += 1
             yield number, batch.pop()
+
+    def _check_ranks(self) -> None:
+        seats = [(loader.rank, loader.world_size) for loader in self.loaders]
+        for number, seat in enumerate(seats):
+            if seat != seats[0]:
+                raise OptionError(f"option `rank`: loader {number} of the mix is of another rank")
 
     def _drawn(self) -> int:
         return _gular.mixed(self.weights, self.seed, self.step)

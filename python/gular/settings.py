@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import operator
 import os
-import sys
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._gular import mask
@@ -128,15 +128,6 @@ def selected(of: Mapping[str, Any], sample: Any) -> Any:
     return None if select is None else lambda *facts: select(sample(*facts))
 
 
-def distributed() -> Tuple[Optional[int], Optional[int]]:
-    """Rank and world size of ``torch.distributed``, where somebody initialised it."""
-    torch = sys.modules.get("torch")
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None, None
-    return distributed.get_rank(), distributed.get_world_size()
-
-
 def _order(order: Optional[str], shuffle: bool, window: int) -> Any:
     if not shuffle:
         if order not in (None, "torch"):
@@ -158,7 +149,7 @@ def _augment(augment: Sequence[Any]) -> List[Any]:
         if type(change).__module__ != "gular.augment":
             raise OptionError(
                 f"option `augment`: {change!r} is not an augmentation that the loader's threads can do",
-                "use those of gular, such as gular.ColorJitter, and apply others to the batch",
+                "use those of gular, such as gular.ColorJitter; for a transform of your own per picture, `gular.GularDataset(…, decode=True, transform=…)`",
             )
     return [change._json() for change in augment]
 
@@ -173,7 +164,8 @@ def _transform(transform: Optional[Transform], size: Union[None, int, Tuple[int,
     if not isinstance(transform, (RandomCrop, PadCrop, CenterCrop, Resize)):
         raise OptionError(
             f"option `transform`: {transform!r} is not a transform that the loader's threads can do",
-            "use gular.RandomCrop, gular.PadCrop, gular.CenterCrop or gular.Resize, and apply others to the batch",
+            "use gular.RandomCrop, gular.PadCrop, gular.CenterCrop or gular.Resize; for a transform of your own per picture, "
+            "`gular.GularDataset(…, decode=True, transform=…)`",
         )
     return transform._json()
 
@@ -206,7 +198,11 @@ def _fold(fold: Optional[Sequence[int]]) -> Any:
 def _draw(draw: Union[None, str, Sequence[float]]) -> Any:
     if draw is None or isinstance(draw, str):
         return draw
-    return {"weights": [float(weight) for weight in draw]}
+    weights = [float(weight) for weight in draw]
+    wrong = next((number for number, weight in enumerate(weights) if not math.isfinite(weight)), None)
+    if wrong is not None:
+        raise OptionError(f"option `draw`: the weight of sample {wrong} is {weights[wrong]}, not a finite number")
+    return {"weights": weights}
 
 
 def plain(value: Any) -> Any:

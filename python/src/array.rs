@@ -68,6 +68,12 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
     for (name, values) in of.fields() {
         let part = match values {
             Values::Bytes(values) => Part::Bytes(values.to_vec()),
+            // As pixels are blended, so are the classes of both.
+            Values::Array(array)
+                if name == "labels" && array.dtype == Dtype::U8 && !of.blended().is_empty() =>
+            {
+                Part::Numbers(blended_labels(of, array.bytes, array.shape))
+            }
             Values::Array(array) => {
                 let mut made =
                     column(Which::Field(name.to_owned()), array.dtype, array.shape, array.bytes);
@@ -97,6 +103,21 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
     let ids = column(Which::Ids, Dtype::I64, vec![n], of.sample_ids().as_bytes());
     parts.push(("index".to_owned(), Part::Numbers(ids)));
     parts
+}
+
+/// The classes of each sample of a batch with those of its partner, by their parts.
+fn blended_labels(batch: &Batch, labels: &[u8], shape: Vec<usize>) -> Column {
+    let classes = (labels.len() / batch.len().max(1)).max(1);
+    let row = |at: usize| labels.chunks_exact(classes).nth(at).unwrap_or_default();
+    let mut made: Vec<f32> = Vec::with_capacity(labels.len());
+    for (at, other) in batch.blended().iter().enumerate() {
+        let partner = batch.sample_ids().iter().position(|id| *id == other.sample).unwrap_or(at);
+        let pairs = row(at).iter().zip(row(partner));
+        made.extend(pairs.map(|(own, theirs)| {
+            other.weight * f32::from(*own) + (1.0 - other.weight) * f32::from(*theirs)
+        }));
+    }
+    Column::of(Dtype::F32, shape, made.as_bytes())
 }
 
 impl Memory {

@@ -4,20 +4,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gular_runtime::{
-    Bundle, BundleOptions, DecodeOptions, Decoder, Dtype, Env, Error, FieldIdx, LoaderError,
-    SampleId, Split, has_splits, open_bundle,
+    Bundle, BundleOptions, CodecError, DecodeOptions, Decoder, Dtype, Env, Error, FieldIdx,
+    LoaderError, OrientationPolicy, SampleId, Split, Watch, bit_depth, has_splits, open_bundle,
 };
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Deserialize;
 use serde_json::json;
+use zerocopy::IntoBytes as _;
 
 use crate::array::{Array, Column};
-use crate::error::raise;
+use crate::error::{raise, raise_of_bytes};
+use crate::exit::detached;
 use crate::parse_options;
 use crate::process_local::ProcessLocal;
-use crate::wait::{Waits, opened};
+use crate::wait::{Finish, Making};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +28,7 @@ struct Settings {
     split: Split,
     field: String,
     decode: bool,
+    orientation: bool,
     cache: Option<PathBuf>,
     token_files: Vec<PathBuf>,
 }
@@ -35,42 +38,29 @@ struct Settings {
 pub(crate) struct Dataset {
     /// The bundle. Its lock, which keeps the files of a fetched bundle, may have a thread.
     bundle: ProcessLocal<Arc<Bundle>>,
+    source: String,
     split: Split,
     field: FieldIdx,
     /// Type and shape of the field, if it has numbers.
     fixed: Option<(Dtype, Vec<usize>)>,
     decode: bool,
+    /// Whether the values are masks, of classes and not of colours.
+    is_mask: bool,
+    options: DecodeOptions,
     /// Decoders that are not in use.
     decoders: Mutex<Vec<Decoder>>,
 }
 
 #[pymethods]
 impl Dataset {
-    /// Opens the bundle, fetching it first where it is a URL.
-    #[new]
-    #[pyo3(signature = (settings, tell=None))]
-    fn new(py: Python<'_>, settings: &str, tell: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let tell = tell.map(|tell| tell.clone().unbind());
+    /// Begins to open the bundle, fetching it first where it is a URL.
+    #[staticmethod]
+    fn make(py: Python<'_>, settings: &str) -> PyResult<Making> {
         let settings: Settings = parse_options::parse(py, settings)?;
-        let Settings { source, split, field, decode, cache, token_files } = settings;
-        let bundle = opened(py, &Waits::default(), tell.as_ref(), move |watch| {
-            let options = BundleOptions {
-                splits: vec![split],
-                cache,
-                token_files,
-                ..BundleOptions::default()
-            };
-            let opened = open_bundle(&source, &options, &Env::process(), watch)?;
-            has_splits(opened.bundle.manifest(), &[split])?;
-            Ok(Arc::new(opened.bundle))
-        })?;
-        let at = bundle.manifest().field(&field).map_err(|error| raise(py, &error.into()))?;
-        let found = at.of(&bundle.manifest().fields).and_then(|field| field.as_fixed());
-        let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
-        let fixed = found.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
-        let decoders = Mutex::default();
-        let bundle = ProcessLocal::new(bundle);
-        Ok(Self { bundle, split, field: at, fixed, decode, decoders })
+        Ok(Making::start(move |watch, _| {
+            let made = Self::open(settings, watch)?;
+            Ok(Box::new(move |py: Python<'_>| Ok(Py::new(py, made)?.into_any())) as Finish)
+        }))
     }
 
     fn __len__(&self) -> usize {
@@ -89,7 +79,8 @@ impl Dataset {
                 None => Err(bytes),
             })
         };
-        match py.detach(read).map_err(|error| raise(py, &error))? {
+        let raise = |error| raise_of_bytes(py, &self.source, &error, raise);
+        match detached(py, read).map_err(raise)? {
             Ok(column) => Ok(Bound::new(py, Array(column))?.into_any()),
             Err(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),
         }
@@ -132,6 +123,25 @@ impl Dataset {
 }
 
 impl Dataset {
+    fn open(settings: Settings, watch: Watch<'_>) -> Result<Self, Error> {
+        let Settings { source, split, field, decode, orientation, cache, token_files } = settings;
+        let orientation =
+            if orientation { OrientationPolicy::Apply } else { OrientationPolicy::Ignore };
+        let (is_mask, decoding) =
+            (field == "mask", DecodeOptions { orientation, ..DecodeOptions::default() });
+        let options =
+            BundleOptions { splits: vec![split], cache, token_files, ..BundleOptions::default() };
+        let bundle = open_bundle(&source, &options, &Env::process(), watch)?.bundle;
+        has_splits(bundle.manifest(), &[split])?;
+        let at = bundle.manifest().field(&field)?;
+        let found = at.of(&bundle.manifest().fields).and_then(|field| field.as_fixed());
+        let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
+        let fixed = found.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
+        let bundle = ProcessLocal::new(Arc::new(bundle));
+        let (field, options, decoders) = (at, decoding, Mutex::default());
+        Ok(Self { bundle, source, split, field, fixed, decode, is_mask, options, decoders })
+    }
+
     fn locate(&self, index: u64) -> PyResult<SampleId> {
         self.bundle.locate(self.split, index).map_err(|_| {
             let n = self.bundle.n_samples(self.split);
@@ -144,14 +154,12 @@ impl Dataset {
     fn decoded(&self, id: SampleId, bytes: &[u8]) -> Result<Column, Error> {
         let free = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = free().pop();
-        let mut decoder = kept.unwrap_or_else(|| Decoder::new(DecodeOptions::default()));
-        let decoded = decoder.decode(bytes);
+        let mut decoder = kept.unwrap_or_else(|| Decoder::new(self.options));
+        let decoded =
+            if self.is_mask { mask(&mut decoder, bytes) } else { picture(&mut decoder, bytes) };
         free().push(decoder);
         match decoded {
-            Ok(image) => {
-                let shape = vec![image.height() as usize, image.width() as usize, 3];
-                Ok(Column::of(Dtype::U8, shape, image.data()))
-            }
+            Ok(column) => Ok(column),
             Err(source) => {
                 let shard = self.bundle.shard(id.shard)?.data().path();
                 let key = self.bundle.key(id)?.to_string();
@@ -159,4 +167,22 @@ impl Dataset {
             }
         }
     }
+}
+
+fn picture(decoder: &mut Decoder, bytes: &[u8]) -> Result<Column, CodecError> {
+    let image = decoder.decode(bytes)?;
+    let shape = vec![image.height() as usize, image.width() as usize, 3];
+    Ok(Column::of(Dtype::U8, shape, image.data()))
+}
+
+/// The values of a mask as they are stored, of as many bits.
+fn mask(decoder: &mut Decoder, bytes: &[u8]) -> Result<Column, CodecError> {
+    let ((width, height), values) = decoder.decode_values(bytes)?;
+    let shape = vec![height as usize, width as usize];
+    if bit_depth(bytes) == Some(16) {
+        return Ok(Column::of(Dtype::U16, shape, values.as_bytes()));
+    }
+    // Values of up to 8 bits.
+    let narrow: Vec<u8> = values.iter().map(|value| *value as u8).collect();
+    Ok(Column::of(Dtype::U8, shape, &narrow))
 }

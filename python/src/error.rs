@@ -1,6 +1,7 @@
 //! Errors as exceptions of the package: `gular.errors`, which hides secrets in them.
 
 use std::borrow::Cow;
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -27,6 +28,30 @@ pub(crate) fn raise_in_training(py: Python<'_>, error: &Error) -> PyErr {
     let hint = "repair these images and pack again, or train without them: \
                 `on_bad_sample=\"skip\"`";
     named(py, class(error), &error.to_string(), Some(hint), key(error))
+}
+
+/// Does the same as `raise`, for bytes of a bundle at `source`. A damaged file of the node's own
+/// cache is removed first, so that the next start fetches it again.
+pub(crate) fn raise_of_bytes(
+    py: Python<'_>,
+    source: &str,
+    error: &Error,
+    raise: impl FnOnce(Python<'_>, &Error) -> PyErr,
+) -> PyErr {
+    let Error::Bundle(BundleError::SampleDigest(fault)) = error else { return raise(py, error) };
+    let hint = if !source.contains("://") {
+        format!(
+            "`gular verify {source}` finds all damage; replace this file by a sound copy, or use \
+             the bundle's URL, from which damaged files are fetched again"
+        )
+    } else if fs::remove_file(&fault.path).is_ok() {
+        "this file was removed from the node's cache: start again, and it is fetched again; if it \
+         is damaged once more, the disk or the memory of this machine is faulty"
+            .to_owned()
+    } else {
+        format!("remove `{}`, and start again: it is then fetched again", fault.path)
+    };
+    named(py, class(error), &error.to_string(), Some(&hint), key(error))
 }
 
 fn hint(error: &Error) -> Option<String> {

@@ -15,10 +15,11 @@ use pyo3::types::PyBytes;
 use serde::Deserialize;
 
 use crate::error::raise;
+use crate::exit::detached;
 use crate::parse_options;
 use crate::process_local::ProcessLocal;
 use crate::streams::{self, Stream};
-use crate::wait::{Waits, opened};
+use crate::wait::{Waits, done};
 
 /// Single values are requested until they have this share of their shard's bytes, and after that
 /// the whole shard: so many requests take about as long as the shard, and little is transferred
@@ -116,7 +117,7 @@ impl Files {
         let Settings { source, digest, cache, token_files } = settings;
         let open = OpenOptions { digest, ..OpenOptions::default() };
         let options = BundleOptions { open, cache, token_files, ..BundleOptions::default() };
-        let stream = opened(py, &Waits::default(), None, {
+        let stream = done(py, &Waits::default(), {
             let (source, options) = (source.clone(), options.clone());
             move |watch| streams::alone(&source, options, &Env::process(), watch)
         })?;
@@ -146,7 +147,7 @@ impl Files {
     /// `/`), and those of samples with the bytes of `field`.
     fn list(&self, py: Python<'_>, folder: &str, field: &str) -> PyResult<Listing> {
         let field = self.field(py, field)?;
-        let listed = py.detach(|| {
+        let listed = detached(py, || {
             let (mut folders, mut samples) = (BTreeSet::new(), Vec::new());
             self.each(|index, id| {
                 let row = id.row;
@@ -179,7 +180,7 @@ impl Files {
         field: &str,
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let field = self.field(py, field)?;
-        let found = py.detach(|| self.find(&keys)).map_err(|error| raise(py, &error))?;
+        let found = detached(py, || self.find(&keys)).map_err(|error| raise(py, &error))?;
         let mut of_shards = BTreeMap::<ShardIdx, Vec<Row>>::new();
         for id in found.iter().flatten() {
             of_shards.entry(id.shard).or_default().push(id.row);
@@ -228,9 +229,10 @@ impl Files {
         field: FieldIdx,
     ) -> PyResult<Vec<(Row, Vec<u8>)>> {
         let Stream { bundle, waits } = Stream::clone(&self.stream);
-        let index = py.detach(|| bundle.index(shard)).map_err(|error| raise(py, &error.into()))?;
+        let index =
+            detached(py, || bundle.index(shard)).map_err(|error| raise(py, &error.into()))?;
         if let Some(source) = self.source_of_few(shard, &index, &rows, field).cloned() {
-            return opened(py, &waits, None, move |watch| {
+            return done(py, &waits, move |watch| {
                 let values = SingleValues { shard, index: &index, rows: &rows, field };
                 let read = Mutex::new(Vec::with_capacity(rows.len()));
                 let take = |row: Row, bytes: &[u8]| {
@@ -241,7 +243,7 @@ impl Files {
             });
         }
         let held = self.hold(py, shard)?;
-        let read = py.detach(|| {
+        let read = detached(py, || {
             let read = |row: Row| {
                 let mut bytes = Vec::new();
                 let id = SampleId { shard, row };
@@ -304,7 +306,7 @@ impl Files {
         if let Some(held) = known.filter(|held| Arc::ptr_eq(&held.bundle, &bundle)) {
             return Ok(held);
         }
-        let held = opened(py, &waits, None, move |watch| Held::new(bundle, shard, watch.cancel))?;
+        let held = done(py, &waits, move |watch| Held::new(bundle, shard, watch.cancel))?;
         let held = Arc::new(held);
         let mut open = open();
         open.retain(|_, held| held.strong_count() > 0);
@@ -338,7 +340,7 @@ impl ShardFile {
             })?;
             Ok(bytes)
         };
-        let bytes = py.detach(read).map_err(|error: Error| raise(py, &error))?;
+        let bytes = detached(py, read).map_err(|error: Error| raise(py, &error))?;
         Ok(PyBytes::new(py, &bytes))
     }
 }

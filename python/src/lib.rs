@@ -9,6 +9,7 @@ mod augment;
 mod dataset;
 mod dlpack;
 mod error;
+mod exit;
 mod files;
 mod loader;
 mod loader_settings;
@@ -34,9 +35,13 @@ mod _gular {
     #[pymodule_export]
     use super::error::mask;
     #[pymodule_export]
+    use super::exit::at_exit;
+    #[pymodule_export]
     use super::files::{Files, ShardFile};
     #[pymodule_export]
     use super::loader::{Loader, merge_states, mixed, n_steps, ranks};
+    #[pymodule_export]
+    use super::wait::Making;
 
     /// Lets a panic show no secrets, which Rust writes to stderr before Python sees it.
     #[pymodule_init]

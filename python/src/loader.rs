@@ -1,24 +1,26 @@
 //! The loader, as the package drives it.
 
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gular_runtime::order::{LoaderState, Tally};
 use gular_runtime::{
-    Bundle, Env, Error, LoaderOptions, Mix, Normalise, Phase, Predicate, Ranks, Watch, has_splits,
-    open_bundle,
+    Bundle, Env, Error, LoaderOptions, Mix, Normalise, Phase, Predicate, Ranks, Turns, Watch,
+    has_splits, open_bundle,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use serde_json::json;
 
 use crate::array::{Array, Part, parts};
-use crate::error::{named, raise, raise_in_training};
+use crate::error::{named, raise, raise_in_training, raise_of_bytes};
+use crate::exit::detached;
 use crate::loader_settings::Settings;
 use crate::parse_options;
 use crate::process_local::ProcessLocal;
-use crate::selection::{Asked, Keys};
+use crate::selection::{Asked, Keys, Unmet};
 use crate::streams;
-use crate::wait::{LOOK, Lines, Waits, opened};
+use crate::wait::{Event, Finish, LOOK, Making, Waits, asking};
 
 /// The loader of one split, in the process that made it.
 #[pyclass(frozen, module = "gular._gular")]
@@ -26,73 +28,68 @@ pub(crate) struct Loader {
     loader: ProcessLocal<Mutex<gular_runtime::Loader>>,
     /// What the loader waits for while shards are fetched.
     waits: Waits,
-    /// A function that is called with that.
-    tell: Option<Py<PyAny>>,
+    source: String,
     permuted: bool,
     labelled: bool,
 }
 
 #[pymethods]
 impl Loader {
-    /// Opens the bundle, fetching it first where it is a URL whose shards are not to come as they
-    /// are needed, and starts the threads. `select` says of a sample's number, key, label and
-    /// digest whether it is used; `tell` is called with a line of what is waited for.
-    #[new]
-    #[pyo3(signature = (settings, select=None, tell=None))]
-    fn new(
-        py: Python<'_>,
-        settings: &str,
-        select: Option<Py<PyAny>>,
-        tell: Option<Py<PyAny>>,
-    ) -> PyResult<Self> {
+    /// Begins to make a loader: opens the bundle, fetching it first where it is a URL whose shards
+    /// are not to come as they are needed, and starts the threads. `asks`: whether the samples that
+    /// are used are asked for.
+    #[staticmethod]
+    fn make(py: Python<'_>, settings: &str, asks: bool) -> PyResult<Making> {
         let settings: Settings = parse_options::parse(py, settings)?;
         let permuted = settings.permuted();
-        let select = select.map(Selected::new);
-        let made = opened(py, &Waits::default(), tell.as_ref(), {
-            let select = select.clone();
-            move |watch| {
-                let Prepared { bundle, options, waits, asked } =
-                    settings.open(select.as_ref(), watch)?;
-                let n_samples = bundle.n_samples(options.split);
-                let loader = gular_runtime::Loader::new(bundle, options)?;
-                let unmet = asked.unmet(n_samples - loader.n_left_out(), n_samples);
-                Ok((loader, waits, unmet))
-            }
+        let source = settings.source.clone();
+        Ok(Making::start(move |watch, events| {
+            let only = asks.then(|| asking(events));
+            let Prepared { bundle, options, waits, asked } = settings.open(only, watch)?;
+            let n_samples = bundle.n_samples(options.split);
+            let loader = gular_runtime::Loader::new(bundle, options)?;
+            let unmet = asked.unmet(n_samples - loader.n_left_out(), n_samples);
+            let labelled = loader.bundle().manifest().has_labels();
+            let loader = ProcessLocal::new(Mutex::new(loader));
+            Ok(finished(unmet, move || Self { loader, waits, source, permuted, labelled }))
+        }))
+    }
+
+    /// Begins `epoch` on this rank; where the state restored last left off, if it is of this epoch.
+    /// `turns`: the first step to make, and how many loaders make steps in turns.
+    fn begin(
+        &self,
+        py: Python<'_>,
+        epoch: u64,
+        seat: (u64, u64),
+        turns: (u64, u64),
+    ) -> PyResult<()> {
+        let loader = self.loader(py)?;
+        let ((rank, world_size), (first, of)) = (seat, turns);
+        let begun = detached(py, || {
+            let mut loader = lock(loader);
+            loader.set_ranks(rank, world_size)?;
+            loader.set_turns(Turns { first, of });
+            loader.begin(epoch);
+            Ok(())
         });
-        // An exception of the user's function is reported before its consequences.
-        select.map_or(Ok(()), Selected::raised)?;
-        let (loader, waits, unmet) = made?;
-        if let Some(unmet) = unmet {
-            return Err(unmet.raise(py));
-        }
-        let labelled = loader.bundle().manifest().has_labels();
-        Ok(Self { loader: ProcessLocal::new(Mutex::new(loader)), waits, tell, permuted, labelled })
+        begun.map_err(|error| raise(py, &error))
     }
 
-    /// Begins `epoch`; where the state restored last left off, if it is of this epoch.
-    fn begin(&self, py: Python<'_>, epoch: u64) -> PyResult<()> {
+    /// The next batch as a dictionary of its fields; `None` after the last. Where it has not come
+    /// within a moment: what is waited for, or an empty text.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let loader = self.loader(py)?;
-        py.detach(|| lock(loader).begin(epoch));
-        Ok(())
-    }
-
-    /// The next batch as a dictionary of its fields; `None` after the last.
-    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let loader = self.loader(py)?;
-        let mut lines = Lines::new(&self.waits, self.tell.as_ref());
-        let taken = loop {
-            let taken = py.detach(|| {
-                let mut loader = lock(loader);
-                loader.wait(LOOK).then(|| loader.next_batch())
-            });
-            if let Some(taken) = taken {
-                break taken;
-            }
-            lines.look(py)?;
+        let taken = detached(py, || {
+            let mut loader = lock(loader);
+            loader.wait(LOOK).then(|| loader.next_batch())
+        });
+        let Some(taken) = taken else {
+            let line = self.waits.now().unwrap_or_default();
+            return Ok(Some(PyString::new(py, &gular_runtime::mask(&line)).into_any()));
         };
-        let Some(batch) = taken.transpose().map_err(|error| raise_in_training(py, &error))? else {
-            return Ok(None);
-        };
+        let raise = |error| raise_of_bytes(py, &self.source, &error, raise_in_training);
+        let Some(batch) = taken.transpose().map_err(raise)? else { return Ok(None) };
         let keys = batch.keys().to_vec();
         let made = PyDict::new(py);
         for (name, part) in parts(batch, self.permuted, self.labelled) {
@@ -106,52 +103,56 @@ impl Loader {
             }
         }
         made.set_item("key", keys)?;
-        Ok(Some(made))
+        Ok(Some(made.into_any()))
     }
 
     /// Ends the epoch under way.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         let loader = self.loader(py)?;
-        py.detach(|| lock(loader).leave());
+        detached(py, || lock(loader).leave());
         Ok(())
     }
 
     /// Where the training stands, as JSON.
     fn state(&self, py: Python<'_>) -> PyResult<String> {
         let loader = self.loader(py)?;
-        let state = py.detach(|| lock(loader).state());
+        let state = detached(py, || lock(loader).state());
         Ok(json!(state).to_string())
     }
 
-    /// Goes to where `state` was taken, and says in which epoch that is and whether it is over.
-    fn restore(&self, py: Python<'_>, state: &str) -> PyResult<(u64, bool)> {
+    /// Goes to where `state` was taken, on this rank, and says in which epoch that is and whether it
+    /// is over.
+    fn restore(&self, py: Python<'_>, state: &str, seat: (u64, u64)) -> PyResult<(u64, bool)> {
         let loader = self.loader(py)?;
+        let (rank, world_size) = seat;
         let state = parse_state(py, state)?;
-        let restored = py.detach(|| {
+        let restored = detached(py, || {
             let mut loader = lock(loader);
-            loader.restore(&state).map(|()| state.consumed >= loader.n_positions())
+            loader.set_ranks(rank, world_size)?;
+            loader.restore(&state)?;
+            Ok((state.epoch, state.consumed >= loader.n_positions()))
         });
-        Ok((state.epoch, restored.map_err(|error| raise(py, &error))?))
+        restored.map_err(|error| raise(py, &error))
     }
 
     /// Compares what was delivered, as `state` says it, with the order; in words.
     fn check_delivered(&self, py: Python<'_>, state: &str) -> PyResult<String> {
         let loader = self.loader(py)?;
         let state = parse_state(py, state)?;
-        let delivered = py.detach(|| lock(loader).check_delivered(&state));
+        let delivered = detached(py, || lock(loader).check_delivered(&state));
         delivered.map(|found| found.to_string()).map_err(|error| raise(py, &error))
     }
 
-    /// Steps of a whole epoch.
-    fn n_steps(&self, py: Python<'_>) -> PyResult<u64> {
+    /// Steps of a whole epoch on that many ranks.
+    fn n_steps(&self, py: Python<'_>, world_size: u64) -> PyResult<u64> {
         let loader = self.loader(py)?;
-        Ok(py.detach(|| lock(loader).n_steps()))
+        Ok(detached(py, || lock(loader).n_steps_among(world_size)))
     }
 
     /// What is known of the bundle and the loader, as JSON.
     fn about(&self, py: Python<'_>) -> PyResult<String> {
         let loader = self.loader(py)?;
-        let about = py.detach(|| {
+        let about = detached(py, || {
             let loader = lock(loader);
             let (options, bundle) = (loader.options(), loader.bundle());
             let manifest = bundle.manifest();
@@ -161,8 +162,6 @@ impl Loader {
                 "classes": manifest.classes,
                 "fields": manifest.fields,
                 "n_samples": bundle.n_samples(options.split) - loader.n_left_out(),
-                "rank": options.rank,
-                "world_size": options.world_size,
                 "workers": loader.stats().threads,
             })
         });
@@ -172,7 +171,7 @@ impl Loader {
     /// Sums since the loader was made, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         let loader = self.loader(py)?;
-        let stats = py.detach(|| lock(loader).stats());
+        let stats = detached(py, || lock(loader).stats());
         let seconds = |phase| stats.of(phase).as_secs_f64();
         let stats = json!({
             "batches": stats.batches,
@@ -225,9 +224,8 @@ impl Settings {
     ///
     /// # Errors
     /// [`gular_runtime::TransferError::NoSplit`], and those of [`open_bundle`].
-    fn open(mut self, select: Option<&Selected>, watch: Watch<'_>) -> Result<Prepared, Error> {
+    fn open(mut self, only: Option<Predicate>, watch: Watch<'_>) -> Result<Prepared, Error> {
         let env = Env::process();
-        let ranks = self.ranks(&env)?;
         let (source, options) = (self.source.clone(), self.bundle()?);
         let found = streams::shared(&source, &options)?;
         let (bundle, waits) = match found {
@@ -242,78 +240,45 @@ impl Settings {
             }
         };
         has_splits(bundle.manifest(), &[self.split])?;
-        let asked = self.asked(select.is_some());
-        let by_key = || asked.keys.as_ref().map(Keys::predicate);
-        let only = select.map(Selected::predicate).or_else(by_key);
+        let asked = self.asked(only.is_some());
+        let only = only.or_else(|| asked.keys.as_ref().map(Keys::predicate));
         let statistics = || Normalise::of_manifest(bundle.manifest());
-        let options = self.loader(&ranks, &env, only, statistics)?;
+        let options = self.loader(&env, only, statistics)?;
         Ok(Prepared { bundle, options, waits, asked })
     }
 }
 
-/// A function of the user that chooses samples, and the exception that it raised.
-#[derive(Clone)]
-struct Selected {
-    select: Arc<Py<PyAny>>,
-    raised: Arc<Mutex<Option<PyErr>>>,
+/// Makes the object, unless no sample is what the user asked for.
+fn finished(unmet: Option<Unmet>, make: impl FnOnce() -> Loader + Send + 'static) -> Finish {
+    Box::new(move |py| match unmet {
+        Some(unmet) => Err(unmet.raise(py)),
+        None => Ok(Py::new(py, make())?.into_any()),
+    })
 }
 
-impl Selected {
-    fn new(select: Py<PyAny>) -> Self {
-        Self { select: Arc::new(select), raised: Arc::default() }
-    }
-
-    fn predicate(&self) -> Predicate {
-        let Self { select, raised } = self.clone();
-        Predicate::new(move |sample| {
-            let facts =
-                (sample.number, sample.key, sample.label, sample.digest.map(|d| d.to_string()));
-            let answer = Python::attach(|py| select.call1(py, facts)?.is_truthy(py));
-            answer.unwrap_or_else(|error| {
-                raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                false
-            })
-        })
-    }
-
-    fn raised(self) -> PyResult<()> {
-        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
-        raised.map_or(Ok(()), Err)
-    }
-}
-
-/// Steps of an epoch of such a loader, which is not made.
+/// Begins to count the steps of an epoch of such a loader, which is not made.
 #[pyfunction]
-#[pyo3(signature = (settings, select=None, tell=None))]
-pub(crate) fn n_steps(
-    py: Python<'_>,
-    settings: &str,
-    select: Option<Py<PyAny>>,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<u64> {
-    let tell = tell.map(|tell| tell.clone().unbind());
+pub(crate) fn n_steps(py: Python<'_>, settings: &str, asks: bool) -> PyResult<Making> {
     let settings: Settings = parse_options::parse(py, settings)?;
-    let select = select.map(Selected::new);
-    let counted = opened(py, &Waits::default(), tell.as_ref(), {
-        let select = select.clone();
-        move |watch| {
-            let Prepared { bundle, options, asked, .. } = settings.open(select.as_ref(), watch)?;
-            let n_steps = gular_runtime::Loader::n_steps_of(&bundle, &options)?;
-            // With `drop_last` there may be samples that do not make a step.
-            let n_at_least = n_steps.max(u64::from(options.order.drop_last));
-            Ok((n_steps, asked.unmet(n_at_least, bundle.n_samples(options.split))))
-        }
-    });
-    select.map_or(Ok(()), Selected::raised)?;
-    let (n_steps, unmet) = counted?;
-    unmet.map_or(Ok(n_steps), |unmet| Err(unmet.raise(py)))
+    Ok(Making::start(move |watch, events: &Sender<Event<Finish>>| {
+        let only = asks.then(|| asking(events));
+        let Prepared { bundle, options, asked, .. } = settings.open(only, watch)?;
+        let n_steps = gular_runtime::Loader::n_steps_of(&bundle, &options)?;
+        // With `drop_last` there may be samples that do not make a step.
+        let n_at_least = n_steps.max(u64::from(options.order.drop_last));
+        let unmet = asked.unmet(n_at_least, bundle.n_samples(options.split));
+        Ok(Box::new(move |py: Python<'_>| match unmet {
+            Some(unmet) => Err(unmet.raise(py)),
+            None => Ok(n_steps.into_pyobject(py)?.into_any().unbind()),
+        }) as Finish)
+    }))
 }
 
-/// Rank and world size, as the launcher of this process says.
+/// Rank and world size, as the launcher of this process says, and which launcher that is.
 #[pyfunction]
-pub(crate) fn ranks(py: Python<'_>) -> PyResult<(u64, u64)> {
+pub(crate) fn ranks(py: Python<'_>) -> PyResult<(u64, u64, &'static str)> {
     let found = Ranks::discover(None, &Env::process()).map_err(|error| raise(py, &error))?;
-    Ok((found.rank, found.world_size))
+    Ok((found.rank, found.world_size, found.source.name()))
 }
 
 /// Which of several loaders with these weights step `step` of a mix takes its batch from.

@@ -9,7 +9,7 @@ use gular_runtime::order::{OrderKind, OrderSpec, Weights};
 use gular_runtime::{
     AxisOrder, Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold,
     JpegBackend, Limits, LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions,
-    OrientationPolicy, Predicate, Ranks, Scaling, Select, Size, Split, Transform, UnknownLabels,
+    OrientationPolicy, Predicate, Scaling, Select, Size, Split, Transform, UnknownLabels,
     available_cores,
 };
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::augment::{Change, augment};
 use crate::selection::{Asked, Keys};
 
-/// All options but the rank; options that are absent are those of [`LoaderOptions::new`].
+/// All options; options that are absent are those of [`LoaderOptions::new`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -27,8 +27,8 @@ pub(crate) struct Settings {
     order: OrderSetting,
     seed: u64,
     drop_last: bool,
-    rank: Option<u64>,
-    world_size: Option<u64>,
+    rank: u64,
+    world_size: u64,
     workers: usize,
     slots: usize,
     read_ahead: Option<u64>,
@@ -217,32 +217,15 @@ impl Settings {
         })
     }
 
-    /// Returns the rank that was given, else the one from the launcher.
-    ///
-    /// # Errors
-    /// [`Error::Rank`]; [`Error::Option`] if only rank or world size is given.
-    pub(crate) fn ranks(&self, env: &Env) -> Result<Ranks, Error> {
-        let explicit = match (self.rank, self.world_size) {
-            (Some(rank), Some(world_size)) => Some((rank, world_size)),
-            (None, None) => None,
-            _ => {
-                let reason = "give both `rank` and `world_size`, or neither".into();
-                return Err(Error::Option { option: "rank", reason });
-            }
-        };
-        Ranks::discover(explicit, env)
-    }
-
     /// # Errors
     /// [`Error::Option`] for what [`gular_runtime::Loader::new`] cannot see.
     pub(crate) fn loader(
         self,
-        ranks: &Ranks,
         env: &Env,
         only: Option<Predicate>,
         normalise: impl FnOnce() -> Option<Normalise>,
     ) -> Result<LoaderOptions, Error> {
-        let base = LoaderOptions::for_ranks(self.split, ranks);
+        let base = LoaderOptions::new(self.split);
         let fail = |option, reason: &str| Err(Error::Option { option, reason: reason.to_owned() });
         let normalise = match self.normalise {
             Scale::Imagenet => Normalise::default(),
@@ -285,6 +268,8 @@ impl Settings {
         });
         Ok(LoaderOptions {
             batch_size: self.batch_size,
+            rank: self.rank,
+            world_size: self.world_size,
             order: OrderSpec { kind, seed: self.seed, drop_last: self.drop_last },
             threads: if self.workers == 0 { available_cores(env) } else { self.workers },
             slots: self.slots,

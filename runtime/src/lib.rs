@@ -38,7 +38,8 @@ pub use gular_bundle::{
     Index, NotBrought, OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues, Split,
 };
 pub use gular_codec::{
-    DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Scaling, jpeg_backend,
+    DecodeOptions, Decoder, Error as CodecError, JpegBackend, Limits, OrientationPolicy, Scaling,
+    bit_depth, jpeg_backend,
 };
 pub use gular_files::{Env, Size, mask, mask_panic, write_file};
 #[cfg(feature = "torch")]
@@ -51,8 +52,8 @@ pub use gular_transfer::{
 pub use loader::{
     Array, AxisOrder, Batch, Bottleneck, Delivered, Depth, Draw, Element, Epoch, Fold,
     IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix, MixState, Normalise, Numbers,
-    OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream, UnknownLabels, Values,
-    stored_picture,
+    OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream, Turns,
+    UnknownLabels, Values, stored_picture,
 };
 pub use main_error::MainError;
 pub use rank::{RankError, RankSource, Ranks, available_cores};

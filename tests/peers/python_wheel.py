@@ -176,6 +176,7 @@ def outputs():
         ("`numbers`: `float16` is not one of `f32`", {"numbers": "float16"}),
         ("`epochs`: expected a whole number", {"epochs": "many"}),
         ("`mixup`: nan is not a finite number", {"mixup": float("nan")}),
+        ("`draw`: the weight of sample 1 is nan", {"draw": [1.0, float("nan"), 2.0]}),
         ("`normalise`: None is not", {"normalise": None}),
         ("`keys`: 'train/a.jpg' is not a list", {"keys": "train/a.jpg"}),
         ("`fields`: None is not a list", {"fields": None}),
@@ -463,6 +464,11 @@ def fields():
         check("labels of several classes are u8 [n, classes]", batch["labels"].dtype == torch.uint8 and "label" not in batch)
         found.update(zip(batch["key"], batch["labels"].tolist()))
     check("each sample has its classes", ours.classes == tags and found == {key: wanted[key] for key in keys if key.startswith("train/")}, str(found))
+    mixed = next(iter(gular.DataLoader("tags", batch_size=6, size=32, fields=["labels"], mixup=0.4)))
+    own = torch.tensor([wanted[key] for key in mixed["key"]], dtype=torch.float32)
+    weight = mixed["weight"].view(-1, 1)
+    expected = weight * own + (1 - weight) * own.roll(3, 0)
+    check("several labels are blended as the pixels are", torch.allclose(mixed["labels"], expected) and not torch.equal(expected, own), str(mixed["labels"]))
     check("fields that are not there", *refused(gular.OptionError, "no field `mask`", lambda: loader(fields=["mask"])))
     check("names that batches have", *refused(gular.OptionError, "`key`", lambda: loader(fields=["key"])))
 
@@ -602,6 +608,70 @@ if not child:
 status = os.waitpid(child, 0)[1]
 print(status, len(before), held() == before, data[0] == first)
 """
+
+
+def masks():
+    """A mask is its values: indices of a palette, 0 and 1, 16 bits."""
+    from PIL import Image
+
+    random = np.random.default_rng(5)
+    made = {
+        "palette.png": Image.fromarray(random.integers(0, 3, (20, 24), dtype=np.uint8), "P"),
+        "bit.png": Image.fromarray(random.integers(0, 2, (20, 24), dtype=bool)),
+        "wide.png": Image.fromarray(random.integers(0, 60_000, (20, 24), dtype=np.uint16)),
+    }
+    made["palette.png"].putpalette([9, 90, 210] * 256)
+    for name, mask in made.items():
+        for folder, image in [("masked", Image.fromarray(random.integers(0, 256, (20, 24, 3), dtype=np.uint8))), ("the masks", mask)]:
+            path = pathlib.Path(folder, "train/a", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            image.save(path)
+    run(GULAR, "pack", "masked", "masked.bundle", "--mask", "the masks", "--quiet")
+    data = gular.GularDataset("masked.bundle", "train", field="mask", decode=True)
+    for number in range(len(data)):
+        name = pathlib.Path(data.key(number)).name
+        value, expected = data[number][0], np.asarray(made[name])
+        right = value.shape == (20, 24) and np.array_equal(value, expected) and value.dtype == (np.uint16 if name == "wide.png" else np.uint8)
+        check(f"a mask of GularDataset is its values: {name}", right, f"{value.dtype} {value.shape}, up to {value.max()}")
+    check("GularDataset has ImageFolder's class_to_idx", data.class_to_idx == {"a": 0}, str(data.class_to_idx))
+
+
+def turned():
+    """The orientation of a picture, as of the loader's option."""
+    from PIL import Image
+
+    path = pathlib.Path("turned/train/a/0.jpg")
+    path.parent.mkdir(parents=True)
+    exif = Image.Exif()
+    exif[0x112] = 6
+    Image.fromarray(np.zeros((20, 30, 3), np.uint8)).save(path, exif=exif)
+    run(GULAR, "pack", "turned", "turned.bundle", "--quiet")
+    shapes = [gular.GularDataset("turned.bundle", decode=True, orientation=orientation)[0][0].shape for orientation in (True, False)]
+    check("GularDataset turns pictures unless it is not to", shapes == [(30, 20, 3), (20, 30, 3)], str(shapes))
+
+
+def damaged_cache():
+    """A flipped byte in the node's own cache costs one start, and a copy in a folder names the command."""
+    url = pathlib.Path("bundle").resolve().as_uri()
+    again = lambda: sum(len(batch["key"]) for batch in gular.DataLoader(url, batch_size=7, size=16, cache="flip.cache"))
+    n = again()
+    shard = max(pathlib.Path("flip.cache").rglob("data/train-*"), key=lambda file: file.stat().st_size)
+    flip(shard)
+    gc.collect()
+    right, said = refused(gular.BundleError, shard.name, again)
+    check("a flipped byte of the node's cache is an error that says what follows", right and "fetched again" in said, said)
+    gc.collect()
+    check("and the next start fetches the file again", again() == n and shard.exists())
+    shutil.copytree("bundle", "flipped")
+    flip(next(pathlib.Path("flipped/data").glob(shard.name)))
+    check("of a folder the error names the command", *refused(gular.BundleError, "gular verify flipped", lambda: list(gular.DataLoader("flipped", batch_size=7, size=16))))
+
+
+def flip(path):
+    path.chmod(0o644)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
 
 
 def datasets_across_a_fork():
@@ -929,6 +999,9 @@ if __name__ == "__main__":
     streamed()
     fields()
     datasets()
+    masks()
+    turned()
+    damaged_cache()
     datasets_across_a_fork()
     iterables()
     documented()

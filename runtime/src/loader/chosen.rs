@@ -15,6 +15,10 @@ use crate::order::{KeyedPermutation, key};
 /// The stream of random numbers that deals samples to folds.
 const FOLDS: u64 = 1 << 60;
 
+/// The number of samples that a [`Predicate`] is asked about at a time: enough that to call it costs
+/// nothing.
+const AT_A_TIME: usize = 1024;
+
 /// Conditions that samples must meet to be used. All others are treated as if the split did not
 /// have them; all ranks take the same number of steps.
 ///
@@ -59,13 +63,23 @@ pub struct SampleFacts<'a> {
 
 /// Decides which samples are used.
 #[derive(Clone)]
-pub struct Predicate(Arc<dyn Fn(&SampleFacts<'_>) -> bool + Send + Sync>);
+pub struct Predicate(Arc<Decide>);
+
+type Decide = dyn Fn(&[SampleFacts<'_>]) -> Option<Vec<bool>> + Send + Sync;
 
 impl Predicate {
     /// Selects the samples for which `is_used` returns true. It is called for every sample of the
     /// split, and must always return the same for a sample.
     pub fn new(is_used: impl Fn(&SampleFacts<'_>) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(is_used))
+        Self::of_many(move |samples| Some(samples.iter().map(&is_used).collect()))
+    }
+
+    /// Does the same for many samples at a time: `are_used` returns one answer for each. With
+    /// `None` it ends the choice, and the loader is not made: [`LoaderError::Stopped`].
+    pub fn of_many(
+        are_used: impl Fn(&[SampleFacts<'_>]) -> Option<Vec<bool>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(are_used))
     }
 
     /// Selects the samples with these keys; keys that no sample has are ignored.
@@ -91,20 +105,28 @@ impl Select {
         Some(format!("fold {} of {}, counted from 0", fold.number, fold.of))
     }
 
-    /// The function that decides about each sample of a split of `n`.
-    fn decide(&self, n: u64) -> impl Fn(&SampleFacts<'_>) -> bool {
+    /// The function that decides about some samples of a split of `n`.
+    fn decide(&self, n: u64) -> impl Fn(&[SampleFacts<'_>]) -> Option<Vec<bool>> {
         let dealt = self.fold.map(|fold| {
             let places = KeyedPermutation::new(n, key(fold.seed, 0, FOLDS));
             move |sample: u64| (places.at(sample) % fold.of == fold.number) == fold.held_out
         });
-        move |sample: &SampleFacts<'_>| {
+        let is_used = move |sample: &SampleFacts<'_>| {
             let known = |never: &Arc<HashSet<Digest>>| {
                 sample.digest.is_some_and(|digest| never.contains(&digest))
             };
-            // First, so that it is called for every sample.
-            self.only.as_ref().is_none_or(|only| only.0(sample))
-                && dealt.as_ref().is_none_or(|dealt| dealt(sample.number))
+            dealt.as_ref().is_none_or(|dealt| dealt(sample.number))
                 && !self.never.as_ref().is_some_and(known)
+        };
+        move |samples: &[SampleFacts<'_>]| {
+            // First, so that it is called for every sample.
+            let Some(only) = &self.only else {
+                return Some(samples.iter().map(&is_used).collect());
+            };
+            let answers = only.0(samples)?;
+            let both =
+                answers.iter().zip(samples).map(|(answer, sample)| *answer && is_used(sample));
+            (answers.len() == samples.len()).then(|| both.collect())
         }
     }
 }
@@ -175,6 +197,30 @@ pub(super) struct Asked<'a> {
     pub(super) threads: usize,
 }
 
+/// Adds to each sample whether it is used; `decide` is asked about many at a time.
+fn decided<'a>(
+    samples: impl Iterator<Item = (Row, SampleFacts<'a>)>,
+    decide: &impl Fn(&[SampleFacts<'_>]) -> Option<Vec<bool>>,
+) -> impl Iterator<Item = Result<(Row, SampleFacts<'a>, bool), Error>> {
+    let mut samples = samples.peekable();
+    let mut ready = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        if let Some(next) = ready.next() {
+            return Some(Ok(next));
+        }
+        samples.peek()?;
+        let (rows, facts): (Vec<Row>, Vec<SampleFacts<'_>>) =
+            samples.by_ref().take(AT_A_TIME).unzip();
+        let Some(answers) = decide(&facts) else {
+            return Some(Err(super::LoaderError::Stopped.into()));
+        };
+        let made = rows.into_iter().zip(facts).zip(answers);
+        let made: Vec<_> = made.map(|((row, facts), is_used)| (row, facts, is_used)).collect();
+        ready = made.into_iter();
+        ready.next().map(Ok)
+    })
+}
+
 /// The result for one shard.
 #[derive(Default)]
 struct Found {
@@ -202,7 +248,6 @@ pub(super) fn choose(
     }
     let n = shard_samples.iter().sum::<u64>();
     let decide = select.decide(n);
-    let decide = |sample: &SampleFacts<'_>| select.is_all() || decide(sample);
     let image = bundle.manifest().image();
     let shards = bundle.manifest().shards.iter().enumerate().filter(|(_, s)| s.split == split);
     let mut firsts = Vec::new();
@@ -216,10 +261,13 @@ pub(super) fn choose(
     parallel(&firsts, threads, &AtomicBool::new(false), |(shard, first), _| {
         let index = bundle.index(*shard)?;
         let mut of_shard = Found::default();
-        for (number, row) in (*first..).zip(index.rows()) {
-            let facts = facts(&index, row, number, image);
+        let samples =
+            (*first..).zip(index.rows()).map(|(n, row)| (row, facts(&index, row, n, image)));
+        for decided in decided(samples, &decide) {
+            let (row, facts, is_used) = decided?;
+            let number = facts.number;
             let is_unknown = facts.label == Some(UNKNOWN);
-            if !decide(&facts) || is_unknown && unknown == UnknownLabels::Drop {
+            if !is_used || is_unknown && unknown == UnknownLabels::Drop {
                 let bit = !(1 << (number % 64));
                 bits[(number / 64) as usize].fetch_and(bit, Ordering::Relaxed);
                 of_shard.n_left_out += 1;

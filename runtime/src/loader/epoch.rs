@@ -16,7 +16,7 @@ use super::batch_slots::Hold;
 use super::batch_slots::{BatchSlots, Waiting};
 use super::blender::Blender;
 use super::chosen::{Asked, Chosen, choose};
-use super::epoch_steps::{Run, Span};
+use super::epoch_steps::{Run, Span, Turns};
 use super::shards::Shards;
 use super::slot::Slot;
 use super::source::Source;
@@ -62,6 +62,7 @@ pub struct Loader {
     restored: bool,
     /// The epoch that was begun last.
     begun: Option<u64>,
+    turns: Turns,
     /// The current epoch, whose batches are handed out.
     under_way: Option<UnderWay>,
     counted: Stats,
@@ -112,6 +113,7 @@ impl Loader {
             tally: Some(Tally::default()),
             restored: false,
             begun: None,
+            turns: Turns::ALL,
             under_way: None,
             counted: Stats { threads, cores, ..Stats::default() },
             meters,
@@ -166,6 +168,29 @@ impl Loader {
         self.ring.hold(hold)
     }
 
+    /// Makes this the loader of another rank, from the next epoch on. An epoch under way ends; a
+    /// state must be restored again.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a rank that does not exist.
+    pub fn set_ranks(&mut self, rank: u64, world_size: u64) -> Result<(), Error> {
+        if (self.options.rank, self.options.world_size) == (rank, world_size) {
+            return Ok(());
+        }
+        let options = LoaderOptions { rank, world_size, ..self.options.clone() };
+        options.check()?;
+        self.leave();
+        // The epoch that was made ahead, too, has the samples of another rank.
+        self.ring.abandon();
+        self.options = options;
+        Ok(())
+    }
+
+    /// Makes only some steps of each epoch, from the next one on: other loaders make the others.
+    pub fn set_turns(&mut self, turns: Turns) {
+        self.turns = turns;
+    }
+
     /// Begins `epoch` and returns its batches: from its start, or from the restored position if the
     /// last call was [`Loader::restore`] with a state of this epoch.
     ///
@@ -191,7 +216,7 @@ impl Loader {
         if !resumed {
             (self.epoch, self.consumed, self.tally) = (epoch, 0, Some(Tally::default()));
         }
-        let span = self.span(self.consumed);
+        let span = self.span(self.consumed).of_turns(self.turns);
         if !self.ring.go_on(epoch, span) {
             self.ring.start(self.run(epoch, span));
         }
@@ -200,7 +225,9 @@ impl Loader {
         self.begun = Some(epoch);
         let LoaderOptions { across_epochs, n_epochs, .. } = self.options;
         if across_epochs && n_epochs.is_none_or(|n| next < n) {
-            self.ring.make_ahead(self.run(next, self.span(0)));
+            let first = self.turns.first % self.turns.of.max(1);
+            let span = self.span(0).of_turns(Turns { first, ..self.turns });
+            self.ring.make_ahead(self.run(next, span));
         }
     }
 
@@ -316,6 +343,13 @@ impl Loader {
     #[must_use]
     pub fn n_steps(&self) -> u64 {
         self.span(0).n_steps()
+    }
+
+    /// Returns [`Loader::n_steps`] for another number of ranks.
+    #[must_use]
+    pub fn n_steps_among(&self, world_size: u64) -> u64 {
+        let options = LoaderOptions { world_size, ..self.options.clone() };
+        span(&options, &self.shard_samples, 0).n_steps()
     }
 
     /// The number of batches of the current epoch that were not taken yet.

@@ -49,6 +49,7 @@ pub use chosen::{Fold, Predicate, SampleFacts, Select};
 pub use columns::{Array, Element, Values};
 pub use draw::Draw;
 pub use epoch::{Epoch, Loader, Stream};
+pub use epoch_steps::Turns;
 pub use error::LoaderError;
 pub use labels::{IGNORED_LABEL, UnknownLabels};
 pub use mix::{Mix, MixState};
