@@ -117,7 +117,9 @@ class DataLoader:
     **Pictures**
 
     :param size: Pixels of the images, a square's side or height and width, where ``transform`` is
-        not given.
+        not given. Without both, pictures of one size below 224 pixels keep it (``train`` takes
+        random crops of it, with an eighth added around them), and others are 224 pixels:
+        ``stats()["fitted"]`` says so.
     :param transform: :class:`~gular.RandomCrop` (default for ``train``),
         :class:`~gular.PadCrop`, :class:`~gular.CenterCrop` (default for ``val`` and ``test``) or
         :class:`~gular.Resize`.
@@ -130,7 +132,8 @@ class DataLoader:
     :param normalise: ``"imagenet"``, ``"bundle"`` (by the statistics in its manifest),
         ``"scaled"`` (0 to 1 and nothing else), or ``(mean, std)`` or ``(mean, std, scale)``:
         value / scale, less mean, divided by std.
-    :param bands: Channels to take, by number from 0, in any order.
+    :param bands: Channels to take, by number from 0, in any order: one of grey pictures unless
+        given, else all.
     :param depth: ``"u8"`` or ``"u16"``: bits of pixels, where the bundle's are not to stay.
     :param orientation: Whether pictures are turned as their EXIF orientation says;
         torchvision's ``ImageFolder`` does not.
@@ -418,7 +421,7 @@ class DataLoader:
     def stats(self) -> Dict[str, Any]:
         """Sums since the loader was made: batches, samples, seconds in each phase, and which
         side waits for the other (``bottleneck``); ``waiting_for`` is the shard that is being
-        fetched and waited for now."""
+        fetched and waited for now, and ``fitted`` what was chosen by the bundle's pictures."""
         stats: Dict[str, Any] = json.loads(self._loader.stats())
         return stats
 

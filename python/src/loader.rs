@@ -41,12 +41,13 @@ impl Loader {
     #[staticmethod]
     fn make(py: Python<'_>, settings: &str, asks: bool) -> PyResult<Making> {
         let settings: Settings = parse_options::parse(py, settings)?;
-        let permuted = settings.permuted();
+        let (permuted, unchosen) = (settings.permuted(), settings.unchosen());
         let source = settings.source.clone();
         Ok(Making::start(move |watch, events| {
             let only = asks.then(|| asking(events));
             let Prepared { bundle, options, waits, asked } = settings.open(only, watch)?;
             let n_samples = bundle.n_samples(options.split);
+            let options = options.fitted(&bundle, unchosen, watch.cancel)?;
             let loader = gular_runtime::Loader::new(bundle, options)?;
             let unmet = asked.unmet(n_samples - loader.n_left_out(), n_samples);
             let labelled = loader.bundle().manifest().has_labels();
@@ -171,7 +172,10 @@ impl Loader {
     /// Sums since the loader was made, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         let loader = self.loader(py)?;
-        let stats = detached(py, || lock(loader).stats());
+        let (stats, fitted) = detached(py, || {
+            let loader = lock(loader);
+            (loader.stats(), loader.options().fitted.clone())
+        });
         let seconds = |phase| stats.of(phase).as_secs_f64();
         let stats = json!({
             "batches": stats.batches,
@@ -187,6 +191,7 @@ impl Loader {
             "wait_for_batch": seconds(Phase::WaitForBatch),
             "waiting_for": self.waits.now(),
             "bottleneck": stats.bottleneck(),
+            "fitted": fitted,
         });
         Ok(stats.to_string())
     }

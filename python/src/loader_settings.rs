@@ -9,7 +9,7 @@ use gular_runtime::order::{OrderKind, OrderSpec, Weights};
 use gular_runtime::{
     AxisOrder, Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold,
     JpegBackend, Limits, LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions,
-    OrientationPolicy, Predicate, Scaling, Select, Size, Split, Transform, UnknownLabels,
+    OrientationPolicy, Predicate, Scaling, Select, Size, Split, Transform, Unchosen, UnknownLabels,
     available_cores,
 };
 use serde::Deserialize;
@@ -175,6 +175,11 @@ impl Settings {
         ];
         let by = by.into_iter().find_map(|(option, is_given)| is_given.then_some(option));
         Asked { split: self.split, by, keys: self.only.take().map(Keys::new) }
+    }
+
+    /// Returns the options that follow the bundle's pictures.
+    pub(crate) fn unchosen(&self) -> Unchosen {
+        Unchosen { transform: self.transform.is_none(), bands: self.bands.is_none() }
     }
 
     /// Returns whether images that are stored pixel by pixel name their channels first.

@@ -650,6 +650,63 @@ def turned():
     check("GularDataset turns pictures unless it is not to", shapes == [(30, 20, 3), (20, 30, 3)], str(shapes))
 
 
+def defaults():
+    """Without options batches follow the bundle: Fashion-MNIST's CSV gives 28 x 28 x 1."""
+    from PIL import Image
+
+    random = np.random.default_rng(6)
+    rows = [[i % 3, *random.integers(0, 256, 784)] for i in range(300)]
+    head = ["label", *(f"pixel{i}" for i in range(1, 785))]
+    pathlib.Path("fashion.csv").write_text("\n".join(",".join(map(str, row)) for row in [head, *rows]) + "\n")
+    run(GULAR, "pack", "fashion.csv", "fashion", "--quiet")
+    ours = gular.DataLoader("fashion", batch_size=128)
+    batches = list(ours)
+    right = [batch["image"].shape for batch in batches] == [(128, 1, 28, 28), (128, 1, 28, 28), (44, 1, 28, 28)]
+    check("Fashion-MNIST's CSV has one channel and its own size", right and batches[0]["image"].dtype == torch.float32, str(batches[0]["image"].shape))
+    said = ours.stats()["fitted"]
+    check("and stats() say why", "28 x 28" in said and "grey" in said, said)
+    network = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 26 * 26, 3))
+    loss = torch.nn.functional.cross_entropy(network(batches[0]["image"]), batches[0]["label"])
+    loss.backward()
+    check("it trains", bool(torch.isfinite(loss)))
+    three = next(iter(gular.DataLoader("fashion", batch_size=4, bands=[0, 0, 0], size=32)))["image"]
+    check("unless asked otherwise", three.shape == (4, 3, 32, 32), str(three.shape))
+    whole = next(iter(gular.DataLoader("fashion", "train", 300, shuffle=False, transform=gular.Resize(28), numbers="stored")))["image"]
+    check("nothing is resized", torch.equal(whole[:, 0], torch.tensor(np.array([row[1:] for row in rows], dtype=np.uint8)).view(-1, 28, 28)[whole_order(whole, rows)]), "pixels differ")
+
+    for kind, mode, channels in [("grey", "L", 1), ("coloured", "RGB", 3)]:
+        for split, n in [("train", 12), ("val", 4)]:
+            for i in range(n):
+                path = pathlib.Path(kind, split, "a", f"{i}.png")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(random.integers(0, 256, (40, 32, 3), dtype=np.uint8)).convert(mode).save(path)
+        run(GULAR, "pack", kind, f"{kind}.bundle", "--quiet")
+        shapes = [next(iter(gular.DataLoader(f"{kind}.bundle", split, 4)))["image"].shape for split in ("train", "val")]
+        check(f"small {kind} files keep size and channels", shapes == [(4, channels, 40, 32)] * 2, str(shapes))
+        plain = next(iter(gular.DataLoader(f"{kind}.bundle", "val", 4, shuffle=False, numbers="stored")))
+        same = all(np.array_equal(image.permute(1, 2, 0).squeeze(-1).numpy(), np.asarray(Image.open(pathlib.Path(kind, key)))) for image, key in zip(plain["image"], plain["key"]))
+        check(f"evaluation of small {kind} files changes no pixel", same)
+    one = next(iter(gular.DataLoader("coloured.bundle", "val", 4, bands=[0])))["image"]
+    check("one band of colour pictures is normalised", one.shape == (4, 1, 40, 32) and bool(torch.isfinite(one).all()), str(one.shape))
+    url = pathlib.Path("grey.bundle").resolve().as_uri()
+    streamed = next(iter(gular.DataLoader(url, "train", 4, order="window", cache="grey.cache")))["image"]
+    check("a stream has the same defaults", streamed.shape == (4, 1, 40, 32), str(streamed.shape))
+    pathlib.Path("mixed/train/a").mkdir(parents=True)
+    for i in range(40):
+        Image.fromarray(random.integers(0, 256, (40, 32, 3), dtype=np.uint8)).convert("RGB" if i == 39 else "L").save(f"mixed/train/a/{i:02}.png")
+    run(GULAR, "pack", "mixed", "mixed.bundle", "--stored-order", "sorted", "--quiet")
+    check("a colour picture among grey ones is refused", *refused(gular.OptionError, "`train/a/39.png` has colours", lambda: list(gular.DataLoader("mixed.bundle"))))
+    check("unless bands are given", len(list(gular.DataLoader("mixed.bundle", bands=[0, 1, 2], batch_size=40))) == 1)
+    shape = next(iter(gular.DataLoader("bundle", batch_size=2)))["image"].shape
+    check("pictures of several sizes are 224 pixels", shape == (2, 3, 224, 224), str(shape))
+
+
+def whole_order(images, rows):
+    """Which row each image is."""
+    by_bytes = {bytes(np.array(row[1:], dtype=np.uint8)): number for number, row in enumerate(rows)}
+    return torch.tensor([by_bytes[image.numpy().tobytes()] for image in images])
+
+
 def damaged_cache():
     """A flipped byte in the node's own cache costs one start, and a copy in a folder names the command."""
     url = pathlib.Path("bundle").resolve().as_uri()
@@ -1001,6 +1058,7 @@ if __name__ == "__main__":
     datasets()
     masks()
     turned()
+    defaults()
     damaged_cache()
     datasets_across_a_fork()
     iterables()

@@ -151,13 +151,14 @@ fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<I
         let reason = format!("{bands:?} of {channels} channels, which count from 0");
         return Err(Error::Option { option: "bands", reason });
     }
-    let LoaderOptions { numbers, layout, normalise, .. } = options;
+    let LoaderOptions { numbers, layout, .. } = options;
+    let normalise = options.normalise.of_channels(bands.len());
     if *numbers != super::Numbers::Stored
         && let Some(reason) = normalise.fault(bands.len())
     {
         return Err(Error::Option { option: "normalise", reason });
     }
-    let writer = Writer::new(*numbers, *layout, bands, stored, normalise);
+    let writer = Writer::new(*numbers, *layout, bands, stored, &normalise);
     Ok(ImageField { field, pixels, writer })
 }
 

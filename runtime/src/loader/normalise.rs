@@ -1,5 +1,7 @@
 //! Converts pixels to the numbers that a network takes, in one pass.
 
+use std::borrow::Cow;
+
 use gular_bundle::{Dtype, Manifest};
 use gular_codec::Sample;
 use half::{bf16, f16};
@@ -19,14 +21,27 @@ pub struct Normalise {
 }
 
 impl Default for Normalise {
-    /// The mean and standard deviation of ImageNet, for red, green and blue.
+    /// The mean and standard deviation of ImageNet, for red, green and blue; of images with one
+    /// channel, the means of these.
     fn default() -> Self {
         let (mean, std) = (vec![0.485, 0.456, 0.406], vec![0.229, 0.224, 0.225]);
         Self { scale: None, mean, std }
     }
 }
 
+/// The means of ImageNet's mean and standard deviation, for pictures of one channel.
+const GREY: [f32; 2] = [0.449, 0.226];
+
 impl Normalise {
+    /// Returns it for `channels` channels: that of ImageNet has a grey form.
+    pub(crate) fn of_channels(&self, channels: usize) -> Cow<'_, Self> {
+        if channels != 1 || *self != Self::default() {
+            return Cow::Borrowed(self);
+        }
+        let [mean, std] = GREY;
+        Cow::Owned(Self { scale: None, mean: vec![mean], std: vec![std] })
+    }
+
     /// Divides values by `scale` and does nothing else: 0 to 1 for `u8` and `u16`.
     #[must_use]
     pub fn scaled() -> Self {

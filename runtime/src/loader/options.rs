@@ -66,6 +66,10 @@ pub struct LoaderOptions {
     /// order; [`Field::bands`](gular_bundle::Field) names them. `None` takes all channels; a single
     /// channel (grey) is then copied three times.
     pub bands: Option<Vec<usize>>,
+    /// Whether a picture with colours is an error, since `bands` was chosen for grey ones.
+    pub only_grey: bool,
+    /// What [`LoaderOptions::fitted`] has chosen, and why, in words.
+    pub fitted: Option<String>,
     /// Fields that batches have besides `image` and `label`, by name. A `mask` is cropped, resized
     /// and mirrored like its image, without interpolation; other fields are delivered as stored.
     pub fields: Vec<String>,
@@ -153,6 +157,8 @@ impl LoaderOptions {
             n_epochs: None,
             depth: Depth::default(),
             bands: None,
+            only_grey: false,
+            fitted: None,
             fields: Vec::new(),
             on_error: OnBadSample::default(),
             unknown_labels: UnknownLabels::default(),

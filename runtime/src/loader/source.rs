@@ -15,6 +15,7 @@ use super::ahead::Ahead;
 use super::batch_slots::Ticket;
 use super::columns::Column;
 use super::fields::{Fields, ImageField, OtherKind, RGB};
+use super::fitted::is_grey;
 use super::labels::{self, UNKNOWN};
 use super::pixels::{Kept, PixelTools, PixelType, Pixels, copy, move_mask};
 use super::slot::Cell;
@@ -43,6 +44,7 @@ pub(super) struct Source {
     limits: Limits,
     jpeg: JpegBackend,
     scaling: Scaling,
+    only_grey: bool,
 }
 
 /// Why no picture could be made.
@@ -50,6 +52,8 @@ enum Unmade {
     Undecodable(gular_codec::Error),
     /// The image has 16 bits, and no option says what to do with them.
     U16,
+    /// The image has colours, and one channel was chosen as others are grey.
+    Colours,
     /// The mask has another size than its image.
     Mask {
         mask: (u32, u32),
@@ -159,6 +163,7 @@ impl Source {
             limits: options.limits,
             jpeg: options.jpeg,
             scaling: options.scaling,
+            only_grey: options.only_grey,
             bundle,
         })
     }
@@ -468,6 +473,9 @@ impl Source {
         if header.bit_depth > 8 && self.depth == Depth::Stored {
             return Err(Unmade::U16);
         }
+        if self.only_grey && !is_grey(&header) {
+            return Err(Unmade::Colours);
+        }
         let size = match self.orientation {
             OrientationPolicy::Apply => header.upright_size(),
             OrientationPolicy::Ignore => (header.width, header.height),
@@ -547,9 +555,15 @@ impl Source {
             }
             Unmade::U16 => {
                 let reason = format!(
-                    "sample `{key}` has 16-bit pixels: choose `U16` to keep them, or `U8` for their high byte"
+                    "sample `{key}` has 16-bit pixels: choose `u16` to keep them, or `u8` for their high byte"
                 );
                 Error::Option { option: "depth", reason }
+            }
+            Unmade::Colours => {
+                let reason = format!(
+                    "sample `{key}` has colours, and the first pictures of the split are grey: choose bands 0, 1 and 2 for three channels of each, or band 0 for one"
+                );
+                Error::Option { option: "bands", reason }
             }
         }
     }

@@ -316,7 +316,8 @@ impl fmt::Debug for FeedEpoch<'_> {
 fn converter(loader: &Loader, place: &Place, options: &FeedOptions) -> Result<Converter, Error> {
     let image = loader.image().unwrap_or((gular_bundle::Dtype::U8, 3));
     let (how, about) = ((options.numbers, options.layout), loader.options());
-    let converter = Converter::new(how, image, &about.normalise, place.device())?;
+    let normalise = about.normalise.of_channels(image.1);
+    let converter = Converter::new(how, image, &normalise, place.device())?;
     Ok(match place {
         Place::Gpu(gpu) if options.convert == Convert::Kernel => {
             converter.with_kernel(gpu, about.transform.size())
