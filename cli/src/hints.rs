@@ -188,6 +188,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NoSource { .. } => {
             "unpack the file and give the folder; a table with pixels in its columns must end in .csv, or use `--as pixels`"
         }
+        E::ArchivePart { .. } => {
+            "join the parts first, in their order: `cat NAME.zip.* > NAME.zip`"
+        }
         E::BadArchive { .. } => "fetch or copy the archive again: it may be cut short",
         E::BadMembers { .. } => {
             "nothing was packed; if you trust the archive, unpack it yourself and give the folder"

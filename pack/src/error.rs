@@ -46,6 +46,12 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// One of the files that a large archive was divided into.
+    #[error("`{path}` is one part of an archive that was divided into several files")]
+    ArchivePart {
+        /// The part.
+        path: String,
+    },
     /// Members that are not plain files of safe names.
     #[error("archive `{path}` has members that cannot be packed: {bad}")]
     BadMembers {
@@ -312,8 +318,8 @@ pub enum Error {
     },
     /// The file system became full while packing.
     #[error(
-        "the disk is full: {source}. {} {} more are needed, and {} are free",
-        about(*files), Size(*needed), Size(*free)
+        "{}: {source}. {} {} more are needed{}",
+        out_of_space(source), about(*files), Size(*needed), left(source, *free)
     )]
     Full {
         /// Bytes that the unfinished shards need.
@@ -602,6 +608,19 @@ impl fmt::Display for BadInputs {
             more => write!(f, "\n  and {more} more"),
         }
     }
+}
+
+/// Whether a quota ended the write: the disk may have space then.
+fn is_quota(source: &gular_bundle::Error) -> bool {
+    matches!(source, gular_bundle::Error::Io(error) if error.kind() == io::ErrorKind::QuotaExceeded)
+}
+
+fn out_of_space(source: &gular_bundle::Error) -> &'static str {
+    if is_quota(source) { "your quota on this file system is used up" } else { "the disk is full" }
+}
+
+fn left(source: &gular_bundle::Error, free: u64) -> String {
+    if is_quota(source) { String::new() } else { format!(", and {} are free", Size(free)) }
 }
 
 fn wanted_column(what: &str, wanted: Option<&str>) -> String {

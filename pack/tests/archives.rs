@@ -358,3 +358,21 @@ fn cut_archives_are_named() {
     let error = refused("x.tar", &[0; 1024], ArchiveLimits::default());
     assert!(matches!(error, Error::NoImages { .. }), "{error}");
 }
+
+#[test]
+fn parts_of_archives_and_compressed_images_are_named_for_what_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |name: &str, bytes: &[u8], expected: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let plan = PlanOptions { labels: Labels::None, ..PlanOptions::default() };
+        let error = run(&path, &dir.path().join("out"), plan, 1).unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+    };
+    for name in ["train.zip.001", "train.z01", "train.tar.gz.aa"] {
+        check(name, b"PK\x03\x04 and what follows", "is one part of an archive");
+    }
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&jpeg(1)).unwrap();
+    check("a.jpg.gz", &gzip.finish().unwrap(), "is not a folder or an archive");
+}

@@ -156,6 +156,8 @@ fn inspect_says_what_a_path_is_instead() {
     let dir = packed.dir.path();
     let inspect = |path: &Path| run(["inspect", text(path)]);
     refused(&inspect(&dir.join("images/c0/0.jpg")), &["is a single image (image/jpeg)"]);
+    put(dir, "train.zip", b"PK\x03\x04\x14\0\0\0\x08\0 and so on");
+    refused(&inspect(&dir.join("train.zip")), &["is a zip archive", "gular pack"]);
     refused(&inspect(&dir.join("images")), &["is not a bundle", "manifest.json"]);
     fs::create_dir_all(dir.join("half/.gular-pack")).unwrap();
     refused(&inspect(&dir.join("half")), &["interrupted", "run the same `gular pack` again"]);

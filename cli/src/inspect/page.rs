@@ -36,7 +36,7 @@ pub(super) fn write(
     let mut page = format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>{0}</title>\n<style>{STYLE}</style>\n<h1>{0}</h1>\n<pre>{1}</pre>\n",
         escaped(name),
-        escaped(&describe::text(manifest, bundle.digest(), None))
+        escaped(&describe::text(manifest, bundle.digest(), counts))
     );
     bands(&mut page, &manifest.fields);
     // If samples may have several classes or boxes, the index does not count them.

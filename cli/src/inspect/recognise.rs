@@ -28,7 +28,7 @@ pub(crate) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> 
         ));
     }
     let file = ReadAt::open(path, Backend::Pread)?;
-    let mut first = [0; 16];
+    let mut first = [0; 512];
     let n = usize::try_from(file.len_bytes()).unwrap_or(usize::MAX).min(first.len());
     let first = first.split_at_mut(n).0;
     file.read_at(0, first)?;
@@ -38,6 +38,10 @@ pub(crate) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> 
             Some("give a bundle's folder, a manifest.json, a shard or an index".to_owned()),
         ));
     }
+    if let Some(what) = other_file(first) {
+        let hint = "`gular pack FILE OUT` makes a bundle of an archive of images, and `gular adopt FILE` of a file of samples; then inspect that bundle";
+        return Err(Failure::new(format!("`{}` is {what}", path.display()), Some(hint.to_owned())));
+    }
     if first.starts_with(b"{") {
         let (manifest, digest) = manifest(&file)?;
         let value = describe::json(&manifest, digest, None);
@@ -45,6 +49,25 @@ pub(crate) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> 
         return Ok(Exit::Done);
     }
     file::tensor_file(&file, output)
+}
+
+/// What a file is that people take for a part of a bundle, by its first bytes.
+fn other_file(first: &[u8]) -> Option<&'static str> {
+    const MAGIC: [(usize, &[u8], &str); 9] = [
+        (0, b"PK\x03\x04", "a zip archive"),
+        (0, b"PK\x05\x06", "a zip archive"),
+        (0, b"\x1f\x8b", "a file compressed with gzip"),
+        (0, b"\x28\xb5\x2f\xfd", "a file compressed with zstd"),
+        (257, b"ustar", "a tar file"),
+        (0, b"PAR1", "a Parquet file"),
+        (0, b"ARROW1", "an Arrow file"),
+        (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        (0, b"hsqs", "a SquashFS image"),
+    ];
+    let is = |(at, magic, _): &&(usize, &[u8], &str)| {
+        first.get(*at..).is_some_and(|rest| rest.starts_with(magic))
+    };
+    MAGIC.iter().find(is).map(|(.., what)| *what)
 }
 
 /// The first of the options given that a single file cannot answer.

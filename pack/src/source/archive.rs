@@ -2,8 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+
+use gular_codec::Format;
 
 use super::limits::ArchiveLimits;
 use super::spool::unpack;
@@ -29,6 +32,26 @@ enum ArchiveKind {
     Tar(Tar),
 }
 
+/// Whether a name is that of a part of an archive: `train.zip.001`, `train.z01`, `train.tar.aa`.
+fn is_part(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let Some((stem, last)) = name.rsplit_once('.') else { return false };
+    let digits = |text: &str| text.len() >= 2 && text.bytes().all(|b| b.is_ascii_digit());
+    let letters = last.len() == 2 && last.starts_with('a');
+    let of_archive = [".zip", ".tar", ".gz", ".tgz", ".zst"].iter().any(|e| stem.ends_with(e));
+    of_archive && (digits(last) || letters) || last.strip_prefix('z').is_some_and(digits)
+}
+
+/// Refuses a compressed file that holds one image, not an archive.
+fn check_many(path: &Path, plain: &File) -> Result<(), Error> {
+    let mut head = [0; 16];
+    let n = plain.read_at(&mut head, 0).map_err(|e| Error::io("read", path, e))?;
+    match Format::sniff(head.get(..n).unwrap_or_default()) {
+        Some(_) => Err(Error::NoSource { path: path.display().to_string() }),
+        None => Ok(()),
+    }
+}
+
 impl Archive {
     /// Looks at every member's header; a compressed tar is unpacked in folder `temp` for that.
     pub(crate) fn open(
@@ -44,23 +67,22 @@ impl Archive {
         let mut head = Vec::new();
         open()?.take(HEAD).read_to_end(&mut head).map_err(io)?;
         let named = |extension: &str| path.to_string_lossy().to_lowercase().ends_with(extension);
+        if is_part(path) {
+            return Err(Error::ArchivePart { path: path.display().to_string() });
+        }
         let kind = match head.as_slice() {
             [b'P', b'K', 3 | 5, 4 | 6, ..] => ArchiveKind::Zip(Zip::open(path, file, limits)?),
             [0x1f, 0x8b, ..] => {
                 let plain = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
-                ArchiveKind::Tar(Tar::open(
-                    path,
-                    unpack(path, plain, len, limits, temp, cancel)?,
-                    limits,
-                )?)
+                let plain = unpack(path, plain, len, limits, temp, cancel)?;
+                check_many(path, &plain)?;
+                ArchiveKind::Tar(Tar::open(path, plain, limits)?)
             }
             [0x28, 0xb5, 0x2f, 0xfd, ..] => {
                 let plain = zstd::Decoder::new(file).map_err(io)?;
-                ArchiveKind::Tar(Tar::open(
-                    path,
-                    unpack(path, plain, len, limits, temp, cancel)?,
-                    limits,
-                )?)
+                let plain = unpack(path, plain, len, limits, temp, cancel)?;
+                check_many(path, &plain)?;
+                ArchiveKind::Tar(Tar::open(path, plain, limits)?)
             }
             head if head.ends_with(b"ustar") || named(".tar") => {
                 ArchiveKind::Tar(Tar::open(path, file, limits)?)
