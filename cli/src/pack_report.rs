@@ -55,7 +55,7 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
         None => out.join(gular_pack::SKIPPED_NAME),
         Some(_) => out.join(gular_pack::PART_NAME),
     };
-    text.push_str(&flaws(report.skipped, &list, Some(&report.tolerated)));
+    text.push_str(&flaws(report.skipped, &list, Some((&report.tolerated, &report.misnamed))));
     if report.empty_tiles > 0 {
         let tiles = show::count(report.empty_tiles, "tile");
         let _ = writeln!(text, "left out: {tiles} with too few valid pixels (--min-valid)");
@@ -171,7 +171,7 @@ pub(crate) fn version(report: &BaseReport, out: &Path) -> String {
     text.push_str(&flaws(
         report.skipped,
         &out.join(gular_pack::SKIPPED_NAME),
-        packed.map(|packed| &packed.tolerated),
+        packed.map(|packed| (&packed.tolerated, &packed.misnamed)),
     ));
     text.push_str(packed.map_or("", checked));
     if made.symbolic_links > 0 {
@@ -187,20 +187,22 @@ pub(crate) fn version(report: &BaseReport, out: &Path) -> String {
 }
 
 /// Says what was left out, with the file `list` that lists it, and what was packed although it is
-/// damaged.
-fn flaws(skipped: u64, list: &Path, tolerated: Option<&BadInputs>) -> String {
+/// damaged or has the name of another format.
+fn flaws(skipped: u64, list: &Path, packed: Option<(&BadInputs, &BadInputs)>) -> String {
     let mut text = String::new();
     if skipped > 0 {
         let _ = writeln!(text, "left out: {skipped}, listed in `{}`", list.display());
     }
-    if let Some(tolerated) = tolerated.filter(|tolerated| tolerated.n > 0) {
-        let first = tolerated.named.first().map(ToString::to_string);
-        let _ = writeln!(
-            text,
-            "damaged, but readable (`--strict` refuses them): {}, such as {}",
-            show::count(tolerated.n, "image"),
-            first.unwrap_or_default()
-        );
+    let Some((tolerated, misnamed)) = packed else { return text };
+    for (what, of, n_named) in [
+        ("damaged, but readable (`--strict` refuses them)", tolerated, 1),
+        ("packed as what they are, not as what their names say", misnamed, 3),
+    ] {
+        let first: Vec<String> = of.named.iter().take(n_named).map(ToString::to_string).collect();
+        if of.n > 0 {
+            let (images, first) = (show::count(of.n, "image"), first.join("; "));
+            let _ = writeln!(text, "{what}: {images}, such as {first}");
+        }
     }
     text
 }

@@ -6,13 +6,14 @@ use std::ops::Range;
 
 use gular_bundle::{Digest, Payload};
 use gular_codec::tiff::Geo;
-use gular_codec::{DecodeOptions, Decoder, Format, Limits, read_header};
+use gular_codec::{DecodeOptions, Decoder, Format, Header, Limits, read_header};
 
 use crate::array;
 use crate::beside::{OfImage, ReadFiles};
 use crate::error::{BadInput, Fault};
 use crate::labels::stored;
 use crate::payload::{Maker, PayloadRecipe, Value};
+use crate::pixel_budget::{PixelBudget, Pixels};
 use crate::plan::{Plan, Record};
 use crate::scan::media_type_of;
 use crate::scenes::{self, Scenes, Wanted, Window};
@@ -76,23 +77,24 @@ pub(crate) struct InputReader<'a> {
     files: ReadFiles<'a>,
     tile: Option<TileOptions>,
     scenes: Scenes,
+    pixels: &'a PixelBudget,
     /// Memory of the last file, for the next: the system maps and clears new memory.
     file: Vec<u8>,
 }
 
 impl<'a> InputReader<'a> {
-    /// Returns a reader of the samples of `plan`, with memory from `spares`; `statistics` says
-    /// whether pixels are summed.
+    /// Returns a reader of the samples of `plan`, with memory from `spares`, which decodes as
+    /// `pixels` allows.
     pub(crate) fn new(
         plan: &'a Plan,
         options: &PlanOptions,
         spares: &'a Spares,
-        statistics: bool,
+        pixels: &'a PixelBudget,
     ) -> Self {
         let PlanOptions { check, inputs, max_pixels, tile, source_digests, .. } = *options;
         let limits = Limits { max_pixels };
         let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
-        let maker = Maker { recipe: &plan.recipe, spares, statistics };
+        let maker = Maker { recipe: &plan.recipe, spares, statistics: false };
         let files = ReadFiles::new(&plan.files);
         let scenes = Scenes::new(max_pixels);
         let file = Vec::new();
@@ -107,8 +109,14 @@ impl<'a> InputReader<'a> {
             files,
             tile,
             scenes,
+            pixels,
             file,
         }
+    }
+
+    /// Sums the pixels of pictures that are decoded.
+    pub(crate) fn sum_pixels(&mut self, statistics: bool) {
+        self.maker.statistics = statistics;
     }
 
     /// The values of a planned input, or why it cannot be packed.
@@ -209,10 +217,13 @@ impl<'a> InputReader<'a> {
         }
         let memory = mem::take(&mut self.file);
         let mut file = read_file(source, record.key.as_str(), record.bytes, memory)?;
-        let flaw = self.check(record, &file)?;
+        let _held = self.decodes().then(|| self.held(&file)).transpose()?;
+        let flaw = self.check(&file)?;
         let image = self.of_file(&file)?;
         let source = self.source_digests.then(|| Digest::of(&file));
-        let mut value = Value { source, ..self.maker.make(&mut file, &mut self.decoder)? };
+        let (media_type, misnamed) = self.recognised(record, &file);
+        let made = self.maker.make(&mut file, &mut self.decoder)?;
+        let mut value = Value { source, media_type, misnamed, ..made };
         if file.capacity() <= MOST_KEPT {
             self.file = file;
         }
@@ -260,23 +271,40 @@ impl<'a> InputReader<'a> {
         Ok((value, OfImage { size: Some(scene), corner }))
     }
 
+    /// Whether inputs are decoded, to be checked or to be stored otherwise.
+    fn decodes(&self) -> bool {
+        let checks = matches!(self.check, CheckImages::Full | CheckImages::Strict);
+        self.inputs == Inputs::Images && (checks || self.plan.recipe.payload() != Payload::Encoded)
+    }
+
+    /// Waits until a picture may be decoded.
+    fn held(&self, bytes: &[u8]) -> Result<Pixels<'a>, Fault> {
+        let Header { width, height, .. } = read_header(bytes, &self.limits)?;
+        Ok(self.pixels.take(u64::from(width) * u64::from(height)))
+    }
+
+    /// What a file is by its first bytes, if it is stored as it is, and in words if its name says
+    /// something else.
+    fn recognised(&self, record: &Record, bytes: &[u8]) -> (Option<&'static str>, Option<String>) {
+        if self.inputs != Inputs::Images {
+            return (None, None);
+        }
+        let named = media_type_of(record.key.as_str(), self.inputs);
+        let found = Format::sniff(bytes).map(Format::media_type);
+        let misnamed = found.zip(named).filter(|(found, named)| found != named);
+        let misnamed = misnamed.map(|(found, named)| {
+            format!("its extension says {named}, and its content is {found}")
+        });
+        let is_stored = matches!(self.plan.recipe, PayloadRecipe::Encoded);
+        (found.or(named).filter(|_| is_stored), misnamed)
+    }
+
     /// Returns what is wrong with an input that can still be packed.
-    fn check(&mut self, record: &Record, bytes: &[u8]) -> Result<Option<String>, Fault> {
+    fn check(&mut self, bytes: &[u8]) -> Result<Option<String>, Fault> {
         if self.check == CheckImages::None || self.inputs != Inputs::Images {
             return Ok(None);
         }
-        let format = Format::sniff(bytes);
-        let named = media_type_of(record.key.as_str(), self.inputs).unwrap_or_default();
-        if let Some(format) = format.filter(|f| f.media_type() != named) {
-            let reason =
-                format!("its extension says {named}, but its content is {}", format.media_type());
-            return Err(Fault::new(
-                reason,
-                Some("rename it with the extension that its content has"),
-            ));
-        }
-        let header = read_header(bytes, &self.limits)?;
-        debug_assert_eq!(Some(header.format), format);
+        read_header(bytes, &self.limits)?;
         match self.check {
             CheckImages::None | CheckImages::Header => {}
             CheckImages::Full => drop(self.decoder.check(bytes)?),

@@ -51,6 +51,12 @@ pub(crate) struct Done {
     /// Inputs with flaws that were tolerated.
     #[serde(default)]
     pub(crate) tolerated: BadInputs,
+    /// Pictures under the name of another format.
+    #[serde(default)]
+    pub(crate) misnamed: BadInputs,
+    /// Media types of the pictures that are stored as they were found.
+    #[serde(default)]
+    pub(crate) media_types: BTreeSet<String>,
     /// Number of tiles of which too little was measured.
     #[serde(default)]
     pub(crate) empty_tiles: u64,
@@ -62,8 +68,16 @@ pub(crate) struct Done {
 impl Done {
     /// Returns the result of a run that examines no input.
     pub(crate) fn of(run: &str, entry: Option<ShardEntry>) -> Self {
-        let (plan, tolerated) = (run.to_owned(), BadInputs::default());
-        Self { plan, entry, skipped: Vec::new(), tolerated, empty_tiles: 0, sums: None }
+        Self {
+            plan: run.to_owned(),
+            entry,
+            skipped: Vec::new(),
+            tolerated: BadInputs::default(),
+            misnamed: BadInputs::default(),
+            media_types: BTreeSet::new(),
+            empty_tiles: 0,
+            sums: None,
+        }
     }
 }
 

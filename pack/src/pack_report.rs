@@ -47,6 +47,9 @@ pub struct PackReport {
     /// Faulty images that were packed, because Pillow and torchvision also accept such faults: how
     /// many, and the first ones.
     pub tolerated: BadInputs,
+    /// Images whose name has the extension of another format than their bytes: how many, and the
+    /// first ones. They were packed as what they are.
+    pub misnamed: BadInputs,
     /// Number of tiles that were left out because too few of their pixels have a value.
     pub empty_tiles: u64,
     /// How thoroughly images were checked: `header`, `full`, `strict` or `none`; at least `full`
@@ -133,7 +136,8 @@ pub(crate) fn warnings(
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let kinds = kinds.join(", ");
         warnings.push(format!(
-            "files left out, since only JPEG, PNG and WebP are packed as pictures: {kinds}"
+            "files left out, since only JPEG, PNG and WebP are packed as pictures: {kinds}; to pack them, {}",
+            gular_codec::CONVERT
         ));
     }
     let files = plan.shards.len() * 2 + 1;

@@ -18,6 +18,7 @@ use crate::output_folder::{Done, OutDir, finished_bundle};
 use crate::pack_report::{self, PackReport};
 use crate::parts::{Gathered, PartFile, PartShard, Planned};
 use crate::payload::PayloadRecipe;
+use crate::pixel_budget::PixelBudget;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::shard_workers::ShardWorkers;
 use crate::source::{PixelTable, Source};
@@ -218,6 +219,7 @@ fn run(
         plan: &plan,
         shards,
         fields: &fields,
+        pixels: PixelBudget::new(options.plan.max_pixels, options.jobs),
         progress,
         cancel,
     };
@@ -253,6 +255,7 @@ fn run(
         skipped: gathered.skipped.len() as u64,
         resumed_shards,
         tolerated: gathered.tolerated,
+        misnamed: gathered.misnamed,
         empty_tiles: gathered.empty_tiles,
         ..report_of(&plan, &found, options)
     })
@@ -274,10 +277,10 @@ fn planned(plan: &Plan, shards: Range<usize>) -> (u64, u64) {
 fn of_part(part: &PartFile, report: PackReport) -> PackReport {
     let (shards, samples, bytes) = part.written();
     let done = part.shards.iter().map(|shard| shard.done.clone());
-    let Gathered { skipped, tolerated, empty_tiles, .. } =
+    let Gathered { skipped, tolerated, misnamed, empty_tiles, .. } =
         Gathered::new(part.skipped.clone(), done);
     let skipped = skipped.len() as u64;
-    PackReport { shards, samples, bytes, skipped, tolerated, empty_tiles, ..report }
+    PackReport { shards, samples, bytes, skipped, tolerated, misnamed, empty_tiles, ..report }
 }
 
 /// Scans and plans; sorts and writes in folder `dir`.
@@ -387,6 +390,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         pixels: found.pixels.clone(),
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
         tolerated: BadInputs::default(),
+        misnamed: BadInputs::default(),
         empty_tiles: 0,
         checked: check.name(),
         part: options.part,

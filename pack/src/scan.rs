@@ -6,9 +6,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{BundlePath, Split, media_type_of_extension};
+use gular_codec::Format;
 use gular_files::TEMP_PREFIX;
 
 use crate::error::{BadInput, BadInputs, Fault};
+use crate::formats;
 use crate::labels::Names;
 use crate::source::Source;
 use crate::{
@@ -16,25 +18,6 @@ use crate::{
     Unlabelled,
 };
 
-/// Extensions, in lower case, of files that are packed, with their media types.
-const PACKED: [(&str, &str); 5] = [
-    ("jpg", "image/jpeg"),
-    ("jpeg", "image/jpeg"),
-    ("jpe", "image/jpeg"),
-    ("png", "image/png"),
-    ("webp", "image/webp"),
-];
-/// Extensions and media types of arrays.
-const ARRAYS: [(&str, &str); 4] = [
-    ("npy", "application/x-npy"),
-    ("npz", "application/x-npz"),
-    ("tif", "image/tiff"),
-    ("tiff", "image/tiff"),
-];
-/// Extensions, in lower case, of images that are not packed as pictures. Other loaders
-/// may read them, so that leaving them out deserves a warning.
-const UNPACKED: [&str; 11] =
-    ["tif", "tiff", "bmp", "gif", "ppm", "pgm", "jp2", "jxl", "avif", "heic", "heif"];
 /// Kinds of ignored files that are counted apart: names like `scan.000017` must
 /// not fill memory and report.
 const MOST_KINDS: usize = 100;
@@ -48,8 +31,8 @@ pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {
         list.iter().find(|(e, _)| *e == extension).map(|(_, media_type)| *media_type)
     };
     match inputs {
-        Inputs::Images => known(&PACKED),
-        Inputs::Arrays => known(&ARRAYS),
+        Inputs::Images => formats::picture(&extension).map(Format::media_type),
+        Inputs::Arrays => known(&formats::ARRAYS),
         Inputs::Bytes => {
             Some(media_type_of_extension(&extension).unwrap_or("application/octet-stream"))
         }
@@ -57,16 +40,9 @@ pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {
     }
 }
 
-/// Whether files with this extension, in upper or lower case, are images or arrays.
-pub(crate) fn is_image_extension(extension: &str) -> bool {
-    let extension = extension.to_ascii_lowercase();
-    PACKED.iter().chain(&ARRAYS).any(|(e, _)| *e == extension)
-        || UNPACKED.contains(&extension.as_str())
-}
-
 /// Kinds of images, of those ignored, that are not packed as pictures, with their numbers.
 pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
-    let found = ignored.iter().filter(|(e, _)| UNPACKED.contains(&e.as_str()));
+    let found = ignored.iter().filter(|(e, _)| formats::OTHERS.contains(&e.as_str()));
     found.map(|(e, n)| (e.as_str(), *n)).collect()
 }
 
@@ -366,7 +342,7 @@ impl Walk<'_> {
     fn ignore(&mut self, kind: &str) {
         let ignored = &mut self.scan.ignored;
         let plain = kind.len() <= LONGEST_EXTENSION && !kind.chars().any(char::is_control);
-        let room = ignored.len() < MOST_KINDS || UNPACKED.contains(&kind);
+        let room = ignored.len() < MOST_KINDS || formats::OTHERS.contains(&kind);
         let known = plain && (room || ignored.contains_key(kind));
         *ignored.entry(if known { kind } else { "others" }.to_owned()).or_default() += 1;
     }

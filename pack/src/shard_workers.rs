@@ -8,7 +8,7 @@
 //! If there are more threads than shards, several read one shard, and one of them at a time writes.
 //! The result does not depend on which thread does what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -21,6 +21,7 @@ use crate::input::InputReader;
 use crate::output_folder::{Done, OutDir};
 use crate::packing::{PackOptions, Progress, run_id, still_needed};
 use crate::payload::{PayloadRecipe, Value};
+use crate::pixel_budget::PixelBudget;
 use crate::plan::{Plan, PlanShard, Record};
 use crate::read_ahead::{Item, ReadAhead};
 use crate::source::Source;
@@ -44,6 +45,7 @@ pub(crate) struct ShardWorkers<'a> {
     /// Numbers of the shards to write.
     pub(crate) shards: Range<usize>,
     pub(crate) fields: &'a [Field],
+    pub(crate) pixels: PixelBudget,
     pub(crate) progress: &'a (dyn Fn(Progress) + Sync),
     pub(crate) cancel: &'a AtomicBool,
 }
@@ -118,7 +120,8 @@ impl ShardWorkers<'_> {
             failed.is_none()
         });
         let read = || {
-            let mut reader = InputReader::new(self.plan, &self.options.plan, &spares, statistics);
+            let mut reader = InputReader::new(self.plan, &self.options.plan, &spares, &self.pixels);
+            reader.sum_pixels(statistics);
             feed.read_all(&mut |record| reader.read(self.source, record));
         };
         std::thread::scope(|scope| {
@@ -148,6 +151,8 @@ struct Begun<'a> {
     writer: ShardWriter,
     left_out: LeftOut,
     tolerated: BadInputs,
+    misnamed: BadInputs,
+    media_types: BTreeSet<&'static str>,
     sums: Option<Sums>,
     seen: u64,
     empty_tiles: u64,
@@ -171,6 +176,8 @@ impl<'a> Begun<'a> {
             writer: ShardWriter::create(&work.out.data, &spec)?,
             left_out: LeftOut::new(work.options.plan.on_error),
             tolerated: BadInputs::default(),
+            misnamed: BadInputs::default(),
+            media_types: BTreeSet::new(),
             sums: None,
             seen: 0,
             empty_tiles: 0,
@@ -204,6 +211,10 @@ impl<'a> Begun<'a> {
         if let Some(flaw) = value.flaw {
             self.tolerated.push(Fault::new(flaw, None).at(record.key.to_string()));
         }
+        if let Some(reason) = value.misnamed {
+            self.misnamed.push(Fault::new(reason, None).at(record.key.to_string()));
+        }
+        self.media_types.extend(value.media_type);
         if let Some(sums) = &value.sums {
             self.sums.get_or_insert_with(Sums::default).add(sums);
         }
@@ -213,7 +224,18 @@ impl<'a> Begun<'a> {
 
     /// The shard, when it has all its samples; `None` when the run stops before.
     fn packed(self, shard: &PlanShard) -> Result<Option<Packed>, Error> {
-        let Self { work, writer, left_out, tolerated, sums, seen, empty_tiles, .. } = self;
+        let Self {
+            work,
+            writer,
+            left_out,
+            tolerated,
+            misnamed,
+            media_types,
+            sums,
+            seen,
+            empty_tiles,
+            ..
+        } = self;
         if seen < shard.samples {
             return Ok(None);
         }
@@ -221,7 +243,17 @@ impl<'a> Begun<'a> {
             return Err(error);
         }
         let (plan, skipped) = (run_id(work.plan, &work.options.plan), left_out.skipped);
-        let done = Done { plan, entry: None, skipped, tolerated, empty_tiles, sums };
+        let media_types = media_types.into_iter().map(str::to_owned).collect();
+        let done = Done {
+            plan,
+            entry: None,
+            skipped,
+            tolerated,
+            misnamed,
+            media_types,
+            empty_tiles,
+            sums,
+        };
         Ok(Some(Packed { writer, done }))
     }
 }

@@ -9,6 +9,7 @@ mod convert;
 mod derive;
 mod duplicates;
 mod fields;
+mod formats;
 mod interrupted;
 mod labels;
 mod pack;

@@ -112,9 +112,9 @@ fn text_named_jpg() {
 }
 
 #[test]
-fn png_named_jpg() {
-    let words = ["its extension says image/jpeg, but its content is image/png"];
-    check_bad_file("dog/really.jpg", &noisy_png(1, 8), &[], &words);
+fn a_heic_named_jpg_gets_the_conversion_that_works() {
+    let words = ["which looks like HEIC", "magick 'IN[0]' OUT.png"];
+    check_bad_file("dog/phone.jpg", b"\0\0\0\x18ftypheic\0\0\0\0", &[], &words);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The errors of a damaged or unsupported image.
 
+use crate::format::GZIP;
 use crate::{Format, Rect, Start};
 
 /// Why an image could not be read, resized or written.
@@ -92,6 +93,10 @@ pub enum Error {
     },
 }
 
+/// How the first picture of a file of any format becomes one that this crate reads.
+pub const CONVERT: &str =
+    "convert the image to PNG, for example with ImageMagick: `magick 'IN[0]' OUT.png`";
+
 impl Error {
     /// Says what the user can do next, in words that fit every program; a program adds hints about
     /// its own flags.
@@ -100,9 +105,10 @@ impl Error {
             Self::Empty | Self::Truncated { .. } | Self::Corrupt { .. } => {
                 Some("get the file again from where it came from")
             }
-            Self::UnknownFormat { start } if start.guess().is_some() => {
-                Some("convert the image to JPEG or PNG")
+            Self::UnknownFormat { start } if start.bytes().starts_with(GZIP) => {
+                Some("unpack the file first: `gunzip` does, if its name ends in .gz")
             }
+            Self::UnknownFormat { start } if start.guess().is_some() => Some(CONVERT),
             Self::UnknownFormat { .. } => {
                 Some("convert the image to JPEG or PNG (it is not enough to rename it)")
             }

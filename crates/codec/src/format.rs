@@ -52,6 +52,9 @@ impl fmt::Display for Format {
     }
 }
 
+/// The first bytes of a file that gzip compressed.
+pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
+
 /// The first bytes of a file that was not recognised, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
@@ -77,13 +80,25 @@ impl Start {
 
     /// Returns the name of the image format that these bytes belong to, if it is a common one.
     pub fn guess(&self) -> Option<&'static str> {
-        let magic: [(usize, &[u8], &'static str); 8] = [
+        let magic: [(usize, &[u8], &'static str); 20] = [
             (0, b"GIF8", "GIF"),
             (0, b"II*\0", "TIFF"),
             (0, b"MM\0*", "TIFF"),
             (0, b"BM", "BMP"),
             (4, b"ftypavif", "AVIF"),
             (4, b"ftyphei", "HEIC"),
+            (4, b"ftyphev", "HEIC"),
+            (4, b"ftypmif1", "HEIC"),
+            (4, b"ftypmsf1", "HEIC"),
+            (0, b"\0\0\x01\0", "ICO"),
+            (0, b"P1", "PBM"),
+            (0, b"P2", "PGM"),
+            (0, b"P3", "PPM"),
+            (0, b"P4", "PBM"),
+            (0, b"P5", "PGM"),
+            (0, b"P6", "PPM"),
+            (0, b"8BPS", "Photoshop"),
+            (0, GZIP, "a file compressed with gzip"),
             (0, b"\0\0\0\x0cjP  ", "JPEG 2000"),
             (0, b"\xff\x0a", "JPEG XL"),
         ];

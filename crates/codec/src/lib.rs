@@ -45,7 +45,7 @@ mod xmp;
 
 pub use decode::{DecodeOptions, Decoder, OrientationPolicy};
 pub use encode::{JpegEncoder, encode_jpeg, encode_png};
-pub use error::Error;
+pub use error::{CONVERT, Error};
 pub use fit::{Fit, fit_nearest};
 pub use format::{Format, Start};
 pub use header::{Header, bit_depth, holds_values, read_header};

@@ -64,6 +64,20 @@ fn text_named_jpg_is_shown() {
     let error = decode_error(b"GIF89a...");
     assert!(error.to_string().ends_with("which looks like GIF"), "{error}");
     assert!(error.hint().unwrap().contains("convert"));
+    for (start, name) in [
+        (&b"\0\0\0\x18ftypheic"[..], "HEIC"),
+        (b"\0\0\0\x18ftypmif1", "HEIC"),
+        (b"\0\0\x01\0\x01\0", "ICO"),
+        (b"P6\n2 2\n255\n", "PPM"),
+        (b"\xff\x0a", "JPEG XL"),
+    ] {
+        let error = decode_error(start);
+        assert!(error.to_string().ends_with(&format!("which looks like {name}")), "{error}");
+        assert_eq!(error.hint(), Some(gular_codec::CONVERT));
+    }
+    let error = decode_error(b"\x1f\x8b\x08\0");
+    assert!(error.to_string().ends_with("compressed with gzip"), "{error}");
+    assert!(error.hint().unwrap().contains("gunzip"));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use gular_files::parallel;
 
 use crate::input::{InputReader, Likeness, StoredSample, StoredValue};
 use crate::packing::PackOptions;
+use crate::pixel_budget::PixelBudget;
 use crate::plan::{Plan, Record, check_cancel};
 use crate::sort::{Sorted, Sorter};
 use crate::source::Source;
@@ -84,10 +85,12 @@ impl Comparison<'_> {
             empty: List::create(empty)?,
         };
         let spares = Spares::new(0);
+        let plan = &self.options.plan;
+        let pixels = PixelBudget::new(plan.max_pixels, self.options.jobs);
         // Each thread takes a reader and puts it back, since readers keep scenes open.
         let readers = Mutex::new(Vec::new());
         let mut look = |candidates: &mut Vec<Candidate>| {
-            self.look(candidates, &readers, &spares)?;
+            self.look(candidates, &readers, (&spares, &pixels))?;
             candidates.drain(..).try_for_each(|candidate| tally.add(candidate))
         };
         let (of_base, sorted) = self.sorted()?;
@@ -163,7 +166,7 @@ impl Comparison<'_> {
         &'r self,
         candidates: &[Candidate],
         readers: &Mutex<Vec<InputReader<'r>>>,
-        spares: &'r Spares,
+        (spares, pixels): (&'r Spares, &'r PixelBudget),
     ) -> Result<(), Error> {
         let plan = &self.options.plan;
         let may_be_empty = plan.tile.is_some_and(|tile| tile.min_valid > 0.0);
@@ -176,7 +179,7 @@ impl Comparison<'_> {
             let lock = || readers.lock().unwrap_or_else(PoisonError::into_inner);
             let reader = lock().pop();
             let mut reader =
-                reader.unwrap_or_else(|| InputReader::new(self.plan, plan, spares, false));
+                reader.unwrap_or_else(|| InputReader::new(self.plan, plan, spares, pixels));
             for candidate in *candidates {
                 if stop.load(Ordering::Relaxed) {
                     break;

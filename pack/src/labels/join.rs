@@ -14,7 +14,7 @@ use gular_bundle::Split;
 use super::names::Names;
 use super::table::{Table, TableRow};
 use crate::Error;
-use crate::scan::is_image_extension;
+use crate::formats;
 use crate::sort::Sorter;
 
 /// Between a stem and the folder in a key of the sort: below all that names have.
@@ -311,7 +311,7 @@ fn plain(name: &str) -> String {
 /// Removes the extension if it is one of images.
 fn without_extension(name: &str) -> &str {
     match name.rsplit_once('.') {
-        Some((stem, extension)) if !stem.is_empty() && is_image_extension(extension) => stem,
+        Some((stem, extension)) if !stem.is_empty() && formats::is_image(extension) => stem,
         _ => name,
     }
 }

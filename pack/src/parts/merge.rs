@@ -50,6 +50,8 @@ pub struct MergeReport {
     pub empty_tiles: u64,
     /// Images that were packed although they have a fault that other readers accept.
     pub tolerated: BadInputs,
+    /// Images whose name has the extension of another format than their bytes.
+    pub misnamed: BadInputs,
     /// Whether everything was done before, so that there was nothing to do.
     pub already_done: bool,
     /// Wall-clock time.
@@ -109,6 +111,7 @@ pub fn merge(
         skipped: gathered.skipped.len() as u64,
         empty_tiles: gathered.empty_tiles,
         tolerated: gathered.tolerated.clone(),
+        misnamed: gathered.misnamed.clone(),
         already_done: false,
         seconds: 0.0,
     };

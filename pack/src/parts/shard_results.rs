@@ -1,6 +1,8 @@
 //! The results of all shards, collected in the plan's order.
 
-use gular_bundle::{MadeValue, Manifest, ShardEntry};
+use std::collections::BTreeSet;
+
+use gular_bundle::{FieldKind, MadeValue, Manifest, ShardEntry};
 
 use crate::error::{BadInput, BadInputs};
 use crate::output_folder::Done;
@@ -13,6 +15,9 @@ pub(crate) struct Gathered {
     pub(crate) sums: Sums,
     pub(crate) skipped: Vec<BadInput>,
     pub(crate) tolerated: BadInputs,
+    pub(crate) misnamed: BadInputs,
+    /// Media types of the stored pictures.
+    pub(crate) media_types: BTreeSet<String>,
     /// Tiles that were left out because too few of their pixels are valid.
     pub(crate) empty_tiles: u64,
 }
@@ -28,6 +33,8 @@ impl Gathered {
             }
             gathered.skipped.append(&mut done.skipped);
             gathered.tolerated.add(done.tolerated);
+            gathered.misnamed.add(done.misnamed);
+            gathered.media_types.append(&mut done.media_types);
             gathered.empty_tiles += done.empty_tiles;
         }
         gathered
@@ -37,6 +44,13 @@ impl Gathered {
     pub(crate) fn manifest(&self, mut template: Manifest) -> Manifest {
         let skipped = MadeValue::Number(self.skipped.len() as u64);
         template.made.insert("skipped".to_owned(), skipped);
+        // What the names said is in the template; the bytes decide.
+        if let Some(FieldKind::Bytes { media_types }) =
+            template.fields.first_mut().map(|field| &mut field.kind)
+            && !self.media_types.is_empty()
+        {
+            *media_types = self.media_types.iter().cloned().collect();
+        }
         Manifest { shards: self.shards.clone(), statistics: self.sums.statistics(), ..template }
     }
 }

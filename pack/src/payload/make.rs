@@ -24,6 +24,10 @@ pub(crate) struct Value {
     pub(crate) sums: Option<Sums>,
     /// A flaw of the file that was tolerated, if it was decoded.
     pub(crate) flaw: Option<String>,
+    /// What the file is, if its name says something else.
+    pub(crate) misnamed: Option<String>,
+    /// The media type of a picture that is stored as it was found.
+    pub(crate) media_type: Option<&'static str>,
     /// The digest of the file that it was made from, where the index is to have it.
     pub(crate) source: Option<Digest>,
     /// The location on the Earth.

@@ -1,0 +1,103 @@
+//! Bytes decide what an image is, not the extension of its name.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use crate::support::{big_images, jpeg, options, png, put, run};
+use gular_bundle::{Bundle, FieldKind, OpenOptions};
+use gular_pack::{
+    CheckImages, Error, MergeOptions, PackOptions, PackReport, Part, PlanOptions, merge, pack,
+};
+
+fn media_types(bundle: &Path) -> Vec<String> {
+    let bundle = Bundle::open(bundle, OpenOptions::default()).unwrap();
+    match &bundle.manifest().fields[0].kind {
+        FieldKind::Bytes { media_types } => media_types.clone(),
+        FieldKind::Fixed { .. } => Vec::new(),
+    }
+}
+
+fn named(report: &PackReport) -> Vec<(String, String)> {
+    let mut named: Vec<_> =
+        report.misnamed.named.iter().map(|one| (one.path.clone(), one.reason.clone())).collect();
+    named.sort();
+    named
+}
+
+#[test]
+fn misnamed_images_are_packed_as_what_they_are() {
+    let source = tempfile::tempdir().unwrap();
+    for i in 0..6 {
+        put(source.path(), &format!("train/cat/{i}.jpg"), &jpeg(i));
+    }
+    put(source.path(), "train/cat/really.jpg", &png(3));
+    put(source.path(), "train/cat/also.webp", &jpeg(4));
+    for check in [CheckImages::None, CheckImages::Header, CheckImages::Full, CheckImages::Strict] {
+        let out = tempfile::tempdir().unwrap();
+        let plan = PlanOptions { check, ..PlanOptions::default() };
+        let report = run(source.path(), out.path(), plan, 2).unwrap();
+        assert_eq!((report.samples, report.skipped, report.misnamed.n), (8, 0, 2), "{check:?}");
+        let says =
+            |name: &str, is: &str| format!("its extension says {name}, and its content is {is}");
+        let expected = [
+            ("train/cat/also.webp".to_owned(), says("image/webp", "image/jpeg")),
+            ("train/cat/really.jpg".to_owned(), says("image/jpeg", "image/png")),
+        ];
+        assert_eq!(named(&report), expected);
+        assert_eq!(media_types(out.path()), ["image/jpeg", "image/png"], "what is in the bundle");
+    }
+}
+
+#[test]
+fn parts_find_the_media_types_that_one_machine_finds() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    big_images(source.path());
+    put(source.path(), "c0/last.png", &jpeg(1));
+    let plan = PlanOptions { shard_bytes: 1 << 20, ..PlanOptions::default() };
+    let whole = run(source.path(), &out.path().join("whole"), plan.clone(), 1).unwrap();
+    let mut parts = Vec::new();
+    for number in 1..=2 {
+        let part = out.path().join(number.to_string());
+        let options = PackOptions { part: Part::new(number, 2), ..options(plan.clone(), 1) };
+        pack(source.path(), &part, &options, &|_| {}, &AtomicBool::new(false)).unwrap();
+        parts.push(part);
+    }
+    let merged = out.path().join("merged");
+    let merging = MergeOptions { jobs: 1, dry_run: false };
+    let report = merge(&parts, &merged, &merging, &|_| {}, &AtomicBool::new(false)).unwrap();
+    assert_eq!((Some(report.digest), report.misnamed.n), (whole.digest, 1));
+    assert_eq!(media_types(&merged), ["image/jpeg", "image/png"]);
+}
+
+#[test]
+fn jpegs_under_their_other_names_are_packed() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(source.path(), "train/cat/a.jfif", &jpeg(1));
+    // Two pictures one after the other: the first one is read.
+    put(source.path(), "train/cat/b.MPO", &[jpeg(2), jpeg(3)].concat());
+    put(source.path(), "train/cat/c.jpe", &jpeg(4));
+    let plan = PlanOptions { check: CheckImages::Full, ..PlanOptions::default() };
+    let report = run(source.path(), out.path(), plan, 1).unwrap();
+    assert_eq!((report.samples, report.misnamed.n), (3, 0));
+    assert_eq!(media_types(out.path()), ["image/jpeg"]);
+}
+
+#[test]
+fn formats_that_are_not_packed_are_counted_with_one_way_that_works() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(source.path(), "train/cat/a.jpg", &jpeg(1));
+    for name in ["b.bmp", "c.gif", "d.ico", "e.ppm", "f.avif", "g.HEIC", "h.jxl"] {
+        put(source.path(), &format!("train/cat/{name}"), b"whatever");
+    }
+    let report = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap();
+    let [warning] = report.warnings.as_slice() else { panic!("{:?}", report.warnings) };
+    for kind in ["bmp", "gif", "ico", "ppm", "avif", "heic", "jxl"] {
+        assert!(warning.contains(&format!("1 {kind}")), "{warning}");
+    }
+    assert!(warning.ends_with(gular_codec::CONVERT), "{warning}");
+    // Under the name of another format the same words are the hint.
+    put(source.path(), "train/cat/h.jpg", b"\0\0\0\x18ftypheic");
+    let error = run(source.path(), &out.path().join("x"), PlanOptions::default(), 1).unwrap_err();
+    let Error::BadInputs(bad) = error else { panic!("{error}") };
+    assert_eq!(bad.named[0].hint.as_deref(), Some(gular_codec::CONVERT));
+}
