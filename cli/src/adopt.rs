@@ -56,7 +56,8 @@ pub(crate) struct AdoptArgs {
     pub(crate) key_column: Option<String>,
     /// One split, such as `train`; `folder`: from each key
     ///
-    /// All samples are put into this split.     /// `folder` takes the first folder of each key. [default: by words in file and folder names,
+    /// All samples are put into this split.
+    /// `folder` takes the first folder of each key. [default: by words in file and folder names,
     /// otherwise train; `folder` in SquashFS images where it is possible]
     #[arg(long, value_name = "SPLIT", value_parser = adopt_split, help_heading = "Columns")]
     pub(crate) as_split: Option<AdoptSplit>,

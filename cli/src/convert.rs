@@ -68,7 +68,8 @@ pub(crate) struct ExportArgs {
     pub(crate) tar_zst: Option<PathBuf>,
     /// Write a Croissant description of the bundle
     ///
-    /// It has name, licence, files, splits and classes.     /// It takes name, description, licence, citation and source from the manifest (`gular pack
+    /// It has name, licence, files, splits and classes.
+    /// It takes name, description, licence, citation and source from the manifest (`gular pack
     /// --about`), and needs the SHA-256 of every file. An earlier one is replaced.
     #[arg(long, value_name = "JSON", conflicts_with_all = ["tar_zst", "level"])]
     pub(crate) croissant: Option<PathBuf>,

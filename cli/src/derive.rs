@@ -50,7 +50,8 @@ pub(crate) struct DeriveArgs {
     pub(crate) out: PathBuf,
     /// Only samples that fit, such as `class = cat,dog`
     ///
-    /// For example `bytes > 5000 and class = cat,dog`.     /// Compares `key`, `split`, `class`, `label`, `bytes` (of the stored image) and fields that
+    /// For example `bytes > 5000 and class = cat,dog`.
+    /// Compares `key`, `split`, `class`, `label`, `bytes` (of the stored image) and fields that
     /// hold one number or a text. `=` and `!=` take one value or several; `<`, `<=`, `>` and `>=` a
     /// number; `~` and `!~` a pattern with `*` and `?`. Joined by `and`, `or`, `not` and brackets;
     /// values with spaces are in quotes. Labels and splits are those that the bundles have.

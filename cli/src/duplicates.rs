@@ -18,7 +18,8 @@ use crate::stop::Stop;
 pub(crate) struct DuplicatesArgs {
     /// Write all duplicate images to a CSV
     ///
-    /// Its columns are digest, bundle, split, key and label.     /// Duplicates have the same bytes, in two splits or twice in one. With and without this option
+    /// Its columns are digest, bundle, split, key and label.
+    /// Duplicates have the same bytes, in two splits or twice in one. With and without this option
     /// they are counted, and the first ones are named.
     #[arg(long, value_name = "FILE")]
     pub(crate) duplicates_out: Option<PathBuf>,

@@ -279,7 +279,8 @@ pub(crate) struct PackArgs {
     pub(crate) memory: u64,
     /// Pack only part I of N, such as `3/8`, to share the work
     ///
-    /// So that N machines can share it.     /// Every part gets the same SRC and options, and an OUT of its own. All parts make the same
+    /// So that N machines can share it.
+    /// Every part gets the same SRC and options, and an OUT of its own. All parts make the same
     /// plan, and each packs whole shards of it, so a bad image that one part leaves out changes
     /// nothing in the other parts; --merge then makes the bundle that one machine would have made,
     /// byte for byte. Parts are numbered from 1, as the tasks of a Slurm array can be; with

@@ -35,7 +35,8 @@ pub(crate) struct InspectArgs {
     /// Find pairs of images with the same pixels but different bytes
     ///
     /// Such as a PNG and a lossless WebP. Both are in PATH; with --against, one is in PATH and one in
-    /// BUNDLE.     /// Every image is decoded.
+    /// BUNDLE.
+    /// Every image is decoded.
     #[arg(long, help_heading = "Compare images")]
     pub(crate) pixels: bool,
     /// Like --pixels, but find similar images, such as edited copies

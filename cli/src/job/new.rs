@@ -81,7 +81,8 @@ pub(super) struct NewArgs {
     fetch: Option<FetchArg>,
     /// The --sweep parameter that numbers parts of the data
     ///
-    /// From 1; a job gets only its part.     /// For `gular-train predict --part {part}/8` and the like. HTCondor brings each job the indexes
+    /// From 1; a job gets only its part.
+    /// For `gular-train predict --part {part}/8` and the like. HTCondor brings each job the indexes
     /// of all shards, but only the shards of its part: for part 3 of 8, the shards that hold the
     /// third eighth of each split, in stored order, plus up to one batch before and after it. A
     /// batch is the command's `--batch-size`, or 32.
@@ -103,7 +104,8 @@ pub(super) struct NewArgs {
     input: Vec<PathBuf>,
     /// Where your program saves when told to stop
     ///
-    /// It must then exit with 85.     /// SIGTERM tells it to stop. HTCondor sends SIGTERM every hour (`--every`): DIR is then copied
+    /// It must then exit with 85.
+    /// SIGTERM tells it to stop. HTCondor sends SIGTERM every hour (`--every`): DIR is then copied
     /// to the access point, and the program starts again. A job that is evicted goes back to the
     /// last copy. Slurm sends it before the end of `--time`: DIR stays where it is, and the job is
     /// queued again.
@@ -121,7 +123,8 @@ pub(super) struct NewArgs {
     sweep: Vec<String>,
     /// Command to run on the output of each job of a sweep
     ///
-    /// `{trained}` is its folder.     /// The last line that it prints is a JSON object of numbers. Writes a DAG.
+    /// `{trained}` is its folder.
+    /// The last line that it prints is a JSON object of numbers. Writes a DAG.
     #[arg(
         long,
         value_name = "COMMAND",
@@ -144,7 +147,8 @@ pub(super) struct NewArgs {
     select: Option<String>,
     /// Command to run once, on the output of all jobs
     ///
-    /// `{each}/FILE` becomes FILE of every job.     /// Writes a DAG.
+    /// `{each}/FILE` becomes FILE of every job.
+    /// Writes a DAG.
     #[arg(
         long,
         value_name = "COMMAND",
