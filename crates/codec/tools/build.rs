@@ -30,8 +30,12 @@ fn main() {
 /// Returns whether a program is in `PATH`, or is named in one of the ways that the crate `cmake`
 /// and CMake itself accept.
 fn has(program: &str) -> bool {
+    let target = env::var("TARGET").unwrap_or_default().replace('-', "_");
+    let is_of_target = |name: &str| {
+        name.strip_prefix("CMAKE_").is_some_and(|rest| rest.replace('-', "_") == target)
+    };
     let is_named = |name: &str| match program {
-        "cmake" => name == "CMAKE" || name.ends_with("_CMAKE") || name.starts_with("CMAKE_"),
+        "cmake" => name == "CMAKE" || name.ends_with("_CMAKE") || is_of_target(name),
         // With another generator CMake needs another program, and says which.
         "make" => name == "CMAKE_GENERATOR",
         "nasm" => name == "ASM_NASM",

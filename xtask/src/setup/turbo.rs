@@ -110,7 +110,7 @@ const TOOLS: &[&Tool] =
 pub(super) fn find(workspace: &Workspace) -> Result<Vec<Variable>, Vec<&'static str>> {
     let missing: Vec<_> = TOOLS
         .iter()
-        .filter(|tool| !tool.in_system() && !tool.own(workspace).is_file())
+        .filter(|tool| !tool.in_system(workspace) && !tool.own(workspace).is_file())
         .map(|tool| tool.programs[0])
         .collect();
     if !missing.is_empty() {
@@ -122,7 +122,7 @@ pub(super) fn find(workspace: &Workspace) -> Result<Vec<Variable>, Vec<&'static 
 /// Returns the variables that name our own tools, if they are there, for those that the system does
 /// not have.
 pub(super) fn own(workspace: &Workspace) -> Vec<Variable> {
-    let own = TOOLS.iter().filter(|tool| !tool.in_system());
+    let own = TOOLS.iter().filter(|tool| !tool.in_system(workspace));
     own.flat_map(|tool| (tool.variables)(&tool.own(workspace))).collect()
 }
 
@@ -132,7 +132,7 @@ pub(super) fn own(workspace: &Workspace) -> Vec<Variable> {
 /// If one cannot be downloaded or does not run here.
 pub(super) fn install(workspace: &Workspace, python: &Path) -> Result<()> {
     ensure!(!is_offline(), "CARGO_NET_OFFLINE is set");
-    for tool in TOOLS.iter().filter(|tool| !tool.in_system()) {
+    for tool in TOOLS.iter().filter(|tool| !tool.in_system(workspace)) {
         if !tool.own(workspace).is_file() {
             tool.install(workspace, python).with_context(|| format!("cannot install {tool}"))?;
         }
@@ -153,9 +153,17 @@ impl std::fmt::Display for Tool {
 
 impl Tool {
     /// Whether the system has it, or the user names one.
-    fn in_system(&self) -> bool {
-        env::var_os(self.named_by).is_some_and(|value| !value.is_empty())
+    fn in_system(&self, workspace: &Workspace) -> bool {
+        self.is_named(workspace, |name| env::var_os(name))
             || self.programs.iter().any(|name| process::find(name).is_some())
+    }
+
+    /// Whether a variable names another one than ours: `cargo xtask setup` prints ours for shells,
+    /// and its file goes with the target folder.
+    fn is_named(&self, workspace: &Workspace, get: impl Fn(&str) -> Option<OsString>) -> bool {
+        let ours = (self.variables)(&self.own(workspace));
+        get(self.named_by).is_some_and(|value| !value.is_empty())
+            && ours.into_iter().any(|(name, value)| get(name) != Some(value))
     }
 
     fn home(&self, workspace: &Workspace) -> PathBuf {
@@ -276,5 +284,22 @@ print(hashlib.sha256(deb).hexdigest())
         let variables =
             [("CMAKE_GENERATOR", OsString::from("Ninja")), ("CMAKE_PROGRAM_PATH", folder)];
         assert_eq!((MAKE.variables)(&ninja), variables);
+    }
+
+    #[test]
+    fn a_variable_that_names_our_own_tool_does_not_count_as_one_of_the_system() {
+        let workspace = Workspace { root: "/w".into(), target: "/w/target".into() };
+        let check = |tool: &Tool, set: &[Variable], expected| {
+            let get = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+            };
+            assert_eq!(tool.is_named(&workspace, get), expected, "{set:?}");
+        };
+        for tool in [&CMAKE, &MAKE, &NASM] {
+            check(tool, &(tool.variables)(&tool.own(&workspace)), false);
+            check(tool, &[], false);
+            check(tool, &[(tool.named_by, "/opt/other".into())], true);
+        }
+        check(&MAKE, &[("CMAKE_GENERATOR", "Ninja".into())], true);
     }
 }
