@@ -211,7 +211,8 @@ fn program(machine: &Machine) -> Vec<Found> {
     vec![if !cfg!(feature = "turbo") {
         note(
             found,
-            "this build decodes JPEG more slowly: install `nasm` and `cmake`, and build again",
+            "this build decodes JPEG more slowly: install `cmake`, `make` and `nasm`, or run \
+             `eval \"$(cargo xtask setup)\"`, which needs no root, and build again",
         )
     } else if cfg!(debug_assertions) {
         note(

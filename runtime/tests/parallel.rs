@@ -121,7 +121,7 @@ fn state(rank: u64) -> TrainState {
 #[test]
 fn rank() {
     let env = Env::process();
-    let Some(out) = env.get("PARALLEL_OUT") else { return };
+    let Ok(out) = std::env::var("PARALLEL_OUT") else { return };
     // Idle threads of several processes would take turns in waiting.
     set_threads(1);
     let ranks = Ranks::discover(None, &env).unwrap();
@@ -130,11 +130,11 @@ fn rank() {
     let never = AtomicBool::new(false);
     let group =
         Group::join(ranks.seat(), &place, &about, &GroupOptions::default(), &never).unwrap();
-    let file = Path::new(out).join(ranks.rank.to_string());
-    let left = match env.get("PARALLEL_CASE") {
-        Some("norm") => batch_norm(group),
-        Some(case) => first_epoch(case, group, &ranks).into_bytes(),
-        None => train(group),
+    let file = Path::new(&out).join(ranks.rank.to_string());
+    let left = match std::env::var("PARALLEL_CASE").as_deref() {
+        Ok("norm") => batch_norm(group),
+        Ok(case) => first_epoch(case, group, &ranks).into_bytes(),
+        Err(_) => train(group),
     };
     std::fs::write(file, left).unwrap();
 }

@@ -70,6 +70,7 @@ pub const VARIABLES: [&str; 62] = [
     "_CONDOR_NPROCS",
     // Libraries that compute.
     "OMP_NUM_THREADS",
+    "LIBTORCH",
     "ATEN_CPU_CAPABILITY",
     "ONEDNN_MAX_CPU_ISA",
     "MKL_CBWR",
