@@ -228,8 +228,7 @@ impl<'a> Responses<'a> {
         };
         members.sort_by_cached_key(key);
         // A server may repeat an entry. Two spellings of a name would be two entries.
-        members
-            .dedup_by(|a, b| (&a.0.name, a.0.collection, a.1) == (&b.0.name, b.0.collection, b.1));
+        members.dedup_by(|a, b| a == b);
         let twice = members.windows(2).find_map(|pair| match pair {
             [a, b] if (&a.0.name, a.0.collection) == (&b.0.name, b.0.collection) => {
                 Some((a.1, b.1))
@@ -284,9 +283,15 @@ fn parse_response(response: &Node) -> Result<Option<Response>, String> {
     if child(response, "status").is_some_and(|status| !is_ok(&status)) {
         return Ok(None);
     }
-    // An end tag may be on a line of its own. A space at the end belongs to the name.
-    let href = child(response, "href").and_then(|href| href.text()).unwrap_or_default();
-    let href = href.trim_start().split(['\r', '\n']).next().unwrap_or_default().to_owned();
+    // An end tag may be on a line of its own. A space at the end belongs to the name, and so does a
+    // line break within it: such a name is counted as skipped.
+    let href =
+        child(response, "href").and_then(|href| href.text()).unwrap_or_default().trim_start();
+    let href = match href.split_once(['\r', '\n']) {
+        Some((first, rest)) if rest.trim().is_empty() => first,
+        _ => href,
+    };
+    let href = href.to_owned();
     let collection = href.ends_with('/');
     let mut parsed = Response { href, collection, len_bytes: None };
     let sound = |node: &Node| child(node, "status").is_none_or(|status| is_ok(&status));
@@ -599,6 +604,7 @@ mod tests {
             "/d/%2e%2e",
             "/d/%2fetc",
             "/d/a%00b",
+            "/d/a\nb",
             "/d/a?b",
             "/d/pct%41#q?.bin",
             "/d/a\\b",
