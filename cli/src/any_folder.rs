@@ -96,7 +96,10 @@ pub(crate) fn failures(failed: &[Failed], not_tried: usize) {
     }
     if not_tried > 0 {
         let n = show::count(not_tried as u64, "object");
-        show::message("note", &format!("{n} not tried, since they would fail in the same way"));
+        show::message(
+            "note",
+            &format!("{n} not tried, since they would probably fail in the same way"),
+        );
     }
     if let Some(hint) = failed.iter().find_map(|failed| hint(&failed.error)) {
         show::message("hint", &hint);

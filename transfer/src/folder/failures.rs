@@ -15,7 +15,7 @@ use crate::{Error, Watch};
 const MOST_IN_A_ROW: usize = 16;
 
 /// After this many refusals, no more objects are begun, if no object has succeeded. Later, refusals
-/// count as temporary failures do, since some objects are allowed.
+/// do not count, since some objects are allowed, and the next run would meet the same refusals first.
 const MOST_REFUSED: usize = 3;
 
 /// An object of a folder that failed.
@@ -66,7 +66,7 @@ pub(super) fn each<T: Sync>(
     let failed = Mutex::new(Vec::new());
     let (in_a_row, not_tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let has_succeeded = AtomicBool::new(false);
-    parallel(items, jobs, watch.cancel, |item, stop| {
+    parallel(&spread(items), jobs, watch.cancel, |item, stop| {
         if in_a_row.load(Ordering::Relaxed) >= MOST_IN_A_ROW {
             not_tried.fetch_add(1, Ordering::Relaxed);
             return Ok(());
@@ -83,7 +83,7 @@ pub(super) fn each<T: Sync>(
                     Reach::Refused if !has_succeeded.load(Ordering::Relaxed) => {
                         MOST_IN_A_ROW.div_ceil(MOST_REFUSED)
                     }
-                    Reach::Refused => 1,
+                    Reach::Refused => 0,
                     Reach::One => usize::from(error.is_passing()),
                 };
                 in_a_row.fetch_add(weight, Ordering::Relaxed);
@@ -97,6 +97,20 @@ pub(super) fn each<T: Sync>(
     let mut failed: Vec<Failed> = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Failures { failed, not_tried: not_tried.into_inner() })
+}
+
+/// The items in their order, but with the last and the middle one after the first: what is refused
+/// at the beginning of a folder need not be refused in all of it.
+fn spread<T>(items: &[T]) -> Vec<&T> {
+    let mut spread: Vec<&T> = items.iter().collect();
+    let (last, middle) = (items.len().saturating_sub(1), items.len() / 2);
+    if let Some(first) = spread.get_mut(1..)
+        && items.len() > MOST_REFUSED
+    {
+        first.swap(0, last - 1);
+        first.swap(1, middle - 1);
+    }
+    spread
 }
 
 #[cfg(test)]
@@ -158,8 +172,8 @@ mod tests {
     #[test]
     fn when_all_fail_no_more_are_begun() {
         assert_eq!(run(|_| Some(passing())), (16, 84));
-        let full = |i| (i >= 10).then(|| io(ErrorKind::StorageFull));
-        assert_eq!(run(full), (1, 89));
+        let full = |i| (10..99).contains(&i).then(|| io(ErrorKind::StorageFull));
+        assert_eq!(run(full).0, 1);
     }
 
     #[test]
@@ -168,7 +182,8 @@ mod tests {
         assert_eq!(run(|i| Some(refused(&name(i)))), (3, 97));
         // Only some are refused.
         assert_eq!(run(|i| (i % 10 > 0).then(|| refused(&name(i)))), (90, 0));
-        assert_eq!(run(|i| (i >= 50).then(|| refused(&name(i)))), (16, 34));
+        assert_eq!(run(|i| (i >= 50).then(|| refused(&name(i)))), (50, 0));
+        assert_eq!(run(|i| (i < 20).then(|| refused(&name(i)))), (20, 0));
     }
 
     #[test]
