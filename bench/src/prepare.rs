@@ -16,8 +16,8 @@ use gular_bundle::{
     Backend, Bundle, CheckWhen, Envelope, OpenOptions, Payload, SAMPLES_NAME, Split,
 };
 use gular_pack::{
-    ConvertOptions, FolderLayout, Labels, OnBadInput, PackOptions, PayloadOptions, PlanOptions,
-    Target, convert, pack,
+    ConvertOptions, Labels, LayoutError, OnBadInput, PackOptions, Pattern, PayloadOptions,
+    PlanOptions, Target, convert, pack,
 };
 
 use crate::Error;
@@ -254,8 +254,9 @@ impl Work<'_> {
     ) -> Result<(), Error> {
         // All samples are in one split without labels, since the meaning of folders does not matter
         // here.
+        let any = Pattern::parse("{key}").map_err(|e| Error::Pack(LayoutError::from(e).into()))?;
         let plan = PlanOptions {
-            layout: FolderLayout::Class,
+            images: vec![any],
             labels: Labels::None,
             on_error: OnBadInput::Skip,
             payload,
@@ -264,7 +265,7 @@ impl Work<'_> {
         let temp_dir = self.scratch.to_owned();
         let jobs = self.options.jobs;
         let options = PackOptions { plan, jobs, dry_run: false, part: None, temp_dir };
-        let progress = |p| {
+        let progress = |p: gular_pack::Progress| {
             if let gular_pack::Progress::Packed(_, bytes) = p {
                 self.tell(what, bytes, written);
             }
@@ -325,7 +326,7 @@ impl Work<'_> {
         written: &AtomicU64,
     ) -> Result<(), Error> {
         let options = ConvertOptions { target, jobs: self.options.jobs, dry_run: false };
-        let progress = |p| {
+        let progress = |p: gular_pack::Progress| {
             if let gular_pack::Progress::Packed(_, bytes) = p {
                 self.tell(what, bytes, written);
             }

@@ -214,7 +214,10 @@ pub(crate) fn with_bar<T>(
                     bar.inc(bytes);
                 }
             }
-            Progress::Scanned(_) | Progress::ToCompare(_) | Progress::Compared(_) => {}
+            Progress::Scanned(_)
+            | Progress::Read(_)
+            | Progress::ToCompare(_)
+            | Progress::Compared(_) => {}
         }
     });
     if let Ok(bar) = bar.lock()

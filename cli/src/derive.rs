@@ -9,7 +9,8 @@ use gular_pack::{
 
 use crate::convert::{stopped, with_bar};
 use crate::exit::{Exit, Failure};
-use crate::pack::{Fractions, fractions, label_column};
+use crate::pack::{Fractions, fractions};
+use crate::pack_labels::label_column;
 use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
@@ -119,9 +120,11 @@ pub(crate) fn run(args: &DeriveArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let labels = (!args.labels.is_empty()).then(|| TableOptions {
         files: args.labels.clone(),
+        lines: Default::default(),
         key: args.key_column.clone(),
         label: label_column(args.label_column.as_deref()),
         split: args.split_column.clone(),
+        group: None,
         separator: None,
         fields: FieldColumns::Named(Vec::new()),
     });

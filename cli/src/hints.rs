@@ -179,12 +179,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NoImages { .. } => {
             "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack other kinds of files, such as TIFF, choose them with `--as`"
         }
-        E::NoClass { expected: "split/file", .. } => {
-            "move the file into a split folder, or use `--layout class` if the folders are classes, not splits"
-        }
-        E::NoClass { .. } => {
-            "move the file into a class folder, say where the labels are (`--label-from REGEX` or `--labels FILE`), or pack without labels: `--labels none`"
-        }
+        E::Layout(error) => return crate::pack_paths::hint(error),
         E::NoSource { .. } => {
             "unpack the file and give the folder; a table with pixels in its columns must end in .csv, or use `--as pixels`"
         }
@@ -200,17 +195,20 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             ArchiveLimit::Member => "if you trust the archive, raise `--max-member`",
             ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
         },
-        E::Unlabelled { table: true, .. } => {
+        E::Unlabelled { .. } => {
             "add the missing rows to the table, or leave these images out with `--unlabelled skip`"
         }
-        E::Unlabelled { all: true, .. } => {
-            "correct the expression of `--label-from`: it is searched in the path below SRC, or below the split's folder; for example `^(cat|dog)` matches `cat.0.jpg`"
-        }
-        E::Unlabelled { .. } => {
-            "correct the expression of `--label-from`, or leave these images out with `--unlabelled skip`"
-        }
         E::NoTable { .. } => {
-            "give `--labels` the word `folder`, the word `none`, or a table in one of these formats"
+            "give `--labels` the word `path`, the word `none`, or a table in one of these formats"
+        }
+        E::NoLines { path, first } => {
+            let separator = if first.contains('\t') { "\t" } else { " " };
+            let parts = match first.contains([' ', '\t', ',']) {
+                true if first.contains(',') => "{path},{label}".to_owned(),
+                true => format!("{{path}}{separator}{{label}}"),
+                false => "{split=train}{path}".to_owned(),
+            };
+            return Some(format!("say what its lines are: `--labels '{path}={parts}'`"));
         }
         E::NoColumn { what: "file names", .. } => {
             "name the column of file names with `--key-column NAME`"
@@ -235,9 +233,6 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::NothingJoins { .. } => {
             "the table must name each image by its path below SRC, or by the end of that path; if another column has these names, use `--key-column`"
-        }
-        E::MixedLayout { .. } => {
-            "say whether the top-level folders are splits or classes: `--layout split` or `--layout class`"
         }
         E::Loop { .. } => "remove the link",
         E::CaseCollision { .. } => {
@@ -357,6 +352,7 @@ fn unlike_base(setting: &str, old: Option<&str>) -> String {
         ) => {
             format!("give `--{setting} {old}`")
         }
+        ("images", Some(old)) => format!("give `--images '{}'`", old.replace("` and `", "' --images '")),
         ("max_side" | "min_valid", Some(old)) => {
             format!("give `--{} {old}`", setting.replace('_', "-"))
         }

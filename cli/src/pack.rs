@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use gular_bundle::{Envelope, FieldName, Split};
+use gular_bundle::{Envelope, Split};
 use gular_pack::{
-    ArchiveLimits, BaseReport, CheckImages, Classes, FieldColumns, FieldFiles, FolderLayout,
-    Inputs, LabelColumn, Labels, NamePattern, OnBadInput, PackOptions, PackOrder, PackReport, Part,
-    PayloadOptions, PlanOptions, Progress, TableOptions, TileOptions, Unlabelled,
+    ArchiveLimits, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy, Inputs, OnBadInput,
+    PackOptions, PackOrder, PackReport, Part, Pattern, PayloadOptions, PlanOptions, Progress,
+    TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -19,18 +20,20 @@ use crate::convert::stopped;
 use crate::duplicates::{self, DuplicatesArgs, With};
 use crate::exit::{Exit, Failure};
 use crate::merge::{self, MergeArgs};
+use crate::pack_labels::LabelsArg;
 use crate::pack_url::{self, UrlArgs};
 use crate::payload::PayloadArgs;
 use crate::progress::{bytes_bar, counter};
 use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
-use crate::{pack_report, show, units};
+use crate::{datasets, pack_labels, pack_paths, pack_report, show, units};
 
 /// Pack a folder or archive of images into a new bundle
 ///
 /// SRC has JPEG, PNG or WebP images in folders `class/file` or `split/class/file`; a split's folder
-/// is named `train`, `val` (also `valid` or `validation`) or `test`. Class names become labels in
-/// sorted order. Labels may also be in file names (--label-from) or in a table (--labels FILE).
+/// is named `train`, `val` or `test`, or by a similar word. For all other paths, --images says where
+/// class and split are. Class names become labels in sorted order. Labels may also be in a table
+/// (--labels FILE).
 /// SRC may also be a CSV of pixels, with a row per image.
 /// Images are stored byte for byte, unless --payload asks for pixels or for JPEG of a chosen size.
 /// The same images and options give the same bundle digest on any machine and with any --jobs. If
@@ -47,7 +50,7 @@ Example:
     after_long_help = "\
 Examples:
   gular pack photos/ bundle/ --fractions train=0.9,val=0.1
-  gular pack train.zip bundle/ --label-from '^(cat|dog)'       train/cat.0.jpg, train/dog.0.jpg, …
+  gular pack train.zip bundle/ --images 'train/{label}.{key}.jpg'      train/cat.0.jpg, …
   gular pack images/ bundle/ --labels labels.csv               labels.csv: file_name,label
   gular pack images/ bundle/ --labels tags.csv --label-separator ' '   id,tags: 17,haze primary
   gular pack photos/ part-3 --part 3/8                         one of eight machines, then:
@@ -64,25 +67,41 @@ pub(crate) struct PackArgs {
     ///
     /// Archives need not be unpacked first, and give the same bundle as the folder would. If
     /// a single folder of the archive contains all images, and that folder is neither a split nor a
-    /// class, its content is packed. With `--layout class` this folder counts as a class. A
-    /// compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in TMPDIR).
+    /// class, its content is packed; with --images, paths begin at the archive's root. A compressed
+    /// tar is unpacked once, into a temporary file in OUT (with --dry-run in TMPDIR).
     /// Archives inside a folder or an archive are not opened.
-    #[arg(required_unless_present = "merge", help_heading = None)]
+    #[arg(required_unless_present_any = ["merge", "list_datasets"], help_heading = None)]
     pub(crate) src: Option<PathBuf>,
     /// The new bundle's folder
     ///
     /// It must be new or empty, or hold the same pack, interrupted or finished.
-    #[arg(required_unless_present = "merge", help_heading = None)]
+    #[arg(required_unless_present_any = ["merge", "list_datasets"], help_heading = None)]
     pub(crate) out: Option<PathBuf>,
-    /// The top-level folders are `split`, `class` or `auto`
+    /// What paths mean: `{split}/{label}/{key}.{ext}`
     ///
-    /// `split`: split/class/file. `class`: class/file. `auto`: splits if all are named like
-    /// splits, otherwise classes.
-    #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true, help_heading = "Labels")]
-    pub(crate) layout: LayoutArg,
-    /// Where labels come from: `folder`, `none`, a table
+    /// Without patterns, folders are recognised; the first lines of the output say how, in the form
+    /// of this option. `{label}` is the class, `{split}` a word for train, val or test (also
+    /// training, validation, dev, testing, eval, …), `{key}` what tells samples apart (it may have
+    /// folders), `{ext}` the extension, `{group}` what --fractions keep together. Any other name
+    /// becomes a field of text, such as `{patient}`. `{label:cat|dog}` narrows a part by a regular
+    /// expression; `{split=test}` sets a value that the path does not have; `{*}` is what does not
+    /// matter in a name, and `{**}` the same across folders. A pattern matches the whole path below
+    /// SRC. May be repeated: of the patterns that match a path, the one with the most literal text
+    /// counts.
+    #[arg(long, value_name = "PATTERN", value_parser = pattern, help_heading = "Labels")]
+    pub(crate) images: Vec<Pattern>,
+    /// List the datasets that are known by their files
     ///
-    /// With `none`, folders have no meaning and files may be anywhere. A table (.csv, .tsv, .jsonl
+    /// They need no options. --images or --labels turns this off.
+    #[arg(long, help_heading = "Labels", hide_short_help = true)]
+    pub(crate) list_datasets: bool,
+    /// Further datasets, in TOML, as `gular pack --list-datasets --json` lists ours
+    #[arg(long, value_name = "FILE", help_heading = "Labels", hide_short_help = true)]
+    pub(crate) datasets: Option<PathBuf>,
+    /// Where labels come from: `path`, `none`, a table
+    ///
+    /// `path`: from the part `{label}` of paths (see --images). With `none`, only folders that are
+    /// splits have a meaning, and files may be anywhere. A table (.csv, .tsv, .jsonl
     /// or .parquet) has a row per image: a column of file names (`file_name`, `path`, `id`, …; see
     /// --key-column), one of labels, and further columns, which become fields (see --columns). A
     /// name matches an image if it equals the image's path below SRC, if that path ends with the
@@ -91,15 +110,11 @@ pub(crate) struct PackArgs {
     /// taken as they are. A list of classes, in JSON or by --label-separator, becomes the field
     /// `labels`, u8 of shape `[classes]`: 1 for each class of the image, 0 for all others. Boxes: a
     /// COCO .json (instances) or a folder of YOLO's .txt files becomes the fields `boxes` and
-    /// `box_labels`, arrays with one row per box.
-    #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels, help_heading = "Labels")]
+    /// `box_labels`, arrays with one row per box. A list without column names is given with the
+    /// pattern of its lines: `train.txt={split=train}{path}` or `list.txt={path} {label}`; if no
+    /// list has labels, those of --images count.
+    #[arg(long, default_value = "path", value_name = "WHERE", value_parser = pack_labels::parse, help_heading = "Labels")]
     pub(crate) labels: Vec<LabelsArg>,
-    /// Labels from file names, by a regular expression: `^(cat|dog)`
-    ///
-    /// It is searched in each path below SRC, or below the split's folder. The class is the group
-    /// `label`, otherwise the first group, otherwise the whole match.
-    #[arg(long, value_name = "REGEX", value_parser = NamePattern::parse, conflicts_with = "labels", help_heading = "Labels")]
-    pub(crate) label_from: Option<NamePattern>,
     /// The table's column of file names
     ///
     /// [default: one with a name such as file_name, path, image_id or id]
@@ -116,13 +131,13 @@ pub(crate) struct PackArgs {
     pub(crate) label_separator: Option<String>,
     /// Images without a label: `fail` or `skip`
     ///
-    /// That is, without a row in the table, or not matched by --label-from. `skip` leaves them out and
-    /// says how many.
+    /// That is, without a row in the table, or not matched by a pattern of --images. `skip` leaves
+    /// them out and says how many.
     #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT", help_heading = "Labels", hide_possible_values = true)]
     pub(crate) unlabelled: OnErrorArg,
     /// A file with one class name per line, which sets their order
     ///
-    /// [default: the folder names, sorted]
+    /// [default: the names in paths, sorted]
     #[arg(long, value_name = "FILE", help_heading = "Labels")]
     pub(crate) classes: Option<PathBuf>,
     /// Columns that become fields: `all`, `none` or names
@@ -141,28 +156,21 @@ pub(crate) struct PackArgs {
         help_heading = "Fields and masks"
     )]
     pub(crate) columns: Vec<String>,
-    /// Masks: the mask of SRC/a/1.jpg is DIR/a/1.png
+    /// Masks: a folder, or a pattern: `masks/{key}_mask.png`
     ///
-    /// DIR is a folder or an archive. Masks are PNG files of one channel or of a palette, TIFF of
-    /// one band, or .npy files of integers, `[height, width]`, each of its image's size. They
-    /// become the field `mask`, which loaders crop and flip with the image. With `--payload raw`
-    /// they are resized like the images, without mixing values.
-    #[arg(long, value_name = "DIR", help_heading = "Fields and masks")]
-    pub(crate) mask: Option<PathBuf>,
-    /// Suffix of mask names: `_mask` if the mask of 1.jpg is 1_mask.png
-    #[arg(
-        long,
-        value_name = "TEXT",
-        requires = "mask",
-        help_heading = "Fields and masks",
-        hide_short_help = true
-    )]
-    pub(crate) mask_suffix: Option<String>,
-    /// Another field, with files named as for --mask: `depth=depths/`
+    /// In a folder or an archive, the mask of SRC/a/1.jpg is a/1.png. A pattern is below SRC, or,
+    /// if it begins with `/` or `./`, in any other folder or archive. It has the names of --images
+    /// that tell samples apart. Masks are PNG files of one channel or of a palette, TIFF of one
+    /// band, or .npy files of integers, `[height, width]`, each of its image's size. They become
+    /// the field `mask`, which loaders crop and flip with the image. With `--payload raw` they are
+    /// resized like the images, without mixing values.
+    #[arg(long, value_name = "FILES", value_parser = pack_paths::mask, help_heading = "Fields and masks")]
+    pub(crate) mask: Option<FieldFiles>,
+    /// Another field, with files as for --mask: `caption={key}.txt`
     ///
     /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
     /// be repeated.
-    #[arg(long, value_name = "NAME=DIR", value_parser = field_files, help_heading = "Fields and masks")]
+    #[arg(long, value_name = "NAME=FILES", value_parser = pack_paths::field, help_heading = "Fields and masks")]
     pub(crate) field: Vec<FieldFiles>,
     /// Which files of SRC to pack: `images`, `arrays`, `bytes` or `pixels`
     ///
@@ -214,11 +222,32 @@ pub(crate) struct PackArgs {
     pub(crate) split_column: Option<String>,
     /// Make splits, such as `train=0.8,val=0.1,test=0.1`
     ///
-    /// For a SRC whose folders do not name splits; the fractions must sum to 1. Images are
-    /// assigned by hashing --seed and path, so adding or removing others never moves one.
-    /// --dry-run shows the counts. [default: everything is train]
+    /// For a SRC whose paths do not name splits; the fractions must sum to 1. The numbers are
+    /// exact, and each class is divided like the whole. Which image is in which split depends on
+    /// --seed. --dry-run shows the counts. [default: everything is train]
     #[arg(long, value_name = "FRACTIONS", value_parser = fractions, help_heading = "Splits and order")]
     pub(crate) fractions: Option<Fractions>,
+    /// What stays in one split: `{patient}`, or a column
+    ///
+    /// A part of --images, or a column of the table of labels. No patient, place or burst is then
+    /// on both sides. [default: `{group}`, if the patterns have it; with --tile, the scene]
+    #[arg(long, value_name = "WHAT", requires = "fractions", help_heading = "Splits and order")]
+    pub(crate) group: Option<String>,
+    /// How --fractions divide: `exact` or `hash`
+    ///
+    /// By `hash` of --seed and path, adding or removing images never moves another one, but the
+    /// numbers are only about right: for data that grows (--base).
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = FractionsByArg::Exact,
+        value_name = "HOW",
+        requires = "fractions",
+        hide_possible_values = true,
+        help_heading = "Splits and order",
+        hide_short_help = true
+    )]
+    pub(crate) fractions_by: FractionsByArg,
     /// Order in a split: `shuffled` or `sorted`
     ///
     /// In which the samples are stored. `sorted` is the order of torchvision's ImageFolder.
@@ -318,16 +347,6 @@ pub(crate) struct PackArgs {
     pub(crate) from_url: UrlArgs,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum LayoutArg {
-    /// Splits if all are named like splits, otherwise classes
-    Auto,
-    /// split/class/file
-    Split,
-    /// class/file
-    Class,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputsArg {
     /// JPEG, PNG, WebP
@@ -340,17 +359,16 @@ pub(crate) enum InputsArg {
     Pixels,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LabelsArg {
-    Folder,
-    None,
-    Table(PathBuf),
-}
-
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum StoredOrder {
     Shuffled,
     Sorted,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FractionsByArg {
+    Exact,
+    Hash,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -371,6 +389,9 @@ pub(crate) enum OnErrorArg {
 pub(crate) struct Fractions(pub(crate) Vec<(Split, f64)>);
 
 pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
+    if args.list_datasets {
+        return datasets::list(output);
+    }
     let (Some(src), Some(out)) = (&args.src, &args.out) else {
         return merge::run(&args.merge, args.jobs, &args.duplicates, output);
     };
@@ -380,7 +401,16 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let fetched = pack_url::fetch(src, out, &args.from_url, dry_run, output, &stop)?;
     let src = fetched.as_ref().map_or(src, |fetched| &fetched.dir);
     let bars = Mutex::new((counter("scan", output), None::<ProgressBar>));
+    let told = AtomicBool::new(false);
+    let is_new = args.base.is_none();
     let progress = |p: Progress| {
+        if let Progress::Read(report) = p {
+            if is_new && !output.json && !output.quiet && !told.swap(true, Ordering::Relaxed) {
+                // What cannot be written now is written at the end, or fails there.
+                let _ = show::text(&pack_report::read_as(report));
+            }
+            return;
+        }
         let Ok(mut bars) = bars.lock() else { return };
         match p {
             Progress::Scanned(n) => {
@@ -402,6 +432,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
                 }
                 bars.1 = (!args.merge.dry_run).then(|| bytes_bar("pack", bytes, output));
             }
+            Progress::Read(_) => {}
             Progress::Compared(bytes) | Progress::Packed(_, bytes) => {
                 if let Some(bar) = &bars.1 {
                     bar.inc(bytes);
@@ -433,6 +464,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     };
     if let Some(packed) = packed {
         packed.warnings.extend(packed.stored_split.as_ref().map(pack_report::stored_split));
+        packed.warnings.extend(packed.doubts.iter().map(pack_report::doubt));
         for warning in &packed.warnings {
             show::message("warning", warning);
         }
@@ -446,7 +478,11 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         show::json(&With { report: &made, duplicates: found.as_ref() })?;
     } else if !output.quiet {
         let text = match &made {
-            Made::New(report) => pack_report::table(report, out),
+            Made::New(report) => {
+                let told = told.into_inner();
+                let read_as = if told { String::new() } else { pack_report::read_as(report) };
+                read_as + &pack_report::table(report, out)
+            }
             Made::Version(report) => pack_report::version(report, out),
         };
         let found = found.map(|found| duplicates::text(&found)).unwrap_or_default();
@@ -482,18 +518,24 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
     let inputs = inputs(args, src)?;
     let is_table = matches!(inputs, Inputs::Pixels { .. });
     let plan = PlanOptions {
-        layout: match args.layout {
-            LayoutArg::Auto => FolderLayout::Auto,
-            LayoutArg::Split => FolderLayout::Split,
-            LayoutArg::Class => FolderLayout::Class,
+        images: args.images.clone(),
+        cards: args.datasets.as_deref().map(datasets::read).transpose()?.unwrap_or_default(),
+        dataset: None,
+        labels: match is_table {
+            true => pack_labels::of_rows(args)?,
+            false => pack_labels::of_images(args)?,
         },
-        labels: if is_table { label_of_rows(args)? } else { label_source(args)? },
         unlabelled: match args.unlabelled {
             OnErrorArg::Fail => Unlabelled::Fail,
             OnErrorArg::Skip => Unlabelled::Skip,
         },
         classes: args.classes.clone().map(Classes::File),
         fractions: args.fractions.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
+        fractions_by: match args.fractions_by {
+            FractionsByArg::Exact => FractionsBy::Exact,
+            FractionsByArg::Hash => FractionsBy::Hash,
+        },
+        group: args.group.as_deref().map(pack_labels::group),
         order: match args.stored_order {
             StoredOrder::Shuffled => PackOrder::Shuffled,
             StoredOrder::Sorted => PackOrder::Sorted,
@@ -508,7 +550,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             min_valid: args.min_valid,
         }),
         inputs,
-        fields: further_fields(args),
+        fields: args.mask.iter().chain(&args.field).cloned().collect(),
         source_digests: args.source_digests,
         check: match args.check_images {
             _ if args.strict => CheckImages::Strict,
@@ -535,127 +577,8 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
     Ok(PackOptions { plan, jobs, dry_run, part, temp_dir })
 }
 
-fn further_fields(args: &PackArgs) -> Vec<FieldFiles> {
-    let mask = args.mask.as_ref().zip(FieldName::parse("mask")).map(|(files, name)| {
-        let suffix = args.mask_suffix.clone().unwrap_or_default();
-        FieldFiles { name, files: files.clone(), suffix }
-    });
-    mask.into_iter().chain(args.field.iter().cloned()).collect()
-}
-
-/// Returns where the labels are in a table of pixels.
-fn label_of_rows(args: &PackArgs) -> Result<Labels, Failure> {
-    let others = [
-        ("--label-from", args.label_from.is_some()),
-        ("--key-column", args.key_column.is_some()),
-        ("--split-column", args.split_column.is_some()),
-        ("--label-separator", args.label_separator.is_some()),
-        ("--columns", args.columns != ["all"]),
-    ];
-    if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
-        let text = format!("`{flag}` does not apply to a table of pixels");
-        let hint = "leave it out: a table of pixels has only pixels and a column of labels, which `--label-column` chooses".to_owned();
-        return Err(Failure::new(text, Some(hint)));
-    }
-    match args.labels.as_slice() {
-        [LabelsArg::None] => Ok(Labels::None),
-        [LabelsArg::Folder] => Ok(Labels::Column(label_column(args.label_column.as_deref()))),
-        _ => {
-            let text = "the labels of a table of pixels must be in one of its own columns";
-            let hint =
-                "name the column with `--label-column`, or pack without labels: `--labels none`"
-                    .to_owned();
-            Err(Failure::new(text, Some(hint)))
-        }
-    }
-}
-
-fn label_source(args: &PackArgs) -> Result<Labels, Failure> {
-    let files: Vec<PathBuf> = args.labels.iter().filter_map(LabelsArg::table).collect();
-    if files.is_empty() {
-        let of_table = [
-            ("--key-column", args.key_column.is_some()),
-            ("--label-column", args.label_column.is_some()),
-            ("--split-column", args.split_column.is_some()),
-            ("--label-separator", args.label_separator.is_some()),
-            ("--columns", args.columns != ["all"]),
-        ];
-        if let Some((flag, _)) = of_table.iter().find(|(_, given)| *given) {
-            let text = format!("`{flag}` needs a table of labels, but none was given");
-            return Err(Failure::new(
-                text,
-                Some("give a table with `--labels labels.csv`".to_owned()),
-            ));
-        }
-        return match (&args.label_from, args.labels.as_slice()) {
-            (Some(pattern), _) => Ok(Labels::Name(pattern.clone())),
-            (None, [LabelsArg::None]) => Ok(Labels::None),
-            (None, [_]) => Ok(Labels::Folder),
-            (None, _) => Err(several_sources()),
-        };
-    }
-    if files.len() < args.labels.len() {
-        return Err(several_sources());
-    }
-    Ok(Labels::Table(TableOptions {
-        files,
-        key: args.key_column.clone(),
-        label: label_column(args.label_column.as_deref()),
-        split: args.split_column.clone(),
-        separator: args.label_separator.clone(),
-        fields: match args.columns.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["all"] => FieldColumns::All,
-            ["none"] => FieldColumns::Named(Vec::new()),
-            _ => FieldColumns::Named(args.columns.clone()),
-        },
-    }))
-}
-
-/// Parsed `--label-column`.
-pub(crate) fn label_column(text: Option<&str>) -> LabelColumn {
-    match text {
-        None => LabelColumn::Find,
-        Some("none") => LabelColumn::None,
-        Some(name) => LabelColumn::Named(name.to_owned()),
-    }
-}
-
-fn several_sources() -> Failure {
-    let text = "`--labels folder`, `--labels none` and tables cannot be combined";
-    Failure::new(text, Some("give `--labels` once, or several times with tables only".to_owned()))
-}
-
-impl LabelsArg {
-    fn table(&self) -> Option<PathBuf> {
-        match self {
-            Self::Table(path) => Some(path.clone()),
-            Self::Folder | Self::None => None,
-        }
-    }
-}
-
-fn labels(text: &str) -> Result<LabelsArg, String> {
-    Ok(match text {
-        "folder" => LabelsArg::Folder,
-        "none" => LabelsArg::None,
-        path if path.contains(['.', '/']) || Path::new(path).is_dir() => {
-            LabelsArg::Table(path.into())
-        }
-        _ => {
-            return Err("expected `folder`, `none`, or a table: a file that ends in .csv, .tsv, \
-                        .jsonl or .parquet, a COCO .json, or a folder of YOLO's texts"
-                .to_owned());
-        }
-    })
-}
-
-fn field_files(text: &str) -> Result<FieldFiles, String> {
-    let (name, files) =
-        text.split_once('=').ok_or("expected `NAME=DIR`, such as `depth=depths/`")?;
-    let name = FieldName::parse(name).ok_or_else(|| {
-        format!("`{name}` cannot be the name of a field; expected lower-case letters, digits and `_`, beginning with a letter")
-    })?;
-    Ok(FieldFiles { name, files: files.into(), suffix: String::new() })
+fn pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::parse(text).map_err(|e| e.to_string())
 }
 
 pub(crate) fn fractions(text: &str) -> Result<Fractions, String> {

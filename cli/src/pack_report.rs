@@ -1,13 +1,13 @@
 //! The text that `gular pack` prints at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use gular_bundle::Split;
-use gular_pack::{BadInputs, BaseReport, PackReport, SplitReport, StoredSplit};
+use gular_pack::{BadInputs, BaseReport, Doubt, PackReport, SplitReport, StoredSplit};
 
-use crate::{class_table, show};
+use crate::{class_table, pack_paths, show};
 
 /// The text for a new bundle, or for a part of one.
 pub(crate) fn table(report: &PackReport, out: &Path) -> String {
@@ -18,6 +18,10 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
         let (samples, bytes, shards, classes) =
             (s.samples, show::size(s.bytes), s.shards, s.classes.len());
         let _ = writeln!(text, "{split:<8}{samples:>12}{bytes:>12}{shards:>9}{classes:>9}");
+    }
+    let planned: u64 = report.splits.values().map(|split| split.samples).sum();
+    if report.samples < planned && report.part.is_none() {
+        let _ = writeln!(text, "{} of these were left out", planned - report.samples);
     }
     if let Some(root) = &report.root {
         let _ = writeln!(text, "\nall images are in `{root}/`, which was packed as SRC");
@@ -106,6 +110,63 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
         }
     }
     text
+}
+
+/// How the source was read: patterns, splits, classes and further fields.
+pub(crate) fn read_as(report: &PackReport) -> String {
+    let mut text = String::new();
+    if report.images.is_empty() {
+        return text;
+    }
+    if let Some(dataset) = &report.dataset {
+        let _ = writeln!(text, "dataset: {dataset}");
+    }
+    let given = |option: &str, texts: &[String]| -> String {
+        texts.iter().map(|text| format!(" {option} {}", show::quoted(text))).collect()
+    };
+    let (images, lists) = (given("--images", &report.images), given("--labels", &report.lists));
+    let _ = writeln!(text, "read as:{images}{lists}");
+    // Words that are the names of splits say nothing new.
+    if report.split_words.iter().any(|(word, split)| word != split.name()) {
+        let words = report.split_words.iter();
+        let words: Vec<String> =
+            words.map(|(word, split)| format!("`{word}` is {split}")).collect();
+        let _ = writeln!(text, "splits: {}", words.join(", "));
+    }
+    let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
+    for (class, n) in report.splits.values().flat_map(|split| &split.classes) {
+        *classes.entry(class).or_default() += n;
+    }
+    if !classes.is_empty() {
+        let all: Vec<String> = classes.iter().map(|(class, n)| format!("{n} {class}")).collect();
+        let named = match all.as_slice() {
+            [first @ .., last] if all.len() > MOST_CLASSES => {
+                let first = first.get(..MOST_CLASSES - 1).unwrap_or_default();
+                format!("{}, … {last}", first.join(", "))
+            }
+            _ => all.join(", "),
+        };
+        let _ = writeln!(
+            text,
+            "{}: {named}",
+            match all.len() {
+                1 => "1 class".to_owned(),
+                n => format!("{n} classes"),
+            }
+        );
+    }
+    text + "\n"
+}
+
+/// Most classes that are named with their numbers of images.
+const MOST_CLASSES: usize = 6;
+
+/// A warning about paths that can be read in another way.
+pub(crate) fn doubt(doubt: &Doubt) -> String {
+    match pack_paths::ways(doubt) {
+        Some(ways) => format!("{}; {ways}", doubt.text),
+        None => doubt.text.clone(),
+    }
 }
 
 /// A warning, since a column of this name usually sets splits.

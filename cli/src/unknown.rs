@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::exit::Failure;
-use crate::help;
+use crate::{help, pack_paths};
 
 /// For each renamed flag: the verb, the old name, and the new one.
 const RENAMED: &[(&str, &str, &str)] = &[
@@ -67,12 +67,16 @@ pub(crate) fn failure(
         _ => None,
     };
     let given = text(ContextKind::InvalidArg)?;
-    let (verb, name) = help::verb(arguments);
+    let arguments: Vec<OsString> = arguments.collect();
+    let (verb, name) = help::verb(arguments.iter().cloned());
     let help = help::asked(&name);
     if !given.starts_with('-') {
         return Some(unexpected(&verb, &name, given));
     }
     let flag = given.split('=').next().unwrap_or_default();
+    if let Some(instead) = replaced(&name, flag, &arguments) {
+        return Some(instead);
+    }
     let renamed = RENAMED.iter().find(|(of, old, _)| name == format!("gular {of}") && flag == *old);
     if let Some((_, old, new)) = renamed {
         let message = format!("`{old}` of `{name}` is now called `{new}`");
@@ -96,6 +100,17 @@ pub(crate) fn failure(
         None => format!("`{help}` explains each option"),
     };
     Some(Failure::new(format!("`{name}` has no option `{flag}`"), Some(hint)))
+}
+
+/// The error for an option of `pack` that patterns replaced.
+fn replaced(name: &str, flag: &str, arguments: &[OsString]) -> Option<Failure> {
+    (name == "gular pack").then_some(())?;
+    let texts = || arguments.iter().map(|argument| argument.to_string_lossy());
+    let joined =
+        texts().find_map(|text| text.strip_prefix(flag)?.strip_prefix('=').map(str::to_owned));
+    let value = joined.or_else(|| texts().skip_while(|text| text != flag).nth(1).map(Into::into));
+    let (text, hint) = pack_paths::instead(flag, value.as_deref())?;
+    Some(Failure::new(text, Some(hint)))
 }
 
 /// The error for one word more than the verb takes.

@@ -1,12 +1,12 @@
-//! Any bytes that look like an archive of images, a table of labels or of pixels, or boxes, give a
-//! plan or an error.
+//! Any bytes that look like an archive of images, a table of labels or of pixels, boxes, or a path
+//! pattern, give a plan or an error.
 #![no_main]
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
 use gular_pack::{
-    Inputs, LabelColumn, Labels, PackOptions, PlanOptions, TableOptions, Unlabelled, pack,
+    Inputs, LabelColumn, Labels, PackOptions, Pattern, PlanOptions, TableOptions, Unlabelled, pack,
 };
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -14,6 +14,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| dir.path().join(name);
     let plain = PlanOptions { memory_bytes: 1 << 20, ..PlanOptions::default() };
+    let pattern = std::str::from_utf8(rest).ok().and_then(|text| Pattern::parse(text).ok());
+    if let Some(pattern) = pattern {
+        assert_eq!(Pattern::parse(pattern.as_str()).as_ref(), Ok(&pattern));
+        let _ = pattern.read("train/great_dane_1.2.jpg");
+    }
     let (source, plan) = match choice % 8 {
         // Arrays of an archive are read when the plan is made.
         0 | 1 => {

@@ -6,7 +6,7 @@ use std::io;
 use gular_bundle::Digest;
 use gular_files::Size;
 
-use crate::{ArchiveLimit, Part};
+use crate::{ArchiveLimit, LayoutError, Part};
 
 /// Why bundles could not be packed, adopted, converted or derived.
 #[derive(Debug, thiserror::Error)]
@@ -70,24 +70,9 @@ pub enum Error {
         /// How far it expands.
         reason: String,
     },
-    /// Images that are not in a class folder.
-    #[error("`{path}` is not in a {} folder; expected paths of the form `{expected}`", expected.split('/').rev().nth(1).unwrap_or("class"))]
-    NoClass {
-        /// The first such file.
-        path: String,
-        /// The layout that was expected.
-        expected: &'static str,
-    },
-    /// Some top-level folders are named like splits and some are not.
-    #[error(
-        "it is not clear whether the top-level folders are splits: `{split}` is the name of a split, `{other}` is not"
-    )]
-    MixedLayout {
-        /// A folder that is named like a split.
-        split: String,
-        /// A folder that is not.
-        other: String,
-    },
+    /// The paths of the images cannot be read.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     /// A folder that leads back to one above it.
     #[error("the symbolic link `{link}` leads back to the folder `{target}` above it")]
     Loop {
@@ -116,7 +101,7 @@ pub enum Error {
         /// Number of classes in the list.
         n: usize,
     },
-    /// Images for which no name or table has a label.
+    /// Images for which a table has no label.
     #[error("{} no label: {images}; {why}", counted(*n, "image has", "images have"))]
     Unlabelled {
         /// Number of images.
@@ -125,10 +110,6 @@ pub enum Error {
         images: String,
         /// Where labels were searched for.
         why: String,
-        /// Whether labels are in a table, and not in the paths.
-        table: bool,
-        /// Whether no image at all has a label.
-        all: bool,
     },
     /// A file that is not a table.
     #[error(
@@ -137,6 +118,14 @@ pub enum Error {
     NoTable {
         /// The file.
         path: String,
+    },
+    /// A list whose lines have no names.
+    #[error("the list `{path}` has no line of names; its first line is `{first}`")]
+    NoLines {
+        /// The file.
+        path: String,
+        /// Its first line.
+        first: String,
     },
     /// A table that cannot be read.
     #[error("the table `{path}`{at} cannot be read: {reason}")]

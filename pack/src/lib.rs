@@ -26,6 +26,7 @@ mod formats;
 mod input;
 mod key_list;
 mod labels;
+mod layout;
 mod options;
 mod output_folder;
 mod pack_report;
@@ -57,9 +58,13 @@ pub use duplicates::{
 };
 pub use error::{BadInput, BadInputs, Error, FEW_FILES, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
-pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};
+pub use labels::{FieldColumns, LabelColumn, TableColumns, TableOptions};
+pub use layout::{
+    Card, Doubt, Layout, LayoutError, Pattern, PatternError, PatternFault, TwoReadings, Values,
+    WayToRead, datasets, parse_datasets, split_of,
+};
 pub use options::{
-    CheckImages, Classes, FieldFiles, FolderLayout, Inputs, Labels, OnBadInput, PackOrder,
+    CheckImages, Classes, FieldFiles, FractionsBy, Group, Inputs, Labels, OnBadInput, PackOrder,
     PlanOptions, TileOptions, Unlabelled,
 };
 pub use output_folder::{SKIPPED_NAME, STATE_DIR};

@@ -4,21 +4,29 @@ use std::path::PathBuf;
 
 use gular_bundle::{About, Envelope, FieldName, Payload, Split};
 
-use crate::{ArchiveLimits, LabelColumn, NamePattern, PayloadOptions, TableOptions};
+use crate::{ArchiveLimits, Card, LabelColumn, Pattern, PayloadOptions, TableOptions};
 
 /// All options that decide what a bundle contains.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
-    /// The meaning of top-level folders.
-    pub layout: FolderLayout,
+    /// What the paths of images mean; without patterns, this is recognised.
+    pub images: Vec<Pattern>,
     /// Where labels come from.
     pub labels: Labels,
-    /// What to do with images that have no label, if labels come from names or a table.
+    /// Further known datasets: those of the user, which are looked for before ours.
+    pub cards: Vec<Card>,
+    /// The known dataset that the options are for, if it was recognised.
+    pub dataset: Option<String>,
+    /// What to do with images that no pattern fits, or to which a table gives no label.
     pub unlabelled: Unlabelled,
     /// Class names, fixing their order; else the names found, sorted.
     pub classes: Option<Classes>,
-    /// Fractions by which keys fall into splits, where folders do not say; empty: all `train`.
+    /// Fractions by which samples fall into splits, where nothing else says it; empty: all `train`.
     pub fractions: Vec<(Split, f64)>,
+    /// How the fractions are made.
+    pub fractions_by: FractionsBy,
+    /// What stays in one split, if fractions make the splits.
+    pub group: Option<Group>,
     /// The order of samples within a split.
     pub order: PackOrder,
     /// The seed of the splits and of the shuffled order.
@@ -56,6 +64,26 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
+    /// The fractions as text.
+    pub(crate) fn fractions_text(&self) -> String {
+        let of = |(split, fraction): &(Split, f64)| format!("{split}={fraction}");
+        self.fractions.iter().map(of).collect::<Vec<_>>().join(",")
+    }
+
+    /// The lists of images, with the patterns of their lines, as options take them.
+    pub(crate) fn lists(&self) -> Vec<String> {
+        let Labels::Table(table) = &self.labels else { return Vec::new() };
+        table.lines.iter().map(|(path, lines)| format!("{}={lines}", path.display())).collect()
+    }
+
+    /// How splits are made, for the plan.
+    pub(crate) fn split_text(&self) -> String {
+        let exact = !self.fractions.is_empty() && self.fractions_by == FractionsBy::Exact;
+        let group = self.group.as_ref().map(|group| format!("group {} ", group.name()));
+        let by = if exact { "exact " } else { "" };
+        format!("{by}{}{}", group.unwrap_or_default(), self.fractions_text())
+    }
+
     /// The payload in the manifest.
     pub(crate) fn manifest_payload(&self) -> Payload {
         match (self.inputs, &self.payload) {
@@ -70,11 +98,15 @@ impl PlanOptions {
 impl Default for PlanOptions {
     fn default() -> Self {
         Self {
-            layout: FolderLayout::Auto,
-            labels: Labels::Folder,
+            images: Vec::new(),
+            labels: Labels::Path,
+            cards: Vec::new(),
+            dataset: None,
             unlabelled: Unlabelled::Fail,
             classes: None,
             fractions: Vec::new(),
+            fractions_by: FractionsBy::Exact,
+            group: None,
             order: PackOrder::Shuffled,
             seed: 0,
             shard_bytes: 1 << 30,
@@ -102,7 +134,7 @@ pub enum Classes {
     File(PathBuf),
     /// These classes.
     Names(Vec<String>),
-    /// These classes, followed by others that folders or file names have.
+    /// These classes, followed by others that paths have.
     Extended(Vec<String>),
 }
 
@@ -135,50 +167,56 @@ pub struct TileOptions {
     pub min_valid: f64,
 }
 
-/// A field whose values are files, one for each image: of the same path but for what follows.
+/// A field whose values are files, one for each image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldFiles {
     /// The field's name; `mask` is cropped and flipped with the image.
     pub name: FieldName,
-    /// The folder or archive with the files.
-    pub files: PathBuf,
-    /// The suffix of names after the image's name, before the extension.
-    pub suffix: String,
-}
-
-/// The meaning of a source's top-level folders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FolderLayout {
-    /// Splits when all are named like splits, else classes.
-    Auto,
-    /// The paths are `split/class/file`.
-    Split,
-    /// The paths are `class/file`.
-    Class,
+    /// The folder or archive with the files; `None` if they are in the source.
+    pub files: Option<PathBuf>,
+    /// The paths of the files, which have parts in common with the paths of images; `None` if they
+    /// are those of the images, except for the extension.
+    pub pattern: Option<Pattern>,
 }
 
 /// The source of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
-    /// The folder below the source, or below the split.
-    Folder,
+    /// The part `label` of paths.
+    Path,
     /// Images have no labels.
     None,
-    /// The path below the source, or below the split.
-    Name(NamePattern),
     /// Labels are in tables that name the images.
     Table(TableOptions),
     /// A column of the table that is the source: that of [`Inputs::Pixels`].
     Column(LabelColumn),
 }
 
-/// What happens to images that have no label, if labels come from names or a table.
+/// What happens to images that no pattern fits, or to which a table gives no label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlabelled {
     /// They end the run.
     Fail,
     /// They are left out and counted.
     Skip,
+}
+
+/// How samples fall into splits by fractions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FractionsBy {
+    /// Numbers are exact, and each class is divided like the whole.
+    Exact,
+    /// By a hash of seed and key alone, so that a sample keeps its split when others come and go.
+    Hash,
+}
+
+/// What belongs together, such as the images of one patient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Group {
+    /// The part of paths with this name.
+    Part(String),
+    /// The column of the tables of labels with this name.
+    Column(String),
 }
 
 /// The order of samples within a split.
@@ -210,6 +248,14 @@ pub enum OnBadInput {
     Fail,
     /// They are left out and listed in `skipped.jsonl`.
     Skip,
+}
+
+impl Group {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Part(name) | Self::Column(name) => name,
+        }
+    }
 }
 
 impl PackOrder {

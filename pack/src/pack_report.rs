@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::{BadInput, BadInputs, counted};
 use crate::scan::Scan;
-use crate::{Part, PixelColumns, Plan, TableColumns};
+use crate::{Doubt, FractionsBy, Part, PixelColumns, Plan, PlanOptions, TableColumns};
 
 /// The result of packing, or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,6 +35,20 @@ pub struct PackReport {
     /// source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
+    /// The known dataset that the source was recognised as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dataset: Option<String>,
+    /// Lists of images without column names, each with the pattern by which its lines were read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<String>,
+    /// How the paths of images were read: the patterns, as the option for them takes them. Empty
+    /// for a table of pixels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// The words in the place of splits, such as the names of folders, and the split that each one
+    /// stands for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub split_words: BTreeMap<String, Split>,
     /// Columns of the tables of labels that were used for file names, labels and splits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<TableColumns>,
@@ -70,6 +84,9 @@ pub struct PackReport {
     /// What the user should know besides, and how to change it: the program has the words.
     #[serde(skip)]
     pub stored_split: Option<StoredSplit>,
+    /// What is not clear about the paths, with each way to read them.
+    #[serde(skip)]
+    pub doubts: Vec<Doubt>,
     /// Wall-clock time.
     pub seconds: f64,
 }
@@ -117,19 +134,17 @@ pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
     splits
 }
 
-/// Warnings for the user. `is_whole` says whether these are all samples of the bundle: new
-/// samples of a version alone say nothing about its classes.
+/// Warnings for the user. New samples of a version alone say nothing about its classes and splits.
 pub(crate) fn warnings(
     plan: &Plan,
     splits: &BTreeMap<Split, SplitReport>,
     found: &Scan,
-    is_whole: bool,
+    options: &PlanOptions,
 ) -> Vec<String> {
+    let is_whole = options.leave_out.is_empty();
     let mut warnings = of_labels(plan, found);
-    if let (true, Some(class), 1) = (found.deeper, found.classes.first(), found.classes.len()) {
-        warnings.push(format!(
-            "all images have the class `{class}`, although its folder contains folders; if those are the classes, pack the folder `{class}`"
-        ));
+    if is_whole && !found.layout.has_splits() {
+        warnings.extend(unlike_fractions(plan, splits, options));
     }
     let unpacked = crate::scan::unpacked(&found.ignored);
     if !unpacked.is_empty() {
@@ -167,18 +182,48 @@ pub(crate) fn warnings(
     warnings
 }
 
+/// A warning about fractions that are far from those asked for: more than one sample and more than
+/// a fiftieth of all.
+fn unlike_fractions(
+    plan: &Plan,
+    splits: &BTreeMap<Split, SplitReport>,
+    options: &PlanOptions,
+) -> Option<String> {
+    let share = |n: f64| format!("{:.1} %", n * 100.0);
+    let all = plan.samples as f64;
+    let far = options.fractions.iter().filter_map(|(split, asked)| {
+        let found = splits.get(split).map_or(0, |report| report.samples) as f64;
+        let off = (found - asked * all).abs();
+        (off > 1.0 && off > all / 50.0)
+            .then(|| format!("`{split}` has {} instead of {}", share(found / all), share(*asked)))
+    });
+    let far: Vec<String> = far.collect();
+    let why = match (options.fractions_by, options.tile.is_some()) {
+        (FractionsBy::Hash, _) => "they are made by hash, which is exact only for many samples",
+        (FractionsBy::Exact, true) => "all tiles of a scene stay together",
+        (FractionsBy::Exact, false) => "groups stay together",
+    };
+    (!far.is_empty())
+        .then(|| format!("the splits differ from the fractions: {}; {why}", far.join(", ")))
+}
+
 /// Warnings about names and tables that the bundle itself does not show.
 fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
     let mut warnings = Vec::new();
-    let mut unlabelled = plan.unlabelled.clone();
-    unlabelled.add(&found.unlabelled);
-    if unlabelled.n > 0 {
-        let n = unlabelled.n;
-        warnings.push(format!("images left out because they have no label: {n}: {unlabelled}"));
+    for (names, why) in
+        [(&plan.unlabelled, "they have no label"), (&found.unmatched, "no pattern fits them")]
+    {
+        if names.n > 0 {
+            warnings.push(format!("images left out because {why}: {}: {names}", names.n));
+        }
     }
     if plan.unused.n > 0 {
         let rows = counted(plan.unused.n, "row of the table matches", "rows of the table match");
         warnings.push(format!("{rows} no image: {}", plan.unused));
+    }
+    if plan.repeated.n > 0 {
+        let rows = counted(plan.repeated.n, "row says", "rows say");
+        warnings.push(format!("{rows} again what another one says: {}", plan.repeated));
     }
     for of in plan.files.iter().filter(|of| of.unused > 0) {
         let files = counted(of.unused, "file belongs", "files belong");

@@ -11,9 +11,10 @@ use std::time::Instant;
 use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
 use gular_files::TEMP_PREFIX;
 
-use crate::beside::Beside;
+use crate::beside::{self, Beside};
 use crate::error::BadInputs;
 use crate::labels::Table;
+use crate::layout::of_known;
 use crate::output_folder::{Done, OutDir, finished_bundle};
 use crate::pack_report::{self, PackReport};
 use crate::parts::{Gathered, PartFile, PartShard, Planned};
@@ -22,7 +23,9 @@ use crate::pixel_budget::PixelBudget;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::shard_workers::ShardWorkers;
 use crate::source::{PixelTable, Source};
-use crate::{CheckImages, Error, Inputs, Labels, OnBadInput, Part, PlanOptions, scan};
+use crate::{
+    CheckImages, Error, FractionsBy, Inputs, Labels, Layout, OnBadInput, Part, PlanOptions, scan,
+};
 
 /// Options of a run that do not change a byte of the bundle.
 #[derive(Debug, Clone)]
@@ -41,14 +44,16 @@ pub struct PackOptions {
 }
 
 /// The progress of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress<'a> {
     /// Number of images found so far.
     Scanned(u64),
     /// Bytes of source files that are about to be compared with a base.
     ToCompare(u64),
     /// Bytes that were compared since the last call.
     Compared(u64),
+    /// How the source was read, before anything is packed: the report, as far as it is known.
+    Read(&'a PackReport),
     /// The plan is made: samples, and bytes of their source files.
     Planned(u64, u64),
     /// Samples and bytes that went into shards, or were left out, since the last call.
@@ -72,6 +77,8 @@ pub fn pack(
     let start = Instant::now();
     fs::metadata(source).map_err(|e| Error::io("open", source, e))?;
     check_apart(source, out)?;
+    let known = with_known(source, options)?;
+    let options = known.as_ref().unwrap_or(options);
     let mut report = if options.dry_run {
         dry_run(source, options, progress, cancel)?
     } else if let Some(report) = finished(source, out, options, progress, cancel)? {
@@ -81,6 +88,15 @@ pub fn pack(
     };
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// The options for a known dataset, if the source is one.
+pub(crate) fn with_known(
+    source: &Path,
+    options: &PackOptions,
+) -> Result<Option<PackOptions>, Error> {
+    let plan = of_known(source, &options.plan)?;
+    Ok(plan.map(|plan| PackOptions { plan, ..options.clone() }))
 }
 
 /// A bundle among its own inputs would look like one more class.
@@ -127,6 +143,7 @@ fn dry_run(
     let (samples, bytes) = planned(&plan, shards.clone());
     progress(Progress::Planned(samples, bytes));
     let report = report_of(&plan, &found, options);
+    progress(Progress::Read(&report));
     Ok(PackReport { dry_run: true, samples, bytes, shards: shards.len() as u64, ..report })
 }
 
@@ -203,6 +220,7 @@ fn run(
     out.keep_part(options.part)?;
     let shards = part_of(&plan, options);
     let (samples, bytes) = planned(&plan, shards.clone());
+    progress(Progress::Read(&report_of(&plan, &found, options)));
     progress(Progress::Planned(samples, bytes));
     let run_id = run_id(&plan, &options.plan);
     let done = out.finished(&run_id, shards.clone(), options.plan.on_error)?;
@@ -224,7 +242,7 @@ fn run(
         cancel,
     };
     let done = work.run(done)?;
-    let template = template(&plan, &options.plan, fields);
+    let template = template(&plan, &options.plan, &found.layout, fields);
     let before = std::mem::take(&mut found.skipped);
     if let Some(part) = options.part {
         let planned =
@@ -304,7 +322,7 @@ pub(crate) fn make_plan(
         builder.join(table, folders);
     }
     let mut n = 0_u64;
-    builder.files(Beside::open(options, dir, cancel)?);
+    beside::check(options)?;
     let mut found = scan::scan(source, options, &mut |key, bytes| {
         n += 1;
         if n.is_multiple_of(1000) {
@@ -317,12 +335,13 @@ pub(crate) fn make_plan(
     })?;
     progress(Progress::Scanned(n));
     let classes = match table_classes {
-        Some(classes) => classes,
-        None => crate::plan::classes(options, &found)?,
+        Some(classes) if !found.layout.has_labels() || !classes.is_empty() => classes,
+        _ => crate::plan::classes(options, &found)?,
     };
     let media_types: Vec<String> = found.media_types.iter().map(|m| (*m).to_owned()).collect();
     let path = dir.join(format!("{TEMP_PREFIX}plan"));
-    let mut plan = builder.finish(&path, &classes, &media_types, found.split_layout, cancel)?;
+    builder.files(Beside::open(options, source, &found.layout, dir, cancel)?);
+    let mut plan = builder.finish(&path, &classes, &media_types, &found.layout, cancel)?;
     found.skipped.append(&mut plan.skipped);
     Ok((plan, found))
 }
@@ -379,13 +398,21 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         samples: plan.samples,
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
-        warnings: pack_report::warnings(plan, &splits, found, options.plan.leave_out.is_empty()),
+        warnings: pack_report::warnings(plan, &splits, found, &options.plan),
         stored_split: plan.split_stored.clone(),
         splits,
         skipped: found.skipped.len() as u64,
-        unlabelled: plan.unlabelled.n + found.unlabelled.n,
+        unlabelled: plan.unlabelled.n + found.unmatched.n,
         unused_rows: plan.unused.n,
         root: found.root.clone(),
+        dataset: options.plan.dataset.clone(),
+        lists: options.plan.lists(),
+        images: match options.plan.inputs {
+            Inputs::Pixels { .. } => Vec::new(),
+            _ => found.layout.patterns().iter().map(ToString::to_string).collect(),
+        },
+        split_words: found.split_words.clone(),
+        doubts: found.doubts.iter().chain(&plan.doubts).cloned().collect(),
         columns: plan.columns.clone(),
         pixels: found.pixels.clone(),
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
@@ -409,7 +436,7 @@ pub(crate) fn fields(plan: &Plan) -> Vec<Field> {
 }
 
 /// The manifest, but for what becomes known when all shards are written.
-fn template(plan: &Plan, options: &PlanOptions, fields: Vec<Field>) -> Manifest {
+fn template(plan: &Plan, options: &PlanOptions, layout: &Layout, fields: Vec<Field>) -> Manifest {
     // Larger numbers are not the same in every reader of JSON.
     let number = |n: u64| {
         if n < 1 << 53 { MadeValue::Number(n) } else { MadeValue::Text(n.to_string()) }
@@ -422,13 +449,18 @@ fn template(plan: &Plan, options: &PlanOptions, fields: Vec<Field>) -> Manifest 
         ("shard_bytes".to_owned(), MadeValue::Number(options.shard_bytes)),
         ("check".to_owned(), text(options.check.name())),
     ]);
-    if let Labels::Name(pattern) = &options.labels {
-        made.insert("label_from".to_owned(), text(pattern.as_str()));
+    for (i, pattern) in layout.telling().enumerate() {
+        let name = if i == 0 { "images".to_owned() } else { format!("images_{}", i + 1) };
+        made.insert(name, text(pattern));
     }
     if !options.fractions.is_empty() {
-        let fractions: Vec<String> =
-            options.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect();
-        made.insert("split".to_owned(), text(&fractions.join(",")));
+        made.insert("split".to_owned(), text(&options.fractions_text()));
+        if options.fractions_by == FractionsBy::Exact {
+            made.insert("split_by".to_owned(), text("exact"));
+        }
+        if let Some(group) = &options.group {
+            made.insert("group".to_owned(), text(group.name()));
+        }
     }
     plan.recipe.note(&mut made);
     Manifest {

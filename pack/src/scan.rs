@@ -12,12 +12,14 @@ use gular_files::TEMP_PREFIX;
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::formats;
 use crate::labels::Names;
-use crate::source::Source;
-use crate::{
-    Error, FieldFiles, FolderLayout, Inputs, Labels, OnBadInput, PixelColumns, PlanOptions,
-    Unlabelled,
+use crate::layout::{
+    Doubt, Folders, Layout, LayoutError, Pattern, recognise, split_like, split_of,
 };
+use crate::source::Source;
+use crate::{Error, Inputs, Labels, OnBadInput, PixelColumns, PlanOptions, Unlabelled};
 
+/// Extensions of tables that may have labels.
+const TABLES: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
 /// Kinds of ignored files that are counted apart: names like `scan.000017` must
 /// not fill memory and report.
 const MOST_KINDS: usize = 100;
@@ -51,61 +53,43 @@ pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
 pub(crate) struct Scan {
     pub(crate) classes: BTreeSet<String>,
     pub(crate) media_types: BTreeSet<&'static str>,
-    /// Whether top-level folders are splits.
-    pub(crate) split_layout: bool,
+    /// What paths mean, if they mean anything.
+    pub(crate) layout: Layout,
+    /// The words for splits, and the split that each one stands for.
+    pub(crate) split_words: BTreeMap<String, Split>,
+    /// What is not clear about the paths.
+    pub(crate) doubts: Vec<Doubt>,
     pub(crate) ignored: BTreeMap<String, u64>,
     pub(crate) skipped: Vec<BadInput>,
     pub(crate) files: u64,
     /// The folder of an archive that is packed as if it were the source.
     pub(crate) root: Option<String>,
-    /// Whether a class folder contains a folder.
-    pub(crate) deeper: bool,
-    /// Images whose names have no label.
-    pub(crate) unlabelled: Names,
+    /// Images that no pattern fits.
+    pub(crate) unmatched: Names,
+    /// The first file, by path, that may be a table of labels.
+    table: Option<String>,
     /// The meaning of the columns of a table of pixels.
     pub(crate) pixels: Option<PixelColumns>,
 }
 
-/// The split and class of a key, by its folders.
-pub(crate) fn place<'k>(
-    key: &'k str,
-    split_layout: bool,
-    labels: &Labels,
-) -> (Option<Split>, Option<&'k str>) {
-    let mut rest = key;
-    let mut split = None;
-    if split_layout {
-        let (first, after) = key.split_once('/').unwrap_or(("", key));
-        split = Split::parse(first);
-        rest = after;
-    }
-    let class = match labels {
-        Labels::Folder => rest.split_once('/').map(|(class, _)| class),
-        Labels::Name(pattern) => pattern.label(rest),
-        Labels::None | Labels::Table(_) | Labels::Column(_) => None,
-    };
-    (split, class)
-}
-
 /// If all images of an archive are below one folder, makes that folder the source: people pack
 /// `photos/` into an archive and mean its folders. Does nothing if the folder is a split, a
-/// class, or something that the caller says is a class.
+/// class, or if the caller says what the paths mean.
 pub(crate) fn enter(source: &mut Source, options: &PlanOptions) -> Result<(), Error> {
     let Source::Archive(archive) = source else { return Ok(()) };
-    if options.layout == FolderLayout::Class {
+    if !options.images.is_empty() {
         return Ok(());
     }
     let (mut root, mut one, mut class) = (None, true, false);
     archive.files(&mut |name, _| {
         if !hidden(name) && media_type_of(name, options.inputs).is_some() {
             let (first, rest) = name.split_once('/').unwrap_or(("", name));
-            class |= options.labels == Labels::Folder && !rest.contains('/');
+            class |= options.labels == Labels::Path && !rest.contains('/');
             one &= root.get_or_insert_with(|| first.to_owned()) == first;
         }
         Ok(())
     })?;
-    let enclosing =
-        |root: &String| one && !class && !root.is_empty() && Split::parse(root).is_none();
+    let enclosing = |root: &String| one && !class && !root.is_empty() && split_like(root).is_none();
     if let Some(root) = root.filter(enclosing) {
         archive.enter(&root);
     }
@@ -128,9 +112,11 @@ pub(crate) fn scan(
         Some(root) => &source.path().join(root),
         None => source.path(),
     };
-    let scan = Scan { split_layout: split_layout(source, options)?, root, ..Scan::default() };
-    let beside = beside(source, &options.fields)?;
-    let mut walk = Walk { source: path, beside, options, scan, bad: BadInputs::default(), found };
+    let meaning = Meaning::new(source, options)?;
+    let others = others(source, options)?;
+    let scan = Scan { root, ..Scan::default() };
+    let mut walk =
+        Walk { source: path, others, meaning, options, scan, bad: BadInputs::default(), found };
     match source {
         Source::Folder(folder) => self::walk(folder, &mut |entry| walk.entry(entry))?,
         Source::Archive(archive) => archive.files(&mut |name, size| {
@@ -149,18 +135,18 @@ pub(crate) fn scan(
     if let Some(error) = walk.bad.into_error() {
         return Err(error);
     }
-    let scan = walk.scan;
-    if scan.unlabelled.n > 0
-        && let Labels::Name(pattern) = &options.labels
-        && (options.unlabelled == Unlabelled::Fail || scan.files == 0)
-    {
-        return Err(Error::Unlabelled {
-            n: scan.unlabelled.n,
-            images: scan.unlabelled.to_string(),
-            why: format!("their paths do not match `{}`", pattern.as_str()),
-            table: false,
-            all: scan.files == 0,
-        });
+    let Walk { mut scan, meaning, .. } = walk;
+    let unmatched = scan.unmatched.n > 0;
+    meaning.finish(options, &mut scan)?;
+    if unmatched && (options.unlabelled == Unlabelled::Fail || scan.files == 0) {
+        let patterns: Vec<String> =
+            options.images.iter().map(|pattern| format!("`{pattern}`")).collect();
+        return Err(Error::Layout(LayoutError::Unmatched {
+            n: scan.unmatched.n,
+            images: scan.unmatched.to_string(),
+            patterns: patterns.join(", "),
+            one: patterns.len() == 1,
+        }));
     }
     if scan.files == 0 {
         let ignored: Vec<String> = scan.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
@@ -185,52 +171,136 @@ pub(crate) fn scan(
     Ok(scan)
 }
 
-/// Looks at the top level of the source only.
-fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
-    if let Labels::Table(table) = &options.labels
-        && table.split.is_some()
-    {
-        if options.layout == FolderLayout::Split {
-            let text = "splits can come from folders or from a column, not from both";
-            return Err(Error::setting(&["layout", "split_column"], text));
+/// What paths mean: by the user's patterns, or by what all of them together look like.
+enum Meaning {
+    Given(Layout),
+    Counting(Folders),
+}
+
+impl Meaning {
+    fn new(source: &Source, options: &PlanOptions) -> Result<Self, Error> {
+        if options.images.is_empty() {
+            let prefix = match source {
+                Source::Folder(folder) if wants_labels(options) => one_folder(folder, options),
+                _ => String::new(),
+            };
+            return Ok(Self::Counting(Folders::new(prefix)));
         }
-        return Ok(false);
-    }
-    match options.layout {
-        FolderLayout::Split => return Ok(true),
-        FolderLayout::Class => return Ok(false),
-        FolderLayout::Auto => {}
-    }
-    let (mut split, mut other) = (None, None);
-    let mut folder = |name: &str| {
-        let slot = if Split::parse(name).is_some() { &mut split } else { &mut other };
-        if !name.starts_with('.') {
-            slot.get_or_insert_with(|| name.to_owned());
+        let layout = Layout::new(options.images.clone())?;
+        let fail = |text: &str| Err(Error::setting(&["images", "labels"], text));
+        if layout.has_splits() && takes_splits(options) {
+            return fail("splits can come from paths or from a column, not from both");
         }
-    };
-    match source {
-        Source::Archive(archive) => archive.files(&mut |name, _| {
-            if let Some((first, rest)) = name.split_once('/')
-                && !hidden(rest)
-            {
-                folder(first);
+        if layout.has_labels() && !wants_labels(options) {
+            return fail(match options.labels {
+                Labels::None => "a pattern names the class, but labels are turned off",
+                _ => "a pattern names the class, but labels are in a table",
+            });
+        }
+        Ok(Self::Given(layout))
+    }
+
+    /// Takes an image; whether a pattern fits it.
+    fn take(&mut self, path: &str, scan: &mut Scan) -> Result<bool, Error> {
+        match self {
+            Self::Counting(folders) => {
+                folders.add(path);
+                Ok(true)
             }
-            Ok(())
-        })?,
-        Source::Pixels(_) => {}
-        Source::Folder(source) => {
-            for entry in fs::read_dir(source).map_err(|e| Error::io("list", source, e))? {
-                let path = entry.map_err(|e| Error::io("list", source, e))?.path();
-                if path.is_dir() {
-                    folder(&path.file_name().unwrap_or_default().to_string_lossy());
+            Self::Given(layout) => {
+                let Some(placed) = layout.place(path)? else { return Ok(false) };
+                if let Some(class) = placed.label
+                    && !scan.classes.contains(class)
+                {
+                    scan.classes.insert(class.to_owned());
                 }
+                if let (Some(split), Some(word)) = (placed.split, placed.values.get("split"))
+                    && !scan.split_words.contains_key(word)
+                {
+                    scan.split_words.insert(word.to_owned(), split);
+                }
+                Ok(true)
             }
         }
     }
-    match (split, other) {
-        (Some(split), Some(other)) => Err(Error::MixedLayout { split, other }),
-        (split, _) => Ok(split.is_some()),
+
+    /// Sets the layout, now that all paths are known.
+    fn finish(self, options: &PlanOptions, scan: &mut Scan) -> Result<(), Error> {
+        let folders = match self {
+            Self::Given(layout) => {
+                scan.layout = layout;
+                return Ok(());
+            }
+            Self::Counting(folders) => folders,
+        };
+        // A table's splits are those of its column, and rows of pixels have no folders.
+        let plain = takes_splits(options) || matches!(options.inputs, Inputs::Pixels { .. });
+        let texts = if plain || scan.files == 0 {
+            vec!["{key}".to_owned()]
+        } else {
+            let found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
+                for reading in &mut doubt.readings {
+                    reading.table =
+                        reading.table.as_ref().and(scan.table.clone().or(Some(String::new())));
+                }
+                LayoutError::from(doubt)
+            })?;
+            scan.classes = found.classes;
+            scan.split_words = found.splits;
+            scan.doubts = found.doubts;
+            found.patterns
+        };
+        let patterns: Result<Vec<Pattern>, _> = texts.iter().map(|text| text.parse()).collect();
+        scan.layout = Layout::new(patterns.map_err(LayoutError::from)?)?;
+        Ok(())
     }
+}
+
+/// Whether a part of paths is to be the class.
+fn wants_labels(options: &PlanOptions) -> bool {
+    match &options.labels {
+        Labels::Path => true,
+        // A table of splits alone leaves the classes to patterns.
+        Labels::Table(table) => table.has_no_labels() && !options.images.is_empty(),
+        Labels::None | Labels::Column(_) => false,
+    }
+}
+
+/// Whether a column says the splits.
+fn takes_splits(options: &PlanOptions) -> bool {
+    matches!(&options.labels, Labels::Table(table) if table.split.is_some())
+}
+
+/// Most folders around everything that are looked into.
+const MOST_AROUND: usize = 8;
+
+/// The folder that has everything else in it, such as the one that unpacking an archive makes:
+/// nothing else is beside it, and there are several folders in it. It ends in a slash; nothing if
+/// there is none.
+fn one_folder(source: &Path, options: &PlanOptions) -> String {
+    let mut prefix = String::new();
+    for _ in 0..MOST_AROUND {
+        let Ok(entries) = fs::read_dir(source.join(&prefix)) else { return String::new() };
+        let mut folders = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') {
+                continue;
+            }
+            if entry.path().is_dir() {
+                folders.push(name);
+            } else if media_type_of(&name, options.inputs).is_some() {
+                return String::new();
+            }
+        }
+        match folders.as_slice() {
+            [one] if split_like(one).is_none() => prefix = format!("{prefix}{one}/"),
+            [_, _, ..] => return prefix,
+            [one] if split_of(one).is_some() => return prefix,
+            _ => return String::new(),
+        }
+    }
+    String::new()
 }
 
 /// Visits everything below `source`; `entry` says into which folders to go. The open folders are a
@@ -258,23 +328,46 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// The suffixes of fields whose files lie among the images, which are not images then.
-fn beside(source: &Source, fields: &[FieldFiles]) -> Result<Vec<String>, Error> {
-    let same = |path: &Path| match (path.canonicalize(), source.path().canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => false,
-    };
-    let mut suffixes = Vec::new();
-    for FieldFiles { name, suffix, .. } in fields.iter().filter(|of| same(&of.files)) {
-        if suffix.is_empty() {
-            let text = format!(
-                "the files for field `{name}` are in the same folder as the images: give the suffix of their names that tells them apart"
-            );
-            return Err(Error::setting(&["mask_suffix", "field"], text));
-        }
-        suffixes.push(suffix.clone());
+/// Files of fields that are in the source, and are no images.
+#[derive(Default)]
+struct Others {
+    patterns: Vec<Pattern>,
+    /// Folders, each with a slash at its end.
+    folders: Vec<String>,
+}
+
+impl Others {
+    fn has(&self, path: &str) -> bool {
+        self.folders.iter().any(|folder| path.starts_with(folder.as_str()))
+            || self.patterns.iter().any(|pattern| !matches!(pattern.read(path), Ok(None)))
     }
-    Ok(suffixes)
+}
+
+fn others(source: &Source, options: &PlanOptions) -> Result<Others, Error> {
+    let mut others = Others::default();
+    for field in &options.fields {
+        let (Some(files), pattern) = (&field.files, &field.pattern) else {
+            others.patterns.extend(field.pattern.clone());
+            continue;
+        };
+        let (Ok(files), Ok(folder)) = (files.canonicalize(), source.path().canonicalize()) else {
+            continue;
+        };
+        let Ok(below) = files.strip_prefix(&folder) else { continue };
+        let below = below.to_string_lossy();
+        match pattern {
+            None if below.is_empty() => {
+                let text = format!(
+                    "the files for field `{}` are in the same folder as the images: give a pattern of their paths that tells them apart",
+                    field.name
+                );
+                return Err(Error::setting(&["mask", "field"], text));
+            }
+            Some(pattern) if below.is_empty() => others.patterns.push(pattern.clone()),
+            _ => others.folders.push(format!("{below}/")),
+        }
+    }
+    Ok(others)
 }
 
 /// A path without the extension of its last segment, and that.
@@ -287,8 +380,8 @@ pub(crate) fn stem_and_extension(path: &str) -> (&str, &str) {
 
 struct Walk<'a> {
     source: &'a Path,
-    /// The endings of the stems of other fields' files.
-    beside: Vec<String>,
+    others: Others,
+    meaning: Meaning,
     options: &'a PlanOptions,
     scan: Scan,
     bad: BadInputs,
@@ -352,13 +445,20 @@ impl Walk<'_> {
         let extension = relative.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
         let extension = extension.unwrap_or_else(|| "no extension".to_owned());
         let name = relative.to_string_lossy();
-        let Some(media_type) = media_type_of(&name, self.options.inputs) else {
-            self.ignore(&extension);
-            return Ok(());
-        };
-        if self.beside.iter().any(|suffix| stem_and_extension(&name).0.ends_with(suffix.as_str())) {
+        if self.others.has(&name) {
             return Ok(());
         }
+        let Some(media_type) = media_type_of(&name, self.options.inputs) else {
+            self.ignore(&extension);
+            if TABLES.contains(&extension.as_str()) && path.is_file() {
+                let shown = path.display().to_string();
+                let least = self.scan.table.as_ref().is_none_or(|first| shown < *first);
+                if least {
+                    self.scan.table = Some(shown);
+                }
+            }
+            return Ok(());
+        };
         let Some(text) = relative.to_str() else {
             self.bad(path, "its name is not UTF-8".to_owned(), Some("rename it"));
             return Ok(());
@@ -374,26 +474,9 @@ impl Walk<'_> {
                 return Ok(());
             }
         };
-        let (split, class) = place(text, self.scan.split_layout, &self.options.labels);
-        let by_folder = self.options.labels == Labels::Folder;
-        if (self.scan.split_layout && split.is_none()) || (by_folder && class.is_none()) {
-            let expected = match (self.scan.split_layout, by_folder) {
-                (true, true) => "split/class/file",
-                (true, false) => "split/file",
-                _ => "class/file",
-            };
-            return Err(Error::NoClass { path: path.display().to_string(), expected });
-        }
-        if class.is_none() && matches!(self.options.labels, Labels::Name(_)) {
-            self.scan.unlabelled.push(text);
+        if !self.meaning.take(text, &mut self.scan)? {
+            self.scan.unmatched.push(text);
             return Ok(());
-        }
-        let folders = text.matches('/').count();
-        self.scan.deeper |= by_folder && folders > 1 + usize::from(self.scan.split_layout);
-        if let Some(class) = class
-            && !self.scan.classes.contains(class)
-        {
-            self.scan.classes.insert(class.to_owned());
         }
         self.scan.media_types.insert(media_type);
         self.scan.files += 1;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::support::{images, jpeg, png, run};
 use gular_bundle::{Bundle, Envelope, FieldIdx, OpenOptions, SampleId, ShardIdx, Split};
 use gular_pack::{
-    AdoptOptions, AdoptReport, AdoptSplit, Error, ExportOptions, FolderLayout, OnUnknownLabel,
-    PlanOptions, Progress, adopt, export,
+    AdoptOptions, AdoptReport, AdoptSplit, Error, ExportOptions, OnUnknownLabel, PlanOptions,
+    Progress, adopt, export,
 };
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
@@ -263,7 +263,11 @@ fn folders_are_splits_and_classes_when_asked() {
 fn of_two_splits(dir: &Path, envelope: Envelope) -> PathBuf {
     let (source, packed) = (dir.join("images"), dir.join("packed"));
     images(&source);
-    let plan = PlanOptions { envelope, layout: FolderLayout::Class, ..PlanOptions::default() };
+    let plan = PlanOptions {
+        envelope,
+        images: vec!["{label}/{key}.{ext}".parse().unwrap()],
+        ..PlanOptions::default()
+    };
     run(&source, &packed, plan, 1).unwrap();
     let bundle = Bundle::open(&packed, OpenOptions::default()).unwrap();
     assert_eq!(bundle.manifest().shards.len(), 1);

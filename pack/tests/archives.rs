@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{files, images, jpeg, options, png, put, run};
 use gular_bundle::Split;
 use gular_pack::{
-    ArchiveLimit, ArchiveLimits, Error, FolderLayout, Labels, OnBadInput, PackOptions,
-    PayloadOptions, PlanOptions, RawOptions, pack,
+    ArchiveLimit, ArchiveLimits, Error, Labels, OnBadInput, PackOptions, PayloadOptions,
+    PlanOptions, RawOptions, pack,
 };
 
 /// Packs all files below `dir` into a zip, and writes it to `to`.
@@ -130,29 +130,31 @@ fn one_folder_around_all_images_is_packed_as_the_source() {
     fs::rename(source.path().join("photos"), source.path().join("data")).unwrap();
     assert_eq!(check(&PlanOptions::default).splits[&Split::Train].classes.len(), 3);
     // The caller says that the folder is a class.
-    let plan = PlanOptions { layout: FolderLayout::Class, ..PlanOptions::default() };
+    let plan = PlanOptions {
+        images: vec!["{label}/{key}.{ext}".parse().unwrap()],
+        ..PlanOptions::default()
+    };
     let report = run(&dir.path().join("a.zip"), &dir.path().join("o"), plan, 1).unwrap();
     assert_eq!((report.root, report.splits[&Split::Train].classes.len()), (None, 1));
 }
 
 #[test]
-fn one_class_with_folders_in_it_is_warned_of() {
+fn one_class_with_folders_in_it_and_one_folder_around_are_told() {
     let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let warnings = |name: &str| {
+    let packed = |name: &str| {
         let out = out.path().join(name.replace('/', "-"));
-        run(&source.path().join(name), &out, PlanOptions::default(), 1).unwrap().warnings
+        run(&source.path().join(name), &out, PlanOptions::default(), 1).unwrap()
     };
     for name in ["x/data/cat/1.jpg", "x/data/dog/2.jpg", "y/train/all/cat/1.jpg"] {
         put(source.path(), name, &jpeg(1));
     }
-    for (name, class) in [("x", "`data`"), ("y", "`all`")] {
-        let warnings = warnings(name);
-        assert!(
-            warnings[0].contains(class)
-                && warnings[0].contains("although its folder contains folders")
-        );
-    }
-    assert_eq!(warnings("x/data"), Vec::<String>::new());
+    let around = packed("x");
+    assert_eq!(around.images, ["data/{label}/{key}.{ext}"]);
+    assert_eq!(around.splits[&Split::Train].classes.len(), 2);
+    assert!(around.doubts[0].text.contains("all images are below `data`"), "{:?}", around.doubts);
+    let text = &packed("y").doubts[0].text;
+    assert!(text.contains("`all`") && text.contains("its folder contains folders"), "{text}");
+    assert_eq!(packed("x/data").doubts, []);
 }
 
 #[test]

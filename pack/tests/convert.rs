@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::support::{big_images, files, images, jpeg, png, put, run, small_shards};
 use gular_bundle::{Bundle, BundlePath, Envelope, FieldIdx, OpenOptions, write_manifest};
 use gular_pack::{
-    ConvertOptions, ConvertReport, Error, ExportOptions, FolderLayout, OnBadInput, PackOrder,
-    PayloadOptions, PlanOptions, Progress, ReencodeOptions, Target, convert, export,
+    ConvertOptions, ConvertReport, Error, ExportOptions, OnBadInput, PackOrder, PayloadOptions,
+    PlanOptions, Progress, ReencodeOptions, Target, convert, export,
 };
 
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
@@ -86,7 +86,10 @@ fn a_directory_has_a_folder_a_split_where_keys_have_none() {
     for name in ["train/a.png", "train/b.png", "zebra/train/c.png"] {
         put(&source, name, &png(1));
     }
-    let plan = PlanOptions { layout: FolderLayout::Class, ..PlanOptions::default() };
+    let plan = PlanOptions {
+        images: vec!["{label}/{key}.{ext}".parse().unwrap()],
+        ..PlanOptions::default()
+    };
     run(&source, &bundle, plan, 1).unwrap();
     to(&bundle, &out, Target::Directory, 1).unwrap();
     for name in ["train/a.png", "train/b.png", "zebra/train/c.png"] {

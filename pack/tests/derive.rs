@@ -13,7 +13,8 @@ use gular_bundle::{
 };
 use gular_pack::{
     ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference, Error,
-    Labels, Limit, PlanOptions, Progress, TableOptions, Target, Unlisted, convert, derive, diff,
+    FractionsBy, Labels, Limit, PlanOptions, Progress, TableOptions, Target, Unlisted, convert,
+    derive, diff,
 };
 
 /// Options that keep everything as it is.
@@ -273,7 +274,13 @@ fn fractions_make_the_splits_that_packing_with_them_makes() {
     (0..40).for_each(|i| put(dir.path(), &format!("images/c{}/{i}.jpg", i % 2), &jpeg(i)));
     let fractions = vec![(Split::Train, 0.6), (Split::Val, 0.4)];
     run(&at("images"), &at("base"), PlanOptions::default(), 1).unwrap();
-    let plan = PlanOptions { fractions: fractions.clone(), seed: 9, ..PlanOptions::default() };
+    let fractions_by = FractionsBy::Hash;
+    let plan = PlanOptions {
+        fractions: fractions.clone(),
+        fractions_by,
+        seed: 9,
+        ..PlanOptions::default()
+    };
     run(&at("images"), &at("packed"), plan, 1).unwrap();
     let options = DeriveOptions { fractions, seed: 9, ..plain() };
     derived(&[&at("base")], &at("derived"), &options).unwrap();

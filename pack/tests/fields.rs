@@ -30,7 +30,8 @@ pub(crate) fn array(dtype: Dtype, shape: &[u64], data: &[u8]) -> Vec<u8> {
 
 pub(crate) fn field(name: &str, files: &Path, suffix: &str) -> FieldFiles {
     let name = FieldName::parse(name).unwrap();
-    FieldFiles { name, files: files.to_owned(), suffix: suffix.to_owned() }
+    let pattern = (!suffix.is_empty()).then(|| format!("{{key}}{suffix}.{{ext}}").parse().unwrap());
+    FieldFiles { name, files: Some(files.to_owned()), pattern }
 }
 
 fn with(fields: Vec<FieldFiles>) -> PlanOptions {
@@ -110,7 +111,10 @@ fn masks_may_lie_among_the_images_and_in_archives() {
     let among = run(&images, &out, with(vec![field("mask", &images, "_mask")]), 2).unwrap();
     assert_eq!(among.digest, report.digest);
     let unclear = run(&images, &dir.path().join("x"), with(vec![field("mask", &images, "")]), 2);
-    assert!(matches!(&unclear, Err(Error::Option(text)) if text.contains("suffix")), "{unclear:?}");
+    assert!(
+        matches!(&unclear, Err(Error::Option(text)) if text.contains("a pattern of their paths")),
+        "{unclear:?}"
+    );
 }
 
 #[test]
@@ -124,7 +128,13 @@ fn masks_that_are_missing_or_of_another_size_are_named() {
     std::fs::remove_file(masks.join("a.b/7.x_mask.png")).unwrap();
     put(&masks, "a.b/8.x_mask.npy", &array(Dtype::U8, &[9, 12], &[0; 108]));
     let error = run(&images, &dir.path().join("missing"), plan.clone(), 2).unwrap_err().to_string();
-    for words in ["a.b/3.x.png", "a.b/3.x_mask", "5.x.png", "7.x_mask.jpg", "`a.b/8.x_mask.npy`"] {
+    for words in [
+        "a.b/3.x.png",
+        "`{key}_mask.{ext}` with key `a.b/3.x`",
+        "5.x.png",
+        "7.x_mask.jpg",
+        "`a.b/8.x_mask.npy`",
+    ] {
         assert!(error.contains(words), "{error}");
     }
     put(&masks, "a.b/9.x_mask.png", &grey(9, 12, &[0; 108], false));
@@ -156,9 +166,11 @@ fn arrays_and_files_of_any_kind_go_beside_the_image() {
     put(dir.path(), "t.csv", table.as_bytes());
     let labels = Labels::Table(TableOptions {
         files: vec![dir.path().join("t.csv")],
+        lines: Default::default(),
         key: None,
         label: gular_pack::LabelColumn::Find,
         split: None,
+        group: None,
         separator: None,
         fields: gular_pack::FieldColumns::All,
     });

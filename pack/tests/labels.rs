@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::support::{files, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
 use gular_pack::{
-    Classes, Error, FieldColumns, FolderLayout, LabelColumn, Labels, NamePattern, PackReport,
-    PlanOptions, StoredSplit, TableOptions, Unlabelled, pack,
+    Classes, Error, FieldColumns, LabelColumn, Labels, PackReport, PlanOptions, StoredSplit,
+    TableOptions, Unlabelled, pack,
 };
 
 /// Key, split, label, and further values, of every sample in order of keys.
@@ -47,8 +47,7 @@ fn by_table(table: TableOptions) -> PlanOptions {
 }
 
 fn by_name(pattern: &str) -> PlanOptions {
-    let pattern = NamePattern::parse(pattern).unwrap();
-    PlanOptions { labels: Labels::Name(pattern), ..PlanOptions::default() }
+    PlanOptions { images: vec![pattern.parse().unwrap()], ..PlanOptions::default() }
 }
 
 /// Writes six images, `a/0.jpg` to `b/5.png`.
@@ -90,16 +89,19 @@ fn cats_and_dogs_are_told_by_their_names() {
         put(source.path(), &format!("cat.{i}.jpg"), &jpeg(i));
         put(source.path(), &format!("deeper/dog.{i}.jpg"), &jpeg(i));
     }
-    let report = run(source.path(), out.path(), by_name(r"(cat|dog)\."), 2).unwrap();
+    let report = run(source.path(), out.path(), by_name("{**}{label:cat|dog}.{**}"), 2).unwrap();
     assert_eq!(report.samples, 8);
     let bundle = Bundle::open(out.path(), OpenOptions::default()).unwrap();
     assert_eq!(bundle.manifest().classes, ["cat", "dog"]);
     for (key, _, label, _) in samples(out.path()) {
         assert_eq!(label, Some(i32::from(key.contains("dog"))), "{key}");
     }
-    let again = run(source.path(), out.path(), by_name(r"(cat|dog)\."), 1).unwrap();
+    let again = run(source.path(), out.path(), by_name("{**}{label:cat|dog}.{**}"), 1).unwrap();
     assert!(again.already_done);
-    assert!(run(source.path(), out.path(), by_name(r"(c|d)"), 1).is_err(), "another bundle");
+    assert!(
+        run(source.path(), out.path(), by_name("{**}{label:c|d}{**}"), 1).is_err(),
+        "another bundle"
+    );
 }
 
 #[test]
@@ -110,10 +112,13 @@ fn images_whose_names_do_not_match_are_named_or_left_out() {
     put(source.path(), "val/dog.0.jpg", &jpeg(2));
     put(source.path(), "val/cat.1.jpg", &jpeg(2));
     let out = tempfile::tempdir().unwrap();
-    let error = run(source.path(), out.path(), by_name("^[a-z]+"), 1).unwrap_err().to_string();
-    assert!(error.contains("1 image has no label: `train/7.jpg`; "), "{error}");
+    let error = run(source.path(), out.path(), by_name("{split}/{label:[a-z]+}.{**}"), 1)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("1 image fits no pattern: `train/7.jpg`; "), "{error}");
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
-    let skip = PlanOptions { unlabelled: Unlabelled::Skip, ..by_name("^[a-z]+") };
+    let skip =
+        PlanOptions { unlabelled: Unlabelled::Skip, ..by_name("{split}/{label:[a-z]+}.{**}") };
     let report = run(source.path(), out.path(), skip.clone(), 1).unwrap();
     assert_eq!((report.samples, report.unlabelled, report.skipped), (3, 1, 0));
     assert!(report.warnings[0].contains("`train/7.jpg`"), "{:?}", report.warnings);
@@ -365,7 +370,7 @@ fn what_does_not_join_is_named() {
     assert_eq!(report.warnings, ["2 rows of the table match no image: `8.jpg`, `9.jpg`"]);
     let expected = StoredSplit { column: "Split".to_owned(), is_text: true };
     assert_eq!(report.stored_split, Some(expected));
-    let error = packed("t.txt", SIX, &none).unwrap_err();
+    let error = packed("t.dat", SIX, &none).unwrap_err();
     assert!(matches!(error, Error::NoTable { .. }), "{error}");
     let error = packed("t.jsonl", "{\"path\": 1}\n[]\n", &none).unwrap_err().to_string();
     assert!(error.contains("line 2 cannot be read: it is not an object"), "{error}");
@@ -393,8 +398,10 @@ fn one_name_for_two_images_is_refused() {
         );
     }
     let (a, b) = (source.path().join("a/metadata.csv"), source.path().join("b/metadata.csv"));
-    let error = run(source.path(), out.path(), by_table(table(&[&a, &a])), 1).unwrap_err();
-    let at = format!("({0}:2 and {0}:2)", a.display());
+    let other = source.path().join("a/other.csv");
+    fs::write(&other, "file_name,label\n1.jpg,z\n").unwrap();
+    let error = run(source.path(), out.path(), by_table(table(&[&a, &other])), 1).unwrap_err();
+    let at = format!("({}:2 and {}:2)", a.display(), other.display());
     assert!(error.to_string().contains(&at), "{error}");
     let plan = PlanOptions { unlabelled: Unlabelled::Skip, ..by_table(table(&[&a, &b])) };
     assert_eq!(run(source.path(), out.path(), plan, 1).unwrap().samples, 2);
@@ -514,5 +521,8 @@ fn options_that_contradict_a_table_are_refused() {
     };
     let fractions = vec![(Split::Train, 1.0)];
     check(PlanOptions { fractions, ..by_table(split.clone()) }, "fractions");
-    check(PlanOptions { layout: FolderLayout::Split, ..by_table(split) }, "from a column");
+    check(
+        PlanOptions { images: vec!["{split}/{key}".parse().unwrap()], ..by_table(split) },
+        "from a column",
+    );
 }

@@ -14,7 +14,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use gular_bundle::{Bundle, BundlePath, FieldIdx, OpenOptions, Split};
-use gular_pack::{Inputs, Labels, PackOptions, PlanBuilder, PlanOptions, TileOptions, pack};
+use gular_pack::{
+    Inputs, Labels, Layout, PackOptions, PlanBuilder, PlanOptions, TileOptions, pack,
+};
 
 const MOST_BYTES_PER_SAMPLE: u64 = 60;
 /// Decoded parts of the scene, tiles that wait to be written, and what a run needs anyway.
@@ -58,8 +60,10 @@ fn millions_of_keys_are_planned_in_60_bytes_each() {
             builder.push(&BundlePath::parse(&key).unwrap(), 110_000).unwrap();
         }
         let classes: Vec<String> = (0..1000).map(|i| format!("class{i:03}")).collect();
+        let layout = Layout::new(vec!["{split}/{label}/{key}.{ext}".parse().unwrap()]).unwrap();
         let (path, cancel) = (dir.path().join("plan"), AtomicBool::new(false));
-        let plan = builder.finish(&path, &classes, &["image/jpeg".into()], true, &cancel).unwrap();
+        let plan =
+            builder.finish(&path, &classes, &["image/jpeg".into()], &layout, &cancel).unwrap();
         assert_eq!(plan.samples, n);
         assert_eq!(plan.shards.iter().map(|s| s.samples).sum::<u64>(), n);
         assert_eq!(plan.shards.len() as u64, n.div_ceil((1 << 30) / 110_000));

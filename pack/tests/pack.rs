@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{big_images, files, images, jpeg, options, png, put, run, small_shards};
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Split};
-use gular_pack::{Labels, PackOptions, PackOrder, PlanOptions, pack};
+use gular_pack::{FractionsBy, Labels, PackOptions, PackOrder, PlanOptions, pack};
 
 #[test]
 fn every_image_arrives_under_its_key_with_its_label() {
@@ -75,6 +75,7 @@ fn fractions_split_by_key_alone() {
     }
     let plan = || PlanOptions {
         fractions: vec![(Split::Train, 0.75), (Split::Val, 0.25)],
+        fractions_by: FractionsBy::Hash,
         ..PlanOptions::default()
     };
     let members = || {
@@ -158,7 +159,8 @@ fn a_tree_deeper_than_a_stack_is_walked() {
     let key = format!("c/{}x.jpg", "d/".repeat(600));
     put(source.path(), &key, &jpeg(1));
     std::thread::scope(|scope| {
-        let small = std::thread::Builder::new().stack_size(128 << 10);
+        // Reading patterns takes a part of it.
+        let small = std::thread::Builder::new().stack_size(256 << 10);
         let walk = || run(source.path(), out.path(), PlanOptions::default(), 1).unwrap().samples;
         assert_eq!(small.spawn_scoped(scope, walk).unwrap().join().unwrap(), 1);
     });

@@ -100,9 +100,11 @@ fn tables_of_labels_and_fields_are_the_same_in_every_part() {
     put(table.path(), "labels.csv", rows.as_bytes());
     let labels = Labels::Table(TableOptions {
         files: vec![table.path().join("labels.csv")],
+        lines: Default::default(),
         key: None,
         label: LabelColumn::Named("tags".into()),
         split: None,
+        group: None,
         separator: Some("|".into()),
         fields: gular_pack::FieldColumns::All,
     });

@@ -157,7 +157,7 @@ fn what_is_no_table_of_pixels_is_refused() {
     let named = Labels::Column(LabelColumn::Named("z".to_owned()));
     check(b"label,a\n0,1\n", PlanOptions { labels: named, ..pixels() }, "no column `z`");
     check(b"label,a\n0,1\n", PlanOptions { max_pixels: 0, ..pixels() }, "pixels");
-    let folder = PlanOptions { labels: Labels::Folder, ..pixels() };
+    let folder = PlanOptions { labels: Labels::Path, ..pixels() };
     check(b"label,a\n0,1\n", folder, "the labels of a table of pixels must be in a column");
     let dir = tempfile::tempdir().unwrap();
     let (list, text) = (dir.path().join("list"), b"label,a\ncat,1\nemu,2\n");
@@ -173,7 +173,7 @@ fn a_table_that_changes_while_it_is_packed_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.csv");
     table(&path, 50);
-    let changed = |progress| {
+    let changed = |progress: gular_pack::Progress| {
         if let gular_pack::Progress::Planned(..) = progress {
             fs::write(&path, "label,pixel1").unwrap();
         }

@@ -10,7 +10,7 @@ use gular_bundle::{Dtype, FieldName, MadeValue, Split, npy_header};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_codec::{encode_jpeg, jpeg_backend};
 use gular_pack::{
-    DeriveOptions, Error, FieldFiles, Inputs, Labels, NamePattern, OnBadInput, PlanOptions,
+    DeriveOptions, Error, FieldFiles, FractionsBy, Inputs, Labels, OnBadInput, PlanOptions,
     TileOptions, derive,
 };
 
@@ -134,8 +134,8 @@ fn of_jpeg_in_tiff_the_decoder_is_noted() {
     };
     let beside = |name: &str| FieldFiles {
         name: FieldName::parse(name).unwrap(),
-        files: dir.path().join("jpeg"),
-        suffix: String::new(),
+        files: Some(dir.path().join("jpeg")),
+        pattern: None,
     };
     put(dir.path(), "jpeg/a.tif", &with_jpeg((16, 8)));
     put(dir.path(), "plain/a.tif", &scene((16, 8), 16, geo(0.0)));
@@ -159,13 +159,14 @@ fn tiles_are_the_windows_of_their_scenes() {
     put(&masks, "n/none.tiff", &classes((20, 20)));
     let mask = FieldFiles {
         name: FieldName::parse("mask").unwrap(),
-        files: masks.clone(),
-        suffix: String::new(),
+        files: Some(masks.clone()),
+        pattern: None,
     };
     let plan = PlanOptions {
         tile: Some(TileOptions { size: 32, overlap: 8, min_valid: 0.5 }),
         fields: vec![mask],
         fractions: vec![(Split::Train, 0.5), (Split::Val, 0.5)],
+        fractions_by: FractionsBy::Hash,
         ..arrays()
     };
     let out = dir.path().join("out");
@@ -240,7 +241,7 @@ fn a_mask_that_is_smaller_than_its_scene_is_named_with_both_sizes() {
     put(dir.path(), "s/a.tif", &scene((60, 20), 60, geo(0.0)));
     put(dir.path(), "m/a.tif", &classes((20, 20)));
     let name = FieldName::parse("mask").unwrap();
-    let mask = FieldFiles { name, files: dir.path().join("m"), suffix: String::new() };
+    let mask = FieldFiles { name, files: Some(dir.path().join("m")), pattern: None };
     let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0 };
     let plan = PlanOptions { tile: Some(tile), fields: vec![mask], ..arrays() };
     let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
@@ -257,8 +258,8 @@ fn tiles_have_the_label_of_their_scene() {
     put(dir.path(), "s/2_lake.tif", &scene((20, 40), 40, geo(0.0)));
     let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0 };
     // The end of a scene's path; a tile's key has more text after it.
-    let pattern = NamePattern::parse(r"_([a-z]+)\.tif$").unwrap();
-    let plan = PlanOptions { tile: Some(tile), labels: Labels::Name(pattern), ..arrays() };
+    let images = vec!["{key}_{label}.tif".parse().unwrap()];
+    let plan = PlanOptions { tile: Some(tile), labels: Labels::Path, images, ..arrays() };
     let out = dir.path().join("out");
     run(&dir.path().join("s"), &out, plan, 1).unwrap();
     let (bundle, found) = samples(&out);

@@ -13,9 +13,9 @@ use gular_bundle::{Dtype, Split};
 use gular_codec::encode_png;
 use gular_codec::tiff::Geo;
 use gular_pack::{
-    BaseReport, Error, FieldColumns, FieldFiles, Fit, LabelColumn, Labels, OnBadInput, PackOptions,
-    PackOrder, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions, TableOptions,
-    TileOptions, pack_onto,
+    BaseReport, Error, FieldColumns, FieldFiles, Fit, FractionsBy, LabelColumn, Labels, OnBadInput,
+    PackOptions, PackOrder, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions,
+    TableOptions, TileOptions, pack_onto,
 };
 
 /// Counts of a report: unchanged, changed, added, removed, and samples packed.
@@ -255,7 +255,7 @@ fn a_version_of_other_fields_is_refused_and_they_are_named() {
     case.plan.fields = fields.clone();
     case.plan
         .fields
-        .push(FieldFiles { files: case.at("note"), ..field("more", Path::new(""), "") });
+        .push(FieldFiles { files: Some(case.at("note")), ..field("more", Path::new(""), "") });
     check(&case, "more", None, Some("files"));
     case.plan.fields = fields.clone();
     case.plan.fields.swap(0, 1);
@@ -393,6 +393,7 @@ fn tiled(min_valid: f64) -> Case {
     let plan = PlanOptions {
         tile: Some(TileOptions { size: 32, overlap: 8, min_valid }),
         fractions: vec![(Split::Train, 0.5), (Split::Val, 0.5)],
+        fractions_by: FractionsBy::Hash,
         ..arrays()
     };
     let case = Case::new(plan).with("mask");
@@ -589,6 +590,7 @@ fn a_sample_stays_in_its_split_or_the_run_says_what_to_give() {
     let fractions = vec![(Split::Train, 0.5), (Split::Val, 0.5)];
     let plan = |fractions: &[(Split, f64)], seed| PlanOptions {
         fractions: fractions.to_vec(),
+        fractions_by: FractionsBy::Hash,
         seed,
         ..unlabelled()
     };

@@ -8,9 +8,9 @@ use crate::derive::{compared, samples};
 use crate::support::{jpeg, options, put, run};
 use gular_bundle::{About, Bundle, Dtype, Envelope, MadeValue, OpenOptions, npy_header};
 use gular_pack::{
-    BaseReport, ConvertOptions, Error, FieldColumns, Fit, Inputs, Labels, NamePattern, OnBadInput,
-    PackOptions, PayloadOptions, PlanOptions, RawOptions, ReencodeOptions, SKIPPED_NAME,
-    TableOptions, Target, Unlabelled, convert, pack_onto,
+    BaseReport, ConvertOptions, Error, FieldColumns, Fit, Inputs, Labels, OnBadInput, PackOptions,
+    PayloadOptions, PlanOptions, RawOptions, ReencodeOptions, SKIPPED_NAME, TableOptions, Target,
+    Unlabelled, convert, pack_onto,
 };
 
 #[test]
@@ -305,23 +305,27 @@ fn values_made_of_files_are_compared_by_the_digests_of_these() {
 fn a_new_version_takes_labels_from_names_as_its_base_does() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    let plan = |pattern: &str| {
-        let labels = Labels::Name(NamePattern::parse(pattern).unwrap());
-        PlanOptions { labels, ..PlanOptions::default() }
+    let plan = |pattern: &str| PlanOptions {
+        images: vec![pattern.parse().unwrap()],
+        ..PlanOptions::default()
     };
     put(&at("images"), "cat.0.jpg", &jpeg(0));
-    run(&at("images"), &at("v1"), plan("^[a-z]+"), 1).unwrap();
+    run(&at("images"), &at("v1"), plan("{label}.{key}.jpg"), 1).unwrap();
     put(&at("images"), "dog.1.jpg", &jpeg(1));
     let onto = |out: &str, plan: PlanOptions| {
         let (options, none) = (options(plan, 1), AtomicBool::new(false));
         pack_onto(&at("v1"), &at("images"), &at(out), &options, &|_| {}, &none)
     };
-    assert_eq!(onto("v2", plan("^[a-z]+")).unwrap().added, 1);
-    let error = onto("v3", plan("[0-9]+")).unwrap_err().to_string();
-    assert!(error.contains("the base has `^[a-z]+`"), "{error}");
+    assert_eq!(onto("v2", plan("{label}.{key}.jpg")).unwrap().added, 1);
+    let error = onto("v3", plan("{key}.{label}.jpg")).unwrap_err().to_string();
+    assert!(error.contains("the base has `{label}.{key}.jpg`"), "{error}");
     // Labels of folders would be mixed with those that unchanged images keep.
+    fs::create_dir(at("images/x")).unwrap();
+    for name in ["cat.0.jpg", "dog.1.jpg"] {
+        fs::rename(at("images").join(name), at("images/x").join(name)).unwrap();
+    }
     let error = onto("v4", PlanOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("the base has the expression `^[a-z]+`"), "{error}");
+    assert!(error.contains("this pack has `{label}/{key}.{ext}`"), "{error}");
 }
 
 #[test]

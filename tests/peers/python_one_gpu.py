@@ -57,7 +57,7 @@ def place(checkpoint):
 
 def stopped_and_resumed():
     run(sys.executable, LESSON / "draw_pets.py", "train.zip")
-    run(GULAR, "pack", "train.zip", "pets", "--layout", "class", "--label-from", "cat|dog", "--fractions", "train=0.8,val=0.2", "--quiet")
+    run(GULAR, "pack", "train.zip", "pets", "--images", "train/{label}.{key}.{ext}", "--fractions", "train=0.8,val=0.2", "--quiet")
     code, told = train("whole.pt")
     check("a run that is not stopped ends with 0", code == 0 and told.count(ONCE) == 4, f"{code}\n{told}")
     accuracy = [float(found) for found in re.findall(r"accuracy ([\d.]+)", told)]

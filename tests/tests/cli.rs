@@ -66,6 +66,9 @@ fn pack_inspect_and_verify_say_what_they_did() {
     let packed = run(["pack", text(&source), text(&out), "--seed", "3"]);
     let expected = "\
 exit Some(0)
+read as: --images '{split}/{label}/{key}.{ext}'
+3 classes: 8 class 0, 8 class 1, 8 class 2
+
 split samples source shards classes
 train 18 SIZE 1 3
 val 6 SIZE 1 3
@@ -170,11 +173,8 @@ fn a_csv_of_pixels_is_packed_by_its_extension() {
     );
     let shown = run(["inspect", text(&out)]).stdout;
     assert!(shown.contains("field image: u8 [2, 3, 1]\n"), "{shown}");
-    let wrong = run(pack.into_iter().chain(["--label-from", "x"]));
-    assert!(
-        wrong.stderr.contains("`--label-from` does not apply to a table of pixels"),
-        "{wrong:?}"
-    );
+    let wrong = run(pack.into_iter().chain(["--images", "{key}"]));
+    assert!(wrong.stderr.contains("`--images` does not apply to a table of pixels"), "{wrong:?}");
     let wrong = run(pack.into_iter().chain(["--payload", "raw", "--size", "3x2"]));
     assert!(wrong.stderr.contains("`--payload` does not apply to a table of pixels"), "{wrong:?}");
 }

@@ -144,7 +144,7 @@ fn a_file_of_two_splits_is_copied_once() {
     let case = Case::new();
     let at = |name: &str| case.dir.path().join(name);
     let (packed, adopted, copy) = (at("packed"), at("adopted"), at("seen"));
-    let one_file = ["--envelope", "squashfs", "--layout", "class", "--quiet"];
+    let one_file = ["--envelope", "squashfs", "--images", "{label}/{key}.{ext}", "--quiet"];
     let done = run([&["pack", text(&case.images), text(&packed)], &one_file[..]].concat());
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let data = packed.join("data");

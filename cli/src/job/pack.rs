@@ -141,7 +141,7 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// Options of `gular pack` that name files.
-const OF_FILES: [&str; 5] = ["--labels", "--classes", "--mask", "--field", "--about"];
+const OF_FILES: [&str; 6] = ["--labels", "--classes", "--mask", "--field", "--about", "--datasets"];
 
 /// Options for jobs.
 #[derive(Debug, Default)]
@@ -181,13 +181,23 @@ fn options(given: &[String]) -> Result<Options, Failure> {
 /// `=`. `--labels` may have a word instead.
 fn named_file<'a>(option: &str, value: &'a str) -> Result<Option<(&'a str, String)>, Failure> {
     let at = match (option, value) {
-        ("--labels", "folder" | "none") => return Ok(None),
+        ("--labels", "path" | "folder" | "none") => return Ok(None),
+        // A pattern below SRC.
+        ("--mask" | "--field", value) if value.contains('{') && !is_from_here(value) => {
+            return Ok(None);
+        }
         ("--field", value) => value.find('=').map_or(0, |at| at + 1),
         _ => 0,
     };
     let (name, path) = value.split_at(at);
     let failed = |e| Failure::from(gular_files::Error::new("find", path, e));
     Ok(Some((name, text(&std::path::absolute(path).map_err(failed)?)?)))
+}
+
+/// Whether the pattern in a value begins at the present folder, or at the root.
+fn is_from_here(value: &str) -> bool {
+    let pattern = value.split_once('=').map_or(value, |(_, pattern)| pattern);
+    ["/", "./", "../"].iter().any(|start| pattern.starts_with(start))
 }
 
 /// Checks that `gular pack` accepts these arguments, before the jobs run.
@@ -249,8 +259,12 @@ mod tests {
         );
         check(&["--field", "depth=d", "--mask=/m"], &["--field", "depth=HERE/d", "--mask=/m"]);
         check(
-            &["--field=depth=d", "--label-from=a=b"],
-            &["--field=depth=HERE/d", "--label-from=a=b"],
+            &["--field=depth=d", "--images=a={key}"],
+            &["--field=depth=HERE/d", "--images=a={key}"],
+        );
+        check(
+            &["--mask", "m/{key}.png", "--field=d=./d/{key}.npy"],
+            &["--mask", "m/{key}.png", "--field=d=HERE/d/{key}.npy"],
         );
     }
 
@@ -261,7 +275,7 @@ mod tests {
             let found = options(&given).unwrap();
             shared_at_chtc(found.files.iter()).err().map(|failure| format!("{failure:?}"))
         };
-        let at_staging = ["--label-from", "/([a-z]+)/", "--mask=/staging/me/masks"];
+        let at_staging = ["--images", "a/{label}/{key}", "--mask=/staging/me/masks"];
         assert_eq!(refused(&at_staging), None);
         assert_eq!(refused(&["--label-separator", "/", "--columns=/a"]), None);
         assert!(refused(&["--mask", "/home/me/masks"]).unwrap().contains("/home/me/masks"));

@@ -20,12 +20,11 @@ use serde::Serialize;
 use crate::adopt::columns::{self, Roles, Take, Wanted, choose};
 use crate::adopt::detect::{Source, sources};
 use crate::adopt::index::{MediaTypes, labels, places, select};
-use crate::adopt::keys;
+use crate::adopt::keys::{self, split_and_class};
 use crate::convert::each_shard;
 use crate::output_folder::{Done, OutDir, finished_bundle};
-use crate::scan::place;
 use crate::sort::Sorter;
-use crate::{Error, Labels, OnBadInput, Progress};
+use crate::{Error, OnBadInput, Progress};
 
 /// Options of [`adopt`].
 #[derive(Debug, Clone, Default)]
@@ -268,9 +267,9 @@ impl Adopt<'_> {
             let (_, survey) = self.open(&self.sources[source])?;
             let mut counts: BTreeMap<Split, usize> = BTreeMap::new();
             for key in self.keys(source, &survey, &roles)? {
-                let (split, class) = place(key.as_str(), true, &Labels::Folder);
+                let (split, class) = split_and_class(key.as_str(), true);
                 below.extend(class.filter(|c| !below.contains(*c)).map(str::to_owned));
-                let class = place(key.as_str(), false, &Labels::Folder).1;
+                let class = split_and_class(key.as_str(), false).1;
                 first.extend(class.filter(|c| !first.contains(*c)).map(str::to_owned));
                 by_folder &= split.is_some();
                 *counts.entry(split.unwrap_or(Split::Train)).or_default() += 1;
@@ -335,7 +334,7 @@ impl Adopt<'_> {
                     unknown.keys.push(key.to_string());
                 }
                 if self.options.unknown == OnUnknownLabel::Drop {
-                    let split = place(key.as_str(), true, &Labels::None).0.filter(|_| by_folder);
+                    let split = split_and_class(key.as_str(), true).0.filter(|_| by_folder);
                     let mut of_file = parts.iter_mut().filter(|part| part.source == number);
                     if let Some(part) = of_file.find(|p| split.is_none_or(|split| split == p.split))
                     {
@@ -578,7 +577,7 @@ impl Adopt<'_> {
             }
         }
         let of_part = |row: &usize| {
-            let split = || place(keys[*row].as_str(), true, &Labels::None).0;
+            let split = || split_and_class(keys[*row].as_str(), true).0;
             !is_dropped[*row] && (!found.by_folder || split() == Some(part.split))
         };
         let rows: Vec<usize> = (0..keys.len()).filter(of_part).collect();

@@ -7,9 +7,9 @@ use gular_bundle::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::adopt::columns::{Roles, Take};
-use crate::scan::place;
-use crate::{Error, Labels};
+use crate::adopt::keys::split_and_class;
 
 /// Finds the values of every field in a file; with `by_folder`, keys begin with
 /// their split.
@@ -43,7 +43,7 @@ fn field_places(
         Take::Folder => {
             let classes = classes();
             let label = |key: &BundlePath| {
-                let class = place(key.as_str(), by_folder, &Labels::Folder).1;
+                let class = split_and_class(key.as_str(), by_folder).1;
                 class.and_then(|c| classes.get(c)).copied()
             };
             Ok(FieldPlaces::Labels(keys.iter().map(|k| label(k).unwrap_or(-1)).collect()))

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use gular_bundle::{BundlePath, Column, Survey, Values};
+use gular_bundle::{BundlePath, Column, Split, Survey, Values};
 
 use crate::adopt::detect::Source;
+use crate::split_of;
 
 /// The keys of a file's samples by a column of texts; the reason when one is not a key.
 pub(crate) fn by_column(survey: &Survey, column: &str) -> Result<Vec<BundlePath>, String> {
@@ -20,6 +21,16 @@ pub(crate) fn by_column(survey: &Survey, column: &str) -> Result<Vec<BundlePath>
         BundlePath::parse(text).map_err(|e| e.to_string())
     };
     texts.iter().enumerate().map(key).collect()
+}
+
+/// The split and the class of a key whose first folders are these; without `by_split` the first one
+/// is the class.
+pub(crate) fn split_and_class(key: &str, by_split: bool) -> (Option<Split>, Option<&str>) {
+    let (split, rest) = match key.split_once('/').filter(|_| by_split) {
+        Some((first, rest)) => (split_of(first), rest),
+        None => (None, key),
+    };
+    (split, rest.split_once('/').map(|(class, _)| class))
 }
 
 /// `<file>/<row>`, the file's name without its extension.

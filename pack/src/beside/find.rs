@@ -12,6 +12,7 @@ use super::make::Make;
 use super::stems::{Found, Stems};
 use crate::array::{self, Start};
 use crate::error::Fault;
+use crate::layout::{Layout, Placed};
 use crate::payload::{PayloadOptions, PayloadRecipe};
 use crate::scan::stem_and_extension;
 use crate::source::Source;
@@ -28,7 +29,6 @@ pub(crate) struct Beside {
 struct Finding {
     name: FieldName,
     source: Source,
-    suffix: String,
     stems: Stems,
     /// Whether a mask becomes pixels of one shape, like its image.
     pixels: bool,
@@ -71,20 +71,28 @@ impl Beside {
     /// Lists the files of every field; a compressed tar is unpacked in folder `temp`.
     pub(crate) fn open(
         options: &PlanOptions,
+        images: &Source,
+        layout: &Layout,
         temp: &Path,
         cancel: &AtomicBool,
     ) -> Result<Self, Error> {
-        check(options)?;
-        let open = |FieldFiles { name, files, suffix }: &FieldFiles| {
-            let source = Source::open(files, &options.archive, temp, cancel)?;
-            let stems = Stems::list(&source, name.as_str(), suffix)?;
+        let open = |of: &FieldFiles| {
+            let path = of.files.as_deref().unwrap_or(images.path());
+            let mut source = Source::open(path, &options.archive, temp, cancel)?;
+            if let (None, Some(root), Source::Archive(archive)) =
+                (&of.files, images.root(), &mut source)
+            {
+                archive.enter(root);
+            }
+            let name = &of.name;
+            let stems = Stems::list(&source, of, layout)?;
             let pixels = is_mask(name) && matches!(options.payload, PayloadOptions::Raw(_));
-            let (name, suffix) = (name.clone(), suffix.clone());
+            let name = name.clone();
             let arrays = options.inputs == Inputs::Arrays;
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };
             let (last, seen) = (None, Seen::default());
-            Ok(Finding { name, source, suffix, stems, pixels, arrays, tile, limits, last, seen })
+            Ok(Finding { name, source, stems, pixels, arrays, tile, limits, last, seen })
         };
         let fields: Result<_, Error> = options.fields.iter().map(open).collect();
         Ok(Self { fields: fields? })
@@ -92,11 +100,15 @@ impl Beside {
 
     /// Returns the plan's values for the files of the image `key`, and their bytes. The order of
     /// images does not depend on the folder's, so the first one is always the same.
-    pub(crate) fn planned(&mut self, key: &str) -> Result<(Vec<Value>, u64), Fault> {
+    pub(crate) fn planned(
+        &mut self,
+        key: &str,
+        placed: &Placed<'_>,
+    ) -> Result<(Vec<Value>, u64), Fault> {
         let mut all = 0_u64;
         let mut values = Vec::with_capacity(self.fields.len());
         for field in &mut self.fields {
-            let Found { path, bytes } = field.find(key)?;
+            let Found { path, bytes } = field.find(key, placed)?;
             all = all.saturating_add(bytes);
             values.push(Value::Array(vec![bytes.into(), path.into()]));
         }
@@ -118,7 +130,8 @@ fn is_mask(name: &FieldName) -> bool {
     name.as_str() == "mask"
 }
 
-fn check(options: &PlanOptions) -> Result<(), Error> {
+/// Checks that the fields of files go with the other options.
+pub(crate) fn check(options: &PlanOptions) -> Result<(), Error> {
     let fail = |names, text: String| Err(Error::setting(names, text));
     for (i, FieldFiles { name, .. }) in options.fields.iter().enumerate() {
         let name = name.as_str();
@@ -154,13 +167,12 @@ fn check(options: &PlanOptions) -> Result<(), Error> {
 }
 
 impl Finding {
-    fn find(&mut self, key: &str) -> Result<Found, Fault> {
+    fn find(&mut self, key: &str, placed: &Placed<'_>) -> Result<Found, Fault> {
         if let Some((_, found)) = self.last.as_ref().filter(|(last, _)| last == key) {
             return Ok(found.clone());
         }
         let name = &self.name;
-        let stem = format!("{}{}", stem_and_extension(key).0, self.suffix);
-        let mut found = self.stems.find(&stem);
+        let mut found = self.stems.find(key, placed);
         if found.len() > 1 {
             let paths: Vec<String> = found.iter().map(|f| format!("`{}`", f.path)).collect();
             let reason = format!("several files match it as its `{name}`: {}", paths.join(", "));
@@ -168,8 +180,9 @@ impl Finding {
         }
         let Some(found) = found.pop() else {
             let reason = format!(
-                "the folder `{}` has no file `{stem}.*` for the field `{name}`",
-                self.shown()
+                "`{}` has no file {} for the field `{name}`",
+                self.source.path().display(),
+                self.stems.wanted(key, placed)
             );
             return Err(Fault::new(reason, Some("add the file")));
         };
@@ -269,10 +282,6 @@ impl Finding {
         let media_type = media_type_of_extension(&extension).unwrap_or("application/octet-stream");
         self.seen.media_types.insert(media_type);
         Ok(())
-    }
-
-    fn shown(&self) -> String {
-        self.source.path().display().to_string()
     }
 
     fn finish(self, recipe: &PayloadRecipe) -> FilesOf {

@@ -1,7 +1,7 @@
 //! Fields whose values are separate files, one for each image: masks, or any other data.
 //!
 //! ```text
-//! images/street/1.jpg ─ stem `street/1` + suffix ─▶ masks/street/1_mask.png
+//! images/street/1.jpg ─ what both patterns name: key `street/1` ─▶ masks/street/1_mask.png
 //!                                                      │ plan: [bytes, path]
 //!                                                      └▶ value: as found, or numbers
 //! ```
@@ -13,5 +13,5 @@ mod find;
 mod make;
 mod stems;
 
-pub(crate) use find::{Beside, FilesOf};
+pub(crate) use find::{Beside, FilesOf, check};
 pub(crate) use make::{OfImage, ReadFiles};

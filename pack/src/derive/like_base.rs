@@ -1,7 +1,7 @@
 //! Checks that a new version stores its samples as its base does, since packed and kept samples
 //! become one bundle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gular_bundle::{Bundle, Dtype, Field, MadeValue, Manifest, Payload, Row, ShardIdx};
 
@@ -11,7 +11,10 @@ use crate::labels::Table;
 use crate::packing::{PackOptions, fields};
 use crate::payload::{Depths, PayloadRecipe};
 use crate::plan::{Plan, check_options, extended};
-use crate::{Classes, Error, Inputs, Labels, PayloadOptions, PlanOptions, StoredDepth};
+use crate::{
+    Classes, Error, FractionsBy, Inputs, Labels, Layout, Pattern, PayloadOptions, PlanOptions,
+    StoredDepth,
+};
 
 /// Checks that the base can have such a new version, as far as the options show. Options that
 /// depend on the images are set to the values of the base.
@@ -42,7 +45,10 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
         Labels::None => false,
         // Whether the table has labels is known when it is read.
         Labels::Table(_) => old,
-        _ => true,
+        Labels::Path => {
+            options.plan.images.is_empty() || options.plan.images.iter().any(|p| p.has("label"))
+        }
+        Labels::Column(_) => true,
     };
     if old != new {
         let labels = |are: bool| if are { "labels" } else { "no labels" };
@@ -58,30 +64,16 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
     if manifest.image().is_some() == (options.plan.inputs == Inputs::Bytes) {
         return fail(&["inputs"], "a new version needs files of the same kind as its base");
     }
+    if !options.plan.fractions.is_empty() && manifest.made.contains_key("split_by") {
+        return fail(
+            &["fractions_by"],
+            "the base was divided by exact fractions, which depend on all its samples, so a new sample could move old ones; divide the base by hash to make new versions of it",
+        );
+    }
+    // Only then a sample keeps its split.
+    options.plan.fractions_by = FractionsBy::Hash;
     if options.part.is_some() {
         return fail(&["part"], "a new version of a bundle is packed in one part");
-    }
-    if let (Labels::Name(new), Some(MadeValue::Text(old))) =
-        (&options.plan.labels, manifest.made.get("label_from"))
-        && new.as_str() != old
-    {
-        return fail(
-            &["label_from"],
-            &format!(
-                "the label expression must be the same as in the base, since unchanged images keep their labels: the base has `{old}`, this pack has `{new}`",
-                new = new.as_str()
-            ),
-        );
-    }
-    if let (Labels::Folder, Some(MadeValue::Text(old))) =
-        (&options.plan.labels, manifest.made.get("label_from"))
-    {
-        return fail(
-            &["label_from"],
-            &format!(
-                "labels must come from the file names as in the base, since unchanged images keep their labels: the base has the expression `{old}`, this pack takes labels from folders"
-            ),
-        );
     }
     if manifest.payload != Payload::Encoded {
         same_recipe(manifest, &mut options.plan)?;
@@ -103,8 +95,7 @@ pub(super) fn same_fractions(
     }
     let old = ["derive_split", "split"].into_iter().find_map(|name| manifest.made.get(name));
     let Some(MadeValue::Text(old)) = old else { return Ok(()) };
-    let new: Vec<String> = plan.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect();
-    let new = (!new.is_empty()).then(|| new.join(","));
+    let new = (!plan.fractions.is_empty()).then(|| plan.fractions_text());
     if new.as_ref() == Some(old) {
         return Ok(());
     }
@@ -163,7 +154,7 @@ pub(super) fn classes(
     let old = &manifest.classes;
     let tables = match &options.labels {
         Labels::None | Labels::Column(_) => return Ok(None),
-        Labels::Folder | Labels::Name(_) => return Ok(Some(Classes::Extended(old.clone()))),
+        Labels::Path => return Ok(Some(Classes::Extended(old.clone()))),
         Labels::Table(tables) => tables,
     };
     let table = Table::open(tables, None)?;
@@ -173,6 +164,26 @@ pub(super) fn classes(
     // Numbers are those of the base's classes; boxes have their own.
     let by_number = !old.is_empty() && !table.is_of_boxes();
     Ok(by_number.then(|| Classes::Names(old.clone())))
+}
+
+/// Checks that classes are taken from the same parts of paths as in the base, since unchanged images
+/// keep their labels.
+pub(super) fn same_patterns(manifest: &Manifest, layout: &Layout) -> Result<(), Error> {
+    let old = manifest.made.iter().filter(|(name, _)| name.starts_with("images"));
+    let old: BTreeSet<&str> = old
+        .filter_map(|(_, value)| match value {
+            MadeValue::Text(text) if text.contains("{label") => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let new = layout.patterns().iter().filter(|pattern| pattern.has("label"));
+    let new: BTreeSet<&str> = new.map(Pattern::as_str).collect();
+    if old.is_empty() || new.is_empty() || old == new {
+        return Ok(());
+    }
+    let list =
+        |patterns: BTreeSet<&str>| Some(patterns.into_iter().collect::<Vec<_>>().join("` and `"));
+    Err(Error::UnlikeBase { setting: "images", old: list(old), new: list(new) })
 }
 
 /// Checks that the samples of `plan` have the fields of the base.

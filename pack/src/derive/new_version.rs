@@ -23,7 +23,7 @@ use super::like_base;
 use super::options::{DeriveOptions, Unlisted};
 use crate::error::BadInput;
 use crate::output_folder::{SKIPPED_NAME, finished_bundle};
-use crate::packing::{PackOptions, make_plan, open_source};
+use crate::packing::{PackOptions, make_plan, open_source, with_known};
 use crate::{
     Error, LabelColumn, Labels, PackReport, PlanOptions, Progress, TableOptions, Unlabelled, pack,
 };
@@ -80,7 +80,7 @@ pub fn pack_onto(
         base,
         OpenOptions { index_bytes: 0, open_files: Some(OPEN_FILES), ..OpenOptions::default() },
     )?;
-    let mut options = options.clone();
+    let mut options = with_known(source, options)?.unwrap_or_else(|| options.clone());
     like_base::check(&bundle, &mut options)?;
     options.plan.classes = like_base::classes(bundle.manifest(), &options.plan)?;
     let options = &options;
@@ -90,9 +90,10 @@ pub fn pack_onto(
     let opened = open_source(source, &options.plan, temp.path(), cancel)?;
     let (plan, found) = make_plan(&opened, temp.path(), &options.plan, progress, cancel)?;
     like_base::same_fields(bundle.manifest(), &plan)?;
+    like_base::same_patterns(bundle.manifest(), &found.layout)?;
     let splits = match &options.plan.labels {
         Labels::Table(tables) if tables.split.is_some() => Splits::Table,
-        _ if found.split_layout => Splits::Folders,
+        _ if found.layout.has_splits() => Splits::Folders,
         _ => Splits::Options,
     };
     like_base::same_fractions(bundle.manifest(), &options.plan, splits)?;

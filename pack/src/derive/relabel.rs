@@ -52,7 +52,11 @@ pub(super) struct Relabelled {
 impl NewLabels {
     /// Opens the table; classes that are new come behind those of the bundles.
     pub(super) fn open(options: &TableOptions, bases: &mut Bases) -> Result<Self, Error> {
-        let options = TableOptions { fields: FieldColumns::Named(Vec::new()), ..options.clone() };
+        let options = TableOptions {
+            fields: FieldColumns::Named(Vec::new()),
+            group: None,
+            ..options.clone()
+        };
         let found = Table::open(&options, None)?;
         if found.several() {
             let text = "the table has several classes for one sample, which need a field of their own: pack the images again with this table";
@@ -161,13 +165,7 @@ impl NewLabels {
                 let files: Vec<String> =
                     self.table.files().iter().map(|p| format!("`{}`", p.display())).collect();
                 let why = format!("{} has no row with a label for them", files.join(" or "));
-                Err(Error::Unlabelled {
-                    n,
-                    images: without.to_string(),
-                    why,
-                    table: true,
-                    all: false,
-                })
+                Err(Error::Unlabelled { n, images: without.to_string(), why })
             }
         }
     }

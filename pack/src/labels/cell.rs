@@ -40,6 +40,25 @@ impl Cell {
         }
     }
 
+    /// The number of a class: an integer, also one that is written as a fraction, such as `2.0`,
+    /// which is what a column of integers becomes where one of them is missing.
+    pub(super) fn class_number(&self) -> Option<i64> {
+        if let Some(n) = self.integer() {
+            return Some(n);
+        }
+        let x = self.number().filter(|x| x.fract() == 0.0 && x.abs() < (1_u64 << 53) as f64)?;
+        Some(x as i64)
+    }
+
+    /// Whether the cell says that there is no value, which is not the name of a class.
+    pub(super) fn is_nan(&self) -> bool {
+        match self {
+            Self::Float(x) => x.is_nan(),
+            Self::Text(text) | Self::Written(text) => matches!(text.trim(), "NaN" | "nan"),
+            _ => false,
+        }
+    }
+
     /// The cell's text as the name of a class or a file, without blanks around it.
     pub(super) fn word(&self) -> Option<String> {
         match self {
@@ -90,6 +109,9 @@ mod tests {
         check("inf", None, None);
         check("1e999", None, None);
         check("", None, None);
+        let number = |text: &str| Cell::written(text).class_number();
+        assert_eq!((number("2.0"), number("-1.0"), number("2.5")), (Some(2), Some(-1), None));
+        assert!(Cell::written(" nan").is_nan() && !Cell::written("Nan").is_nan());
         assert_eq!(Cell::written(" "), Cell::Missing);
         assert!(Cell::written("NaN").number().unwrap().is_nan());
     }

@@ -2,9 +2,10 @@
 //!
 //! A row per image: `file_name`, `boxes`, `box_labels` and `box_crowd`. Boxes become corners as
 //! fractions of the image, which stay right when the image is resized; categories become classes
-//! in the order of their ids, which have gaps.
+//! in the order of their ids, which have gaps. In a file without any box, as those of camera traps
+//! are, categories are the labels of whole images: `file_name` and `label`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -12,6 +13,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::boxes::{self, Boxed};
+use super::cell::Cell;
 use super::names::Names;
 use super::rows::{Each, fault};
 use crate::Error;
@@ -31,8 +33,8 @@ pub(super) struct Coco {
 struct CocoImage {
     id: i64,
     file_name: String,
-    width: f64,
-    height: f64,
+    width: Option<f64>,
+    height: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,15 +97,57 @@ impl Coco {
         self.categories.iter().map(|category| category.id).zip(0..).collect()
     }
 
+    /// Whether some annotation has a box.
+    pub(super) fn has_boxes(&self) -> bool {
+        self.annotations.iter().any(|annotation| annotation.bbox.is_some())
+            || self.annotations.is_empty()
+    }
+
+    /// The number of annotations without a box, where others have one.
+    pub(super) fn without_box(&self) -> u64 {
+        let none = self.annotations.iter().filter(|annotation| annotation.bbox.is_none());
+        if self.has_boxes() { none.count() as u64 } else { 0 }
+    }
+
+    /// Hands on the categories of whole images.
+    fn labels(&self, each: Each<'_>) -> Result<(), Error> {
+        let columns = ["file_name", "label"].map(str::to_owned);
+        let names: HashMap<i64, &str> =
+            self.categories.iter().map(|category| (category.id, category.name.as_str())).collect();
+        let of_image = |annotations: &[Annotation]| {
+            let ids = annotations.iter().map(|annotation| annotation.category_id);
+            let names = ids.filter_map(|id| names.get(&id).copied());
+            names.collect::<BTreeSet<_>>()
+        };
+        let groups = || self.annotations.chunk_by(|a, b| a.image_id == b.image_id);
+        let several = groups().any(|annotations| of_image(annotations).len() > 1);
+        let mut rest = self.annotations.as_slice();
+        for (line, image) in (1..).zip(&self.images) {
+            let n = rest.partition_point(|annotation| annotation.image_id == image.id);
+            let (here, after) = rest.split_at(n);
+            rest = after;
+            let classes = of_image(here).into_iter().map(|name| Cell::Text(name.to_owned()));
+            let label = match several {
+                true => Cell::List(classes.collect()),
+                false => classes.last().unwrap_or(Cell::Missing),
+            };
+            each(line, &columns, &[Cell::Text(image.file_name.clone()), label])?;
+        }
+        Ok(())
+    }
+
     /// Hands on the annotations as a table; `path` is for messages.
     pub(super) fn rows(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+        if !self.has_boxes() {
+            return self.labels(each);
+        }
         let (numbers, columns) = (self.numbers(), boxes::columns(true));
         let mut rest = self.annotations.as_slice();
         for (line, image) in (1..).zip(&self.images) {
             let n = rest.partition_point(|annotation| annotation.image_id == image.id);
             let (of_image, after) = rest.split_at(n);
             rest = after;
-            let (w, h) = (image.width, image.height);
+            let (w, h) = (image.width.unwrap_or(0.0), image.height.unwrap_or(0.0));
             if !(w > 0.0 && h > 0.0) {
                 let reason = format!("image `{}` is {w} x {h} pixels", image.file_name);
                 return Err(fault(path, Some(line), reason));

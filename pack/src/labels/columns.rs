@@ -76,6 +76,9 @@ pub(super) struct Seen {
     floats: u64,
     texts: u64,
     lists: u64,
+    /// Those of the numbers that are fractions, and those that are not numbers.
+    fractions: u64,
+    nans: u64,
     /// Whether the format has no types, so that numbers beside texts are texts.
     written: bool,
     /// Whether there is an integer that no f64 can represent.
@@ -125,14 +128,14 @@ impl Seen {
             Cell::Missing => self.missing += 1,
             Cell::Bool(_) => self.bools += 1,
             Cell::Integer(n) => self.integer(*n),
-            Cell::Float(_) => self.floats += 1,
+            Cell::Float(_) => self.float(cell),
             Cell::Text(_) => self.texts += 1,
             Cell::Other(reason) => self.other = Some(reason.clone()),
             Cell::Written(_) => {
                 self.written = true;
                 match (cell.integer(), cell.number()) {
                     (Some(n), _) => self.integer(n),
-                    (None, Some(_)) => self.floats += 1,
+                    (None, Some(_)) => self.float(cell),
                     (None, None) => self.texts += 1,
                 }
             }
@@ -158,6 +161,12 @@ impl Seen {
                 }
             }
         }
+    }
+
+    fn float(&mut self, cell: &Cell) {
+        self.floats += 1;
+        self.nans += u64::from(cell.is_nan());
+        self.fractions += u64::from(!cell.is_nan() && cell.class_number().is_none());
     }
 
     fn integer(&mut self, n: i64) {
@@ -234,7 +243,8 @@ impl Seen {
 
     /// Returns how the column's cells are labels, or why they are not.
     pub(super) fn label(&self, rows: u64) -> Result<LabelKind, String> {
-        if self.lists == 0 && self.integers > 0 && self.floats + self.texts + self.bools == 0 {
+        let whole = self.integers + self.floats - self.nans;
+        if self.lists + self.fractions + self.texts + self.bools == 0 && whole > 0 {
             return match &self.other {
                 Some(reason) => Err(reason.clone()),
                 None => Ok(LabelKind::Number),
@@ -268,6 +278,16 @@ pub(super) enum LabelKind {
     Names,
 }
 
+impl LabelKind {
+    /// The text of a class: numbers are written as integers.
+    pub(super) fn word(self, cell: &Cell) -> Option<String> {
+        match self {
+            Self::Number | Self::Numbers => cell.class_number().map(|n| n.to_string()),
+            Self::Name | Self::Names => cell.word(),
+        }
+    }
+}
+
 /// The column of the images' files, by its name.
 pub(super) fn find_key(columns: &[String]) -> Option<&String> {
     find(columns, &KEY_NAMES)
@@ -275,8 +295,19 @@ pub(super) fn find_key(columns: &[String]) -> Option<&String> {
 
 /// Finds the column of labels by its name.
 pub(crate) fn find_label(columns: &[String]) -> Option<&String> {
-    let coordinates = find(columns, &["x"]).is_some();
-    find(columns, &LABEL_NAMES).filter(|column| !(coordinates && plain(column) == "y"))
+    find(columns, &LABEL_NAMES).filter(|column| !is_coordinate(column, columns))
+}
+
+/// All columns whose names are names of labels.
+pub(super) fn all_labels(columns: &[String]) -> impl Iterator<Item = &String> {
+    let named = |column: &&String| LABEL_NAMES.contains(&plain(column).as_str());
+    columns.iter().filter(named).filter(|column| !is_coordinate(column, columns))
+}
+
+/// Whether `y` is no class: there is `x`, too, or it is only a part of a longer name.
+fn is_coordinate(column: &String, columns: &[String]) -> bool {
+    let is_y = plain(column) == "y";
+    is_y && (find(columns, &["x"]).is_some() || !column.trim().eq_ignore_ascii_case("y"))
 }
 
 fn find<'a>(columns: &'a [String], names: &[&str]) -> Option<&'a String> {
@@ -374,6 +405,7 @@ mod tests {
         assert_eq!(label(&["y", "category"]), Some("category".to_owned()));
         assert_eq!(label(&["z", "Y"]), Some("Y".to_owned()));
         assert_eq!(label(&["X", "y"]), None);
+        assert_eq!(label(&["spacing[x", "y]"]), None);
         assert_eq!(field_name("Age (years)").unwrap().as_str(), "age_years");
         assert_eq!(field_name("3D").unwrap().as_str(), "column_3d");
         assert!(field_name("日本").is_none());

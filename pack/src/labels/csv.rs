@@ -19,14 +19,18 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
     let mut file = BufReader::with_capacity(FIRST_LINE, File::open(path).map_err(io)?);
     let start = file.fill_buf().map_err(io)?;
     let separator = separator.unwrap_or_else(|| separator_of(start));
+    let first = start.iter().position(|b| *b == b'\n');
+    let crlf = first.and_then(|end| start.get(..end)).is_some_and(|line| line.ends_with(b"\r"));
     if start.starts_with(BOM) {
         file.consume(BOM.len());
     }
     let left = Rc::new(std::cell::Cell::new(MOST_ROW_BYTES));
     let file = Bounded { inner: file, left: Rc::clone(&left) };
     let mut reader = ::csv::ReaderBuilder::new().delimiter(separator).from_reader(file);
+    // The crate takes `\r` for the end of a line, and counts its `\n` with the next one.
+    let late = std::cell::Cell::new(0);
     let bad = |e: ::csv::Error| {
-        let line = e.position().map(::csv::Position::line);
+        let line = e.position().map(|at| at.line() + late.get());
         match e.into_kind() {
             ::csv::ErrorKind::Io(e) => Error::io("read", path, e),
             ::csv::ErrorKind::Utf8 { err, .. } => fault(path, line, format!("{err}")),
@@ -49,13 +53,14 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
     if let Some(name) = named.find(|name| !names.insert(*name)) {
         return Err(fault(path, Some(1), format!("two columns are named `{name}`")));
     }
+    late.set(u64::from(crlf));
     let mut record = ::csv::StringRecord::new();
     loop {
         left.set(MOST_ROW_BYTES);
         if !reader.read_record(&mut record).map_err(bad)? {
             return Ok(());
         }
-        let line = record.position().map_or(0, ::csv::Position::line);
+        let line = record.position().map_or(0, ::csv::Position::line) + late.get();
         let cells: Vec<Cell> = record.iter().map(Cell::written).collect();
         each(line, &columns, &cells)?;
     }

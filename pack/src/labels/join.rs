@@ -6,7 +6,7 @@
 //! before it. Names with the same last segment are compared in memory. If all of them have a
 //! folder, such as `scene17/image.png`, only those with both segments equal are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use gular_bundle::Split;
@@ -40,6 +40,8 @@ pub(crate) struct Joined {
     pub(crate) unlabelled: Names,
     /// Rows that match no image.
     pub(crate) unused: Names,
+    /// Rows that say again what another one says.
+    pub(crate) repeated: Names,
     /// Images that two rows match.
     doubled: Names,
     /// Rows whose name matches several images.
@@ -51,6 +53,7 @@ pub(crate) struct Joined {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) split: Option<Split>,
+    pub(crate) group: String,
     pub(crate) label: i64,
     pub(crate) values: String,
 }
@@ -84,7 +87,7 @@ impl Join {
         record.extend((row.file as u64).to_le_bytes());
         record.extend(row.line.to_le_bytes());
         record.extend(row.label.unwrap_or(i64::MIN).to_le_bytes());
-        for text in [folder, &name] {
+        for text in [folder, &name, row.group] {
             record.extend((text.len() as u64).to_le_bytes());
             record.extend_from_slice(text.as_bytes());
         }
@@ -127,7 +130,7 @@ impl Join {
             }
         }
         group(&images, &rows, table, &mut joined, each)?;
-        let Joined { doubled, unclear, unlabelled, unused, matched } = &joined;
+        let Joined { doubled, unclear, unlabelled, unused, matched, .. } = &joined;
         if doubled.n > 0 {
             let (n, names) = (doubled.n, doubled.to_string());
             return Err(Error::DoubledRows { n, names });
@@ -164,6 +167,7 @@ struct Row {
     label: Option<i64>,
     folder: String,
     name: String,
+    group: String,
     values: String,
 }
 
@@ -176,6 +180,7 @@ impl Row {
         let label = i64::from_le_bytes(*label);
         let (folder, rest) = text(rest)?;
         let (name, rest) = text(rest)?;
+        let (group, rest) = text(rest)?;
         Some(Self {
             split: Split::ALL.get(usize::from(*split)).copied(),
             file: usize::try_from(u64::from_le_bytes(*file)).ok()?,
@@ -183,8 +188,14 @@ impl Row {
             label: (label != i64::MIN).then_some(label),
             folder,
             name,
+            group,
             values: String::from_utf8(rest.to_vec()).ok()?,
         })
+    }
+
+    fn says_the_same(&self, other: &Self) -> bool {
+        let said = |row: &Self| (row.split, row.label, row.group.clone(), row.values.clone());
+        said(self) == said(other)
     }
 
     /// Returns the row's place in the table. With several tables, which may have the same name, it
@@ -250,6 +261,7 @@ fn group(
             }
         }
     }
+    let mut doubled = BTreeSet::new();
     let mut of_image: Vec<Option<&Row>> = images.iter().map(|_| None).collect();
     for row in rows {
         match find(row, &paths, &ends) {
@@ -259,6 +271,10 @@ fn group(
             }
             Some(Which::One(i)) => match of_image.get(i).copied().flatten() {
                 None => of_image[i] = Some(row),
+                Some(first) if first.says_the_same(row) => {
+                    joined.repeated.push(&format!("{} ({})", row.name, row.at(table)));
+                }
+                Some(_) if !doubled.insert(i) => {}
                 Some(first) => {
                     let (a, b) = (first.at(table), row.at(table));
                     joined.doubled.push(&format!("{} ({a} and {b})", images[i].key));
@@ -271,7 +287,8 @@ fn group(
         match row.and_then(|row| Some((row, row.label?))) {
             None => joined.unlabelled.push(&image.key),
             Some((row, label)) => {
-                let said = Said { split: row.split, label, values: row.values.clone() };
+                let (group, values) = (row.group.clone(), row.values.clone());
+                let said = Said { split: row.split, group, label, values };
                 each(&image.key, image.bytes, &said)?;
             }
         }

@@ -1,4 +1,4 @@
-//! Labels from file names, or from a table beside the images.
+//! Labels from a table beside the images.
 //!
 //! ```text
 //! labels.csv ─▶ table: columns, classes ─ rows ─┐
@@ -14,9 +14,10 @@ mod cell;
 mod coco;
 mod columns;
 mod csv;
+mod doubts;
 mod join;
 mod jsonl;
-mod name;
+mod list;
 mod names;
 mod numbering;
 mod parquet;
@@ -29,7 +30,6 @@ pub(crate) use boxes::BOXES;
 pub(crate) use columns::find_label;
 pub(crate) use csv::separator_of;
 pub(crate) use join::{Join, Joined, Said};
-pub use name::NamePattern;
 pub(crate) use names::Names;
 pub(crate) use numbering::{MOST_CLASSES, Numbering, Words};
 pub(crate) use rows::{BOM, MOST_ROW_BYTES};

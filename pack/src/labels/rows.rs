@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cell::Cell;
 use super::coco::Coco;
-use super::{csv, jsonl, parquet, yolo};
-use crate::Error;
+use super::{csv, jsonl, list, parquet, yolo};
+use crate::{Error, Pattern};
 
 /// A callback for each row of a table. It gets the number of the line or row, the names of the
 /// columns so far, and at most one cell for each of these.
@@ -32,6 +32,8 @@ pub(super) enum Format {
     Coco,
     /// Boxes in a folder of text files.
     Yolo,
+    /// Lines whose parts a pattern names.
+    List,
 }
 
 impl Format {
@@ -46,6 +48,7 @@ impl Format {
             "jsonl" | "ndjson" => Ok(Self::JsonLines),
             "parquet" => Ok(Self::Parquet),
             "json" => Ok(Self::Coco),
+            "txt" | "lst" | "list" => Ok(Self::List),
             _ => Err(Error::NoTable { path: path.display().to_string() }),
         }
     }
@@ -53,15 +56,10 @@ impl Format {
     /// The word for the unit that numbers of rows count.
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Self::Csv | Self::Tsv | Self::JsonLines => "line",
+            Self::Csv | Self::Tsv | Self::JsonLines | Self::List => "line",
             Self::Parquet => "row",
             Self::Coco | Self::Yolo => "image",
         }
-    }
-
-    /// Whether the format has boxes, each with a class.
-    pub(super) fn is_of_boxes(self) -> bool {
-        matches!(self, Self::Coco | Self::Yolo)
     }
 }
 
@@ -70,12 +68,27 @@ impl Format {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     coco: Mutex<BTreeMap<PathBuf, Arc<Coco>>>,
+    /// What the lines of each list mean.
+    lines: BTreeMap<PathBuf, Pattern>,
 }
 
 impl Tables {
+    pub(super) fn new(lines: &BTreeMap<PathBuf, Pattern>) -> Self {
+        Self { lines: lines.clone(), ..Self::default() }
+    }
+
+    /// The format of a table; a list may have any name.
+    fn format(&self, path: &Path) -> Result<Format, Error> {
+        if self.lines.contains_key(path) { Ok(Format::List) } else { Format::of(path) }
+    }
+
     /// Calls `each` with the rows of the table at `path`.
     pub(super) fn read(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+        if let Some(lines) = self.lines.get(path) {
+            return list::read(path, lines, each);
+        }
         match Format::of(path)? {
+            Format::List => Err(list::no_pattern(path)),
             Format::Csv => csv::read(path, None, each),
             Format::Tsv => csv::read(path, Some(b'\t'), each),
             Format::JsonLines => jsonl::read(path, each),
@@ -87,10 +100,27 @@ impl Tables {
 
     /// The classes that a file of boxes names, if it does.
     pub(super) fn box_classes(&self, path: &Path) -> Result<Option<Vec<String>>, Error> {
-        match Format::of(path)? {
+        match self.format(path)? {
             Format::Coco => Ok(Some(self.coco(path)?.classes())),
             Format::Yolo => yolo::classes(path),
             _ => Ok(None),
+        }
+    }
+
+    /// Whether a file has boxes, each with a class.
+    pub(super) fn has_boxes(&self, path: &Path) -> Result<bool, Error> {
+        Ok(match self.format(path)? {
+            Format::Coco => self.coco(path)?.has_boxes(),
+            Format::Yolo => true,
+            _ => false,
+        })
+    }
+
+    /// The number of annotations without a box in a file of boxes.
+    pub(super) fn without_box(&self, path: &Path) -> Result<u64, Error> {
+        match self.format(path)? {
+            Format::Coco => Ok(self.coco(path)?.without_box()),
+            _ => Ok(0),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A table of labels: the meaning of its columns, and its rows.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{Dtype, Field, FieldName, Split};
@@ -9,12 +9,14 @@ use serde_json::Value;
 
 use super::boxes;
 use super::cell::Cell;
-use super::columns::{LabelKind, Seen, ValueKind, field, find_key, find_label};
+use super::columns::{LabelKind, Seen, ValueKind, all_labels, field, find_key, find_label};
+use super::doubts::{no_classes, of_boxes, other_labels};
 use super::numbering::{MOST_CLASSES, Numbering, Words};
-use super::rows::{Format, Tables, fault};
+use super::rows::{Tables, fault};
 use super::values::planned;
-use crate::Error;
+use crate::layout::{Doubt, alike};
 use crate::pack_report::StoredSplit;
+use crate::{Error, Pattern};
 
 /// A bundle has at most 256 fields; the image and its label or labels are two.
 const MOST_FIELDS: usize = 254;
@@ -26,12 +28,16 @@ const LABELS: &str = "labels";
 pub struct TableOptions {
     /// The tables, read as one: CSV, TSV, JSON lines or Parquet, by extension.
     pub files: Vec<PathBuf>,
+    /// For lists without a header, what their lines mean.
+    pub lines: BTreeMap<PathBuf, Pattern>,
     /// The column of file names; `None` to find it by its name.
     pub key: Option<String>,
     /// The column of labels.
     pub label: LabelColumn,
     /// The column of splits.
     pub split: Option<String>,
+    /// The column of what stays in one split, if fractions make the splits.
+    pub group: Option<String>,
     /// The separator of several classes in one cell of text.
     pub separator: Option<String>,
     /// Which further columns become fields.
@@ -39,9 +45,15 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
+    /// Whether it is known without reading them that the tables have no labels.
+    pub(crate) fn has_no_labels(&self) -> bool {
+        let of_lines = !self.lines.is_empty() && !self.lines.values().any(|line| line.has("label"));
+        self.label == LabelColumn::None || (self.label == LabelColumn::Find && of_lines)
+    }
+
     /// Whether all tables have boxes, which have classes of their own.
-    fn is_of_boxes(&self) -> bool {
-        self.files.iter().all(|file| Format::of(file).is_ok_and(Format::is_of_boxes))
+    fn is_of_boxes(&self, tables: &Tables) -> bool {
+        self.files.iter().all(|file| tables.has_boxes(file).unwrap_or(false))
     }
 
     /// The classes that the tables name; several must agree.
@@ -109,6 +121,8 @@ pub(crate) struct Table {
     pub(crate) fields: Vec<Field>,
     pub(crate) classes: Vec<String>,
     numbers: HashMap<String, i64>,
+    /// What is not clear about the columns.
+    pub(crate) doubts: Vec<Doubt>,
     /// The column that became field `split`, where no column sets splits.
     pub(crate) split_stored: Option<StoredSplit>,
     /// Columns that became no field, and why.
@@ -125,6 +139,8 @@ pub(crate) struct TableRow<'a> {
     pub(crate) line: u64,
     pub(crate) name: &'a str,
     pub(crate) split: Option<Split>,
+    /// Empty without a column of groups.
+    pub(crate) group: &'a str,
     /// `None` when the cell is empty; -1 without a column of labels of one class.
     pub(crate) label: Option<i64>,
     /// The values, as the plan lists them.
@@ -137,12 +153,17 @@ impl Table {
         options: &TableOptions,
         classes: Option<Vec<String>>,
     ) -> Result<Self, Error> {
-        let tables = Tables::default();
+        let tables = Tables::new(&options.lines);
         let survey = Survey::of(options, &tables)?;
         let key = survey.key(options)?;
-        let label = survey.label(options, &key, &tables)?;
+        let mut doubts = Vec::new();
+        let label = survey.label(options, &key, &tables, &mut doubts)?;
         if let Some(split) = &options.split {
             survey.check(split)?;
+        }
+        if let Some(group) = options.group.as_ref().filter(|group| !survey.columns.contains(group))
+        {
+            return Err(survey.no_column("groups", Some(group)));
         }
         let given = [Some(&key), label.as_ref().map(|(name, _)| name), options.split.as_ref()];
         let given: BTreeSet<&str> = given.into_iter().flatten().map(String::as_str).collect();
@@ -153,19 +174,27 @@ impl Table {
             fields: Vec::new(),
             classes: Vec::new(),
             numbers: HashMap::new(),
+            doubts,
             split_stored: None,
             left_out: Vec::new(),
             rows: survey.rows,
             key: key.clone(),
             label: label.clone(),
         };
-        if options.is_of_boxes() && table.label.is_none() {
+        for file in &options.files {
+            of_boxes(file, &table.tables, &mut table.doubts)?;
+        }
+        let of_file = options.box_classes(&table.tables)?;
+        if options.is_of_boxes(&table.tables) && table.label.is_none() {
             table.classes = match classes {
                 Some(given) => given,
-                None => options.box_classes(&table.tables)?,
+                None => of_file,
             };
         } else {
-            table.name_classes(classes)?;
+            table.name_classes(classes.or((!of_file.is_empty()).then_some(of_file)))?;
+        }
+        if table.by_name() {
+            table.doubts.extend(alike(&table.classes.iter().cloned().collect()));
         }
         let several = matches!(label, Some((_, LabelKind::Names | LabelKind::Numbers)));
         if several {
@@ -193,7 +222,7 @@ impl Table {
 
     /// Whether all tables are of boxes.
     pub(crate) fn is_of_boxes(&self) -> bool {
-        self.options.is_of_boxes()
+        self.options.is_of_boxes(&self.tables)
     }
 
     /// Returns the columns that are used, and for what.
@@ -221,10 +250,11 @@ impl Table {
                     Cell::List(cells) => cells.as_slice(),
                     cell => std::slice::from_ref(cell),
                 };
-                for cell in cells.iter().filter(|cell| **cell != Cell::Missing) {
+                let is_class = |cell: &&Cell| **cell != Cell::Missing && !cell.is_nan();
+                for cell in cells.iter().filter(is_class) {
                     let changed = || changed(path, line);
                     if let LabelKind::Number | LabelKind::Numbers = kind {
-                        let n = cell.integer().ok_or_else(changed)?;
+                        let n = cell.class_number().ok_or_else(changed)?;
                         let least = if kind == LabelKind::Number { -1 } else { 0 };
                         if n < least || n > i64::from(i32::MAX) {
                             let reason = format!(
@@ -235,7 +265,7 @@ impl Table {
                         }
                         most = most.max(n);
                     }
-                    let word = cell.word().ok_or_else(changed)?;
+                    let word = kind.word(cell).ok_or_else(changed)?;
                     if words.len() <= MOST_CLASSES {
                         words.insert(word);
                     }
@@ -265,6 +295,7 @@ impl Table {
             let mut key = Place::new(&self.key);
             let mut label = self.label.as_ref().map(|(name, _)| Place::new(name));
             let mut split = self.options.split.as_deref().map(Place::new);
+            let mut group = self.options.group.as_deref().map(Place::new);
             let mut places: Vec<Place<'_>> =
                 self.columns.iter().map(|(name, _)| Place::new(name)).collect();
             self.tables.read(path, &mut |line, columns, cells| {
@@ -280,6 +311,17 @@ impl Table {
                 let split = match &mut split {
                     None => None,
                     Some(place) => Some(split_of(path, line, place, columns, cells)?),
+                };
+                let group = match &mut group {
+                    None => String::new(),
+                    Some(place) => place.cell(columns, cells).word().ok_or_else(|| {
+                        let column = place.column;
+                        fault(
+                            path,
+                            Some(line),
+                            format!("the cell of the group, `{column}`, is empty"),
+                        )
+                    })?,
                 };
                 let mut values = Vec::with_capacity(self.fields.len());
                 let label = match &mut label {
@@ -297,7 +339,7 @@ impl Table {
                     true => String::new(),
                     false => Value::Array(values).to_string(),
                 };
-                each(&TableRow { file, line, name: &name, split, label, values })
+                each(&TableRow { file, line, name: &name, split, group: &group, label, values })
             })?;
         }
         if rows != self.rows {
@@ -315,14 +357,15 @@ impl Table {
         values: &mut Vec<Value>,
     ) -> Result<Option<i64>, Error> {
         let number = |cell: &Cell| {
-            if let (Some(-1), true) = (cell.integer(), self.labelled()) {
+            if let (Some(-1), true) = (cell.class_number(), self.labelled()) {
                 return Ok(-1);
             }
-            let word = cell.word().ok_or_else(|| changed(path, line))?;
+            let kind = self.label.as_ref().map_or(LabelKind::Name, |(_, kind)| *kind);
+            let word = kind.word(cell).ok_or_else(|| changed(path, line))?;
             match self.numbers.get(&word) {
                 Some(number) => Ok(*number),
                 None if self.classes.is_empty() => {
-                    cell.integer().ok_or_else(|| changed(path, line))
+                    cell.class_number().ok_or_else(|| changed(path, line))
                 }
                 None => Err(Error::UnknownClass {
                     path: format!("{} line {line}", path.display()),
@@ -430,10 +473,11 @@ impl Survey {
         options: &TableOptions,
         key: &str,
         tables: &Tables,
+        doubts: &mut Vec<Doubt>,
     ) -> Result<Option<(String, LabelKind)>, Error> {
         let name = match &options.label {
             LabelColumn::None => return Ok(None),
-            LabelColumn::Find if options.is_of_boxes() => return Ok(None),
+            LabelColumn::Find if options.is_of_boxes(tables) => return Ok(None),
             LabelColumn::Named(name) if self.columns.contains(name) => name.clone(),
             LabelColumn::Named(name) => return Err(self.no_column("labels", Some(name))),
             LabelColumn::Find => {
@@ -443,8 +487,21 @@ impl Survey {
                     .filter(|c| *c != key && options.split.as_ref() != Some(*c))
                     .cloned()
                     .collect();
+                let by_name: Vec<&String> = all_labels(&others).collect();
                 match (find_label(&others), others.as_slice()) {
-                    (Some(name), _) | (None, [name]) => name.clone(),
+                    (Some(name), _) => {
+                        if let Some(other) = by_name.into_iter().find(|other| *other != name) {
+                            doubts.push(other_labels(name, other));
+                        }
+                        name.clone()
+                    }
+                    // The parts of a list have names; without `label`, it has no labels.
+                    (None, _) if !options.lines.is_empty() => return Ok(None),
+                    (None, [name]) if self.all_differ(options, name, tables)? => {
+                        doubts.push(no_classes(name));
+                        return Ok(None);
+                    }
+                    (None, [name]) => name.clone(),
                     _ => return Err(self.no_column("labels", None)),
                 }
             }
@@ -457,6 +514,31 @@ impl Survey {
             seen.label(self.rows).map_err(|reason| self.bad_label(&name, &reason))?
         };
         Ok(Some((name, kind)))
+    }
+
+    /// Whether each row has another text in a column, as captions have.
+    fn all_differ(
+        &self,
+        options: &TableOptions,
+        name: &str,
+        tables: &Tables,
+    ) -> Result<bool, Error> {
+        let mut known = BTreeSet::new();
+        let mut differ = self.rows > 1 && options.separator.is_none();
+        for path in &options.files {
+            let mut place = Place::new(name);
+            tables.read(path, &mut |_, columns, cells| {
+                if differ {
+                    let text = match place.cell(columns, cells) {
+                        Cell::Text(text) | Cell::Written(text) => Some(text.trim().to_owned()),
+                        _ => None,
+                    };
+                    differ = known.len() <= MOST_CLASSES && text.is_some_and(|t| known.insert(t));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(differ)
     }
 
     /// Does the same as [`Survey::label`] for cells that are split.
@@ -508,7 +590,8 @@ impl Survey {
             let Some(seen) = place.and_then(|place| self.seen.get(place)) else {
                 return Err(self.no_column("values", Some(column)));
             };
-            let of_boxes = options.is_of_boxes().then(|| boxes::kind(column)).flatten();
+            let of_boxes =
+                options.is_of_boxes(&table.tables).then(|| boxes::kind(column)).flatten();
             let kind = of_boxes.unwrap_or_else(|| seen.kind(self.rows));
             let field = field(column, &kind).and_then(|field| {
                 let name = field.name.as_str().to_owned();
@@ -567,6 +650,9 @@ impl<'a> Place<'a> {
 /// A cell of labels: of text the list that it spells, where there is a separator; empty texts are
 /// missing, whatever the format.
 fn split_cell(cell: &Cell, separator: Option<&str>) -> Cell {
+    if cell.is_nan() {
+        return Cell::Missing;
+    }
     let empty = |cell: &Cell| matches!(cell, Cell::Text(text) if text.trim().is_empty());
     match (separator, cell) {
         (_, cell) if empty(cell) => Cell::Missing,
@@ -589,7 +675,7 @@ fn split_of(
     cells: &[Cell],
 ) -> Result<Split, Error> {
     let word = place.cell(columns, cells).word().unwrap_or_default();
-    Split::parse(&word.to_lowercase()).ok_or_else(|| {
+    crate::split_of(&word).ok_or_else(|| {
         let reason = format!("`{word}` is not a split; expected `train`, `val` or `test`");
         fault(path, Some(line), reason)
     })

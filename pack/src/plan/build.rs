@@ -11,19 +11,20 @@ use gular_bundle::{BundlePath, Field, Split};
 
 use super::classes::unknown_class;
 use super::file::Plan;
+use super::fractions::{Sample, Waiting};
 use super::options::{check_boxes, check_options};
 use super::write::{Content, write};
 use crate::beside::Beside;
 use crate::error::BadInputs;
 use crate::key_list::KeyList;
 use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
+use crate::layout::{Doubt, Layout, LayoutError};
 use crate::pack_report::StoredSplit;
 use crate::payload::{Depths, PayloadRecipe};
-use crate::scan::place;
 use crate::scenes;
 use crate::sort::Sorter;
 use crate::source::Source;
-use crate::{Error, Labels, OnBadInput, PackOrder, PlanOptions, Unlabelled};
+use crate::{Error, FractionsBy, Group, Labels, OnBadInput, PackOrder, PlanOptions, Unlabelled};
 
 /// Collects keys, then writes the plan.
 #[derive(Debug)]
@@ -131,35 +132,36 @@ impl PlanBuilder {
     }
 
     fn add(&mut self, key: &BundlePath, bytes: u64, label: Option<i64>) -> Result<(), Error> {
-        let record = Record { key: key.as_str(), bytes, split: None, label, values: "" };
+        let key = key.as_str();
+        let record = Record { key, bytes, split: None, group: "", label, values: "" };
         self.by_name
-            .push(folded(key.as_str()).as_bytes(), &record.encode())
+            .push(folded(key).as_bytes(), &record.encode())
             .map_err(|e| Error::io("sort in", &self.dir, e))
     }
 
     /// Writes the plan to `path`, replacing what is there.
     ///
-    /// `classes` are the class names in label order; `split_layout` says that
-    /// top-level folders are splits.
+    /// `classes` are the class names in label order; `layout` says what paths mean.
     ///
     /// # Errors
-    /// [`Error::CaseCollision`], [`Error::UnknownClass`], [`Error::MixedDepth`], [`Error::Io`];
-    /// [`Error::Option`] when folders and fractions both say the split;
+    /// [`Error::CaseCollision`], [`Error::UnknownClass`], [`Error::MixedDepth`], [`Error::Layout`],
+    /// [`Error::Io`]; [`Error::Option`] when paths and fractions both say the split;
     /// [`Error::Cancelled`].
     pub fn finish(
         self,
         path: &Path,
         classes: &[String],
         media_types: &[String],
-        split_layout: bool,
+        layout: &Layout,
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
         let Self { dir, options, mut by_name, depths, table, mut beside, leave_out, .. } = self;
         let (scenes, labelled) = (self.scenes, self.labelled);
         let mut recipe = PayloadRecipe::new(&options, depths, media_types)?;
-        if split_layout && !options.fractions.is_empty() {
-            let text = "the top-level folders are splits already, so fractions cannot make splits; if these folders are classes, choose the layout `class`";
-            return Err(Error::setting(&["fractions", "layout"], text));
+        // Patterns of the user may take splits from some paths and leave others to fractions.
+        let twice = layout.has_splits() && (options.images.is_empty() || layout.all_have("split"));
+        if !options.fractions.is_empty() && twice {
+            return Err(LayoutError::SplitTwice { patterns: layout.without_splits() }.into());
         }
         let io = |e| Error::io("sort in", &dir, e);
         let mut from_table = FromTable::default();
@@ -169,14 +171,16 @@ impl PlanBuilder {
             })?;
         }
         check_boxes(&from_table.fields, &recipe)?;
-        let mut by_order = Sorter::new(&dir, options.memory_bytes / 2);
+        check_group(&options, layout)?;
+        let mut by_order = Sorter::new(&dir, options.memory_bytes / 4);
+        let mut waiting = Waiting::new(&dir, options.memory_bytes / 4);
         let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
         let (mut fatal, mut skipped) = (BadInputs::default(), Vec::new());
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel)?;
             let (folded, record) = pair.map_err(io)?;
-            let Record { key, bytes, split, label, values } =
+            let Record { key, bytes, split, group, label, values } =
                 Record::parse(&record).ok_or_else(|| io(damaged_record()))?;
             if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
                 return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
@@ -184,18 +188,30 @@ impl PlanBuilder {
             // Neighbours share pixels, so all tiles of a scene are in one split.
             let scene = options.tile.and_then(|_| scenes::parse(key)).map(|(scene, _)| scene);
             let file = scene.unwrap_or(key);
-            let (folder, class) = place(file, split_layout, &options.labels);
-            let split = split
-                .or(folder)
-                .unwrap_or_else(|| split_by(file, options.seed, &options.fractions));
+            let placed = layout.place(file)?.ok_or_else(|| io(damaged_record()))?;
+            let class = placed.label;
+            let group = match &options.group {
+                Some(Group::Column(_)) => Some(group),
+                Some(Group::Part(name)) => placed.values.get(name),
+                None => placed.values.get("group").or(scene),
+            };
+            let by_hash = || match (options.fractions.as_slice(), options.fractions_by) {
+                ([], _) => Some(Split::Train),
+                (_, FractionsBy::Exact) => None,
+                (fractions, FractionsBy::Hash) => {
+                    Some(split_by(group.unwrap_or(file), options.seed, fractions))
+                }
+            };
+            let split = split.or(placed.split).or_else(by_hash);
             let label = match class.map(|class| (class, labels.get(class))) {
                 None => label.unwrap_or(-1),
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
-            match beside.planned(file) {
+            match beside.planned(file, &placed) {
                 Ok(_) if leave_out.has(key) => {}
                 Ok((mut files, of_files)) => {
+                    files.splice(0..0, layout.values(&placed.values));
                     files.extend(scene.and_then(|scene| scenes.get(scene)).map(|n| (*n).into()));
                     // For a tile, only the part of a scene's files that it covers counts.
                     let of_files = if scene.is_some() { 0 } else { of_files };
@@ -207,7 +223,15 @@ impl PlanBuilder {
                         value.push(b'\t');
                         value.extend_from_slice(values.as_bytes());
                     }
-                    by_order.push(&order_key(split, key, &options), &value).map_err(io)?;
+                    match split {
+                        Some(split) => {
+                            by_order.push(&order_key(split, key, &options), &value).map_err(io)?;
+                        }
+                        None => {
+                            let sample = Sample { key, label, group };
+                            waiting.push(&sample, options.seed, &value)?;
+                        }
+                    }
                 }
                 Err(fault) => match options.on_error {
                     OnBadInput::Fail => fatal.push(fault.at(key.to_owned())),
@@ -219,21 +243,30 @@ impl PlanBuilder {
         if let Some(error) = fatal.into_error() {
             return Err(error);
         }
+        let divided = waiting.divide(options.seed, &options.fractions).map_err(io)?;
+        for (i, pair) in divided.enumerate() {
+            check_cancel(i, cancel)?;
+            let (split, value) = pair.map_err(io)?;
+            let key = key_of(&value).ok_or_else(|| io(damaged_record()))?;
+            by_order.push(&order_key(split, key, &options), &value).map_err(io)?;
+        }
         let sorted = by_order.finish().map_err(io)?;
         let labelled = match &options.labels {
-            Labels::Folder | Labels::Name(_) => true,
+            Labels::Path => layout.has_labels(),
             Labels::None => false,
-            Labels::Table(_) => from_table.labelled,
+            Labels::Table(_) => from_table.labelled || layout.has_labels(),
             Labels::Column(_) => labelled,
         };
         if beside.has_jpeg() {
             recipe.with_jpeg();
         }
         let files = beside.finish(&recipe);
+        from_table.add_parts(layout)?;
         from_table.fields.extend(files.iter().map(|of| of.field.clone()));
         from_table.fields.extend(recipe.of_arrays());
+        let images = layout.telling().collect();
         let content =
-            Content { classes, media_types, recipe, labelled, from_table, files, skipped };
+            Content { classes, media_types, images, recipe, labelled, from_table, files, skipped };
         write(path, sorted, &options, content, cancel)
     }
 }
@@ -247,10 +280,11 @@ impl Joining {
     ) -> Result<FromTable, Error> {
         let Self { table, folders, mut join } = self;
         join.rows(&table, &folders)?;
-        let Joined { unlabelled, unused, .. } = join.finish(&table, &mut |key, bytes, said| {
-            let Said { split, label, values } = said;
-            each(&Record { key, bytes, split: *split, label: Some(*label), values })
-        })?;
+        let Joined { unlabelled, unused, repeated, .. } =
+            join.finish(&table, &mut |key, bytes, said| {
+                let Said { split, group, label, values } = said;
+                each(&Record { key, bytes, split: *split, group, label: Some(*label), values })
+            })?;
         if unlabelled.n > 0 && options.unlabelled == Unlabelled::Fail {
             let files: Vec<String> =
                 table.files().iter().map(|p| format!("`{}`", p.display())).collect();
@@ -258,13 +292,11 @@ impl Joining {
                 n: unlabelled.n,
                 images: unlabelled.to_string(),
                 why: format!("{} has no row with a label for them", files.join(" or ")),
-                table: true,
-                all: false,
             });
         }
         let (labelled, several) = (table.labelled(), table.several());
         let columns = Some(table.taken());
-        let Table { fields, split_stored, left_out, .. } = table;
+        let Table { fields, split_stored, left_out, doubts, .. } = table;
         Ok(FromTable {
             labelled,
             several,
@@ -274,6 +306,8 @@ impl Joining {
             left_out,
             unlabelled,
             unused,
+            repeated,
+            doubts,
         })
     }
 }
@@ -290,6 +324,25 @@ pub(super) struct FromTable {
     pub(super) left_out: Vec<(String, String)>,
     pub(super) unlabelled: Names,
     pub(super) unused: Names,
+    pub(super) repeated: Names,
+    pub(super) doubts: Vec<Doubt>,
+}
+
+impl FromTable {
+    /// Adds the fields that parts of paths become.
+    fn add_parts(&mut self, layout: &Layout) -> Result<(), Error> {
+        for field in layout.fields() {
+            if self.fields.iter().any(|known| known.name == field.name) {
+                let text = format!(
+                    "a pattern and a table both have a field `{}`: rename the part of the pattern",
+                    field.name
+                );
+                return Err(Error::setting(&["images"], text));
+            }
+            self.fields.push(field);
+        }
+        Ok(())
+    }
 }
 
 /// A sample between the two sorts.
@@ -297,6 +350,8 @@ struct Record<'a> {
     key: &'a str,
     bytes: u64,
     split: Option<Split>,
+    /// The group that a table gives, or nothing.
+    group: &'a str,
     label: Option<i64>,
     values: &'a str,
 }
@@ -309,8 +364,10 @@ impl<'a> Record<'a> {
         let mut record = self.bytes.to_le_bytes().to_vec();
         record.push(self.split.map_or(NO_SPLIT, |split| split as u8));
         record.extend(self.label.unwrap_or(i64::MIN).to_le_bytes());
-        record.extend((self.key.len() as u64).to_le_bytes());
-        record.extend_from_slice(self.key.as_bytes());
+        for text in [self.key, self.group] {
+            record.extend((text.len() as u64).to_le_bytes());
+            record.extend_from_slice(text.as_bytes());
+        }
         record.extend_from_slice(self.values.as_bytes());
         record
     }
@@ -319,18 +376,47 @@ impl<'a> Record<'a> {
         let (bytes, rest) = record.split_first_chunk::<8>()?;
         let (split, rest) = rest.split_first()?;
         let (label, rest) = rest.split_first_chunk::<8>()?;
-        let (len, rest) = rest.split_first_chunk::<8>()?;
-        let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
-        let (key, values) = rest.split_at_checked(len)?;
+        let text = |rest: &'a [u8]| {
+            let (len, rest) = rest.split_first_chunk::<8>()?;
+            let (text, rest) =
+                rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
+            Some((std::str::from_utf8(text).ok()?, rest))
+        };
+        let (key, rest) = text(rest)?;
+        let (group, values) = text(rest)?;
         let label = i64::from_le_bytes(*label);
         Some(Self {
-            key: std::str::from_utf8(key).ok()?,
+            key,
+            group,
             bytes: u64::from_le_bytes(*bytes),
             split: Split::ALL.get(usize::from(*split)).copied(),
             label: (label != i64::MIN).then_some(label),
             values: std::str::from_utf8(values).ok()?,
         })
     }
+}
+
+/// Checks that there is something to group by.
+fn check_group(options: &PlanOptions, layout: &Layout) -> Result<(), Error> {
+    let fail = |text: String| Err(Error::setting(&["group"], text));
+    match &options.group {
+        Some(_) if options.fractions.is_empty() => {
+            fail("a group was given, but no fractions, which would keep it together".to_owned())
+        }
+        Some(Group::Column(name)) if !matches!(options.labels, Labels::Table(_)) => fail(format!(
+            "the group `{name}` is a column, but there is no table of labels; a part of paths is written `{{{name}}}`"
+        )),
+        Some(Group::Part(name)) if !layout.all_have(name) => {
+            fail(format!("not every pattern of the images has the part `{name}`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The key in a record of the second sort: behind three numbers, and before further values.
+fn key_of(value: &[u8]) -> Option<&str> {
+    let rest = std::str::from_utf8(value.get(24..)?).ok()?;
+    Some(rest.split_once('\t').map_or(rest, |(key, _)| key))
 }
 
 pub(super) fn damaged_record() -> std::io::Error {

@@ -11,6 +11,7 @@ use crate::Error;
 use crate::beside::FilesOf;
 use crate::error::BadInput;
 use crate::labels::{Names, TableColumns};
+use crate::layout::Doubt;
 use crate::pack_report::StoredSplit;
 use crate::payload::PayloadRecipe;
 
@@ -45,6 +46,10 @@ pub struct Plan {
     pub(crate) unlabelled: Names,
     /// Rows of the table that match no image.
     pub(crate) unused: Names,
+    /// Rows of the table that say again what another one says.
+    pub(crate) repeated: Names,
+    /// What is not clear about the columns of the table.
+    pub(crate) doubts: Vec<Doubt>,
     /// The column that became field `split`, and whether as text, where no column sets splits.
     pub(crate) split_stored: Option<StoredSplit>,
     /// Columns of the table that became no field, and why.

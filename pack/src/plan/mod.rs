@@ -18,6 +18,7 @@
 mod build;
 mod classes;
 mod file;
+mod fractions;
 mod options;
 mod write;
 

@@ -26,6 +26,8 @@ struct Header<'a> {
     classes: &'a [String],
     #[serde(skip_serializing_if = "<[Field]>::is_empty")]
     fields: &'a [Field],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<&'a str>,
     labelled: bool,
     max_pixels: u64,
     media_types: &'a [String],
@@ -61,6 +63,8 @@ impl<W: Write> Out<W> {
 pub(super) struct Content<'a> {
     pub(super) classes: &'a [String],
     pub(super) media_types: &'a [String],
+    /// The patterns that say more of a sample than its key.
+    pub(super) images: Vec<&'a str>,
     pub(super) recipe: PayloadRecipe,
     pub(super) labelled: bool,
     pub(super) from_table: FromTable,
@@ -76,9 +80,20 @@ pub(super) fn write(
     content: Content<'_>,
     cancel: &AtomicBool,
 ) -> Result<Plan, Error> {
-    let Content { classes, media_types, recipe, labelled, from_table, files, skipped } = content;
-    let FromTable { several, columns, split_stored, fields, left_out, unlabelled, unused, .. } =
-        from_table;
+    let Content { classes, media_types, images, recipe, labelled, from_table, files, skipped } =
+        content;
+    let FromTable {
+        several,
+        columns,
+        split_stored,
+        fields,
+        left_out,
+        unlabelled,
+        unused,
+        repeated,
+        doubts,
+        ..
+    } = from_table;
     let fixed: u64 = fields.iter().filter_map(Field::size_bytes).sum();
     let io = |e| Error::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -94,6 +109,7 @@ pub(super) fn write(
         check: options.check.name(),
         classes,
         fields: &fields,
+        images,
         labelled,
         max_pixels: options.max_pixels,
         media_types,
@@ -102,12 +118,7 @@ pub(super) fn write(
         seed: options.seed,
         shard_bytes: options.shard_bytes,
         sources: options.source_digests,
-        split: options
-            .fractions
-            .iter()
-            .map(|(s, f)| format!("{s}={f}"))
-            .collect::<Vec<_>>()
-            .join(","),
+        split: options.split_text(),
     };
     let header =
         serde_json::to_string(&header).map_err(|e| io(std::io::Error::other(e.to_string())))?;
@@ -178,6 +189,8 @@ pub(super) fn write(
         columns,
         unlabelled,
         unused,
+        repeated,
+        doubts,
         split_stored,
         left_out,
         recipe,

@@ -131,7 +131,7 @@ prepare() {
             pack raw "$work/files" --payload raw --size 256
         ;;
     train | peers) copies_of files "$samples" && pack encoded "$work/files" ;;
-    sanitize) pack small "$kit/images" --layout class --fractions train=0.8,val=0.2 ;;
+    sanitize) pack small "$kit/images" --images '{label}/{key}.{ext}' --fractions train=0.8,val=0.2 ;;
     esac
 }
 

@@ -167,7 +167,14 @@ impl Data {
         let mut pack = command(&programs.gular);
         pack.arg("pack").arg(self.images()).arg(&bundle).args(how);
         // Photographs as people have them: what no decoder takes is left out for all.
-        pack.args(["--stored-order", "sorted", "--layout", "class", "--on-error", "skip"]);
+        pack.args([
+            "--stored-order",
+            "sorted",
+            "--images",
+            "{label}/{key}.{ext}",
+            "--on-error",
+            "skip",
+        ]);
         done(pack.args(["--quiet", "--json"]))?;
         Ok(bundle)
     }

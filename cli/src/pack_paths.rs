@@ -1,0 +1,233 @@
+//! The options of `gular pack` that are path patterns: where images, masks and other files are.
+
+use std::path::{Path, PathBuf};
+
+use gular_bundle::FieldName;
+use gular_pack::{Doubt, FieldFiles, LayoutError, Pattern, WayToRead};
+
+use crate::show;
+
+/// Parsed `--mask`, and what `--field` has behind its name: a folder or archive, or a pattern.
+pub(crate) fn files(name: FieldName, text: &str) -> Result<FieldFiles, String> {
+    if !text.contains('{') {
+        return Ok(FieldFiles { name, files: Some(text.into()), pattern: None });
+    }
+    let from_here = ["/", "./", "../"].iter().any(|start| text.starts_with(start));
+    let (files, pattern) = match from_here {
+        true => root(text),
+        false => (None, text),
+    };
+    let pattern = Pattern::parse(pattern).map_err(|e| e.to_string())?;
+    Ok(FieldFiles { name, files, pattern: Some(pattern) })
+}
+
+/// The folder or archive at the beginning of a pattern, and the rest of the pattern. Below an archive,
+/// folders are part of the pattern.
+fn root(text: &str) -> (Option<PathBuf>, &str) {
+    let braces = text.find('{').unwrap_or(text.len());
+    let fixed = text.get(..braces).unwrap_or_default();
+    let slashes = fixed.match_indices('/').map(|(at, _)| at + 1);
+    let is_archive = |end: &usize| {
+        let start = text.get(..*end).unwrap_or_default();
+        Path::new(start.trim_end_matches('/')).is_file()
+    };
+    let whole = fixed.rfind('/').map_or(0, |at| at + 1);
+    let end = slashes.clone().find(is_archive).unwrap_or(whole);
+    let (root, rest) = text.split_at(end);
+    let root = if root.len() > 1 { root.trim_end_matches('/') } else { root };
+    (Some(PathBuf::from(root)), rest)
+}
+
+/// Parsed `--field`.
+pub(crate) fn field(text: &str) -> Result<FieldFiles, String> {
+    let (name, files) = text
+        .split_once('=')
+        .ok_or("expected `NAME=FILES`, such as `depth=depths/` or `caption={key}.txt`")?;
+    let name = FieldName::parse(name).ok_or_else(|| {
+        format!("`{name}` cannot be the name of a field; expected lower-case letters, digits and `_`, beginning with a letter")
+    })?;
+    self::files(name, files)
+}
+
+/// Parsed `--mask`.
+pub(crate) fn mask(text: &str) -> Result<FieldFiles, String> {
+    let name = FieldName::parse("mask").ok_or("`mask` is not a name")?;
+    files(name, text)
+}
+
+/// A warning or error about paths that can be read in several ways, with the options for each.
+pub(crate) fn ways(doubt: &Doubt) -> Option<String> {
+    let ways: Vec<String> = doubt.readings.iter().map(way).collect();
+    (!ways.is_empty()).then(|| ways.join("; "))
+}
+
+fn way(way: &WayToRead) -> String {
+    let mut options: Vec<String> =
+        way.images.iter().map(|image| format!("--images {}", show::quoted(image))).collect();
+    options.extend(way.masks.iter().map(|masks| format!("--mask {}", show::quoted(masks))));
+    if way.leaves_out {
+        options.push("--unlabelled skip".to_owned());
+    }
+    if let Some(column) = &way.label_column {
+        options.push(format!("--label-column {}", show::quoted(column)));
+    }
+    if let Some(table) = &way.table {
+        let file = if table.is_empty() { "FILE".to_owned() } else { show::quoted(table) };
+        options.push(format!("--labels {file}"));
+    }
+    format!("{}: `{}`", way.when, options.join(" "))
+}
+
+/// The hint for an error of patterns.
+pub(crate) fn hint(error: &LayoutError) -> Option<String> {
+    Some(match error {
+        LayoutError::Doubt(doubt) => return ways(doubt),
+        LayoutError::TwoReadings { name, short, .. } => {
+            let kind = if short.bytes().all(|b| b.is_ascii_digit()) { "[0-9]+" } else { "[^/_.-]+" };
+            format!("narrow a part by a regular expression, such as `{{{name}:{kind}}}`")
+        }
+        LayoutError::TwoPatterns { .. } => {
+            "make one of them say more of the path: the pattern with the most literal text counts"
+                .to_owned()
+        }
+        LayoutError::UnknownSplit { word, .. } => format!(
+            "say which split it is, with a pattern for this folder: `{{split=train}}{word}` in place of `{{split}}`; or take no split from it: `{{*}}`"
+        ),
+        LayoutError::SplitTwice { patterns } => {
+            let patterns: Vec<String> =
+                patterns.iter().map(|p| format!("--images {}", show::quoted(p))).collect();
+            format!(
+                "leave out `--fractions`, or read the folders without splits: `{}`",
+                patterns.join(" ")
+            )
+        }
+        LayoutError::Unmatched { .. } => {
+            "add a pattern for them with another `--images`, or leave them out with `--unlabelled skip`"
+                .to_owned()
+        }
+        LayoutError::NothingShared { .. } => {
+            "both patterns need the parts that tell samples apart, such as `{key}`".to_owned()
+        }
+        LayoutError::NoField { .. } | LayoutError::Lacks { .. } => {
+            "give the part another name, or `{*}` if it does not matter".to_owned()
+        }
+        _ => "`gular pack --help` explains patterns, at `--images`".to_owned(),
+    })
+}
+
+/// Options that patterns replaced.
+const REPLACED: [&str; 3] = ["--label-from", "--layout", "--mask-suffix"];
+
+/// Words for the option that replaces `flag` with this value.
+pub(crate) fn instead(flag: &str, value: Option<&str>) -> Option<(String, String)> {
+    let flag = REPLACED.iter().find(|old| **old == flag)?;
+    let text = format!("`gular pack` has no option `{flag}` any more; path patterns replace it");
+    let images = |pattern: &str| format!("`--images {}`", show::quoted(pattern));
+    let hint = match (*flag, value) {
+        ("--layout", Some("split")) => images("{split}/{label}/{key}.{ext}"),
+        ("--layout", Some("class")) => images("{label}/{key}.{ext}"),
+        ("--layout", _) => "leave it out: folders are recognised".to_owned(),
+        ("--label-from", value) => {
+            let pattern = of_expression(value.unwrap_or("^(cat|dog)"));
+            let below = format!("{{split}}/{pattern}");
+            format!("{}, or {} if the first folder is the split", images(&pattern), images(&below))
+        }
+        (_, value) => {
+            let pattern = format!("{{key}}{}.{{ext}}", value.unwrap_or("_mask"));
+            format!(
+                "`--mask {}` for masks beside their images; other folders come before it, as in `masks/{pattern}` (below SRC) or `./masks/{pattern}` (from here)",
+                show::quoted(&pattern)
+            )
+        }
+    };
+    let hint = if hint.starts_with("leave") { hint } else { format!("give {hint}") };
+    Some((text, hint))
+}
+
+/// The pattern that finds what a search for a regular expression found: group `label`, otherwise the
+/// first group, otherwise the whole match.
+fn of_expression(expression: &str) -> String {
+    let (anchored, rest) = match expression.strip_prefix('^') {
+        Some(rest) => (true, rest),
+        None => (false, expression),
+    };
+    let (rest, ends) = match rest.strip_suffix('$').filter(|rest| !rest.ends_with('\\')) {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let parts = group(rest);
+    let (before, label, after) = parts.unwrap_or(("", rest, ""));
+    let part = |text: &str| match text {
+        "" => String::new(),
+        text if !text.contains(|c| r"\.+*?()|[]{}^$".contains(c)) => text.to_owned(),
+        text => format!("{{*:{text}}}"),
+    };
+    let start = if anchored { "" } else { "{**}" };
+    // A repetition ends as late as it can, as in a search.
+    let greedy = if label.ends_with(['+', '*', '}', '?']) { "(?-U)" } else { "" };
+    let end = if ends { "" } else { "{**}" };
+    format!("{start}{}{{label:{greedy}{label}}}{}{end}", part(before), part(after))
+}
+
+/// The class's group of an expression: what is before it, in it and behind it.
+fn group(expression: &str) -> Option<(&str, &str, &str)> {
+    let named = ["(?<label>", "(?P<label>"].iter().find_map(|start| {
+        let at = expression.find(start)?;
+        Some((at, at + start.len()))
+    });
+    let plain = || {
+        let at = expression.find('(')?;
+        let is_group = !expression[at..].starts_with("(?") && !expression[..at].ends_with('\\');
+        is_group.then_some((at, at + 1))
+    };
+    let (start, inner) = named.or_else(plain)?;
+    let end = inner + expression.get(inner..)?.find(')')?;
+    Some((expression.get(..start)?, expression.get(inner..end)?, expression.get(end + 1..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regular_expression_becomes_a_pattern_that_finds_the_same() {
+        for (expression, pattern, path, label) in [
+            ("^(cat|dog)", "{label:cat|dog}{**}", "cat.0.jpg", "cat"),
+            (r"(cat|dog)\.", r"{**}{label:cat|dog}{*:\.}{**}", "x/dog.1.jpg", "dog"),
+            ("cat|dog", "{**}{label:cat|dog}{**}", "x/17-dog.jpg", "dog"),
+            ("^[a-z]+", "{label:(?-U)[a-z]+}{**}", "cat.0.jpg", "cat"),
+            (r"_([a-z]+)\.tif$", r"{**}_{label:(?-U)[a-z]+}{*:\.tif}", "1_wood.tif", "wood"),
+            (
+                r"(\d+)-(?<label>[a-z]+)",
+                r"{**}{*:(\d+)-}{label:(?-U)[a-z]+}{**}",
+                "17-dog.jpg",
+                "dog",
+            ),
+        ] {
+            let found = of_expression(expression);
+            assert_eq!(found, pattern);
+            let pattern = Pattern::parse(&found).unwrap();
+            let values = pattern.read(path).unwrap().unwrap();
+            assert_eq!(values.get("label"), Some(label), "{found}");
+        }
+    }
+
+    #[test]
+    fn files_are_below_the_source_or_from_here() {
+        let dir = tempfile::tempdir().unwrap();
+        let zip = dir.path().join("masks.zip");
+        std::fs::write(&zip, "").unwrap();
+        let of = |text: &str| {
+            let found = mask(text).unwrap();
+            (found.files, found.pattern.map(|pattern| pattern.to_string()))
+        };
+        assert_eq!(of("masks/"), (Some("masks/".into()), None));
+        assert_eq!(of("m/{key}.png"), (None, Some("m/{key}.png".to_owned())));
+        assert_eq!(of("./m/{key}.png"), (Some("./m".into()), Some("{key}.png".to_owned())));
+        assert_eq!(of("/{key}.png").0, Some("/".into()));
+        let inner = format!("{}/in/{{key}}_m.png", zip.display());
+        assert_eq!(of(&inner), (Some(zip), Some("in/{key}_m.png".to_owned())));
+        assert!(field("depth").is_err() && field("a b=c").is_err());
+        assert!(mask("{Key}").unwrap_err().contains("`Key` is not a name"));
+    }
+}

@@ -1,0 +1,36 @@
+//! What is not clear about tables, with each way to read them.
+
+use std::path::Path;
+
+use super::rows::Tables;
+use crate::Error;
+use crate::layout::{Doubt, WayToRead};
+
+/// Annotations without a box, of which boxes take no notice.
+pub(super) fn of_boxes(path: &Path, tables: &Tables, doubts: &mut Vec<Doubt>) -> Result<(), Error> {
+    let n = tables.without_box(path)?;
+    if n > 0 {
+        let text = format!("{n} annotations of `{}` have no box and are left out", path.display());
+        doubts.push(Doubt::new(text, Vec::new()));
+    }
+    Ok(())
+}
+
+/// Labels are in one of two columns.
+pub(super) fn other_labels(name: &str, other: &str) -> Doubt {
+    let text =
+        format!("labels are taken from the column `{name}`, but `{other}` looks like labels, too");
+    let way =
+        WayToRead { label_column: Some(other.to_owned()), ..WayToRead::new("to take these", &[]) };
+    Doubt::new(text, vec![way])
+}
+
+/// A column of texts that all differ.
+pub(super) fn no_classes(name: &str) -> Doubt {
+    let text = format!(
+        "column `{name}` has another text in each row, so it is a field, and there are no classes"
+    );
+    let when = "if these are the classes";
+    let way = WayToRead { label_column: Some(name.to_owned()), ..WayToRead::new(when, &[]) };
+    Doubt::new(text, vec![way])
+}

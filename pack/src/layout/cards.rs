@@ -1,0 +1,243 @@
+//! Known datasets, which are laid out in ways of their own.
+//!
+//! [`cards.toml`](cards.toml) has a row for each: how it is recognised, and what its options would
+//! be. A row is data; nothing here knows a dataset by its name.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use gular_bundle::FieldName;
+use serde::{Deserialize, Serialize};
+
+use super::pattern::literal;
+use super::{LayoutError, Pattern};
+use crate::source::Source;
+use crate::{
+    Error, FieldFiles, Inputs, LabelColumn, Labels, PlanOptions, TableOptions, Unlabelled,
+};
+
+/// A known dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// A short name.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// Where it is described.
+    pub source: String,
+    /// Files and folders by which it is recognised; folders end in a slash.
+    pub has: Vec<String>,
+    /// The patterns of its images.
+    pub images: Vec<String>,
+    /// Lists of images, each with the pattern of its lines: `FILE=PATTERN`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<String>,
+    /// The table of labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// The table's column of file names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_column: Option<String>,
+    /// The table's column of labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_column: Option<String>,
+    /// Further fields: `NAME=PATTERN`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Whether images that no pattern fits, or that no list names, are left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaves_out: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cards {
+    card: Vec<Card>,
+}
+
+/// All known datasets.
+///
+/// # Errors
+/// What is wrong with the table, in words; a test shows that nothing is.
+pub fn datasets() -> Result<Vec<Card>, String> {
+    parse_datasets(include_str!("cards.toml"))
+}
+
+/// Reads a table of datasets.
+///
+/// # Errors
+/// What is wrong with the table, in words.
+pub fn parse_datasets(text: &str) -> Result<Vec<Card>, String> {
+    let cards: Cards = toml::from_str(text).map_err(|e| e.to_string())?;
+    Ok(cards.card)
+}
+
+/// The options of a known dataset, if `source` is one and the caller says nothing about it.
+pub(crate) fn of_known(source: &Path, options: &PlanOptions) -> Result<Option<PlanOptions>, Error> {
+    let is_open = options.images.is_empty()
+        && options.labels == Labels::Path
+        && options.fields.is_empty()
+        && options.inputs == Inputs::Images;
+    if !is_open || options.dataset.is_some() {
+        return Ok(None);
+    }
+    let Some(files) = Files::of(source, options)? else { return Ok(None) };
+    let own = datasets().map_err(Error::Option)?;
+    for card in options.cards.iter().chain(&own) {
+        for prefix in files.prefixes() {
+            let is_folder = matches!(files, Files::Folder(_));
+            if !is_folder && (!card.lists.is_empty() || card.table.is_some()) {
+                continue;
+            }
+            if card.has.iter().all(|path| files.has(&format!("{prefix}{path}"))) {
+                return card.options(source, &prefix, options).map(Some);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What a source has, as far as cards ask.
+enum Files<'a> {
+    Folder(&'a Path),
+    /// All names in an archive.
+    Archive(Vec<String>),
+}
+
+/// Most members of an archive whose names are looked at.
+const MOST_NAMES: usize = 1 << 20;
+
+impl<'a> Files<'a> {
+    /// Lists an archive that need not be unpacked for that.
+    fn of(source: &'a Path, options: &PlanOptions) -> Result<Option<Self>, Error> {
+        if source.is_dir() {
+            return Ok(Some(Self::Folder(source)));
+        }
+        let name = source.to_string_lossy().to_lowercase();
+        if !name.ends_with(".zip") && !name.ends_with(".tar") {
+            return Ok(None);
+        }
+        let never = false.into();
+        let opened = Source::open(source, &options.archive, Path::new(""), &never)?;
+        let mut names = Vec::new();
+        opened.files(&mut |name, _| {
+            if names.len() < MOST_NAMES {
+                names.push(name.to_owned());
+            }
+            Ok(())
+        })?;
+        names.sort();
+        Ok(Some(Self::Archive(names)))
+    }
+
+    fn has(&self, path: &str) -> bool {
+        match self {
+            Self::Folder(folder) => match path.strip_suffix('/') {
+                Some(path) => folder.join(path).is_dir(),
+                None => folder.join(path).is_file(),
+            },
+            Self::Archive(names) => {
+                let at = names.partition_point(|name| name.as_str() < path);
+                let found = names.get(at).map(String::as_str);
+                found.is_some_and(|name| {
+                    name == path || (path.ends_with('/') && name.starts_with(path))
+                })
+            }
+        }
+    }
+
+    /// The places where the dataset may begin: the source, and the one folder in it.
+    fn prefixes(&self) -> Vec<String> {
+        let one = match self {
+            Self::Folder(folder) => {
+                let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+                let names = entries.filter(|entry| entry.path().is_dir());
+                let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+                let names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+                match names.as_slice() {
+                    [one] => Some(one.clone()),
+                    _ => None,
+                }
+            }
+            Self::Archive(names) => {
+                let top = |name: &String| name.split_once('/').map(|(top, _)| top.to_owned());
+                let first = names.first().and_then(top);
+                first.clone().filter(|_| names.iter().all(|name| top(name) == first))
+            }
+        };
+        std::iter::once(String::new()).chain(one.map(|one| one + "/")).collect()
+    }
+}
+
+impl Card {
+    /// The options with which it is packed, below `prefix` in `source`.
+    fn options(
+        &self,
+        source: &Path,
+        prefix: &str,
+        given: &PlanOptions,
+    ) -> Result<PlanOptions, Error> {
+        let below = literal(prefix);
+        let pattern = |text: &String| Pattern::parse(&format!("{below}{text}"));
+        let images: Result<Vec<Pattern>, _> = self.images.iter().map(pattern).collect();
+        let images = images.map_err(LayoutError::from)?;
+        let bad = |text: &str| Error::Option(format!("the dataset `{}` has `{text}`", self.name));
+        let mut lines = BTreeMap::new();
+        let mut files = Vec::new();
+        for list in &self.lists {
+            let (file, line) = list.split_once('=').ok_or_else(|| bad(list))?;
+            let path = source.join(format!("{prefix}{file}"));
+            files.push(path.clone());
+            lines.insert(path, Pattern::parse_line(line).map_err(LayoutError::from)?);
+        }
+        files.extend(self.table.iter().map(|file| source.join(format!("{prefix}{file}"))));
+        let split =
+            lines.values().any(|line: &Pattern| line.has("split")).then(|| "split".to_owned());
+        let labels = match files.is_empty() {
+            true => Labels::Path,
+            false => Labels::Table(TableOptions {
+                files,
+                lines,
+                split,
+                key: self.key_column.clone(),
+                label: self.label_column.clone().map_or(LabelColumn::Find, LabelColumn::Named),
+                ..TableOptions::default()
+            }),
+        };
+        let field = |text: &String| {
+            let (name, files) = text.split_once('=').ok_or_else(|| bad(text))?;
+            let name = FieldName::parse(name).ok_or_else(|| bad(text))?;
+            let pattern = Pattern::parse(&format!("{below}{files}")).map_err(LayoutError::from)?;
+            Ok::<_, Error>(FieldFiles { name, files: None, pattern: Some(pattern) })
+        };
+        Ok(PlanOptions {
+            images,
+            labels,
+            fields: self.fields.iter().map(field).collect::<Result<_, _>>()?,
+            unlabelled: if self.leaves_out { Unlabelled::Skip } else { given.unlabelled },
+            dataset: Some(self.title.clone()),
+            ..given.clone()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_card_can_be_used() {
+        let cards = datasets().unwrap();
+        let mut names: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
+        for card in &cards {
+            let options = card.options(Path::new("x"), "in{1}/", &PlanOptions::default()).unwrap();
+            assert!(!options.images.is_empty() && card.source.contains("://"), "{}", card.name);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), cards.len());
+        assert!(parse_datasets("[[card]]\nname = \"x\"").is_err());
+    }
+}

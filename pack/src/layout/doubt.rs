@@ -1,0 +1,41 @@
+//! What is not clear about a source, with each way to read it.
+
+/// A question that only the user can answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Doubt {
+    /// What was found, and why it can be read in several ways.
+    pub text: String,
+    /// The ways to read it; the first one is taken where the doubt is only a warning.
+    pub readings: Vec<WayToRead>,
+}
+
+/// One way to read a source, and the options that choose it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WayToRead {
+    /// When this way is right, such as `they are splits`.
+    pub when: String,
+    /// The patterns of the images.
+    pub images: Vec<String>,
+    /// Whether images that no pattern matches are left out.
+    pub leaves_out: bool,
+    /// The table of labels that is to be given; empty if it is not known.
+    pub table: Option<String>,
+    /// The column of labels that is to be given.
+    pub label_column: Option<String>,
+    /// The pattern of masks, if there are some.
+    pub masks: Option<String>,
+}
+
+impl WayToRead {
+    pub(crate) fn new(when: &str, images: &[&str]) -> Self {
+        let images = images.iter().map(|image| (*image).to_owned()).collect();
+        Self { when: when.to_owned(), images, ..Self::default() }
+    }
+}
+
+impl Doubt {
+    pub(crate) fn new(text: String, readings: Vec<WayToRead>) -> Self {
+        Self { text, readings }
+    }
+}

@@ -1,0 +1,79 @@
+//! The folders of a source, counted while it is walked.
+
+use std::collections::BTreeMap;
+
+/// Most folders inside the first ones that are counted by name.
+const MOST_FOLDERS: usize = 1 << 20;
+/// Names of files that are kept: they tell whether classes are in the names.
+const MOST_NAMES: usize = 200;
+
+/// How many images each folder has.
+#[derive(Debug, Default)]
+pub(crate) struct Folders {
+    /// The folder, below the source, that everything is in; it ends in a slash, or is empty.
+    pub(super) prefix: String,
+    /// Images outside of all folders, and the first of them by name.
+    pub(super) flat: u64,
+    pub(super) first_flat: Option<String>,
+    pub(super) top: BTreeMap<String, Folder>,
+    /// Whether some files have no extension.
+    pub(super) bare: bool,
+    /// Some names of files.
+    pub(super) names: Vec<String>,
+    n_inner: usize,
+}
+
+/// One of the first folders.
+#[derive(Debug, Default)]
+pub(super) struct Folder {
+    /// Images in it, and the first of them by name.
+    pub(super) direct: u64,
+    pub(super) first: Option<String>,
+    /// Images in folders inside of it.
+    pub(super) below: u64,
+    /// The folders in it; whether images are in folders inside of these.
+    pub(super) inner: BTreeMap<String, bool>,
+}
+
+impl Folders {
+    pub(crate) fn new(prefix: String) -> Self {
+        Self { prefix, ..Self::default() }
+    }
+
+    /// Counts an image.
+    pub(crate) fn add(&mut self, path: &str) {
+        let path = path.strip_prefix(&self.prefix).unwrap_or(path);
+        let name = path.rsplit('/').next().unwrap_or(path);
+        self.bare |= !name.contains('.');
+        if self.names.len() < MOST_NAMES {
+            self.names.push(name.to_owned());
+        }
+        let least = |first: &mut Option<String>| {
+            if first.as_deref().is_none_or(|first| path < first) {
+                *first = Some(path.to_owned());
+            }
+        };
+        let Some((top, rest)) = path.split_once('/') else {
+            self.flat += 1;
+            least(&mut self.first_flat);
+            return;
+        };
+        if !self.top.contains_key(top) {
+            self.top.insert(top.to_owned(), Folder::default());
+        }
+        let Some(folder) = self.top.get_mut(top) else { return };
+        let Some((inner, rest)) = rest.split_once('/') else {
+            folder.direct += 1;
+            least(&mut folder.first);
+            return;
+        };
+        folder.below += 1;
+        let deeper = rest.contains('/');
+        if let Some(known) = folder.inner.get_mut(inner) {
+            *known |= deeper;
+        } else if self.n_inner < MOST_FOLDERS {
+            self.n_inner += 1;
+            folder.inner.insert(inner.to_owned(), deeper);
+        }
+    }
+}

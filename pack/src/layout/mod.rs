@@ -1,0 +1,28 @@
+//! What the paths of a source mean.
+//!
+//! ```text
+//! patterns of the user, or of a known dataset ──────┐
+//! paths ─ folders: counts ─ recognise: patterns ────┴▶ layout ─ place ─▶ split, class, fields
+//!                              └ doubt: refused or told, with each way to read it
+//! ```
+
+mod cards;
+mod doubt;
+mod error;
+mod folders;
+mod path_meaning;
+mod pattern;
+mod recognise;
+mod split_words;
+
+pub(crate) use cards::of_known;
+pub use cards::{Card, datasets, parse_datasets};
+pub use doubt::{Doubt, WayToRead};
+pub use error::LayoutError;
+pub(crate) use folders::Folders;
+pub use path_meaning::Layout;
+pub(crate) use path_meaning::Placed;
+pub use pattern::{Pattern, PatternError, PatternFault, TwoReadings, Values};
+pub(crate) use recognise::{alike, recognise};
+pub(crate) use split_words::split_like;
+pub use split_words::split_of;

@@ -1,0 +1,612 @@
+//! Recognises what the folders of a source mean, if the user does not say it.
+//!
+//! Folders are splits if their names are words for splits, and classes otherwise. Where a source can
+//! be read in another way that is about as likely, it is refused; where that is unlikely, the user
+//! is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gular_bundle::Split;
+use regex::Regex;
+
+use super::folders::{Folder, Folders};
+use super::pattern::literal;
+use super::split_words::{is_fold, split_like, split_within};
+use super::{Doubt, WayToRead, split_of};
+use crate::error::counted;
+
+/// Names of folders that hold a part of each sample, and no class, in lower case. Source: the
+/// folders of Pascal VOC, Oxford-IIIT Pet, CUB-200, YOLO's exports and Hugging Face's imagefolder.
+const PARTS: [&str; 17] = [
+    "images",
+    "image",
+    "imgs",
+    "img",
+    "jpegimages",
+    "pictures",
+    "photos",
+    "frames",
+    "masks",
+    "mask",
+    "labels",
+    "annotations",
+    "trimaps",
+    "segmentations",
+    "segmentationclass",
+    "segmentationobject",
+    "depths",
+];
+/// Those of them that are not the images themselves.
+const OTHER_PARTS: [&str; 9] = [
+    "masks",
+    "mask",
+    "labels",
+    "annotations",
+    "trimaps",
+    "segmentations",
+    "segmentationclass",
+    "segmentationobject",
+    "depths",
+];
+/// Most names that a message lists.
+const MOST_NAMED: usize = 3;
+
+const KEY: &str = "{key}.{ext}";
+const CLASSES: &str = "{label}/{key}.{ext}";
+
+/// How a source is read.
+#[derive(Debug, Default)]
+pub(crate) struct Recognised {
+    pub(crate) patterns: Vec<String>,
+    pub(crate) classes: BTreeSet<String>,
+    /// Folders that are splits.
+    pub(crate) splits: BTreeMap<String, Split>,
+    /// What the user should know.
+    pub(crate) doubts: Vec<Doubt>,
+}
+
+/// Reads the folders of a source; `labelled` says that classes are wanted.
+pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
+    let all = |is: &dyn Fn(&str) -> bool| {
+        !folders.top.is_empty() && folders.top.keys().all(|name| is(name))
+    };
+    let some_split = folders.top.keys().find(|name| split_of(name).is_some());
+    let are_splits = some_split.is_some() && all(&|name| split_within(name).is_some());
+    let found = if are_splits {
+        splits(folders, labelled)
+    } else if let Some(split) = some_split {
+        Err(some_are_splits(folders, split, labelled))
+    } else if all(&|name| split_like(name).is_some() || is_fold(name)) {
+        Err(may_be_splits(folders, labelled))
+    } else if labelled {
+        classes(folders)
+    } else {
+        Ok(Recognised { patterns: vec![KEY.to_owned()], ..Recognised::default() })
+    };
+    let prefix = literal(&folders.prefix);
+    let below = |patterns: &mut Vec<String>| {
+        patterns.iter_mut().for_each(|pattern| pattern.insert_str(0, &prefix));
+    };
+    let place = |doubt: &mut Doubt| {
+        for reading in &mut doubt.readings {
+            below(&mut reading.images);
+            reading.masks.iter_mut().for_each(|masks| masks.insert_str(0, &prefix));
+        }
+    };
+    let mut found = found.map_err(|mut doubt| {
+        place(&mut doubt);
+        doubt
+    })?;
+    if folders.bare {
+        let bare = found.patterns.iter().filter_map(|p| p.strip_suffix(".{ext}"));
+        let bare: Vec<String> = bare.map(str::to_owned).collect();
+        found.patterns.extend(bare);
+    }
+    below(&mut found.patterns);
+    found.doubts.iter_mut().for_each(place);
+    if !prefix.is_empty() && labelled {
+        found.doubts.push(one_folder_around(folders));
+    }
+    Ok(found)
+}
+
+/// The first folders are splits.
+fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
+    let mut found = Recognised::default();
+    if let Some(path) = &folders.first_flat {
+        let text = format!("`{path}` is not in a split folder, although there are such folders");
+        let of_splits = split_patterns(folders, labelled);
+        let of_splits: Vec<&str> = of_splits.iter().map(String::as_str).collect();
+        let way = WayToRead::new("if it does not belong to the data", &of_splits);
+        let way = WayToRead { leaves_out: true, ..way };
+        return Err(Doubt::new(text, vec![way, WayToRead::new("if there are no splits", &[KEY])]));
+    }
+    let mut of_split: BTreeMap<Split, &str> = BTreeMap::new();
+    for name in folders.top.keys() {
+        let split = split_within(name).unwrap_or(Split::Train);
+        if let Some(first) = of_split.insert(split, name) {
+            let text = format!("the folders `{first}` and `{name}` are both split `{split}`");
+            let without = format!("{{split:{}}}/{CLASSES}", regex::escape(first));
+            let way = WayToRead {
+                leaves_out: true,
+                ..WayToRead::new("if one of them is to be left out", &[&without])
+            };
+            found.doubts.push(Doubt::new(text, vec![way]));
+        }
+    }
+    found.patterns = split_patterns(folders, labelled);
+    let words = folders.top.keys().filter_map(|name| Some((name.clone(), split_within(name)?)));
+    found.splits = words.collect();
+    if !labelled {
+        return Ok(found);
+    }
+    let is_flat = |folder: &Folder| folder.below == 0;
+    if let Some((name, folder)) =
+        folders.top.iter().find(|(_, folder)| folder.direct > 0 && folder.below > 0)
+    {
+        return Err(not_in_class(name, folder, folders));
+    }
+    if folders.top.values().all(is_flat) {
+        let Some((name, folder)) = folders.top.iter().next() else { return Ok(found) };
+        return Err(not_in_class(name, folder, folders));
+    }
+    let flat: Vec<&String> =
+        folders.top.iter().filter(|(_, f)| is_flat(f)).map(|(name, _)| name).collect();
+    if !flat.is_empty() {
+        let named = list(flat.iter().map(|name| name.as_str()));
+        let text = format!("images in {named} are in no class folder, so their class is unknown");
+        let rest: Vec<String> = found
+            .patterns
+            .iter()
+            .filter(|pattern| pattern.contains("{label}"))
+            .map(|pattern| {
+                let names = folders.top.iter().filter(|(_, folder)| !is_flat(folder));
+                let names: Vec<String> = names.map(|(name, _)| regex::escape(name)).collect();
+                pattern.replace("{split}", &format!("{{split:{}}}", names.join("|")))
+            })
+            .collect();
+        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+        let way =
+            WayToRead { leaves_out: true, ..WayToRead::new("to leave these images out", &rest) };
+        found.doubts.push(Doubt::new(text, vec![way]));
+    }
+    for folder in folders.top.values() {
+        found.classes.extend(folder.inner.keys().cloned());
+    }
+    if found.classes.len() == 1 {
+        found.doubts.extend(one_class(folders, &found.classes));
+    }
+    found.doubts.extend(alike(&found.classes));
+    Ok(found)
+}
+
+/// Split folders that have one and the same class.
+fn one_class(folders: &Folders, classes: &BTreeSet<String>) -> Option<Doubt> {
+    let class = classes.first()?;
+    let deeper = folders.top.values().any(|folder| folder.inner.values().any(|deeper| *deeper));
+    let (text, way) = match deeper {
+        true => (
+            format!("all images have the class `{class}`, although its folder contains folders"),
+            WayToRead::new("if these are the classes", &["{split}/{*}/{label}/{key}.{ext}"]),
+        ),
+        false => (
+            format!("all images have the class `{class}`"),
+            WayToRead::new("if that is no class", &["{split}/{*}/{key}.{ext}"]),
+        ),
+    };
+    Some(Doubt::new(text, vec![way]))
+}
+
+/// The patterns of folders that are splits, each with its class folders or without.
+fn split_patterns(folders: &Folders, labelled: bool) -> Vec<String> {
+    let mut patterns = BTreeSet::new();
+    for (name, folder) in &folders.top {
+        let has_classes = labelled && folder.below > 0;
+        let rest = if has_classes { CLASSES } else { KEY };
+        // Where all folders have the same form, one pattern is for all of them.
+        let same = !labelled || folders.top.values().all(|other| other.below > 0);
+        patterns.insert(match (split_of(name), split_within(name)) {
+            (Some(_), _) if same || has_classes => format!("{{split}}/{rest}"),
+            (Some(_), _) => format!("{{split:{}}}/{rest}", regex::escape(name)),
+            (None, split) => {
+                let split = split.unwrap_or(Split::Train);
+                format!("{{split={split}}}{}/{rest}", literal(name))
+            }
+        });
+    }
+    patterns.into_iter().collect()
+}
+
+/// A split folder in which images are not in class folders.
+fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
+    let path = folder.first.clone().unwrap_or_else(|| name.to_owned());
+    let text =
+        format!("`{path}` is not in a class folder; expected paths of the form `split/class/file`");
+    let of_split = |rest: &str| format!("{{split}}/{rest}");
+    let mut readings = Vec::new();
+    if let Some(in_name) = classes_in_names(&folders.names) {
+        readings.push(WayToRead::new("if file names begin with the class", &[&of_split(&in_name)]));
+        if folders.top.len() == 1 {
+            let all = format!("{}/{in_name}", literal(name));
+            let when = format!("if `{name}` is not a split, as when splits are made by fractions");
+            readings.push(WayToRead::new(&when, &[&all]));
+        }
+    }
+    if folder.below > 0 {
+        let way = WayToRead::new("if it does not belong to the data", &[&of_split(CLASSES)]);
+        readings.push(WayToRead { leaves_out: true, ..way });
+    }
+    readings.push(WayToRead::new("if there are no classes", &[&of_split(KEY)]));
+    readings.push(WayToRead {
+        table: Some(String::new()),
+        ..WayToRead::new("if a table has the classes", &[])
+    });
+    Doubt::new(text, readings)
+}
+
+fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
+    let other = folders.top.keys().find(|name| split_of(name).is_none());
+    let text = format!(
+        "it is not clear whether the top-level folders are splits: `{split}` is the name of a split, `{}` is not",
+        other.map_or("", String::as_str)
+    );
+    let rest = if labelled { CLASSES } else { KEY };
+    let words = folders.top.keys().filter(|name| split_of(name).is_some());
+    let words: Vec<String> = words.map(|name| regex::escape(name)).collect();
+    let of_splits = format!("{{split:{}}}/{rest}", words.join("|"));
+    let way = WayToRead::new("if only the splits are to be packed", &[&of_splits]);
+    let none = match labelled {
+        true => WayToRead::new("if all these folders are classes", &[CLASSES]),
+        false => WayToRead::new("if there are no splits", &[KEY]),
+    };
+    Doubt::new(text, vec![WayToRead { leaves_out: true, ..way }, none])
+}
+
+fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
+    let names = list(folders.top.keys().map(String::as_str));
+    let verb = if folders.top.len() == 1 { "is" } else { "are" };
+    let text = format!("it is not clear whether {names} {verb} a split or a class");
+    let has_classes = labelled && folders.top.values().all(|folder| folder.direct == 0);
+    let rest = if has_classes { CLASSES } else { KEY };
+    let of_splits: Vec<String> = folders
+        .top
+        .keys()
+        .map(|name| {
+            let split = split_like(name).map_or("train", Split::name);
+            format!("{{split={split}}}{}/{rest}", literal(name))
+        })
+        .collect();
+    let of_splits: Vec<&str> = of_splits.iter().map(String::as_str).collect();
+    let no_splits = if labelled { CLASSES } else { KEY };
+    let no = if labelled { "if they are classes" } else { "if they are neither" };
+    Doubt::new(
+        text,
+        vec![WayToRead::new("if they are splits", &of_splits), WayToRead::new(no, &[no_splits])],
+    )
+}
+
+/// The first folders are classes.
+fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
+    if let Some(path) = &folders.first_flat {
+        return Err(flat(folders, path));
+    }
+    let lower: Vec<String> = folders.top.keys().map(|name| name.to_lowercase()).collect();
+    if lower.iter().all(|name| PARTS.contains(&name.as_str())) {
+        return Err(parts_of_samples(folders));
+    }
+    let mut found = Recognised::default();
+    let only_folders = folders.top.values().all(|folder| folder.direct == 0);
+    let inner: BTreeSet<&String> = folders.top.values().flat_map(|f| f.inner.keys()).collect();
+    if only_folders && inner.iter().all(|name| split_of(name).is_some()) {
+        found.patterns = vec!["{label}/{split}/{key}.{ext}".to_owned()];
+        found.classes = folders.top.keys().cloned().collect();
+        let words = inner.iter().filter_map(|name| Some(((*name).clone(), split_of(name)?)));
+        found.splits = words.collect();
+        return Ok(found);
+    }
+    let n_inner: usize = folders.top.values().map(|folder| folder.inner.len()).sum();
+    let deeper =
+        WayToRead::new("if the classes are the folders inside", &["{*}/{label}/{key}.{ext}"]);
+    if only_folders && folders.top.len() > 1 {
+        let example = folders.top.iter().next();
+        let example =
+            example.and_then(|(name, f)| Some(format!("{name}/{}", f.inner.keys().next()?)));
+        let text = format!(
+            "all images are in folders inside of the class folders, such as `{}`",
+            example.unwrap_or_default()
+        );
+        let top = WayToRead::new("if the classes are the first folders", &[CLASSES]);
+        let doubt = Doubt::new(text, vec![deeper, top]);
+        // Each of these folders has the same ones inside, as classes in each of several places.
+        if inner.len() > 1 && n_inner >= inner.len() * 2 {
+            return Err(doubt);
+        }
+        found.doubts.push(doubt);
+    } else if folders.top.values().any(|folder| folder.below > 0) {
+        let mut folders_with = folders.top.iter().filter(|(_, folder)| folder.below > 0);
+        let example = folders_with
+            .next()
+            .and_then(|(name, f)| Some(format!("{name}/{}", f.inner.keys().next()?)))
+            .unwrap_or_default();
+        let text = match folders.top.len() {
+            1 => format!(
+                "all images have the class `{}`, although its folder contains folders, such as `{example}`",
+                folders.top.keys().next().map_or("", String::as_str)
+            ),
+            _ => format!(
+                "images are at differing depths: some class folders contain folders, such as `{example}`"
+            ),
+        };
+        found.doubts.push(Doubt::new(text, vec![deeper]));
+    } else if folders.top.len() == 1 {
+        let class = folders.top.keys().next().map_or("", String::as_str);
+        let text = format!("all images have the class `{class}`");
+        let none = format!("{}/{KEY}", literal(class));
+        let way = WayToRead::new("if that is no class", &[&none]);
+        found.doubts.push(Doubt::new(text, vec![way]));
+    }
+    found.classes = folders.top.keys().cloned().collect();
+    found.patterns = vec![CLASSES.to_owned()];
+    found.doubts.extend(alike(&found.classes));
+    Ok(found)
+}
+
+fn flat(folders: &Folders, path: &str) -> Doubt {
+    let text =
+        format!("`{path}` is not in a class folder; expected paths of the form `class/file`");
+    let mut readings = Vec::new();
+    if let Some(in_name) = classes_in_names(&folders.names) {
+        readings.push(WayToRead::new("if file names begin with the class", &[&in_name]));
+    }
+    if !folders.top.is_empty() {
+        let way = WayToRead::new("if it does not belong to the data", &[CLASSES]);
+        readings.push(WayToRead { leaves_out: true, ..way });
+    }
+    readings.push(WayToRead::new("if there are no classes", &[KEY]));
+    readings.push(WayToRead {
+        table: Some(String::new()),
+        ..WayToRead::new("if a table has the classes", &[])
+    });
+    Doubt::new(text, readings)
+}
+
+/// Folders such as `images` and `masks`.
+fn parts_of_samples(folders: &Folders) -> Doubt {
+    let names = list(folders.top.keys().map(String::as_str));
+    let one = folders.top.len() == 1;
+    let text = format!(
+        "{names} {} like {} of the samples, not like {}",
+        if one { "looks" } else { "look" },
+        if one { "a part" } else { "parts" },
+        if one { "a class" } else { "classes" }
+    );
+    let is_other = |name: &&String| OTHER_PARTS.contains(&name.to_lowercase().as_str());
+    let images = folders.top.keys().find(|name| !is_other(name));
+    let images = images.or_else(|| folders.top.keys().next()).map_or("", String::as_str);
+    let has_classes = folders.top.get(images).is_some_and(|f| f.direct == 0);
+    let rest = if has_classes { CLASSES } else { KEY };
+    let of_images = format!("{}/{rest}", literal(images));
+    let masks = folders.top.keys().find(is_other).filter(|_| !one);
+    let masks = masks.map(|name| format!("{}/{KEY}", literal(name)));
+    let when = match (has_classes, one) {
+        (true, _) => "if the classes are the folders inside",
+        (false, true) => "if there are no classes",
+        (false, false) => "if there are no classes, and the others belong to these images",
+    };
+    let way = WayToRead { masks, ..WayToRead::new(when, &[&of_images]) };
+    Doubt::new(
+        text,
+        vec![
+            way,
+            WayToRead {
+                table: Some(String::new()),
+                ..WayToRead::new("if a table has the classes", &[])
+            },
+            WayToRead::new("if they are classes", &[CLASSES]),
+        ],
+    )
+}
+
+fn one_folder_around(folders: &Folders) -> Doubt {
+    let root = folders.prefix.trim_end_matches('/');
+    let text = format!("all images are below `{root}`, so this folder is not taken for a class");
+    Doubt::new(text, vec![WayToRead::new("if it is the class", &[CLASSES])])
+}
+
+/// Classes whose names differ only in upper and lower case.
+pub(crate) fn alike(classes: &BTreeSet<String>) -> Option<Doubt> {
+    let mut known: BTreeMap<String, &String> = BTreeMap::new();
+    let pair = classes.iter().find_map(|class| {
+        let first = known.insert(class.to_lowercase(), class)?;
+        Some((first, class))
+    });
+    let (first, second) = pair?;
+    let text = format!(
+        "the classes `{first}` and `{second}` differ only in upper and lower case, and are two classes"
+    );
+    Some(Doubt::new(text, Vec::new()))
+}
+
+/// The pattern of names such as `cat.17.jpg`, if all names are such and there are several classes.
+fn classes_in_names(names: &[String]) -> Option<String> {
+    let form = Regex::new(r"^([A-Za-z][A-Za-z_ -]*?)([._ -]?)[0-9]+\.[^.]+$").ok()?;
+    let mut classes = BTreeSet::new();
+    let mut between: Option<&str> = None;
+    for name in names {
+        let (_, [class, mark]) = form.captures(name)?.extract();
+        classes.insert(class);
+        if *between.get_or_insert(mark) != mark {
+            return None;
+        }
+    }
+    // A single word, as in `image_17.jpg`, is no class.
+    let several = classes.len() > 1 && classes.len() * 2 <= names.len();
+    several.then_some(())?;
+    Some(match between? {
+        "" => "{label:[A-Za-z_ -]+}{key:[0-9]+}.{ext}".to_owned(),
+        mark => format!("{{label}}{mark}{{key:[0-9]+}}.{{ext}}"),
+    })
+}
+
+/// Some names, and how many more there are.
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [one] => one.clone(),
+        [first @ .., last] if names.len() <= MOST_NAMED => {
+            format!("{} and {last}", first.join(", "))
+        }
+        _ => {
+            let more = names.len().saturating_sub(MOST_NAMED) as u64;
+            let first = names.get(..MOST_NAMED).unwrap_or_default();
+            format!("{} and {}", first.join(", "), counted(more, "other", "others"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(paths: &[&str], labelled: bool) -> Result<Recognised, Doubt> {
+        let mut folders = Folders::new(String::new());
+        paths.iter().for_each(|path| folders.add(path));
+        recognise(&folders, labelled)
+    }
+
+    /// Checks patterns and classes, and that nothing is in doubt.
+    fn clear(paths: &[&str], patterns: &[&str], classes: &[&str]) {
+        let found = read(paths, true).unwrap();
+        assert_eq!(found.patterns, patterns, "{paths:?}");
+        assert_eq!(found.classes.iter().collect::<Vec<_>>(), classes, "{paths:?}");
+        assert_eq!(found.doubts, [], "{paths:?}");
+    }
+
+    /// Checks that nothing is taken, and what is offered.
+    fn refused(paths: &[&str], words: &str, offered: &[&str]) {
+        let doubt = read(paths, true).unwrap_err();
+        assert!(doubt.text.contains(words), "{}", doubt.text);
+        let images: Vec<String> = doubt.readings.into_iter().flat_map(|r| r.images).collect();
+        assert_eq!(images, offered, "{}", doubt.text);
+    }
+
+    /// Checks what is taken, and what is said.
+    fn told(paths: &[&str], patterns: &[&str], words: &str) {
+        let found = read(paths, true).unwrap();
+        assert_eq!(found.patterns, patterns, "{paths:?}");
+        let [doubt] = found.doubts.as_slice() else { panic!("{:?}", found.doubts) };
+        assert!(doubt.text.contains(words), "{}", doubt.text);
+    }
+
+    #[test]
+    fn folders_are_splits_by_any_word_in_any_case() {
+        let both = ["{split}/{label}/{key}.{ext}"];
+        clear(&["Training/a/1.jpg", "Testing/a/2.jpg", "Testing/b/2.jpg"], &both, &["a", "b"]);
+        clear(&["TRAIN/a/1.jpg", "VAL/b/2.jpg"], &both, &["a", "b"]);
+        clear(&["train/a/1.jpg", "dev/b/2.jpg", "eval/c/2.jpg"], &both, &["a", "b", "c"]);
+        clear(
+            &["a/train/1.jpg", "b/train/2.jpg", "b/test/2.jpg"],
+            &["{label}/{split}/{key}.{ext}"],
+            &["a", "b"],
+        );
+        let mixed = ["{split=test}test1/{label}/{key}.{ext}", "{split}/{label}/{key}.{ext}"];
+        clear(&["train/a/1.jpg", "test1/b/2.jpg"], &mixed, &["a", "b"]);
+    }
+
+    #[test]
+    fn folders_that_may_be_splits_are_refused_with_both_readings() {
+        refused(
+            &["trainset/a/1.jpg", "testset/a/2.jpg"],
+            "`testset` and `trainset` are a split",
+            &[
+                "{split=test}testset/{label}/{key}.{ext}",
+                "{split=train}trainset/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["fold_0/a/1.jpg", "fold_1/a/2.jpg"],
+            "not clear whether `fold_0`",
+            &[
+                "{split=train}fold_0/{label}/{key}.{ext}",
+                "{split=train}fold_1/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["train/a/1.jpg", "extra/a/2.jpg"],
+            "`extra` is not",
+            &["{split:train}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
+        clear(
+            &["trainer/1.jpg", "test tube/2.jpg", "cat/3.jpg"],
+            &[CLASSES],
+            &["cat", "test tube", "trainer"],
+        );
+    }
+
+    #[test]
+    fn images_without_a_class_folder_are_refused_or_told() {
+        refused(&["1.jpg", "2.jpg"], "`1.jpg` is not in a class folder", &["{key}.{ext}"]);
+        refused(&["cat/1.jpg", "2.jpg"], "`2.jpg`", &["{label}/{key}.{ext}", "{key}.{ext}"]);
+        refused(
+            &["cat.1.jpg", "dog.2.jpg", "dog.3.jpg", "cat.4.jpg"],
+            "`cat.1.jpg`",
+            &["{label}.{key:[0-9]+}.{ext}", "{key}.{ext}"],
+        );
+        let names =
+            ["train/cat_1.jpg", "train/cat_2.jpg", "train/big_dog_3.jpg", "train/big_dog_4.jpg"];
+        refused(
+            &names,
+            "`train/big_dog_3.jpg`",
+            &[
+                "{split}/{label}_{key:[0-9]+}.{ext}",
+                "train/{label}_{key:[0-9]+}.{ext}",
+                "{split}/{key}.{ext}",
+            ],
+        );
+        told(
+            &["train/a/1.jpg", "train/b/1.jpg", "test/2.jpg"],
+            &["{split:test}/{key}.{ext}", "{split}/{label}/{key}.{ext}"],
+            "images in `test` are in no class folder",
+        );
+    }
+
+    #[test]
+    fn folders_that_are_no_classes_are_refused_or_told() {
+        refused(
+            &["JPEGImages/1.jpg"],
+            "`JPEGImages` looks like a part of the samples",
+            &["JPEGImages/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
+        let doubt = read(&["images/1.jpg", "masks/1.png"], true).unwrap_err();
+        assert_eq!(doubt.readings[0].masks.as_deref(), Some("masks/{key}.{ext}"));
+        refused(
+            &["x/cat/1.jpg", "x/dog/1.jpg", "y/cat/1.jpg", "y/dog/1.jpg"],
+            "such as `x/cat`",
+            &["{*}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
+        told(&["x/s1/1.jpg", "y/s2/1.jpg"], &[CLASSES], "in folders inside of the class folders");
+        told(&["x/s1/1.jpg", "y/1.jpg"], &[CLASSES], "differing depths");
+        told(&["x/1.jpg", "x/2.jpg"], &[CLASSES], "all images have the class `x`");
+        told(&["all/cat/1.jpg"], &[CLASSES], "its folder contains folders, such as `all/cat`");
+        told(&["Cat/1.jpg", "cat/1.jpg"], &[CLASSES], "differ only in upper and lower case");
+    }
+
+    #[test]
+    fn without_labels_only_splits_count() {
+        let read = |paths: &[&str]| read(paths, false).unwrap().patterns;
+        assert_eq!(read(&["1.jpg", "a/b/2.jpg"]), ["{key}.{ext}"]);
+        assert_eq!(read(&["Train/1.jpg", "val/x/2.jpg"]), ["{split}/{key}.{ext}"]);
+        assert_eq!(read(&["a/1.pdf", "b/x"]), ["{key}.{ext}", "{key}"]);
+    }
+
+    #[test]
+    fn everything_may_be_below_one_folder() {
+        let mut folders = Folders::new("data{1}/".to_owned());
+        ["data{1}/cat/1.jpg", "data{1}/dog/2.jpg"].iter().for_each(|path| folders.add(path));
+        let found = recognise(&folders, true).unwrap();
+        assert_eq!(found.patterns, ["data{{1}}/{label}/{key}.{ext}"]);
+        assert!(found.doubts[0].text.contains("below `data{1}`"), "{:?}", found.doubts);
+    }
+}

@@ -1,0 +1,170 @@
+//! Lists without a header, tables as other programs write them, and annotations without boxes.
+
+use std::collections::BTreeMap;
+
+use crate::support::{jpeg, put, run, samples};
+use gular_bundle::Split;
+use gular_pack::{Error, Labels, PackReport, Pattern, PlanOptions, TableOptions};
+
+/// Packs eight images by tables of these names and texts.
+fn packed(tables: &[(&str, &str)], lines: &[&str]) -> Result<PackReport, Error> {
+    let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    (0..8).for_each(|i| put(dir.path(), &format!("im/{i}.jpg"), &jpeg(i)));
+    tables.iter().for_each(|(name, text)| put(dir.path(), name, text.as_bytes()));
+    let files: Vec<_> = tables.iter().map(|(name, _)| dir.path().join(name)).collect();
+    let patterns = lines.iter().map(|line| Pattern::parse_line(line).unwrap());
+    let lines: BTreeMap<_, _> = files.iter().cloned().zip(patterns).collect();
+    let split = lines.values().any(|line| line.has("split")).then(|| "split".to_owned());
+    let labels = Labels::Table(TableOptions { files, lines, split, ..TableOptions::default() });
+    let plan = PlanOptions { labels, ..PlanOptions::default() };
+    run(&dir.path().join("im"), out.path(), plan, 1)
+}
+
+fn rows(header: &str, label: &dyn Fn(usize) -> String) -> String {
+    (0..8).fold(format!("{header}\n"), |text, i| text + &format!("{i}.jpg,{}\n", label(i)))
+}
+
+fn classes(report: &PackReport) -> Vec<(&str, u64)> {
+    let classes = &report.splits[&Split::Train].classes;
+    classes.iter().map(|(name, n)| (name.as_str(), *n)).collect()
+}
+
+#[test]
+fn integers_that_became_fractions_are_classes_again() {
+    let text = rows("file,label", &|i| format!("{}.0", i % 3));
+    let report = packed(&[("t.csv", &text)], &[]).unwrap();
+    assert_eq!(classes(&report), [("0", 3), ("1", 3), ("2", 2)]);
+    let text = rows("file,label", &|i| format!("{}.5", i % 3));
+    let error = packed(&[("t.csv", &text)], &[]).unwrap_err().to_string();
+    assert!(error.contains("fractions, which are not classes"), "{error}");
+}
+
+#[test]
+fn nan_is_no_class() {
+    for text in [
+        rows("file,label", &|i| if i == 3 { "NaN".into() } else { ["a", "b"][i % 2].into() }),
+        rows("file,label", &|i| if i == 3 { "nan".into() } else { format!("{}.0", i % 2) }),
+    ] {
+        let error = packed(&[("t.csv", &text)], &[]).unwrap_err();
+        assert!(matches!(error, Error::Unlabelled { n: 1, .. }), "{error}");
+    }
+}
+
+#[test]
+fn texts_that_all_differ_are_a_field() {
+    let text = rows("file_name,text", &|i| format!("a thing, number {i}").replace(',', ";"));
+    let report = packed(&[("t.csv", &text)], &[]).unwrap();
+    assert_eq!(report.fields, ["text"]);
+    let doubt = &report.doubts[0];
+    assert!(doubt.text.contains("another text in each row"), "{doubt}");
+    assert_eq!(doubt.readings[0].label_column.as_deref(), Some("text"));
+}
+
+#[test]
+fn classes_that_differ_in_case_are_told() {
+    let text = rows("file,label", &|i| ["anger", "ANGER"][i % 2].to_owned());
+    let report = packed(&[("t.csv", &text)], &[]).unwrap();
+    assert!(report.doubts[0].text.contains("`ANGER` and `anger` differ only in upper"));
+}
+
+#[test]
+fn a_second_column_of_labels_is_told() {
+    let text = rows("file,category,label", &|i| format!("x{},{}", i % 2, i % 3));
+    let report = packed(&[("t.csv", &text)], &[]).unwrap();
+    assert!(report.doubts[0].text.contains("from the column `label`, but `category`"));
+}
+
+#[test]
+fn rows_that_agree_are_one() {
+    let text = rows("file,label", &|i| ["a", "b"][i % 2].to_owned());
+    let report = packed(&[("t.csv", &(text.clone() + "1.jpg,b\n1.jpg,b\n"))], &[]).unwrap();
+    assert_eq!(classes(&report), [("a", 4), ("b", 4)]);
+    let warned = report.warnings.iter().any(|w| w.starts_with("2 rows say again"));
+    assert!(warned, "{:?}", report.warnings);
+    let error = packed(&[("t.csv", &(text + "1.jpg,a\n1.jpg,a\n"))], &[]).unwrap_err();
+    assert!(matches!(error, Error::DoubledRows { n: 1, .. }), "{error}");
+}
+
+#[test]
+fn lines_are_counted_whatever_ends_them() {
+    let text = rows("file,label", &|i| if i == 3 { "-7".into() } else { format!("{}", i % 2) });
+    for text in [text.clone(), text.replace('\n', "\r\n")] {
+        let error = packed(&[("t.csv", &text)], &[]).unwrap_err().to_string();
+        assert!(error.contains("t.csv` line 5 "), "{error}");
+    }
+    let uneven = "file,label\n0.jpg,1\n1.jpg\n";
+    for text in [uneven.to_owned(), uneven.replace('\n', "\r\n")] {
+        let error = packed(&[("t.csv", &text)], &[]).unwrap_err().to_string();
+        assert!(error.contains("t.csv` line 3 "), "{error}");
+    }
+}
+
+#[test]
+fn the_lines_of_a_list_are_read_by_a_pattern() {
+    let text: String = (0..8).map(|i| format!("{i} {}\n", ["ant", "bee"][i % 2])).collect();
+    let report = packed(&[("list.txt", &format!("# all\n{text}\n"))], &["{path} {label}"]).unwrap();
+    assert_eq!(classes(&report), [("ant", 4), ("bee", 4)]);
+    let error = packed(&[("list.txt", &text)], &[]).unwrap_err();
+    assert!(matches!(&error, Error::NoLines { first, .. } if first == "0 ant"), "{error}");
+    let error = packed(&[("list.txt", "0\n1 ant\n")], &["{path} {label}"]).unwrap_err().to_string();
+    assert!(error.contains("line 1 cannot be read: the pattern `{path} {label}`"), "{error}");
+}
+
+#[test]
+fn lists_may_give_the_splits_and_paths_the_classes() {
+    let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (i, name) in ["pie/1", "pie/2", "ribs/3", "ribs/4"].iter().enumerate() {
+        put(dir.path(), &format!("images/{name}.jpg"), &jpeg(i as u32));
+    }
+    put(dir.path(), "meta/train.txt", b"pie/1\nribs/3\n");
+    put(dir.path(), "meta/test.txt", b"pie/2\r\nribs/4\r\n");
+    let at = |name: &str| dir.path().join(name);
+    let line = |text: &str| Pattern::parse_line(text).unwrap();
+    let lines = BTreeMap::from([
+        (at("meta/train.txt"), line("{split=train}{path}")),
+        (at("meta/test.txt"), line("{split=test}{path}")),
+    ]);
+    let files = lines.keys().cloned().collect();
+    let labels = Labels::Table(TableOptions {
+        files,
+        lines,
+        split: Some("split".to_owned()),
+        ..TableOptions::default()
+    });
+    let images = vec!["images/{label}/{key}.jpg".parse().unwrap()];
+    run(dir.path(), out.path(), PlanOptions { labels, images, ..PlanOptions::default() }, 1)
+        .unwrap();
+    let (bundle, found) = samples(out.path());
+    assert_eq!(bundle.manifest().classes, ["pie", "ribs"]);
+    let of = |key: &str| (found[key].0, found[key].1[1][0]);
+    assert_eq!(of("images/ribs/4.jpg"), (Split::Test, 1));
+    assert_eq!(of("images/pie/1.jpg"), (Split::Train, 0));
+}
+
+#[test]
+fn annotations_without_boxes_are_labels_of_whole_images() {
+    let notes = |bbox: &dyn Fn(usize) -> &'static str| {
+        let images: Vec<String> = (0..8)
+            .map(|i| format!("{{\"id\":{i},\"file_name\":\"{i}.jpg\",\"width\":9,\"height\":9}}"))
+            .collect();
+        let notes: Vec<String> = (0..8)
+            .map(|i| format!("{{\"image_id\":{i},\"category_id\":{}{}}}", i % 2, bbox(i)))
+            .collect();
+        format!(
+            "{{\"images\":[{}],\"annotations\":[{}],\"categories\":[{{\"id\":1,\"name\":\"ant\"}},{{\"id\":0,\"name\":\"bee\"}}]}}",
+            images.join(","),
+            notes.join(",")
+        )
+    };
+    let report = packed(&[("notes.json", &notes(&|_| ""))], &[]).unwrap();
+    assert_eq!(classes(&report), [("ant", 4), ("bee", 4)]);
+    assert_eq!(report.fields, Vec::<String>::new());
+    let some = notes(&|i| if i == 2 { "" } else { ",\"bbox\":[0,0,4,4]" });
+    let report = packed(&[("notes.json", &some)], &[]).unwrap();
+    let text = &report.doubts[0].text;
+    assert!(
+        text.starts_with("1 annotations of") && text.ends_with("have no box and are left out"),
+        "{text}"
+    );
+    assert!(report.fields.contains(&"boxes".to_owned()));
+}
