@@ -118,7 +118,7 @@ mod tests {
     use crate::disk::tests::Files;
 
     /// Pieces of which the files are made, in any order.
-    const PIECES: [&str; 44] = [
+    const PIECES: [&str; 48] = [
         "queue",
         " from ",
         " in ",
@@ -163,6 +163,10 @@ mod tests {
         "add_argument('-e'",
         "é",
         "@=e\n",
+        "! ",
+        "f() ",
+        "$((",
+        "))",
     ];
 
     proptest! {

@@ -414,6 +414,43 @@ mod tests {
     }
 
     #[test]
+    fn scripts_that_no_person_writes_are_read_to_an_end() {
+        let n = 200_000;
+        assert!(Script::parse(&"! ".repeat(n)).tokens.is_some());
+        assert!(Script::parse(&"f() ".repeat(n)).tokens.is_none());
+        assert!(Script::parse(&"function f ".repeat(n)).tokens.is_none());
+        // Each level could be arithmetic or a command: 2^40 ways, if all were tried.
+        for level in ["$((", "$(( \"", "((", "$(((", "(( $(", "${x:-$(("] {
+            assert!(Script::parse(&format!("echo {}", level.repeat(40))).tokens.is_none());
+        }
+        let right = format!("echo {}x{}", "$(( 1 + ".repeat(20), "))".repeat(20));
+        assert!(Script::parse(&right).tokens.is_some());
+    }
+
+    #[test]
+    fn two_subshells_that_began_like_arithmetic_leave_nothing_behind() {
+        // Only the text up to the first `)` could be arithmetic.
+        let text = "if ((if a; then b; fi) | c); then\n mkdir x\nfi\npython t.py\n  -b\n";
+        let script = Script::parse(text);
+        let said = script.commands.iter().map(|c| (c.line, c.tested, c.looked, c.after));
+        let expected = [
+            (1, true, false, None),
+            (1, false, false, None),
+            (1, true, false, None),
+            (2, false, false, None),
+            (4, false, false, None),
+            (5, false, false, Some(4)),
+        ];
+        assert_eq!(said.collect::<Vec<_>>(), expected);
+        // In the comment, an attempt meets a condition that does not end.
+        let text = "((a # $(if [ -f x ]\n) | b)\nmkdir x\n";
+        let script = Script::parse(text);
+        let mkdir = script.commands.last().map(|c| (c.line, c.tested, c.looked, c.after));
+        assert_eq!(mkdir, Some((3, false, false, None)));
+        assert!(script.tokens.is_some());
+    }
+
+    #[test]
     fn scripts_are_found_behind_launchers() {
         let check = |text: &str, expected: &[&str]| {
             let script = Script::parse(text);

@@ -149,10 +149,14 @@ fn pictures(seeds: &Seeds) -> Result {
     Ok(())
 }
 
-/// Writes the files of the tests of `gular job lint`.
+/// Writes the files of the tests of `gular job lint`, and scripts that nest without an end.
 fn job_files(seeds: &Seeds) -> Result {
     for (path, bytes) in files(&root().join("tests/tests/jobs/files")) {
         seeds.put("jobs", &path.to_string_lossy().replace('/', "-"), &bytes)?;
+    }
+    for (name, piece) in [("not", "! "), ("functions", "f() "), ("arithmetic", "$((")] {
+        let text = format!("#!/bin/sh\necho\n{}", piece.repeat(20_000));
+        seeds.put("jobs", name, text.as_bytes())?;
     }
     Ok(())
 }

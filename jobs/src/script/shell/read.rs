@@ -19,6 +19,9 @@ use words::is_assignment;
 /// Compound commands and substitutions nest; no person nests deeper.
 const MAX_DEPTH: usize = 60;
 
+/// How many bytes may be read for nothing, since `((` looked like arithmetic and was not.
+const MAX_WASTED: usize = 1 << 20;
+
 /// One word, operator, line end or here-document, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
@@ -77,6 +80,7 @@ struct Word {
     raw: String,
 }
 
+#[derive(Clone)]
 struct HereDocument {
     end: String,
     strips_tabs: bool,
@@ -103,6 +107,8 @@ struct Reader<'a> {
     at_line_start: bool,
     /// The line whose end ended the simple command before.
     ended: Option<usize>,
+    /// The bytes that were read for nothing so far.
+    wasted: usize,
     reading: Reading,
 }
 
@@ -315,18 +321,18 @@ impl<'a> Reader<'a> {
 
     /// One command with its redirections. Returns whether it is a single one, not a compound.
     fn command(&mut self) -> Read<bool> {
-        for prefix in ["!", "time", "coproc"] {
-            if self.is_word(prefix) && !self.starts("!(") {
-                self.keyword(prefix)?;
+        let prefixes = ["!", "time", "coproc"];
+        while let Some(prefix) = prefixes.into_iter().find(|prefix| self.is_word(prefix))
+            && !self.starts("!(")
+        {
+            self.keyword(prefix)?;
+            self.blanks();
+            if prefix == "time" && self.is_word("-p") {
+                self.keyword("-p")?;
                 self.blanks();
-                if prefix == "time" && self.is_word("-p") {
-                    self.keyword("-p")?;
-                    self.blanks();
-                }
-                if self.peek().is_none_or(|c| "\n;|&)".contains(c)) {
-                    return Ok(false);
-                }
-                return self.command();
+            }
+            if self.peek().is_none_or(|c| "\n;|&)".contains(c)) {
+                return Ok(false);
             }
         }
         if self.starts("!(") {

@@ -152,7 +152,9 @@ impl Reader<'_> {
         self.lines()?;
         self.at_line_start = false;
         self.functions += 1;
+        self.enter()?;
         self.command()?;
+        self.depth -= 1;
         self.functions -= 1;
         Ok(())
     }
@@ -210,7 +212,7 @@ impl Reader<'_> {
     pub(super) fn read_arithmetic(&mut self) -> Read {
         let (at, line) = (self.at, self.line);
         let mut command = self.begin();
-        if self.tries_arithmetic() {
+        if self.tries_arithmetic()? {
             let raw = self.text.get(at..self.at).unwrap_or_default();
             self.token(line, raw);
             command.words.push(raw.to_owned());

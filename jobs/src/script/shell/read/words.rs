@@ -1,7 +1,7 @@
 //! Words: quotes, expansions, arrays and patterns.
 
 use super::super::Command;
-use super::{End, NotRead, Read, Reader, Word};
+use super::{End, MAX_WASTED, NotRead, Read, Reader, Reading, Word};
 
 impl Reader<'_> {
     /// A regular expression, in which brackets and `|` are characters.
@@ -31,17 +31,29 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes `(( … ))` if it is one; else nothing.
-    pub(super) fn tries_arithmetic(&mut self) -> bool {
-        let (at, line, depth, nested) = (self.at, self.line, self.depth, self.nested);
-        let n_documents = self.documents.len();
+    /// Takes `(( … ))` if it is one; else nothing. What is tried in vain is tried again as
+    /// something else, at each level, so there is a limit for all of it.
+    pub(super) fn tries_arithmetic(&mut self) -> Read<bool> {
+        // Nothing is recorded inside, so only the rest must be as it was after a failure.
+        let before = Self {
+            documents: self.documents.clone(),
+            ifs: self.ifs.clone(),
+            reading: Reading::default(),
+            ..*self
+        };
+        self.nested += 1;
         self.skip(2);
         let found = self.arithmetic().is_ok();
-        if !found {
-            (self.at, self.line, self.depth, self.nested) = (at, line, depth, nested);
-            self.documents.truncate(n_documents);
+        let read = if found { 0 } else { self.at - before.at };
+        let wasted = self.wasted.saturating_add(read).saturating_add(before.documents.len());
+        if found {
+            self.nested -= 1;
+        } else {
+            let reading = std::mem::take(&mut self.reading);
+            *self = Self { reading, ..before };
         }
-        found
+        self.wasted = wasted;
+        if wasted > MAX_WASTED { Err(NotRead) } else { Ok(found) }
     }
 
     /// The rest of an arithmetic expression, with `))`.
@@ -268,7 +280,7 @@ impl Reader<'_> {
         self.enter()?;
         self.bump();
         if self.starts("((") {
-            if !self.tries_arithmetic() {
+            if !self.tries_arithmetic()? {
                 self.bump();
                 self.substitution()?;
             }
