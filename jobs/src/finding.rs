@@ -1,5 +1,7 @@
 //! A finding of a check, and how to repair it.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use crate::rules::Rule;
@@ -90,6 +92,13 @@ impl JobFinding {
 }
 
 impl Edit {
+    /// The edit that puts `with` in place of the bytes `range` of `text`, all of them in `line`.
+    pub(crate) fn within(text: &str, line: usize, range: Range<usize>, with: &str) -> Option<Self> {
+        let head = text.get(..range.start)?.rsplit('\n').next().unwrap_or_default();
+        let tail = text.get(range.end..)?.split('\n').next().unwrap_or_default();
+        Some(Self { line, count: 1, lines: vec![format!("{head}{with}{tail}")] })
+    }
+
     /// Returns `text` with this edit; as it is if it has no such line.
     pub(crate) fn of(&self, text: &str) -> String {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();

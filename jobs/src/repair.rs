@@ -33,7 +33,12 @@ pub fn repair(name: &str, text: &str, edits: &[&Edit]) -> String {
         let better = edit.of(&text);
         let Some(then) = pieces(kind, &better).filter(|_| better != text) else { continue };
         let is_local = match &now {
-            Some(now) => is_local(kind, now, &then, edit),
+            Some(now) => {
+                is_local(kind, now, &then, edit)
+                    && (!is_script(kind)
+                        || changes_line_ends(&text, edit)
+                        || is_one_change(now, &then, edit))
+            }
             // A file that cannot be read as it is can only be repaired as a whole.
             None => edit.line == 1 && edit.count >= text.lines().count(),
         };
@@ -48,13 +53,48 @@ pub fn repair(name: &str, text: &str, edits: &[&Edit]) -> String {
 fn is_local(kind: FileKind, old: &[Piece], new: &[Piece], edit: &Edit) -> bool {
     let (above, below) = around(old, edit.line, edit.count);
     // New lines must not come into the middle of a statement.
-    let is_script = matches!(kind, FileKind::Sbatch | FileKind::Shell);
     let is_between = match above.last() {
         _ if edit.count > 0 => true,
-        Some(last) if is_script => last.ends_with('\n') || last.starts_with('#'),
+        Some(last) if is_script(kind) => last.ends_with('\n') || last.starts_with('#'),
         _ => !old.iter().any(|piece| piece.first < edit.line && piece.last >= edit.line),
     };
     is_between && (above, below) == around(new, edit.line, edit.lines.len())
+}
+
+fn is_script(kind: FileKind) -> bool {
+    matches!(kind, FileKind::Sbatch | FileKind::Shell)
+}
+
+/// Whether `edit` takes CR from the ends of all lines of `text` and does nothing else.
+fn changes_line_ends(text: &str, edit: &Edit) -> bool {
+    edit.line == 1 && text.lines().map(|line| line.trim_end_matches('\r')).eq(&edit.lines)
+}
+
+/// Whether an edit of a script takes out one whole statement, or changes one word; it may also
+/// join lines and insert statements.
+fn is_one_change(old: &[Piece], new: &[Piece], edit: &Edit) -> bool {
+    let is_end = |piece: &Piece| piece.text == "\n";
+    if edit.lines.is_empty() {
+        let is_lost =
+            |piece: &&Piece| piece.first >= edit.line && piece.first - edit.line < edit.count;
+        let mut lost = old.iter().filter(is_lost).rev();
+        let operators = [";", "&", "&&", "|", "||", "|&", ";;", "(", ")", "{", "}", "\n"];
+        return lost.next().is_some_and(is_end)
+            && lost.all(|piece| !operators.contains(&piece.text.as_str()));
+    }
+    // The last line may get a line end.
+    let trimmed = |pieces: &[Piece]| pieces.iter().rposition(|p| !is_end(p)).map_or(0, |i| i + 1);
+    let old = old.get(..trimmed(old)).unwrap_or_default();
+    let new = new.get(..trimmed(new)).unwrap_or_default();
+    let is_same = |(old, new): &(&Piece, &Piece)| old.text == new.text;
+    let head = old.iter().zip(new).take_while(is_same).count();
+    let (old, new) = (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(is_same).count();
+    let n_words = |pieces: &[Piece]| {
+        let changed = pieces.iter().take(pieces.len() - tail);
+        changed.filter(|piece| !is_end(piece)).count()
+    };
+    n_words(old) <= 1 && (edit.count == 0 || n_words(new) <= 1)
 }
 
 /// The texts of what is above and below `count` lines.
@@ -113,6 +153,18 @@ mod tests {
         check("x.sh", "a \\\n  b\n", &edit(2, 0, &["export B=1"]), None);
         check("x.sh", "a <<E\nmkdir b\nE\n", &edit(2, 1, &["mkdir -p b"]), None);
         check("x.sh", "a (\nb\n", &edit(2, 1, &["c"]), None);
+        // More than one word, or more than one statement.
+        check("x.sh", "a b; c\n", &edit(1, 1, &["a x; c"]), Some("a x; c\n"));
+        check("x.sh", "a b; c\n", &edit(1, 1, &["a x; d"]), None);
+        check("x.sh", "a b; c\n", &edit(1, 1, &["a -p -p b; c"]), None);
+        check("x.sh", "a b\nc\n", &edit(1, 1, &[]), Some("c\n"));
+        check("x.sh", "a b; c\nd\n", &edit(1, 1, &[]), None);
+        check("x.sh", "a b && c\nd\n", &edit(1, 1, &[]), None);
+        check("x.sh", "a \\\n  b\nd\n", &edit(1, 1, &[]), None);
+        check("x.sh", "a 'x\ny'\nd\n", &edit(1, 1, &[]), None);
+        check("x.sh", "a \\\n  b\nd\n", &edit(1, 2, &[]), Some("d\n"));
+        let ends = edit(1, 3, &["a", "b \\", " c"]);
+        check("x.sh", "a\r\nb \\\r\n c\r\n", &ends, Some("a\nb \\\n c\n"));
         check(
             "x.sbatch",
             "#!/bin/sh\n#SBATCH -n 1\na\n",

@@ -1,8 +1,10 @@
 //! Shell scripts: commands, their words, and traps in them.
 
 mod read;
+mod restarts;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::Job;
 use crate::disk::base_name;
@@ -45,6 +47,8 @@ pub(crate) struct Command {
     looked: bool,
     /// Whether the command is in a function.
     in_function: bool,
+    /// Where the command's tokens are among those of the script.
+    tokens: Range<usize>,
 }
 
 /// Words before a command that leave it the command it is.
@@ -101,6 +105,7 @@ impl Command {
             tested: false,
             looked: false,
             in_function: false,
+            tokens: 0..0,
         }
     }
 
@@ -210,6 +215,12 @@ impl Script {
         script
     }
 
+    /// The tokens of one of the script's commands; none if the script is not understood.
+    pub(crate) fn tokens_of(&self, command: &Command) -> &[Token] {
+        let tokens = self.tokens.as_deref().unwrap_or_default();
+        tokens.get(command.tokens.clone()).unwrap_or_default()
+    }
+
     /// Whether the script itself may end with `exit_code`: `exit 85`, `code=85`.
     pub(crate) fn exits_with(&self, exit_code: i64) -> bool {
         let code = exit_code.to_string();
@@ -245,7 +256,7 @@ pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut Fil
     }
     continuations(text, script, report);
     if job.restarts {
-        restarts(text, script, job, report);
+        restarts::check(text, script, job, report);
     }
     exit_code(script, job, report);
 }
@@ -285,45 +296,6 @@ fn continuations(text: &str, script: &Script, report: &mut FileFindings) {
         let is_next = above + 1 == command.line && !script.comments.contains(&above);
         report.add(&rules::NO_CONTINUATION, command.line, what).edit =
             is_next.then(|| Edit { line: above, count: 1, lines: vec![format!("{before} \\")] });
-    }
-}
-
-/// After exit code 85 the same script runs again in the same folder.
-fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut guarded = false;
-    for command in &script.commands {
-        let words = command.call();
-        let tolerated = guarded || command.next == Next::Or || command.tested || command.looked;
-        guarded = command.next == Next::Or
-            || (command.next == Next::And && matches!(command.program(), "[" | "[[" | "test"));
-        let line = lines.get(command.line - 1).copied().unwrap_or_default();
-        match (command.program(), words) {
-            ("mkdir", [_, rest @ ..])
-                if !tolerated
-                    && !rest.iter().any(|word| word.starts_with('-') && word.contains('p')) =>
-            {
-                let what = format!("`{}` fails if the folder exists already", words.join(" "));
-                report.add(&rules::RESTART_MKDIR, command.line, what).edit = Some(Edit {
-                    line: command.line,
-                    count: 1,
-                    lines: vec![line.replacen("mkdir ", "mkdir -p ", 1)],
-                });
-            }
-            ("rm", [_, rest @ ..]) => {
-                let Some(input) = rest
-                    .iter()
-                    .find(|word| job.inputs.iter().any(|input| input == base_name(word)))
-                else {
-                    continue;
-                };
-                let what = format!("the script removes `{input}`, which is an input");
-                let alone = line.trim_start().starts_with("rm ");
-                report.add(&rules::RESTART_RM, command.line, what).edit =
-                    alone.then_some(Edit { line: command.line, count: 1, lines: Vec::new() });
-            }
-            _ => {}
-        }
     }
 }
 

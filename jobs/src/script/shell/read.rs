@@ -27,6 +27,8 @@ const MAX_WASTED: usize = 1 << 20;
 pub(crate) struct Token {
     pub(crate) line: usize,
     pub(crate) text: String,
+    /// The byte at which a word begins in the script; `None` for all else.
+    pub(crate) at: Option<usize>,
 }
 
 /// What a script says.
@@ -153,7 +155,14 @@ impl<'a> Reader<'a> {
 
     fn token(&mut self, line: usize, text: &str) {
         if self.nested == 0 {
-            self.reading.tokens.push(Token { line, text: text.to_owned() });
+            self.reading.tokens.push(Token { line, text: text.to_owned(), at: None });
+        }
+    }
+
+    /// A word, which begins at the byte `at`.
+    fn word_token(&mut self, line: usize, at: usize, text: &str) {
+        if self.nested == 0 {
+            self.reading.tokens.push(Token { line, text: text.to_owned(), at: Some(at) });
         }
     }
 
@@ -250,7 +259,9 @@ impl<'a> Reader<'a> {
             self.blanks();
             let line = self.line;
             let Some((text, next)) = self.operator(end)? else { break };
-            self.token(line, text);
+            if text != "\n" {
+                self.token(line, text);
+            }
             self.ended = None;
             let follows = std::mem::replace(&mut before, next) == Next::Then;
             let last = self.reading.commands.last_mut();
@@ -413,7 +424,9 @@ impl<'a> Reader<'a> {
     /// A command that begins here.
     fn begin(&mut self) -> Command {
         let begins_line = std::mem::replace(&mut self.at_line_start, false);
+        let first = self.reading.tokens.len();
         Command {
+            tokens: first..first,
             line: self.line,
             after: self.ended.filter(|_| begins_line),
             tested: self.in_condition,
@@ -423,7 +436,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn end(&mut self, command: Command) {
+    fn end(&mut self, mut command: Command) {
+        command.tokens.end = self.reading.tokens.len();
         let looks = command.words.iter().any(|word| matches!(&**word, "-d" | "-e" | "-f" | "-s"));
         if looks
             && self.in_condition

@@ -125,7 +125,7 @@ impl Reader<'_> {
             return Err(NotRead);
         }
         self.text.get(from..self.at).unwrap_or_default().clone_into(&mut word.raw);
-        self.token(line, &word.raw);
+        self.word_token(line, from, &word.raw);
         self.at_line_start = false;
         Ok(word)
     }
