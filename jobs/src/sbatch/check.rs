@@ -56,14 +56,16 @@ fn array(header: &Header, text: &str, lines: &[&str], report: &mut FileFindings)
                 });
             let right = format!("{stem}_%a{end}");
             let raw = lines.get(setting.line - 1).copied().unwrap_or_default();
+            let short = name.get(..1).unwrap_or_default();
+            let options = [format!("--{name}="), format!("--{name} "), format!("-{short} ")];
+            let is_own = |head: &&str| options.iter().any(|option| head.ends_with(option));
             report
                 .add(&rules::ARRAY_STDOUT, setting.line, what)
                 .fix(format!("write `{right}`"))
-                .edit = Some(Edit {
-                line: setting.line,
-                count: 1,
-                lines: vec![raw.replacen(&setting.value, &right, 1)],
-            });
+                .edit =
+                raw.trim_end().strip_suffix(setting.value.as_str()).filter(is_own).map(|head| {
+                    Edit { line: setting.line, count: 1, lines: vec![format!("{head}{right}")] }
+                });
         }
     }
     if !text.contains("SLURM_ARRAY_TASK_ID") {
@@ -312,6 +314,20 @@ mod tests {
         let disk = Files::of(&[("logs/x", ""), ("t.py", ""), ("train.py", "")]);
         let found = check("x.sbatch", text, &disk, &mut BTreeSet::new());
         found.into_iter().map(|finding| (finding.rule, finding.line)).collect()
+    }
+
+    #[test]
+    fn the_output_of_an_array_is_changed_in_its_own_option() {
+        let check_line = |line: &str, expected: Option<&str>| {
+            let text = format!("#!/bin/bash\n{line}\necho $SLURM_ARRAY_TASK_ID\n");
+            let found = check("x.sbatch", &text, &Files::of(&[]), &mut BTreeSet::new());
+            let edits: Vec<&Edit> = found.iter().filter_map(|f| f.edit.as_ref()).collect();
+            let better = crate::repair("x.sbatch", &text, &edits);
+            assert_eq!(better.lines().nth(1), Some(expected.unwrap_or(line)));
+        };
+        check_line("#SBATCH --array=0-3 --output=out", Some("#SBATCH --array=0-3 --output=out_%a"));
+        check_line("#SBATCH -a 0-3 -o o.txt", Some("#SBATCH -a 0-3 -o o_%a.txt"));
+        check_line("#SBATCH --output=out --array=0-3", None);
     }
 
     #[test]

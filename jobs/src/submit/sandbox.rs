@@ -6,6 +6,8 @@
 //! mkdir results; … > results/a.csv              ▶  nothing comes back
 //! ```
 
+use std::ops::Range;
+
 use super::check::Context;
 use super::files::{folder, targets};
 use super::parse::Set;
@@ -13,7 +15,7 @@ use crate::disk::{base_name, below};
 use crate::finding::{Edit, FileFindings};
 use crate::rules;
 use crate::script::python;
-use crate::script::shell::{Command, Script};
+use crate::script::shell::{Command, Script, Token};
 
 /// An input that lies in another folder here than in the job.
 struct Placed {
@@ -68,11 +70,8 @@ fn placed(context: &Context<'_>) -> Vec<Placed> {
     placed
 }
 
-/// Paths of this machine in `words`, and what the job knows them by.
-fn misplaced<'a>(
-    placed: &[Placed],
-    words: impl Iterator<Item = &'a str>,
-) -> Vec<(&'a str, String)> {
+/// The place of a path of this machine in `word`, and what the job knows it by.
+fn misplaced(placed: &[Placed], word: &str) -> Option<(Range<usize>, String)> {
     let in_job = |word: &str| {
         let word = word.strip_prefix("./").unwrap_or(word);
         // `src/a.py` is there where the folder `src` is an input, too.
@@ -88,11 +87,12 @@ fn misplaced<'a>(
             _ => None,
         })
     };
-    let value = |word: &'a str| {
-        let word = word.trim_matches(['"', '\'']);
-        word.rsplit_once('=').map_or(word, |(_, value)| value)
-    };
-    words.map(value).filter_map(|word| Some((word, in_job(word)?))).collect()
+    let quotes = ['"', '\''];
+    let from = word.len() - word.trim_start_matches(quotes).len();
+    let inner = word.trim_matches(quotes);
+    let value = inner.rsplit_once('=').map_or(inner, |(_, value)| value);
+    let from = from + inner.len() - value.len();
+    Some((from..from + value.len(), in_job(value)?))
 }
 
 /// Checks that need the submit file alone.
@@ -150,10 +150,7 @@ pub(super) fn check_program(
         return;
     }
     let mut placed = placed(context);
-    let (text, commands) = match program.wrapper {
-        Some((text, script)) => (text, script.commands.as_slice()),
-        None => ("", &[][..]),
-    };
+    let commands = program.wrapper.map_or(&[][..], |(_, script)| script.commands.as_slice());
     let texts = program.texts.as_slice();
     if commands.iter().any(|c| c.brings() || matches!(c.program(), "cd" | "pushd")) {
         placed.clear();
@@ -171,7 +168,9 @@ pub(super) fn check_program(
     });
     arguments(context, &placed, report);
     homes(context, commands, report, own);
-    wrapper(text, &placed, commands, own);
+    if let Some((text, script)) = program.wrapper {
+        wrapper(text, &placed, script, own);
+    }
     folders(context, commands, texts, report, own);
 }
 
@@ -212,9 +211,20 @@ fn homes(
 
 fn arguments(context: &Context<'_>, placed: &[Placed], report: &mut FileFindings) {
     let Some(set) = context.submit.any(&["arguments", "args"]) else { return };
-    for (path, name) in misplaced(placed, set.value.split_whitespace()) {
-        let right = set.value.replacen(path, &name, 1);
-        in_job(report, set.line, path, &name).edit = Some(context.with_value(set, &right));
+    let mut at = 0;
+    for piece in set.value.split_inclusive(char::is_whitespace) {
+        let found = misplaced(placed, piece.trim_end());
+        if let Some((range, name)) = found
+            && let (Some(path), Some(head), Some(tail)) = (
+                piece.get(range.clone()),
+                set.value.get(..at + range.start),
+                set.value.get(at + range.end..),
+            )
+        {
+            in_job(report, set.line, path, &name).edit =
+                Some(context.with_value(set, &format!("{head}{name}{tail}")));
+        }
+        at += piece.len();
     }
 }
 
@@ -228,16 +238,26 @@ fn in_job<'a>(
     report.add(&rules::INPUT_PATH, line, what).fix(format!("write `{name}`"))
 }
 
-fn wrapper(text: &str, placed: &[Placed], commands: &[Command], own: &mut FileFindings) {
-    for command in commands {
-        for (path, name) in misplaced(placed, command.words.iter().map(String::as_str)) {
-            let line = text.lines().nth(command.line - 1).unwrap_or_default();
-            let edit = line.contains(path).then(|| Edit {
-                line: command.line,
-                count: 1,
-                lines: vec![line.replacen(path, &name, 1)],
-            });
-            in_job(own, command.line, path, &name).edit = edit;
+fn wrapper(text: &str, placed: &[Placed], script: &Script, own: &mut FileFindings) {
+    for command in &script.commands {
+        // The words as they are written, quotes included.
+        let mut written = script.tokens_of(command).iter();
+        let mut edit = |path: &str, name: &str| {
+            let is_path = |token: &Token, range: &Range<usize>| {
+                token.text.get(range.clone()) == Some(path) && !token.text.contains('\n')
+            };
+            let found = |token: &Token| {
+                let (range, _) = misplaced(placed, &token.text)?;
+                let at = token.at.filter(|_| is_path(token, &range))?;
+                Some((token.line, at + range.start..at + range.end))
+            };
+            let (line, range) = written.find_map(found)?;
+            Edit::within(text, line, range, name)
+        };
+        for word in &command.words {
+            let Some((range, name)) = misplaced(placed, word) else { continue };
+            let path = word.get(range).unwrap_or_default();
+            in_job(own, command.line, path, &name).edit = edit(path, &name);
         }
     }
 }
@@ -382,6 +402,21 @@ mod tests {
             said(inputs, "#!/bin/sh\npython3 src/train.py ./data/a.csv\n", "1\n");
         assert_eq!(found, ["input-path run.sh:2", "input-path run.sh:2"]);
         assert!(run.contains("python3 train.py "), "{run}");
+        // Only the word that is the path is changed, wherever its text is, too.
+        let inputs = "transfer_input_files = train.py, data/a.csv\n";
+        let arguments = format!("{inputs}arguments = --old mydata/a.csv --new  data/a.csv\n");
+        let (_, [submit, _]) = said(&arguments, RUN, "1\n");
+        assert!(submit.contains("= --old mydata/a.csv --new  a.csv\n"), "{submit}");
+        for (run, right) in [
+            ("echo mydata/a.csv; python3 t data/a.csv", "echo mydata/a.csv; python3 t a.csv"),
+            ("echo 'x data/a.csv'; t \"data/a.csv\"", "echo 'x data/a.csv'; t \"a.csv\""),
+            ("t mydata/a.csv \\\n  --x=data/a.csv", "t mydata/a.csv \\\n  --x=a.csv"),
+            // The word is the path, but is written in another way.
+            ("t \"data\"/a.csv", "t \"data\"/a.csv"),
+        ] {
+            let (_, [_, better]) = said(inputs, &format!("#!/bin/sh\n{run}\n"), "1\n");
+            assert_eq!(better, format!("#!/bin/sh\n{right}\n"));
+        }
         // Each job has another file, so the path differs.
         let each = "transfer_input_files = train.py, data/$(Process).csv\narguments = data/$(Process).csv\n";
         assert_eq!(rules(each, RUN), ["input-path x.sub:2"]);

@@ -74,9 +74,14 @@ pub(super) fn not_brought(
             // The image may have it, but not where an input has almost this name.
             let Some(near) = names.iter().find(|input| is_near(input, here)) else { continue };
             let what = format!("`{name}` is not in `transfer_input_files`, but `{near}` is");
-            let right = text.lines().nth(line - 1).map(|right| right.replacen(here, near, 1));
+            // The name must be a word of its own, and be in the line only once.
+            let is_certain = |written: &&str| {
+                let is_word = |word: &str| word.trim_matches(['"', '\'']) == name;
+                written.split_whitespace().any(is_word) && written.matches(here).count() == 1
+            };
+            let right = text.lines().nth(line - 1).filter(is_certain);
             own.add(&rules::NOT_BROUGHT, line, what).fix(format!("write `{near}`")).edit =
-                right.map(|right| Edit { line, count: 1, lines: vec![right] });
+                right.map(|right| Edit { line, count: 1, lines: vec![right.replace(here, near)] });
             continue;
         }
         let what = format!("`{name}` is not in `transfer_input_files`");
@@ -111,6 +116,18 @@ mod tests {
             let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
             found.into_iter().map(|finding| (finding.rule, finding.line)).collect::<Vec<_>>()
         };
+        let repaired = |call: &str| {
+            let submit = "universe = container\ncontainer_image = osdf:///lab/a-v1.sif\nexecutable = run.sh\ntransfer_input_files = train.py\nqueue\n";
+            let run = format!("#!/bin/sh\n{call}\n");
+            let files = [("x.sub", submit), ("run.sh", run.as_str()), ("train.py", "1\n")];
+            let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
+            let edits: Vec<_> = found.iter().filter(|f| f.file == "run.sh").collect();
+            let edits: Vec<_> = edits.iter().filter_map(|f| f.edit.as_ref()).collect();
+            crate::repair("run.sh", &run, &edits).lines().nth(1).map(str::to_owned)
+        };
+        let same = |call: &str| assert_eq!(repaired(call).as_deref(), Some(call));
+        assert_eq!(repaired("python3 \"trian.py\" a").as_deref(), Some("python3 \"train.py\" a"));
+        same("echo mytrian.py; python3 trian.py");
         assert_eq!(said("train.py", "train.py"), []);
         assert_eq!(said("trian.py", "train.py"), [("not-brought", 2)]);
         // A program among the inputs is not a folder, in which anything may be.
