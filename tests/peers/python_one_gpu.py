@@ -25,7 +25,7 @@ from _shared import GULAR, check, finish, run
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LESSON = ROOT / "tutorials" / "python" / "one_gpu"
 HERE = pathlib.Path.cwd()
-N_TRAIN = 383
+N_TRAIN = 400
 ONCE = f"{N_TRAIN} samples, each once"
 
 
