@@ -19,6 +19,14 @@ pub(crate) struct Piece {
 /// two edits meet, one is left for the next round.
 #[must_use]
 pub fn repair(name: &str, text: &str, edits: &[&Edit]) -> String {
+    // A first line `#!` may say that the file is of another kind: then all else waits for it.
+    let first = edits.iter().find(|edit| (edit.line, edit.count) == (1, 0));
+    if let Some(better) = first.map(|edit| edit.of(text))
+        && better.starts_with("#!")
+        && FileKind::of(name, &better) != FileKind::of(name, text)
+    {
+        return better;
+    }
     let mut edits = edits.to_vec();
     edits.sort_by_key(|edit| std::cmp::Reverse((edit.line, edit.count)));
     let kind = FileKind::of(name, text);
@@ -179,6 +187,19 @@ mod tests {
             Some("a = 3\nb = 2\nqueue\n"),
         );
         check("x.dag", "JOB a {\n}\nJOB b x\n", &edit(2, 1, &["} \\"]), None);
+    }
+
+    #[test]
+    fn a_file_is_read_as_what_its_new_first_line_says() {
+        let text = "cat <<E\nmkdir a\nE\nmkdir b\n";
+        let first = edit(1, 0, &["#!/bin/bash"]);
+        let inside = edit(2, 1, &["mkdir -p a"]);
+        let once = repair("run", text, &[&inside, &first]);
+        assert_eq!(once, format!("#!/bin/bash\n{text}"));
+        assert_eq!(repair("run", &once, &[&edit(3, 1, &["mkdir -p a"])]), once);
+        let better = once.replace("mkdir b", "mkdir -p b");
+        assert_eq!(repair("run", &once, &[&edit(5, 1, &["mkdir -p b"])]), better);
+        assert_eq!(repair("x.sh", "a\nb\n", &[&first, &edit(2, 1, &["c"])]), "#!/bin/bash\na\nc\n");
     }
 
     #[test]

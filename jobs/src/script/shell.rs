@@ -75,6 +75,32 @@ const LAUNCHERS: [&str; 17] = [
     "gular",
 ];
 
+/// Other commands by which a shell script is known.
+const OTHERS: [&str; 22] = [
+    "cat",
+    "cd",
+    "chmod",
+    "date",
+    "echo",
+    "exit",
+    "export",
+    "hostname",
+    "ls",
+    "mkdir",
+    "module",
+    "nvidia-smi",
+    "pwd",
+    "rm",
+    "sleep",
+    "tee",
+    "touch",
+    "trap",
+    "wait",
+    "[",
+    "[[",
+    "test",
+];
+
 /// Programs that bring or unpack files, after which nobody knows what is there.
 const BRINGERS: [&str; 14] = [
     "tar",
@@ -165,6 +191,23 @@ impl Command {
         BRINGERS.contains(&self.program()) && !packs
     }
 
+    /// Whether the command is one that shell scripts have and programs in other languages do not.
+    fn is_of_shell(&self) -> bool {
+        let program = self.program();
+        match self.call() {
+            [] => true,
+            // Other languages have a `set`, too.
+            [set, rest @ ..] if set == "set" => {
+                rest.iter().all(|word| word.starts_with(['-', '+']))
+            }
+            [path, ..] => {
+                path.contains('/')
+                    || self.script().is_some()
+                    || [&LAUNCHERS[..], &BRINGERS, &OTHERS].iter().any(|set| set.contains(&program))
+            }
+        }
+    }
+
     /// Whether the command is the job's actual work, rather than preparation.
     pub(crate) fn is_work(&self) -> bool {
         let program = self.program();
@@ -236,6 +279,19 @@ impl Script {
         })
     }
 
+    /// Whether the file `name`, which does not begin with `#!`, is a shell script beyond doubt.
+    pub(crate) fn is_certain(&self, name: &str) -> bool {
+        let is_known = || {
+            self.commands.iter().all(Command::is_of_shell)
+                && self.commands.iter().any(|command| !command.call().is_empty())
+        };
+        self.tokens.is_some()
+            && match base_name(name).rsplit_once('.') {
+                Some((_, end)) => matches!(end, "sh" | "bash" | "sbatch" | "slurm"),
+                None => is_known(),
+            }
+    }
+
     /// The scripts that this one runs, each with the line.
     pub(crate) fn scripts(&self) -> impl Iterator<Item = (usize, &str)> {
         self.commands.iter().filter_map(|command| Some((command.line, command.script()?)))
@@ -249,7 +305,7 @@ impl Script {
 
 /// Reports faults that any script may have.
 pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
-    line_ends(text, job, report);
+    line_ends(text, script, job, report);
     if script.tokens.is_none() {
         // What was not understood is not judged.
         return;
@@ -262,7 +318,7 @@ pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut Fil
 }
 
 /// Reports line ends with which the kernel cannot read the first line.
-fn line_ends(text: &str, job: &Job<'_>, report: &mut FileFindings) {
+fn line_ends(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     let first = text.split('\n').next().unwrap_or_default();
     if first.starts_with("#!") && first.ends_with('\r') {
         let lines =
@@ -270,8 +326,13 @@ fn line_ends(text: &str, job: &Job<'_>, report: &mut FileFindings) {
         report.add(&rules::WINDOWS_LINES, 1, "the file has Windows line ends (CR LF)").edit =
             Some(Edit { line: 1, count: lines.len(), lines });
     } else if let Some(rule) = job.needs_shebang.filter(|_| !first.starts_with("#!")) {
-        report.add(rule, 1, "the script does not begin with `#!`").edit =
-            Some(Edit { line: 1, count: 0, lines: vec!["#!/bin/bash".to_owned()] });
+        let is_shell = script.is_certain(&report.file);
+        let finding = report.add(rule, 1, "the script does not begin with `#!`");
+        if is_shell {
+            finding.edit = Some(Edit { line: 1, count: 0, lines: vec!["#!/bin/bash".to_owned()] });
+        } else {
+            finding.fix("begin it with `#!` and the program that runs it");
+        }
     }
 }
 
@@ -521,5 +582,24 @@ mod tests {
         assert_eq!(rules("ls\n", &job), [("no-shebang", 1)]);
         // A script that nobody starts by its name alone needs none.
         assert_eq!(rules("ls\n", &Job::default()), []);
+        let is_repaired = |name: &str, text: &str| {
+            let mut report = FileFindings::new(name);
+            check(text, &Script::parse(text), &job, &mut report);
+            report.findings.first().map(|finding| (finding.rule, finding.edit.is_some()))
+        };
+        for (name, text, expected) in [
+            ("a.sh", "tool -x\n", true),
+            ("d/run", "set -e\nA=1\npython3 t.py | tee log\n", true),
+            ("run", "tool -x\n", false),
+            ("run", "set x 5\nsource a.tcl\n", false),
+            ("run", "A=1\n", false),
+            ("a.sh", "print('a')\n", false),
+            ("a.R", "library\nx <- 1\n", false),
+            ("a.pl", "use strict;\nexit 0;\n", false),
+            ("a.jl", "using Flux\n", false),
+            ("a.sh", "echo '\n", false),
+        ] {
+            assert_eq!(is_repaired(name, text), Some(("no-shebang", expected)), "{name} {text}");
+        }
     }
 }

@@ -117,6 +117,9 @@ pub(super) fn check(
     };
     sandbox::check_program(context, &program, report, &mut own);
     own.findings.sort_by_key(|finding| finding.line);
+    if language.is_none() && !script.is_certain(&wrapper.path) {
+        own.findings.iter_mut().for_each(|finding| finding.edit = None);
+    }
     if wrapper.path.is_empty() {
         for finding in &mut own.findings {
             finding.file.clone_from(&report.file);
@@ -283,5 +286,36 @@ fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut
         }
         let what = format!("no program that the job runs mentions `{name}`");
         report.add(&rules::OUTPUT_NEVER_MADE, set.line, what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::tests::Files;
+    use crate::lint::lint;
+
+    #[test]
+    fn a_wrapper_without_a_first_line_is_repaired_only_as_a_shell_script() {
+        let check = |name: &str, text: &str, expected: &str| {
+            let submit = format!(
+                "executable = {name}\ncheckpoint_exit_code = 85\ntransfer_checkpoint_files = a\nrequest_memory = 1 GB\nqueue\n"
+            );
+            let mut better = text.to_owned();
+            for _ in 0..3 {
+                let files = [("x.sub", submit.as_str()), (name, better.as_str())];
+                let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
+                let found = found.iter().filter(|finding| finding.file == name);
+                let edits: Vec<_> = found.filter_map(|finding| finding.edit.as_ref()).collect();
+                better = crate::repair(name, &better, &edits);
+            }
+            assert_eq!(better, expected, "{name}");
+        };
+        let text = "cat <<E\nmkdir a\nE\nmkdir b\n";
+        let right = "#!/bin/bash\ncat <<E\nmkdir a\nE\nmkdir -p b\n";
+        check("run", text, right);
+        check("run.sh", text, right);
+        for (name, text) in [("run", "puts 1\nmkdir b\n"), ("a.R", text), ("a.jl", text)] {
+            check(name, text, text);
+        }
     }
 }
