@@ -6,7 +6,7 @@ use std::fmt;
 
 /// All variables that Gular's programs read, so that a test can set each of them. [`Env::get`] looks
 /// for a variable here first where debug assertions are on.
-pub const VARIABLES: [&str; 62] = [
+pub const VARIABLES: [&str; 63] = [
     // Tokens and credentials.
     "BEARER_TOKEN",
     "BEARER_TOKEN_FILE",
