@@ -7,12 +7,14 @@
 //! ```text
 //! tokens.rs   tokens by their first characters, and long base64 by its disorder
 //! url.rs      user and password, and values in a query
+//! named.rs    what stands after a name such as `access_token` and a colon
 //! mod.rs      words of a text, what follows `Bearer`, and what is written instead
 //! ```
 //!
 //! Digests, file names, keys and image references stay, so some secrets cannot be told from them:
 //! short ones, and those of hexadecimal digits or of lower-case letters and digits alone.
 
+mod named;
 mod tokens;
 mod url;
 
@@ -183,27 +185,36 @@ enum Before {
     Header,
     /// `Authorization:` and the name of a scheme.
     Basic,
-    /// A name of secrets, such as `access_token` in JSON.
-    Name,
-    /// A name of secrets, and the colon after it.
-    Colon,
+    /// A name of secrets, such as `access_token` in JSON, whether it is inside quotes, and its end.
+    Name(bool, usize),
 }
 
 /// Finds all secrets, in any order.
 fn find(text: &str) -> Vec<Hit> {
     let mut hits = Vec::new();
-    let (mut before, mut end) = (Before::Nothing, 0);
+    let (mut before, mut end, mut quoted) = (Before::Nothing, 0, false);
     for (start, word) in words(text) {
-        // The next line of a list says something else.
-        if text.get(end..start).is_some_and(|between| between.contains('\n')) {
+        let between = text.get(end..start).unwrap_or_default();
+        quoted = named::is_quoted_after(quoted, between);
+        // The next line of a list says something else, and so does the next string of JSON.
+        let is_header = matches!(before, Before::Header | Before::Basic);
+        if between.contains('\n') || (is_header && between.contains('"')) {
             before = Before::Nothing;
         }
         end = start + word.len();
+        if let Before::Name(quoted, name_end) = before
+            && matches!(word, ":" | "=")
+        {
+            hits.extend(named::value(text, name_end..start, quoted));
+        }
         let skipped = escape(text.get(..start).unwrap_or_default(), word);
         let (start, word) = (start + skipped, word.get(skipped..).unwrap_or_default());
         url::find(word, start, false, &mut hits);
         tokens::find(word, start, &mut hits);
         before = follow(before, word, start, &mut hits);
+        if url::is_secret_name(word) {
+            before = Before::Name(quoted, end);
+        }
     }
     hits
 }
@@ -233,7 +244,9 @@ fn escape(before: &str, word: &str) -> usize {
     let slashes = before.len() - before.trim_end_matches('\\').len();
     match word.chars().next() {
         Some('n' | 'r' | 't' | 'b' | 'f' | '0') if slashes % 2 == 1 => 1,
-        Some('u') if slashes % 2 == 1 => word.len().min(5),
+        Some('u') if slashes % 2 == 1 => {
+            word.bytes().take(5).take_while(u8::is_ascii_alphanumeric).count()
+        }
         _ => 0,
     }
 }
@@ -248,16 +261,12 @@ fn follow(before: Before, word: &str, start: usize, hits: &mut Vec<Hit>) -> Befo
         Before::Basic if tokens::may_follow_bearer(word) || word.ends_with('=') => {
             hide(Secret::Token("a credential"));
         }
-        Before::Name if word.starts_with([':', '=']) && word.len() == 1 => return Before::Colon,
-        Before::Colon => hide(Secret::Named),
         _ => {}
     }
     if last.eq_ignore_ascii_case("bearer") {
         Before::Bearer
     } else if is_header(word) {
         Before::Header
-    } else if url::is_secret_name(word) {
-        Before::Name
     } else {
         Before::Nothing
     }
