@@ -117,6 +117,16 @@ fn names_digests_and_paths_stay() {
 #[test]
 fn urls_are_shown_without_their_secrets() {
     check("at `https://me:s3cret@h:80/a` or", "at `https://…@h:80/a` or");
+    check("`https://me:pa/ss@word@h:80/a`", "`https://…@h:80/a`");
+    check(
+        "https://me:/s3cret@h docker://me:s/3@h/a@sha256:00",
+        "https://…@h docker://…@h/a@sha256:00",
+    );
+    check("http://h:80/a@b http://[::1]:80/a@b", "http://h:80/a@b http://[::1]:80/a@b");
+    check(
+        "docker://h:5000/a:1@sha256:00 docker://a:b/c@sha512:00",
+        "docker://h:5000/a:1@sha256:00 docker://a:b/c@sha512:00",
+    );
     check("`me:s3cret@proxy:3128` is ignored", "`…@proxy:3128` is ignored");
     check("https://h/a?x=1&directread&sig=s3&s3cret", "https://h/a?x=…&directread&sig=…&…");
     check("`/a?authz=s3cret`, try", "`/a?authz=…`, try");
@@ -124,6 +134,9 @@ fn urls_are_shown_without_their_secrets() {
     check("https://h/a?sig=s3#blake3=00", "https://h/a?sig=…#blake3=00");
     check("https://h/a#access_token=s3cret", "https://h/a#access_token=…");
     check("--password=s3cret", "--password=…");
+    check("password=s3cret,and;more, x", "password=…, x");
+    check("password=s3cret,more==,user=me;id_token=s3", "password=…,user=me;id_token=…");
+    check("https://h/a?sig=s3,more&directread", "https://h/a?sig=…&directread");
     check("Authorization: Basic bWU6cw==", "Authorization: Basic [a credential, not shown]");
     check("Authorization: Bearer abc", "Authorization: Bearer abc");
     check("authorization:Bearer abc1defg", "authorization:Bearer [a bearer token, not shown]");

@@ -47,8 +47,7 @@ pub(super) fn find(word: &str, start: usize, is_url: bool, hits: &mut Vec<Hit>) 
     let mut rest = 0;
     while let Some(at) = word.get(rest..).and_then(|text| text.find("://")) {
         let begin = rest + at + 3;
-        let authority = word.get(begin..).and_then(|text| text.split('/').next());
-        user(authority.unwrap_or_default(), start + begin, hits);
+        user(word.get(begin..).unwrap_or_default(), start + begin, hits);
         rest = begin;
     }
     if rest == 0 {
@@ -63,15 +62,33 @@ pub(super) fn find(word: &str, start: usize, is_url: bool, hits: &mut Vec<Hit>) 
     named(word, start, hits);
 }
 
-/// The name and password in `user:password@host`.
-fn user(authority: &str, start: usize, hits: &mut Vec<Hit>) {
-    let Some((user, host)) = authority.rsplit_once('@') else { return };
+/// The name and password in `user:password@host/path`.
+fn user(rest: &str, start: usize, hits: &mut Vec<Hit>) {
+    let authority = rest.split('/').next().unwrap_or_default();
+    let Some((user, host)) = authority.rsplit_once('@') else {
+        return password_with_slash(rest, authority, start, hits);
+    };
     if user.is_empty() || DIGESTS.iter().any(|digest| host.starts_with(digest)) {
         return;
     }
     let password = user.split_once(':').is_some_and(|(_, password)| !password.is_empty());
     let kind = if password { Secret::Password } else { Secret::Url };
     hits.push(Hit { range: start..start + user.len(), kind });
+}
+
+/// The name and password where the password has a `/`: `user:pass/word@host`.
+fn password_with_slash(rest: &str, before: &str, start: usize, hits: &mut Vec<Hit>) {
+    let Some((_, password)) = before.split_once(':') else { return };
+    let is_port = !password.is_empty() && password.bytes().all(|byte| byte.is_ascii_digit());
+    // `[` begins an address of IPv6.
+    if is_port || before.starts_with('[') {
+        return;
+    }
+    let is_digest = |host: &str| DIGESTS.iter().any(|digest| host.starts_with(digest));
+    let mut ends = rest.rmatch_indices('@').map(|(at, _)| at);
+    if let Some(len) = ends.find(|at| !rest.get(at + 1..).is_some_and(is_digest)) {
+        hits.push(Hit { range: start..start + len, kind: Secret::Password });
+    }
 }
 
 /// `user:password@host` without a scheme, as people write proxies.
@@ -122,20 +139,42 @@ fn named(word: &str, start: usize, hits: &mut Vec<Hit>) {
     let mut query = false;
     let mut at = 0;
     for part in word.split_inclusive(['?', '&', ';', '#', ',']) {
-        let end = part.trim_end_matches(['?', '&', ';', '#', ',']).len();
-        let bare = part.get(..end).unwrap_or_default();
-        if let Some((before, value)) = bare.split_once('=') {
+        if let Some((before, _)) = part.split_once('=') {
+            let from = at + before.len() + 1;
+            let rest = word.get(from..).unwrap_or_default();
             let name = before.rsplit(|c| !is_name(c)).next().unwrap_or_default();
             let name = name.trim_start_matches('-');
             let secret = is_secret_name(name)
                 || query && QUERY_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
+            let len = value_len(rest);
             // A variable of the shell or a placeholder is not a value.
-            if secret && !value.is_empty() && !value.starts_with(['$', '{', '…', '[']) {
-                let from = start + at + before.len() + 1;
-                hits.push(Hit { range: from..start + at + end, kind: Secret::Named });
+            if secret && len > 0 && !rest.starts_with(['$', '{', '…', '[']) {
+                let range = start + from..start + from + len;
+                hits.push(Hit { range, kind: Secret::Named });
             }
         }
         query |= part.ends_with(['?', '&']);
         at += part.len();
     }
+}
+
+/// The length of the value at the beginning of `text`. A `,` or `;` belongs to it, unless another
+/// name and its value follow.
+fn value_len(text: &str) -> usize {
+    let ends = |(at, c): &(usize, char)| match c {
+        '?' | '&' | '#' => true,
+        ',' | ';' => text.get(at + 1..).is_some_and(begins_with_pair),
+        _ => false,
+    };
+    let len = text.char_indices().find(ends).map_or(text.len(), |(at, _)| at);
+    text.get(..len).unwrap_or_default().trim_end_matches([',', ';']).len()
+}
+
+/// Whether `text` begins with `name=value`; base64 may have `=` at its end.
+fn begins_with_pair(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, value)| {
+        let is_name =
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        is_name && !name.is_empty() && value.starts_with(|c| !"=,;?&#".contains(c))
+    })
 }
