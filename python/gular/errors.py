@@ -17,7 +17,8 @@ class Error(Exception):
     key: Optional[str]
 
     def __init__(self, what: str, hint: Optional[str] = None, key: Optional[str] = None) -> None:
-        # A path or an option may be a token that was given by mistake.
+        # A path or an option may be a token that was given by mistake. A key is data, by which a
+        # program leaves out a sample.
         self.what, self.hint, self.key = mask(what), hint and mask(hint), key
         # Alone: of several arguments OSError takes the first as `errno`.
         super().__init__(self.what)

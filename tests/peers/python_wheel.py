@@ -91,6 +91,9 @@ def no_secret_shows():
         except Exception as error:
             shown = f"{error} {error!r} {error.__dict__}"
             check(f"no token shows: {what}", claims not in shown, f"{type(error).__name__} shows it")
+    key = "train/Zk3vQ9xTb1LmW8sYp4RcN6hGdJ2aEuFi0oKtXyVq.jpg"
+    error = gular.SampleError(f"cannot decode `{key}`", f"leave out `{key}`", key)
+    check("a key is data, and stays as it is", error.key == key and key not in str(error), repr(error))
 
 
 def numbers_of_rust():
