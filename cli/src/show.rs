@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 use std::sync::LazyLock;
 
-use gular_files::{Env, Given, VARIABLES, mask_panic};
+use gular_files::{Env, FOR_TOKENS, Given, VARIABLES, mask_panic};
 
 use crate::exit::Failure;
 use crate::shared::Output;
@@ -53,8 +53,9 @@ pub(crate) fn quoted(path: &str) -> String {
 static GIVEN: LazyLock<Given> = LazyLock::new(|| {
     let env = Env::process();
     let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned());
-    let values = VARIABLES.into_iter().filter_map(|name| env.get(name).map(str::to_owned));
-    Given::new(arguments.chain(values))
+    let value = |name| env.get(name).map(str::to_owned);
+    let values = VARIABLES.into_iter().filter_map(value);
+    Given::new(arguments.chain(values), FOR_TOKENS.into_iter().filter_map(value))
 });
 
 /// Why bytes on stdout are shown as they are.
@@ -97,7 +98,8 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
     lines(&printable(text))
 }
 
-/// Writes lines of data to stdout. Names in them stay, even if they look like base64.
+/// Writes lines of data to stdout. Names and URLs in them stay, even if they look like base64 and
+/// were given as arguments: scripts use them.
 pub(crate) fn lines(text: &str) -> Result<(), Failure> {
     stdout(GIVEN.mask_data(text).as_bytes())
 }

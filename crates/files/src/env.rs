@@ -79,6 +79,11 @@ pub const VARIABLES: [&str; 63] = [
     "CARGO",
 ];
 
+/// Variables that lead to tokens and to nothing else. One that is itself a token, given by mistake,
+/// is hidden in results, too.
+pub const FOR_TOKENS: [&str; 5] =
+    ["BEARER_TOKEN", "BEARER_TOKEN_FILE", "TOKEN", "XDG_RUNTIME_DIR", "_CONDOR_CREDS"];
+
 /// Environment variables by name.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Env(BTreeMap<String, String>);

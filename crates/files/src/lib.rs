@@ -28,7 +28,7 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 /// `FORMAT.md`, "Burned names".
 pub const MAX_RENAMES: u32 = 9;
 
-pub use env::{Env, VARIABLES};
+pub use env::{Env, FOR_TOKENS, VARIABLES};
 pub use error::{Error, is_of_disk};
 pub use free::{Free, free};
 pub use lock::{Lock, LockMode, SAY_AFTER};

@@ -138,6 +138,9 @@ struct Try<'a> {
     command: Command,
     what: String,
     secret: &'a Secret,
+    /// Whether its results hide long base64: it was given as a variable for tokens. Else it may be
+    /// the name of a folder, in the path or URL that scripts read.
+    is_hidden_in_results: bool,
 }
 
 /// Runs all, several at a time, and returns how many outputs say that something is not shown. The
@@ -151,9 +154,12 @@ fn run_all(tries: Vec<Try<'_>>) -> usize {
             scope.spawn(|| {
                 while let Some(one) = tries.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut one = one.lock().unwrap();
-                    let said = said(&mut one.command);
+                    let [result, messages] = said(&mut one.command);
                     let (kind, _, hidden) = one.secret;
-                    if said.contains(hidden.as_str()) {
+                    let in_results = one.is_hidden_in_results || !kind.contains("base64");
+                    let shown = in_results && result.contains(hidden.as_str());
+                    let said = format!("{result}\n{messages}");
+                    if shown || messages.contains(hidden.as_str()) {
                         leaks.lock().unwrap().push(format!("{} of {}: {said}", kind, one.what));
                     }
                     masked.fetch_add(usize::from(said.contains("not shown]")), Ordering::Relaxed);
@@ -167,8 +173,8 @@ fn run_all(tries: Vec<Try<'_>>) -> usize {
     masked.into_inner()
 }
 
-/// Both outputs of a command. One that waits, for a server or for a signal, is stopped.
-fn said(command: &mut Command) -> String {
+/// Both outputs of a command, stdout first. One that waits, for a server or for a signal, is stopped.
+fn said(command: &mut Command) -> [String; 2] {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let read = |mut from: Box<dyn std::io::Read + Send>| {
@@ -180,7 +186,7 @@ fn said(command: &mut Command) -> String {
     };
     let readers = [read(Box::new(out)), read(Box::new(err))];
     stop_late(&mut child);
-    readers.map(|reader| reader.join().unwrap()).join("\n")
+    readers.map(|reader| reader.join().unwrap())
 }
 
 fn stop_late(child: &mut Child) {
@@ -226,7 +232,8 @@ fn a_secret_given_as_an_option_or_argument_shows_nowhere() {
                 for secret in (0..3).map(|n| &secrets[(first + n * 3) % secrets.len()]) {
                     let arguments = fixtures.arguments(verb, Some((at, &secret.1)));
                     let what = format!("{:?} argument {at}", verb.words);
-                    tries.push(Try { command: fixtures.command(&arguments), what, secret });
+                    let command = fixtures.command(&arguments);
+                    tries.push(Try { command, what, secret, is_hidden_in_results: false });
                 }
             }
             for option in &verb.options {
@@ -235,7 +242,8 @@ fn a_secret_given_as_an_option_or_argument_shows_nowhere() {
                     let at = verb.words.len();
                     arguments.insert(at, format!("{option}={}", secret.1));
                     let what = format!("{:?} {option}", verb.words);
-                    tries.push(Try { command: fixtures.command(&arguments), what, secret });
+                    let command = fixtures.command(&arguments);
+                    tries.push(Try { command, what, secret, is_hidden_in_results: false });
                 }
             }
         }
@@ -271,12 +279,27 @@ fn a_secret_in_a_variable_shows_nowhere() {
                 for secret in (0..some).map(|k| &secrets[(first + k) % secrets.len()]) {
                     let mut command = fixtures.command(&arguments);
                     command.env(name, &secret.1);
-                    tries.push(Try { command, what: format!("{words:?} {name}"), secret });
+                    let what = format!("{words:?} {name}");
+                    tries.push(Try { command, what, secret, is_hidden_in_results: looked });
                 }
             }
         }
         let masked = run_all(tries);
         assert!(masked > 60, "{masked} outputs are masked");
+    });
+}
+
+#[test]
+fn a_url_that_scripts_read_is_printed_whole() {
+    with_fixtures(|fixtures| {
+        let (_, base64, _) = secrets(&fixtures.url).swap_remove(2);
+        let folder = format!("{}/{base64}", fixtures.url);
+        let (file, url) = (fixtures.dir.join("file"), format!("{folder}/x"));
+        let published = fixtures.site.run(["publish", text(&file), &url]);
+        assert_eq!(published.code, Some(0), "{}", published.stderr);
+        assert!(published.stdout.contains(&url), "{}", published.stdout);
+        let listed = fixtures.site.json(["ls", folder.as_str()]);
+        assert!(listed["url"].as_str().unwrap().contains(&folder), "{listed}");
     });
 }
 

@@ -98,55 +98,77 @@ pub fn mask_panic(info: &PanicHookInfo<'_>) -> String {
     text
 }
 
-/// What looks like a secret in the arguments and variables that a program was given. Data, such as
-/// the keys of a bundle, may look the same by chance and must not be changed, so in data only these
-/// texts are hidden, and what nothing but a secret looks like.
+/// What looks like a secret in the arguments and variables that a program was given. Results are
+/// read by scripts: a folder or a key may look like base64, and its URL must not be changed. So in
+/// results only what nothing but a secret looks like is hidden, and the values of variables that
+/// are there for tokens.
 #[derive(Default)]
-pub struct Given(Vec<(String, Secret)>);
+pub struct Given(Vec<GivenText>);
+
+struct GivenText {
+    text: String,
+    kind: Secret,
+    /// Whether it is hidden in results, too.
+    in_data: bool,
+}
 
 impl Given {
     /// The shortest text that is hidden wherever it occurs: a shorter value of a query may also be
     /// a part of a name.
     const LEAST_BYTES: usize = 16;
 
-    /// Finds the secrets in `inputs`.
+    /// Finds the secrets in `inputs`, and in the values of variables for tokens.
     #[must_use]
-    pub fn new<T: AsRef<str>>(inputs: impl IntoIterator<Item = T>) -> Self {
+    pub fn new<T: AsRef<str>>(
+        inputs: impl IntoIterator<Item = T>,
+        for_tokens: impl IntoIterator<Item = T>,
+    ) -> Self {
+        let inputs = inputs.into_iter().map(|input| (input, false));
+        let for_tokens = for_tokens.into_iter().map(|value| (value, true));
         let mut found = Vec::new();
-        for input in inputs {
+        for (input, for_tokens) in inputs.chain(for_tokens) {
             let input = input.as_ref();
-            for hit in find(input) {
-                let text = input.get(hit.range).unwrap_or_default();
+            for Hit { range, kind } in find(input) {
+                // A part of a path may also be a folder of a result.
+                let in_data = kind.is_certain() || (for_tokens && range == (0..input.len()));
+                let text = input.get(range).unwrap_or_default().trim_matches('\\');
+                let given =
+                    |text: &str, in_data| GivenText { text: text.to_owned(), kind, in_data };
+                found.push(given(text, in_data));
                 // Of base64 with a `/`, a part may be shown alone as the name of a file.
-                let texts = [text].into_iter().chain(text.split('/'));
-                found.extend(texts.map(|text| (text.to_owned(), hit.kind)));
+                let in_data = in_data && kind == Secret::Base64;
+                found.extend(text.split('/').map(|text| given(text, in_data)));
             }
         }
-        found.retain(|(text, _)| text.len() >= Self::LEAST_BYTES);
+        found.retain(|given| given.text.len() >= Self::LEAST_BYTES);
         Self(found)
     }
 
     /// Returns a message without secrets.
     #[must_use]
     pub fn mask<'t>(&self, message: &'t str) -> Cow<'t, str> {
-        without(message, [find(message), self.find(message)].concat())
+        let hits = self.0.iter().flat_map(|given| given.find(message));
+        without(message, find(message).into_iter().chain(hits).collect())
     }
 
-    /// Returns data without secrets; text that may be a secret or a name stays unless it was given.
+    /// Returns data without secrets; text that may be a secret or a name stays.
     #[must_use]
     pub fn mask_data<'t>(&self, data: &'t str) -> Cow<'t, str> {
         let mut hits = find(data);
         hits.retain(|hit| hit.kind.is_certain());
-        hits.extend(self.find(data));
+        let in_data = self.0.iter().filter(|given| given.in_data);
+        hits.extend(in_data.flat_map(|given| given.find(data)));
         without(data, hits)
     }
+}
 
-    fn find(&self, text: &str) -> Vec<Hit> {
-        let places = self.0.iter().flat_map(|(secret, kind)| {
-            let hit = |(at, found): (usize, &str)| Hit { range: at..at + found.len(), kind: *kind };
-            text.match_indices(secret.as_str()).map(hit)
-        });
-        places.collect()
+impl GivenText {
+    /// The places where `text` has it.
+    fn find<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Hit> + 'a {
+        text.match_indices(self.text.as_str()).map(|(at, found)| {
+            let skipped = escape(text.get(..at).unwrap_or_default(), found);
+            Hit { range: at + skipped..at + found.len(), kind: self.kind }
+        })
     }
 }
 

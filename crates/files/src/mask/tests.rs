@@ -157,18 +157,28 @@ fn of_a_url_or_a_path_with_a_query_only_what_is_known_shows() {
     assert_eq!(mask_url("/a/b"), "/a/b");
 }
 
+const NONE: [&str; 0] = [];
+
 #[test]
-fn in_data_what_may_be_a_name_stays_unless_it_was_given() {
+fn in_data_what_may_be_a_name_stays_unless_it_is_a_variable_for_tokens() {
     let name = random(3, 43, FOR_URLS);
-    let row = format!("{{\"key\": \"train/{name}.jpg\"}}");
+    let row = format!("{{\"key\": \"train/{name}.jpg\", \"url\": \"pelican://h/{name}/v1\"}}");
     assert!(mask(&row).contains("long base64"), "{}", mask(&row));
-    assert_eq!(Given::new(["ls", "birds"]).mask_data(&row), row);
-    let given = Given::new(["ls".to_owned(), format!("/run/{name}")]);
+    let url = format!("pelican://h/{name}/v1");
+    // A folder that was named as the place of a result, and one in which a token's file is.
+    let given = Given::new(["publish", "b", &url], ["", "", &format!("/home/{name}/token")]);
+    assert_eq!(given.mask_data(&row), row);
+    assert!(!given.mask(&row).contains(&name));
+    let given = Given::new(NONE, [name.as_str()]);
     assert!(!given.mask_data(&row).contains(&name));
     assert!(!format!("{given:?}").contains(&name));
     // What was hidden where it was given is hidden where it stands alone.
-    let given = Given::new(["http://me:a-very-long-s3cret@proxy:80"]);
+    let given = Given::new(["http://me:a-very-long-s3cret@proxy:80"], NONE);
     assert_eq!(given.mask("the proxy says me:a-very-long-s3cret"), "the proxy says …");
+    assert_eq!(given.mask_data("the proxy says me:a-very-long-s3cret"), "the proxy says …");
+    // `\n` stays the escape that it is.
+    let given = Given::new(["https://new:very-long-s3cret@h"], NONE);
+    assert_eq!(given.mask_data(r#""a\new:very-long-s3cret""#), r#""a\n…""#);
 }
 
 #[test]
