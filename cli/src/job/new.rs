@@ -94,7 +94,7 @@ pub(super) struct NewArgs {
         help_heading = "Data and image"
     )]
     shards_by: Option<String>,
-    /// Another file, folder or URL that travels with the job; may be repeated
+    /// Another file, folder or URL for the job; may be repeated
     ///
     /// A URL such as osdf:///…, https://… or file:///staging/… is fetched by HTCondor; the program
     /// finds the file by its name in the job's folder. Its size is not known: add it to `--disk`.
