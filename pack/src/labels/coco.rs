@@ -126,10 +126,10 @@ impl Coco {
             let n = rest.partition_point(|annotation| annotation.image_id == image.id);
             let (here, after) = rest.split_at(n);
             rest = after;
-            let classes = of_image(here).into_iter().map(|name| Cell::Text(name.to_owned()));
+            let mut classes = of_image(here).into_iter().map(|name| Cell::Text(name.to_owned()));
             let label = match several {
                 true => Cell::List(classes.collect()),
-                false => classes.last().unwrap_or(Cell::Missing),
+                false => classes.next_back().unwrap_or(Cell::Missing),
             };
             each(line, &columns, &[Cell::Text(image.file_name.clone()), label])?;
         }

@@ -305,7 +305,7 @@ pub(super) fn all_labels(columns: &[String]) -> impl Iterator<Item = &String> {
 }
 
 /// Whether `y` is no class: there is `x`, too, or it is only a part of a longer name.
-fn is_coordinate(column: &String, columns: &[String]) -> bool {
+fn is_coordinate(column: &str, columns: &[String]) -> bool {
     let is_y = plain(column) == "y";
     is_y && (find(columns, &["x"]).is_some() || !column.trim().eq_ignore_ascii_case("y"))
 }

@@ -168,8 +168,8 @@ fn groups(
         hasher.update(b"gular-plan group").update(&seed.to_le_bytes()).update(id);
         *hasher.finalize().as_bytes()
     };
-    let mut order: Vec<(u64, [u8; 32], &GroupId, &[(i64, u64)])> =
-        groups.iter().map(|(id, of)| (size(of), place(id), id, of.as_slice())).collect();
+    let sized = groups.iter().map(|(id, of)| (size(of), place(id), id, of.as_slice()));
+    let mut order: Vec<_> = sized.collect();
     order.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     let all: u64 = order.iter().map(|(n, ..)| n).sum();
     let mut of_class: HashMap<i64, u64> = HashMap::new();
