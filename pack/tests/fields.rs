@@ -112,7 +112,7 @@ fn masks_may_lie_among_the_images_and_in_archives() {
     assert_eq!(among.digest, report.digest);
     let unclear = run(&images, &dir.path().join("x"), with(vec![field("mask", &images, "")]), 2);
     assert!(
-        matches!(&unclear, Err(Error::Option(text)) if text.contains("a pattern of their paths")),
+        matches!(&unclear, Err(Error::Setting { text, .. }) if text.contains("a pattern of their paths")),
         "{unclear:?}"
     );
 }

@@ -297,6 +297,9 @@ fn payloads_that_cannot_be_are_refused() {
     ] {
         let out = source.path().with_extension("out");
         let refused = run(source.path(), &out, plan, 1);
-        assert!(matches!(&refused, Err(Error::Option(t)) if t.contains(word)), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(Error::Setting { text, .. }) if text.contains(word)),
+            "{refused:?}"
+        );
     }
 }

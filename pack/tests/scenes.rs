@@ -277,7 +277,7 @@ fn tiles_that_make_no_sense_are_refused() {
         let plan = PlanOptions { tile: Some(tile), inputs, ..arrays() };
         let refused = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1);
         assert!(
-            matches!(&refused, Err(Error::Option(text)) if text.contains(words)),
+            matches!(&refused, Err(Error::Setting { text, .. }) if text.contains(words)),
             "{refused:?}"
         );
     };
