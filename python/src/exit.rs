@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 /// Whether exit handlers have run.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// The thread that ran them, which goes on.
+/// The thread that ran them, which continues.
 static ENDED_BY: Mutex<Option<ThreadId>> = Mutex::new(None);
 
 /// Threads that are asking for Python's lock.
