@@ -214,12 +214,11 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 17] = [
     ),
 ];
 
+/// Key, split and class of a sample.
+type Found = (String, Split, Option<String>);
+
 /// Packs these files; the title that was recognised, and the samples.
-fn packed(
-    files: &[File<'_>],
-    prefix: &str,
-    plan: PlanOptions,
-) -> (Option<String>, Vec<(String, Split, Option<String>)>) {
+fn packed(files: &[File<'_>], prefix: &str, plan: PlanOptions) -> (Option<String>, Vec<Found>) {
     let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (i, (path, text)) in (0..).zip(files) {
         let bytes = match path.rsplit('.').next().unwrap().to_lowercase().as_str() {

@@ -204,7 +204,7 @@ fn stop_late(child: &mut Child) {
 fn with_fixtures(check: impl FnOnce(&Fixtures<'_>)) {
     let site: Arc<Site> = Site::shared();
     if !site.is_embedded() {
-        println!("skipped: the federation is not embedded");
+        eprintln!("skipped: the federation is not embedded");
         return;
     }
     let dir = site.scratch();
@@ -266,6 +266,7 @@ fn a_secret_in_a_variable_shows_nowhere() {
             vec!["ls", url],
             vec!["doctor", url],
             vec!["doctor", url, "--json"],
+            vec!["doctor"],
             vec!["image", "pull", "localhost:1/x:1", "x.sif"],
         ];
         let mut tries = Vec::new();
