@@ -2,7 +2,6 @@
 //! `gular help VERB` prints all that is known about each.
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 
 use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory as _};
@@ -91,7 +90,7 @@ pub(crate) fn print(error: &clap::Error, arguments: impl Iterator<Item = OsStrin
         return;
     }
     let shown = error.render();
-    let styled = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let styled = show::is_watched() && std::env::var_os("NO_COLOR").is_none();
     let text = if styled { shown.ansi().to_string() } else { shown.to_string() };
     let _ = show::lines(&compact(&text));
 }

@@ -402,12 +402,15 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let src = fetched.as_ref().map_or(src, |fetched| &fetched.dir);
     let bars = Mutex::new((counter("scan", output), None::<ProgressBar>));
     let told = AtomicBool::new(false);
-    let is_new = args.base.is_none();
+    // A person sees it before a byte is written. In a pipe it is a part of the result: a command that
+    // fails has none.
+    let is_watched = args.base.is_none() && !output.json && !output.quiet && show::is_watched();
     let progress = |p: Progress| {
         if let Progress::Read(report) = p {
-            if is_new && !output.json && !output.quiet && !told.swap(true, Ordering::Relaxed) {
+            if is_watched && !told.swap(true, Ordering::Relaxed) {
                 // What cannot be written now is written at the end, or fails there.
-                let _ = show::text(&pack_report::read_as(report));
+                let say = || show::text(&pack_report::read_as(report));
+                let _ = bars.lock().map_or_else(|_| say(), |bars| bars.0.suspend(say));
             }
             return;
         }

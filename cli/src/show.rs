@@ -1,7 +1,7 @@
 //! How numbers, texts and JSON are written, and to which stream. All output of the program passes
 //! through here, so that no secret that the program was given is shown.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::LazyLock;
 
 use gular_files::{Env, FOR_TOKENS, Given, VARIABLES, mask_panic};
@@ -91,6 +91,11 @@ pub(crate) fn json_line<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string(value)
         .map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?;
     lines(&format!("{text}\n"))
+}
+
+/// Whether a person sees what is printed on stdout.
+pub(crate) fn is_watched() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// Writes a text for people to stdout.
