@@ -229,7 +229,7 @@ mod tests {
         root.build();
         each_verb(&root, "gular", &mut |name, verb| {
             let help = verb.clone().render_long_help().to_string();
-            assert!(!help.contains("///"), "{name}: marks of a comment are in the text\n{help}");
+            assert!(!help.contains(" /// "), "{name}: marks of a comment are in the text\n{help}");
             for flag in verb.get_arguments().filter_map(Arg::get_long) {
                 assert!(help.contains(&format!("--{flag}")), "{name} --{flag}");
             }
