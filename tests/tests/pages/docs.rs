@@ -34,9 +34,10 @@ const PREPARED: [(&str, &str); 8] = [
         "packing.md",
         "cp -r $S/photos .
          for part in train test; do
-           awk 'BEGIN { printf \"label\"; for (i = 1; i <= 784; i++) printf \",pixel%d\", i; print \"\"
-             for (n = 0; n < 20; n++) { printf n % 3; for (i = 0; i < 784; i++) printf \",%d\", (n * i) % 256; print \"\" } }' \\
-             > fashion-mnist_$part.csv
+           { printf label; printf ',pixel%d' $(seq 784); echo
+             for n in $(seq 0 19); do
+               printf $((n % 3)); for i in $(seq 0 783); do printf ,$((n * i % 256)); done; echo
+             done; } > fashion-mnist_$part.csv
          done",
     ),
     (
