@@ -120,7 +120,7 @@ fn start_in(
     let Some(cgroup) = cgroup else { return Command::new(program).args(arguments).spawn() };
     // The error of the shell below would name the cgroup's file.
     let mut look = Command::new("/bin/sh");
-    look.args(["-c", "command -v -- \"$0\" > /dev/null"]).arg(program);
+    look.args(["-c", "command -v -- \"$0\" > /dev/null && [ ! -d \"$0\" ]"]).arg(program);
     if !look.status()?.success() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such program"));
     }

@@ -117,6 +117,7 @@ fn names_digests_and_paths_stay() {
 #[test]
 fn urls_are_shown_without_their_secrets() {
     check("at `https://me:s3cret@h:80/a` or", "at `https://…@h:80/a` or");
+    check("`/tmp/https:/me:s3cret@h:80/a`", "`/tmp/https:/…@h:80/a`");
     check("`https://me:pa/ss@word@h:80/a`", "`https://…@h:80/a`");
     check(
         "https://me:/s3cret@h docker://me:s/3@h/a@sha256:00",

@@ -34,6 +34,9 @@ const QUERY_NAMES: [&str; 9] =
 /// The algorithms before the digest in an image's name, `name@sha256:…`.
 const DIGESTS: [&str; 2] = ["sha256:", "sha512:"];
 
+/// The beginnings of URLs that a path may have been made of.
+const SCHEMES: [&str; 4] = ["http:/", "https:/", "osdf:/", "pelican:/"];
+
 pub(super) fn is_secret_name(word: &str) -> bool {
     SECRET_NAMES.iter().any(|name| word.eq_ignore_ascii_case(name))
 }
@@ -49,6 +52,18 @@ pub(super) fn find(word: &str, start: usize, is_url: bool, hits: &mut Vec<Hit>) 
         let begin = rest + at + 3;
         user(word.get(begin..).unwrap_or_default(), start + begin, hits);
         rest = begin;
+    }
+    // A URL that was taken for a path has one slash there.
+    for scheme in SCHEMES {
+        let found = word.match_indices(scheme).map(|(at, scheme)| at + scheme.len());
+        for begin in found {
+            let after = word.get(begin..).unwrap_or_default();
+            let authority = after.split('/').next().unwrap_or_default();
+            if authority.contains('@') {
+                user(authority, start + begin, hits);
+                rest = rest.max(begin);
+            }
+        }
     }
     if rest == 0 {
         bare_user(word, start, hits);
