@@ -192,7 +192,7 @@ fn a_repair_is_shown_before_it_is_made_and_keeps_permissions() {
     lint(dir.path(), &["train.sub", "--fix"]);
     assert_ne!(files(dir.path()), before);
     assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o777, 0o751);
-    assert!(fs::read_to_string(&script).unwrap().contains("train_ckpt.py"));
+    assert!(fs::read_to_string(&script).unwrap().contains("mkdir -p output\n"));
 }
 
 #[test]
