@@ -32,7 +32,7 @@ fn a_token_as_any_option_shows_nowhere() {
         let flags = flags.filter_map(|line| line.split_whitespace().find(|w| w.starts_with("--")));
         let mut tries: Vec<Vec<String>> =
             flags.map(|flag| vec!["absent".to_owned(), format!("{flag}={}", token())]).collect();
-        assert!(tries.len() > 2, "{help}");
+        assert!(!tries.is_empty(), "{help}");
         tries.push(vec![token()]);
         for arguments in tries {
             let output = run(&arguments);
@@ -53,7 +53,10 @@ fn a_token_in_an_error_with_causes_or_in_a_variable_shows_nowhere() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gular-train"));
         command.args(["train", "--checkpoint-dir", place]).arg(dir.path());
         command.current_dir(dir.path()).stdin(Stdio::null());
-        let output = command.env("WORLD_SIZE", "1").env(variable, token()).output().unwrap();
+        if variable == "RANK" {
+            command.env("WORLD_SIZE", "1");
+        }
+        let output = command.env(variable, token()).output().unwrap();
         assert_eq!(code(&output), 2);
         let said = said(&output);
         let masked = said.contains("[a signed token, not shown]");
