@@ -138,6 +138,6 @@ for line in ["requirements = OpSys == 'LINUX'", "requirements = Arch == X86_64"]
     text = f"executable = run.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n{line}\nlog = x\nqueue\n"
     pathlib.Path("line.sub").write_text(text)
     job = next(iter(htcondor.Submit(text).procs(count=0, clusterid=1, procid=0, qdate=1, owner="me")))
-    lint = subprocess.run([GULAR, "job", "lint", "line.sub"], capture_output=True, text=True)
+    lint = subprocess.run([GULAR, "job", "lint", "--strict", "line.sub"], capture_output=True, text=True)
     check(f"no machine for {line}", (slot().matches(job), lint.returncode) == (False, 1), lint.stdout)
 finish()
