@@ -328,7 +328,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// Files of fields that are in the source, and are no images.
+/// Files of fields that are in the source and are not images.
 #[derive(Default)]
 struct Others {
     patterns: Vec<Pattern>,

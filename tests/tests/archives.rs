@@ -55,7 +55,7 @@ fn cats_and_dogs_become_a_bundle_in_one_command() {
     let args = ["pack", "unpacked", "other"].into_iter().chain(options);
     let other: serde_json::Value = serde_json::from_str(&run(dir.path(), args).stdout).unwrap();
     assert_eq!(other["digest"], report["digest"]);
-    // The folder is no split, so fractions may make some, and each class gets its share.
+    // The folder is not a split, so fractions may make some, and each class gets its share.
     let fractions = ["--fractions", "train=0.75,val=0.25"];
     let args = ["pack", "train.zip", "divided"].into_iter().chain(options).chain(fractions);
     let divided: serde_json::Value = serde_json::from_str(&run(dir.path(), args).stdout).unwrap();

@@ -38,7 +38,7 @@ pub enum LayoutError {
         /// The other pattern.
         second: String,
     },
-    /// A word that is no split.
+    /// A word that is not a split.
     #[error(
         "`{path}` has the split `{word}`; expected a word for `train`, `val` or `test`, such as `training`, `dev` or `eval`"
     )]

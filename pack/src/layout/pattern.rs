@@ -257,7 +257,7 @@ impl Pattern {
                 long
             }
         };
-        // An expression may match nothing, and nothing is no value.
+        // An expression may match nothing, and an empty text is not a value.
         let has_all = values.iter().all(|value| !value.is_empty());
         Ok(has_all.then_some(Values { names: &self.names, values }))
     }

@@ -439,7 +439,7 @@ fn classes_in_names(names: &[String]) -> Option<String> {
             return None;
         }
     }
-    // A single word, as in `image_17.jpg`, is no class.
+    // A single word, as in `image_17.jpg`, is not a class.
     let several = classes.len() > 1 && classes.len() * 2 <= names.len();
     several.then_some(())?;
     Some(match between? {
