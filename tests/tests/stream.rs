@@ -7,7 +7,7 @@
     reason = "a test fails by panicking and says when it skips"
 )]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::fs;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use gular_bundle::{
     About, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName, MANIFEST_NAME,
@@ -190,20 +190,28 @@ fn batches(loader: &mut Loader, epoch: u64) -> Vec<(Vec<String>, Digest)> {
     all
 }
 
-/// Returns the bytes of all files of a folder, each counted once.
-fn usage(dir: &Path, seen: &mut HashSet<u64>) -> u64 {
-    let Ok(entries) = fs::read_dir(dir) else { return 0 };
-    entries
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let found = fs::symlink_metadata(&path).ok()?;
-            if found.is_dir() {
-                return Some(usage(&path, seen));
-            }
-            // A file that is renamed meanwhile is seen twice.
-            Some(if seen.insert(found.ino()) { found.len() } else { 0 })
-        })
-        .sum()
+/// The files of a folder and their sizes. A number may be given to a later file again, at another
+/// time.
+type Files = HashMap<(u64, Option<SystemTime>), u64>;
+
+fn list_files(dir: &Path, files: &mut Files) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => list_files(&path, files),
+            Ok(found) => drop(files.insert((found.ino(), found.created().ok()), found.len())),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Returns the bytes of the files that a folder has at one moment: those that are found twice were
+/// there between the two. What one walk finds need not have been there together.
+fn usage(dir: &Path) -> u64 {
+    let (mut before, mut after) = (Files::new(), Files::new());
+    list_files(dir, &mut before);
+    list_files(dir, &mut after);
+    before.iter().filter_map(|(file, bytes)| Some(*after.get(file)?.min(bytes))).sum()
 }
 
 /// Does `work`, and measures the largest size of `dir` meanwhile.
@@ -212,7 +220,7 @@ fn measured<T>(dir: &Path, work: impl FnOnce() -> T) -> (T, u64) {
     let worked = thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                most.fetch_max(usage(dir, &mut HashSet::new()), Ordering::Relaxed);
+                most.fetch_max(usage(dir), Ordering::Relaxed);
             }
         });
         // The flag is also set if `work` panics.
