@@ -65,10 +65,8 @@ pub(crate) struct PackArgs {
     /// A URL, such as pelican://HOST/folder, names a collection that is fetched first (see
     /// --cache); it gives the same bundle as the folder would.
     ///
-    /// Archives need not be unpacked first, and give the same bundle as the folder would. If
-    /// a single folder of the archive contains all images, and that folder is neither a split nor a
-    /// class, its content is packed; with --images, paths begin at the archive's root. A compressed
-    /// tar is unpacked once, into a temporary file in OUT (with --dry-run in TMPDIR).
+    /// Archives need not be unpacked first, and give the same bundle as the folder would. A
+    /// compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in TMPDIR).
     /// Archives inside a folder or an archive are not opened.
     #[arg(required_unless_present_any = ["merge", "list_datasets"], help_heading = None)]
     pub(crate) src: Option<PathBuf>,

@@ -108,6 +108,12 @@ pub(crate) fn hint(error: &LayoutError) -> Option<String> {
         LayoutError::NothingShared { .. } => {
             "both patterns need the parts that tell samples apart, such as `{key}`".to_owned()
         }
+        LayoutError::Meant { name, meant: "label", .. } => format!(
+            "write `{{label}}` in place of `{{{name}}}`; for a field beside no classes, add `--labels none`, or give it a name that is less like `label`"
+        ),
+        LayoutError::Meant { name, meant, .. } => format!(
+            "write `{{{meant}}}` in place of `{{{name}}}`; for a field, give it a name that is less like `{meant}`"
+        ),
         LayoutError::NoField { .. } | LayoutError::Lacks { .. } => {
             "give the part another name, or `{*}` if it does not matter".to_owned()
         }

@@ -23,9 +23,6 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
     if report.samples < planned && report.part.is_none() {
         let _ = writeln!(text, "{} of these were left out", planned - report.samples);
     }
-    if let Some(root) = &report.root {
-        let _ = writeln!(text, "\nall images are in `{root}/`, which was packed as SRC");
-    }
     if let Some(columns) = &report.columns {
         let of = |what: &str, column: &Option<String>| {
             column.as_ref().map(|column| format!(", {what} from `{column}`")).unwrap_or_default()

@@ -31,10 +31,6 @@ pub struct PackReport {
     pub unlabelled: u64,
     /// Number of rows of the tables of labels that match no image.
     pub unused_rows: u64,
-    /// The folder inside an archive that contains all its images; it was packed as if it were the
-    /// source.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root: Option<String>,
     /// The known dataset that the source was recognised as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,

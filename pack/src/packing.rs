@@ -124,9 +124,7 @@ pub(crate) fn open_source(
     if let Inputs::Pixels { .. } = options.inputs {
         return PixelTable::open(source, options, cancel).map(Source::Pixels);
     }
-    let mut source = Source::open(source, &options.archive, temp, cancel)?;
-    scan::enter(&mut source, options)?;
-    Ok(source)
+    Source::open(source, &options.archive, temp, cancel)
 }
 
 fn dry_run(
@@ -404,7 +402,6 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         skipped: found.skipped.len() as u64,
         unlabelled: plan.unlabelled.n + found.unmatched.n,
         unused_rows: plan.unused.n,
-        root: found.root.clone(),
         dataset: options.plan.dataset.clone(),
         lists: options.plan.lists(),
         images: match options.plan.inputs {

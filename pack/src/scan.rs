@@ -13,9 +13,10 @@ use crate::error::{BadInput, BadInputs, Fault};
 use crate::formats;
 use crate::labels::Names;
 use crate::layout::{
-    Doubt, Folders, Layout, LayoutError, Pattern, recognise, split_like, split_of,
+    Doubt, Folders, Layout, LayoutError, Marks, Pattern, masks_among, recognise, split_like,
+    split_of,
 };
-use crate::source::Source;
+use crate::source::{Archive, Source};
 use crate::{Error, Inputs, Labels, OnBadInput, PixelColumns, PlanOptions, Unlabelled};
 
 /// Extensions of tables that may have labels.
@@ -62,43 +63,23 @@ pub(crate) struct Scan {
     pub(crate) ignored: BTreeMap<String, u64>,
     pub(crate) skipped: Vec<BadInput>,
     pub(crate) files: u64,
-    /// The folder of an archive that is packed as if it were the source.
-    pub(crate) root: Option<String>,
     /// Images that no pattern fits.
     pub(crate) unmatched: Names,
+    /// Images whose names end like those of masks.
+    marks: Marks,
     /// The first file, by path, that may be a table of labels.
     table: Option<String>,
     /// The meaning of the columns of a table of pixels.
     pub(crate) pixels: Option<PixelColumns>,
 }
 
-/// If all images of an archive are below one folder, makes that folder the source: people pack
-/// `photos/` into an archive and mean its folders. Does nothing if the folder is a split, a
-/// class, or if the caller says what the paths mean.
-pub(crate) fn enter(source: &mut Source, options: &PlanOptions) -> Result<(), Error> {
-    let Source::Archive(archive) = source else { return Ok(()) };
-    if !options.images.is_empty() {
-        return Ok(());
-    }
-    let (mut root, mut one, mut class) = (None, true, false);
-    archive.files(&mut |name, _| {
-        if !hidden(name) && media_type_of(name, options.inputs).is_some() {
-            let (first, rest) = name.split_once('/').unwrap_or(("", name));
-            class |= options.labels == Labels::Path && !rest.contains('/');
-            one &= root.get_or_insert_with(|| first.to_owned()) == first;
-        }
-        Ok(())
-    })?;
-    let enclosing = |root: &String| one && !class && !root.is_empty() && split_like(root).is_none();
-    if let Some(root) = root.filter(enclosing) {
-        archive.enter(&root);
-    }
-    Ok(())
-}
+/// Folders that systems put beside people's files. Source: `ditto`(1) of macOS; the index of
+/// Synology's DSM.
+const OF_SYSTEMS: [&str; 2] = ["__MACOSX", "@eaDir"];
 
-/// Whether a segment of a path begins with a dot.
+/// Whether a segment of a path begins with a dot, or is none of people's.
 pub(crate) fn hidden(name: &str) -> bool {
-    name.split('/').any(|segment| segment.starts_with('.'))
+    name.split('/').any(|segment| segment.starts_with('.') || OF_SYSTEMS.contains(&segment))
 }
 
 /// Walks `source` and hands each image's key and size to `found`.
@@ -107,14 +88,10 @@ pub(crate) fn scan(
     options: &PlanOptions,
     found: &mut dyn FnMut(&BundlePath, u64) -> Result<(), Error>,
 ) -> Result<Scan, Error> {
-    let root = source.root().map(str::to_owned);
-    let path = match &root {
-        Some(root) => &source.path().join(root),
-        None => source.path(),
-    };
+    let path = source.path();
     let meaning = Meaning::new(source, options)?;
     let others = others(source, options)?;
-    let scan = Scan { root, ..Scan::default() };
+    let scan = Scan::default();
     let mut walk =
         Walk { source: path, others, meaning, options, scan, bad: BadInputs::default(), found };
     match source {
@@ -180,11 +157,7 @@ enum Meaning {
 impl Meaning {
     fn new(source: &Source, options: &PlanOptions) -> Result<Self, Error> {
         if options.images.is_empty() {
-            let prefix = match source {
-                Source::Folder(folder) if wants_labels(options) => one_folder(folder, options),
-                _ => String::new(),
-            };
-            return Ok(Self::Counting(Folders::new(prefix)));
+            return Ok(Self::Counting(Folders::new(one_folder(source, options)?)));
         }
         let layout = Layout::new(options.images.clone())?;
         let fail = |text: &str| Err(Error::setting(&["images", "labels"], text));
@@ -197,6 +170,7 @@ impl Meaning {
                 _ => "a pattern names the class, but labels are in a table",
             });
         }
+        layout.check_names(wants_labels(options))?;
         Ok(Self::Given(layout))
     }
 
@@ -228,6 +202,8 @@ impl Meaning {
     fn finish(self, options: &PlanOptions, scan: &mut Scan) -> Result<(), Error> {
         let folders = match self {
             Self::Given(layout) => {
+                let patterns = options.images.iter().map(ToString::to_string);
+                scan.doubts.extend(masks_among(&scan.marks, &patterns.collect::<Vec<_>>()));
                 scan.layout = layout;
                 return Ok(());
             }
@@ -245,6 +221,9 @@ impl Meaning {
                 }
                 LayoutError::from(doubt)
             })?;
+            if let Some(doubt) = masks_among(&scan.marks, &found.patterns) {
+                return Err(LayoutError::from(doubt).into());
+            }
             scan.classes = found.classes;
             scan.split_words = found.splits;
             scan.doubts = found.doubts;
@@ -274,33 +253,70 @@ fn takes_splits(options: &PlanOptions) -> bool {
 /// Most folders around everything that are looked into.
 const MOST_AROUND: usize = 8;
 
-/// The folder that has everything else in it, such as the one that unpacking an archive makes:
-/// nothing else is beside it, and there are several folders in it. It ends in a slash; nothing if
-/// there is none.
-fn one_folder(source: &Path, options: &PlanOptions) -> String {
-    let mut prefix = String::new();
-    for _ in 0..MOST_AROUND {
-        let Ok(entries) = fs::read_dir(source.join(&prefix)) else { return String::new() };
+/// The folder that has everything else in it, such as the one that people pack into an archive:
+/// nothing else is beside it, and there are several folders in it, or one that is a split. It ends
+/// in a slash; nothing if there is none.
+fn one_folder(source: &Source, options: &PlanOptions) -> Result<String, Error> {
+    let around = match source {
+        Source::Folder(folder) => around_folders(folder, options),
+        Source::Archive(archive) => around_members(archive, options)?,
+        Source::Pixels(_) => None,
+    };
+    let around = around.unwrap_or_default();
+    let split = around.iter().position(|name| split_like(name).is_some());
+    let kept = match split.map(|at| around.split_at(at)) {
+        None => around.as_slice(),
+        Some((before, [split, ..])) if split_of(split).is_some() => before,
+        Some(_) => &[],
+    };
+    Ok(kept.iter().map(|name| format!("{name}/")).collect())
+}
+
+/// The folders in each other that have everything in them; `None` if images are beside one.
+fn around_folders(source: &Path, options: &PlanOptions) -> Option<Vec<String>> {
+    let (mut around, mut folder) = (Vec::new(), source.to_owned());
+    while around.len() < MOST_AROUND {
         let mut folders = Vec::new();
-        for entry in entries.flatten() {
+        for entry in fs::read_dir(&folder).ok()?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with('.') {
+            if hidden(&name) {
                 continue;
             }
             if entry.path().is_dir() {
                 folders.push(name);
             } else if media_type_of(&name, options.inputs).is_some() {
-                return String::new();
+                return None;
             }
         }
         match folders.as_slice() {
-            [one] if split_like(one).is_none() => prefix = format!("{prefix}{one}/"),
-            [_, _, ..] => return prefix,
-            [one] if split_of(one).is_some() => return prefix,
-            _ => return String::new(),
+            [] => return None,
+            [one] => folder.push(one),
+            _ => break,
+        }
+        around.append(&mut folders);
+        if around.last().is_some_and(|name| split_like(name).is_some()) {
+            break;
         }
     }
-    String::new()
+    Some(around)
+}
+
+/// The same of an archive.
+fn around_members(archive: &Archive, options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
+    let (mut around, mut fewest) = (None::<Vec<String>>, usize::MAX);
+    archive.files(&mut |name, _| {
+        if !hidden(name) && media_type_of(name, options.inputs).is_some() {
+            let folders = name.rsplit_once('/').map_or("", |(folders, _)| folders);
+            let folders = folders.split('/').filter(|name| !name.is_empty());
+            fewest = fewest.min(folders.clone().count());
+            let known = around.get_or_insert_with(|| folders.clone().map(str::to_owned).collect());
+            let common = known.iter().zip(folders).take_while(|(a, b)| a == b).count();
+            known.truncate(common);
+        }
+        Ok(())
+    })?;
+    let has_split = |around: &[String]| around.iter().any(|name| split_like(name).is_some());
+    Ok(around.filter(|around| around.len() < fewest || has_split(around)))
 }
 
 /// Visits everything below `source`; `entry` says into which folders to go. The open folders are a
@@ -415,7 +431,7 @@ impl Walk<'_> {
         if name.starts_with(TEMP_PREFIX.as_bytes()) {
             return Ok(None);
         }
-        if name.starts_with(b".") {
+        if hidden(&String::from_utf8_lossy(name)) {
             self.ignore("hidden");
             return Ok(None);
         }
@@ -477,6 +493,9 @@ impl Walk<'_> {
         if !self.meaning.take(text, &mut self.scan)? {
             self.scan.unmatched.push(text);
             return Ok(());
+        }
+        if self.options.inputs != Inputs::Bytes {
+            self.scan.marks.add(text);
         }
         self.scan.media_types.insert(media_type);
         self.scan.files += 1;

@@ -103,39 +103,44 @@ fn a_finished_bundle_is_known_again_without_the_folder_for_dry_runs() {
 }
 
 #[test]
-fn one_folder_around_all_images_is_packed_as_the_source() {
+fn folders_around_all_images_are_read_as_in_a_folder() {
     let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    images(&source.path().join("data"));
     put(source.path(), "README.md", b"hello");
-    put(source.path(), ".hidden/cat/x.jpg", &jpeg(1));
-    let check = |plan: &dyn Fn() -> PlanOptions| {
-        let inner = dir.path().join("inner");
-        let expected = run(&source.path().join("data"), &inner, plan(), 1).unwrap();
+    put(source.path(), "__MACOSX/data/cat/x.jpg", &jpeg(1));
+    // Everything in one folder, in two, and in a class.
+    for (around, from, classes) in [
+        ("data", "", 3),
+        ("data/brain", "", 3),
+        ("only", "train", 3),
+        ("data/only", "train/cat", 1),
+    ] {
+        let place = source.path().join(around.split('/').next().unwrap());
+        images(&dir.path().join("made"));
+        fs::create_dir_all(source.path().join(around).parent().unwrap()).unwrap();
+        fs::rename(dir.path().join("made").join(from), source.path().join(around)).unwrap();
+        fs::remove_dir_all(dir.path().join("made")).ok();
         zipped(source.path(), &dir.path().join("a.zip"));
         fs::write(dir.path().join("a.tgz"), gzipped(&tarred(source.path()))).unwrap();
-        for name in ["a.zip", "a.tgz"] {
-            let out = dir.path().join(format!("{name}.out"));
-            let report = run(&dir.path().join(name), &out, plan(), 2).unwrap();
-            assert_eq!((report.digest, report.root.as_deref()), (expected.digest, Some("data")));
-            assert!(run(&dir.path().join(name), &out, plan(), 2).unwrap().already_done);
-            fs::remove_dir_all(out).unwrap();
+        for labels in [Labels::Path, Labels::None] {
+            let plan = || PlanOptions { labels: labels.clone(), ..PlanOptions::default() };
+            let packed = |from: &Path, plan| {
+                let out = tempfile::tempdir().unwrap();
+                run(from, &out.path().join("out"), plan, 2).unwrap()
+            };
+            let expected = packed(source.path(), plan());
+            let n = expected.splits[&Split::Train].classes.len();
+            assert!(n == classes || labels == Labels::None, "{around}: {n}");
+            for name in ["a.zip", "a.tgz"] {
+                let found = packed(&dir.path().join(name), plan());
+                assert_eq!((found.digest, &found.images), (expected.digest, &expected.images));
+                // What was printed is given back.
+                let images = found.images.iter().map(|text| text.parse().unwrap()).collect();
+                let given = packed(&dir.path().join(name), PlanOptions { images, ..plan() });
+                assert_eq!(given.digest, found.digest, "{around}: {:?}", found.images);
+            }
         }
-        fs::remove_dir_all(inner).unwrap();
-        expected
-    };
-    assert_eq!(check(&PlanOptions::default).splits.len(), 2);
-    check(&|| PlanOptions { labels: Labels::None, ..PlanOptions::default() });
-    fs::rename(source.path().join("data/train"), source.path().join("photos")).unwrap();
-    fs::remove_dir_all(source.path().join("data")).unwrap();
-    fs::rename(source.path().join("photos"), source.path().join("data")).unwrap();
-    assert_eq!(check(&PlanOptions::default).splits[&Split::Train].classes.len(), 3);
-    // The caller says that the folder is a class.
-    let plan = PlanOptions {
-        images: vec!["{label}/{key}.{ext}".parse().unwrap()],
-        ..PlanOptions::default()
-    };
-    let report = run(&dir.path().join("a.zip"), &dir.path().join("o"), plan, 1).unwrap();
-    assert_eq!((report.root, report.splits[&Split::Train].classes.len()), (None, 1));
+        fs::remove_dir_all(place).unwrap();
+    }
 }
 
 #[test]

@@ -78,12 +78,7 @@ impl Beside {
     ) -> Result<Self, Error> {
         let open = |of: &FieldFiles| {
             let path = of.files.as_deref().unwrap_or(images.path());
-            let mut source = Source::open(path, &options.archive, temp, cancel)?;
-            if let (None, Some(root), Source::Archive(archive)) =
-                (&of.files, images.root(), &mut source)
-            {
-                archive.enter(root);
-            }
+            let source = Source::open(path, &options.archive, temp, cancel)?;
             let name = &of.name;
             let stems = Stems::list(&source, of, layout)?;
             let pixels = is_mask(name) && matches!(options.payload, PayloadOptions::Raw(_));

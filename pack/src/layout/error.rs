@@ -56,6 +56,18 @@ pub enum LayoutError {
         /// The name.
         name: String,
     },
+    /// A name that is nearly one that means something.
+    #[error(
+        "the pattern `{pattern}` has a part `{name}`, which would become a field of text; `{meant}` may be meant"
+    )]
+    Meant {
+        /// The pattern.
+        pattern: String,
+        /// The name.
+        name: String,
+        /// The name that may be meant.
+        meant: &'static str,
+    },
     /// A name that one pattern has and another has not.
     #[error("the pattern `{pattern}` has no `{name}`, which `{other}` has")]
     Lacks {

@@ -1,4 +1,4 @@
-//! The folders of a source, counted while it is walked.
+//! The folders and names of a source, counted while it is walked.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 const MOST_FOLDERS: usize = 1 << 20;
 /// Names of files that are kept: they tell whether classes are in the names.
 const MOST_NAMES: usize = 200;
+/// Ends of the names of masks beside their images. Source: BUSI and Carvana; ISIC 2018; BraTS; the
+/// Cityscapes Scripts; GlaS.
+const MARKS: [&str; 8] =
+    ["_mask", "-mask", "_segmentation", "_seg", "_gt", "_label", "_labels", "_anno"];
 
 /// How many images each folder has.
 #[derive(Debug, Default)]
@@ -33,6 +37,30 @@ pub(super) struct Folder {
     pub(super) below: u64,
     /// The folders in it; whether images are in folders inside of these.
     pub(super) inner: BTreeMap<String, bool>,
+}
+
+/// How many files have names of masks.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    files: u64,
+    marked: [u64; MARKS.len()],
+}
+
+impl Marks {
+    pub(crate) fn add(&mut self, path: &str) {
+        self.files += 1;
+        let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+        let marked = MARKS.iter().position(|mark| stem.ends_with(mark));
+        if let Some(n) = marked.and_then(|at| self.marked.get_mut(at)) {
+            *n += 1;
+        }
+    }
+
+    /// The end of the names of masks, and their number, if there are about as many as images.
+    pub(crate) fn of_masks(&self) -> Option<(&'static str, u64)> {
+        let (n, mark) = self.marked.iter().copied().zip(MARKS).max_by_key(|(n, _)| *n)?;
+        (n < self.files && n * 3 >= self.files).then_some((mark, n))
+    }
 }
 
 impl Folders {

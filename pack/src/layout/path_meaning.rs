@@ -8,6 +8,9 @@ use super::{LayoutError, Pattern, split_of};
 /// The name of what belongs together when splits are made.
 const GROUP: &str = "group";
 
+/// What people call the class, beside `label`: the names that other tools give it.
+const CLASS_WORDS: [&str; 5] = ["class", "classname", "class_name", "category", "target"];
+
 /// The patterns by which a source is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Layout {
@@ -60,6 +63,27 @@ impl Layout {
         }
         fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         Ok(Self { patterns, fields })
+    }
+
+    /// Checks that no name is a slip of the pen for one that means something, which would become a
+    /// field of text in silence; `labelled` says that paths should name classes.
+    pub(crate) fn check_names(&self, labelled: bool) -> Result<(), LayoutError> {
+        let meant = |name: &str| {
+            let is_class = labelled && !self.has_labels() && CLASS_WORDS.contains(&name);
+            let likely = [SPLIT, LABEL, KEY, GROUP].into_iter().find(|known| {
+                !self.has(known) && strsim::osa_distance(known, name) <= known.len() / 3
+            });
+            if is_class { Some(LABEL) } else { likely }
+        };
+        for field in &self.fields {
+            if let Some(meant) = meant(field.as_str()) {
+                let with = self.patterns.iter().find(|pattern| pattern.has(field.as_str()));
+                let pattern = with.map_or_else(String::new, Pattern::to_string);
+                let name = field.to_string();
+                return Err(LayoutError::Meant { pattern, name, meant });
+            }
+        }
+        Ok(())
     }
 
     /// The patterns; those that say the most are first.
@@ -204,5 +228,28 @@ mod tests {
         let error = layout(&["{patient}/{key}", "x/{key}"]).unwrap_err().to_string();
         assert_eq!(error, "the pattern `x/{key}` has no `patient`, which `{patient}/{key}` has");
         assert!(layout(&["{mask}/{key}"]).is_err());
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_another_is_not_a_field() {
+        let meant =
+            |pattern: &str, labelled| match layout(&[pattern]).unwrap().check_names(labelled) {
+                Ok(()) => None,
+                Err(LayoutError::Meant { meant, .. }) => Some(meant),
+                Err(other) => panic!("{other}"),
+            };
+        for (pattern, name) in [
+            ("{lable}/{key}.{ext}", "label"),
+            ("{spilt}/{label}/{key}.{ext}", "split"),
+            ("{label}/{keys}.{ext}", "key"),
+            ("{class}/{key}.{ext}", "label"),
+        ] {
+            assert_eq!(meant(pattern, true), Some(name), "{pattern}");
+        }
+        for pattern in ["{category}/{label}/{key}", "{table}/{label}/{key}", "{day}/{label}/{key}"]
+        {
+            assert_eq!(meant(pattern, true), None, "{pattern}");
+        }
+        assert_eq!(meant("{class}/{key}", false), None);
     }
 }

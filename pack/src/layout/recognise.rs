@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use gular_bundle::Split;
 use regex::Regex;
 
-use super::folders::{Folder, Folders};
+use super::folders::{Folder, Folders, Marks};
 use super::pattern::literal;
 use super::split_words::{is_fold, split_like, split_within};
 use super::{Doubt, WayToRead, split_of};
 use crate::error::counted;
 
-/// Names of folders that hold a part of each sample, and no class, in lower case. Source: the
+/// Names of folders that hold the images of samples, and no class, in lower case. Source: the
 /// folders of Pascal VOC, Oxford-IIIT Pet, CUB-200, YOLO's exports and Hugging Face's imagefolder.
-const PARTS: [&str; 17] = [
+const IMAGES: [&str; 11] = [
     "images",
     "image",
     "imgs",
@@ -26,27 +26,30 @@ const PARTS: [&str; 17] = [
     "pictures",
     "photos",
     "frames",
-    "masks",
-    "mask",
-    "labels",
-    "annotations",
-    "trimaps",
-    "segmentations",
-    "segmentationclass",
-    "segmentationobject",
-    "depths",
+    "rgb",
+    "inputs",
+    "input",
 ];
-/// Those of them that are not the images themselves.
-const OTHER_PARTS: [&str; 9] = [
+/// Those that hold another part of each sample. Source: the same, LoveDA and Cityscapes.
+const OTHER_PARTS: [&str; 18] = [
     "masks",
     "mask",
     "labels",
+    "label",
     "annotations",
+    "annotation",
     "trimaps",
     "segmentations",
+    "segmentation",
     "segmentationclass",
     "segmentationobject",
     "depths",
+    "depth",
+    "gt",
+    "groundtruth",
+    "ground_truth",
+    "gtfine",
+    "targets",
 ];
 /// Most names that a message lists.
 const MOST_NAMED: usize = 3;
@@ -80,10 +83,14 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         Err(may_be_splits(folders, labelled))
     } else if labelled {
         classes(folders)
+    } else if let Some(doubt) = parts_of_samples(folders, labelled) {
+        Err(doubt)
     } else {
         Ok(Recognised { patterns: vec![KEY.to_owned()], ..Recognised::default() })
     };
-    let prefix = literal(&folders.prefix);
+    // Without classes and splits, it does not matter where a key begins.
+    let matters = labelled || found.as_ref().map_or(true, |found| !found.splits.is_empty());
+    let prefix = if matters { literal(&folders.prefix) } else { String::new() };
     let below = |patterns: &mut Vec<String>| {
         patterns.iter_mut().for_each(|pattern| pattern.insert_str(0, &prefix));
     };
@@ -134,6 +141,9 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
             found.doubts.push(Doubt::new(text, vec![way]));
         }
     }
+    if let Some(doubt) = parts_in_splits(folders, labelled) {
+        return Err(doubt);
+    }
     found.patterns = split_patterns(folders, labelled);
     let words = folders.top.keys().filter_map(|name| Some((name.clone(), split_within(name)?)));
     found.splits = words.collect();
@@ -177,6 +187,7 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
         found.doubts.extend(one_class(folders, &found.classes));
     }
     found.doubts.extend(alike(&found.classes));
+    found.doubts.extend(numbered(&found.classes));
     Ok(found)
 }
 
@@ -245,21 +256,33 @@ fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
 }
 
 fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
-    let other = folders.top.keys().find(|name| split_of(name).is_none());
+    let others: Vec<&String> = folders.top.keys().filter(|name| split_of(name).is_none()).collect();
     let text = format!(
         "it is not clear whether the top-level folders are splits: `{split}` is the name of a split, `{}` is not",
-        other.map_or("", String::as_str)
+        others.first().map_or("", |name| name.as_str())
     );
     let rest = if labelled { CLASSES } else { KEY };
     let words = folders.top.keys().filter(|name| split_of(name).is_some());
     let words: Vec<String> = words.map(|name| regex::escape(name)).collect();
     let of_splits = format!("{{split:{}}}/{rest}", words.join("|"));
+    let mut ways = Vec::new();
+    if let [other] = others.as_slice() {
+        // The split that no other folder is.
+        let missing = [Split::Val, Split::Test, Split::Train]
+            .into_iter()
+            .find(|split| folders.top.keys().all(|name| split_of(name) != Some(*split)));
+        let split = split_like(other).or(missing).unwrap_or(Split::Val);
+        let pattern = format!("{{split={split}}}{}/{rest}", literal(other));
+        let when = format!("if `{other}` is a split, such as {split}");
+        ways.push(WayToRead::new(&when, &[&of_splits, &pattern]));
+    }
     let way = WayToRead::new("if only the splits are to be packed", &[&of_splits]);
-    let none = match labelled {
+    ways.push(WayToRead { leaves_out: true, ..way });
+    ways.push(match labelled {
         true => WayToRead::new("if all these folders are classes", &[CLASSES]),
         false => WayToRead::new("if there are no splits", &[KEY]),
-    };
-    Doubt::new(text, vec![WayToRead { leaves_out: true, ..way }, none])
+    });
+    Doubt::new(text, ways)
 }
 
 fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
@@ -268,6 +291,26 @@ fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
     let text = format!("it is not clear whether {names} {verb} a split or a class");
     let has_classes = labelled && folders.top.values().all(|folder| folder.direct == 0);
     let rest = if has_classes { CLASSES } else { KEY };
+    let no_splits = if labelled { CLASSES } else { KEY };
+    let no = if labelled { "if they are classes" } else { "if they are neither" };
+    let no = WayToRead::new(no, &[no_splits]);
+    let folds: Vec<&String> = folders.top.keys().filter(|name| is_fold(name)).collect();
+    if let ([.., last], true) = (folds.as_slice(), folds.len() == folders.top.len()) {
+        let number = last.find(|c: char| c.is_ascii_digit()).unwrap_or(last.len());
+        let (word, _) = last.split_at(number);
+        let others = format!("{{split=train}}{}{{*:[0-9]+}}/{rest}", literal(word));
+        let held_out = format!("{{split=val}}{}/{rest}", literal(last));
+        let when = format!("if `{last}` is for validation");
+        let field = format!("{{fold}}/{rest}");
+        return Doubt::new(
+            text,
+            vec![
+                WayToRead::new(&when, &[&others, &held_out]),
+                WayToRead::new("if the number is a field, by which to select later", &[&field]),
+                no,
+            ],
+        );
+    }
     let of_splits: Vec<String> = folders
         .top
         .keys()
@@ -277,12 +320,7 @@ fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
         })
         .collect();
     let of_splits: Vec<&str> = of_splits.iter().map(String::as_str).collect();
-    let no_splits = if labelled { CLASSES } else { KEY };
-    let no = if labelled { "if they are classes" } else { "if they are neither" };
-    Doubt::new(
-        text,
-        vec![WayToRead::new("if they are splits", &of_splits), WayToRead::new(no, &[no_splits])],
-    )
+    Doubt::new(text, vec![WayToRead::new("if they are splits", &of_splits), no])
 }
 
 /// The first folders are classes.
@@ -290,9 +328,8 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
     if let Some(path) = &folders.first_flat {
         return Err(flat(folders, path));
     }
-    let lower: Vec<String> = folders.top.keys().map(|name| name.to_lowercase()).collect();
-    if lower.iter().all(|name| PARTS.contains(&name.as_str())) {
-        return Err(parts_of_samples(folders));
+    if let Some(doubt) = parts_of_samples(folders, true) {
+        return Err(doubt);
     }
     let mut found = Recognised::default();
     let only_folders = folders.top.values().all(|folder| folder.direct == 0);
@@ -348,6 +385,7 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
     found.classes = folders.top.keys().cloned().collect();
     found.patterns = vec![CLASSES.to_owned()];
     found.doubts.extend(alike(&found.classes));
+    found.doubts.extend(numbered(&found.classes));
     Ok(found)
 }
 
@@ -370,41 +408,108 @@ fn flat(folders: &Folders, path: &str) -> Doubt {
     Doubt::new(text, readings)
 }
 
-/// Folders such as `images` and `masks`.
-fn parts_of_samples(folders: &Folders) -> Doubt {
-    let names = list(folders.top.keys().map(String::as_str));
-    let one = folders.top.len() == 1;
+/// Folders such as `images` and `masks`, if all are such; without classes, if some are not images.
+fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doubt> {
+    let (images, masks) = parts(folders.top.keys(), labelled)?;
+    let inner = |name: &str| folders.top.get(name).map(|folder| (folder.direct, &folder.inner));
+    let rest = match inner(images) {
+        Some((0, inner)) if inner.keys().all(|name| split_of(name).is_some()) => {
+            match inner.values().any(|deeper| *deeper) && labelled {
+                true => "{split}/{label}/{key}",
+                false => "{split}/{key}",
+            }
+        }
+        Some((0, _)) if labelled => "{label}/{key}",
+        _ => "{key}",
+    };
+    Some(these_are_parts(folders.top.keys(), images, masks, "", rest, labelled))
+}
+
+/// The same in folders that are splits.
+fn parts_in_splits(folders: &Folders, labelled: bool) -> Option<Doubt> {
+    let inner: BTreeMap<&String, bool> =
+        folders.top.values().flat_map(|f| &f.inner).map(|(name, deeper)| (name, *deeper)).collect();
+    if folders.top.values().any(|folder| folder.direct > 0) {
+        return None;
+    }
+    let (images, masks) = parts(inner.keys().copied(), labelled)?;
+    let deeper = inner.iter().any(|(name, deeper)| *deeper && *name == images);
+    let rest = if deeper && labelled { "{label}/{key}" } else { "{key}" };
+    Some(these_are_parts(inner.keys().copied(), images, masks, "{split}/", rest, labelled))
+}
+
+/// The folder of images, and that of masks, if these folders hold parts of samples.
+fn parts<'a>(
+    names: impl Iterator<Item = &'a String> + Clone,
+    labelled: bool,
+) -> Option<(&'a str, Option<&'a str>)> {
+    let among = |list: &[&str], name: &str| list.contains(&name.to_lowercase().as_str());
+    let are_parts = names.clone().all(|name| among(&IMAGES, name) || among(&OTHER_PARTS, name));
+    let mut names = names.map(String::as_str);
+    let images = names.clone().find(|name| among(&IMAGES, name));
+    let masks = names.clone().find(|name| among(&OTHER_PARTS, name));
+    match (images, masks) {
+        _ if !are_parts => None,
+        (Some(images), Some(masks)) => Some((images, Some(masks))),
+        _ if labelled => Some((names.next()?, None)),
+        _ => None,
+    }
+}
+
+/// Says that these folders are parts of samples; `rest` is the pattern below that of the images.
+fn these_are_parts<'a>(
+    names: impl Iterator<Item = &'a String>,
+    images: &str,
+    masks: Option<&str>,
+    before: &str,
+    rest: &str,
+    labelled: bool,
+) -> Doubt {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    let one = names.len() == 1;
     let text = format!(
-        "{names} {} like {} of the samples, not like {}",
+        "{} {} like {} of the samples, not like {}",
+        list(names.iter().copied()),
         if one { "looks" } else { "look" },
         if one { "a part" } else { "parts" },
-        if one { "a class" } else { "classes" }
+        match (labelled, one) {
+            (true, true) => "a class",
+            (true, false) => "classes",
+            (false, _) => "images alone",
+        }
     );
-    let is_other = |name: &&String| OTHER_PARTS.contains(&name.to_lowercase().as_str());
-    let images = folders.top.keys().find(|name| !is_other(name));
-    let images = images.or_else(|| folders.top.keys().next()).map_or("", String::as_str);
-    let has_classes = folders.top.get(images).is_some_and(|f| f.direct == 0);
-    let rest = if has_classes { CLASSES } else { KEY };
-    let of_images = format!("{}/{rest}", literal(images));
-    let masks = folders.top.keys().find(is_other).filter(|_| !one);
-    let masks = masks.map(|name| format!("{}/{KEY}", literal(name)));
-    let when = match (has_classes, one) {
+    let below = |name: &str| format!("{before}{}/{rest}.{{ext}}", literal(name));
+    let when = match (rest.contains("{label}"), masks) {
         (true, _) => "if the classes are the folders inside",
-        (false, true) => "if there are no classes",
-        (false, false) => "if there are no classes, and the others belong to these images",
+        (false, None) => "if there are no classes",
+        (false, Some(_)) if labelled => {
+            "if there are no classes, and the others belong to these images"
+        }
+        (false, Some(_)) => "if the others belong to these images",
     };
-    let way = WayToRead { masks, ..WayToRead::new(when, &[&of_images]) };
-    Doubt::new(
-        text,
-        vec![
-            way,
-            WayToRead {
-                table: Some(String::new()),
-                ..WayToRead::new("if a table has the classes", &[])
-            },
-            WayToRead::new("if they are classes", &[CLASSES]),
-        ],
-    )
+    let way = WayToRead { masks: masks.map(below), ..WayToRead::new(when, &[&below(images)]) };
+    let all = format!("{before}{}", if labelled { CLASSES } else { KEY });
+    let mut ways = vec![way];
+    if labelled {
+        let table = Some(String::new());
+        ways.push(WayToRead { table, ..WayToRead::new("if a table has the classes", &[]) });
+    }
+    ways.push(WayToRead::new(
+        if labelled { "if they are classes" } else { "if all of them are images" },
+        &[&all],
+    ));
+    Doubt::new(text, ways)
+}
+
+/// Images that have the names of masks; `patterns` are those of all of them.
+pub(crate) fn masks_among(marks: &Marks, patterns: &[String]) -> Option<Doubt> {
+    let (mark, n) = marks.of_masks()?;
+    let text =
+        format!("{} in `{mark}`, as those of masks do", counted(n, "name ends", "names end"));
+    let masks = patterns.first()?.replacen("{key}", &format!("{{key}}{mark}"), 1);
+    let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    let way = WayToRead { masks: Some(masks), ..WayToRead::new("if they are", &patterns) };
+    Some(Doubt::new(text, vec![way, WayToRead::new("if they are images", &patterns)]))
 }
 
 fn one_folder_around(folders: &Folders) -> Doubt {
@@ -423,6 +528,17 @@ pub(crate) fn alike(classes: &BTreeSet<String>) -> Option<Doubt> {
     let (first, second) = pair?;
     let text = format!(
         "the classes `{first}` and `{second}` differ only in upper and lower case, and are two classes"
+    );
+    Some(Doubt::new(text, Vec::new()))
+}
+
+/// Classes whose names are numbers: their order as text is not that of the numbers.
+pub(crate) fn numbered(classes: &BTreeSet<String>) -> Option<Doubt> {
+    let numbers: Option<Vec<u64>> = classes.iter().map(|class| class.parse().ok()).collect();
+    let numbers = numbers.filter(|numbers| !numbers.is_sorted())?;
+    let (at, class) = numbers.iter().enumerate().find(|(at, class)| *at as u64 != **class)?;
+    let text = format!(
+        "the classes are numbers, and are sorted as texts: the class `{class}` has the label {at}, as with torchvision; --classes gives another order"
     );
     Some(Doubt::new(text, Vec::new()))
 }
@@ -528,15 +644,21 @@ mod tests {
             &["fold_0/a/1.jpg", "fold_1/a/2.jpg"],
             "not clear whether `fold_0`",
             &[
-                "{split=train}fold_0/{label}/{key}.{ext}",
-                "{split=train}fold_1/{label}/{key}.{ext}",
+                "{split=train}fold_{*:[0-9]+}/{label}/{key}.{ext}",
+                "{split=val}fold_1/{label}/{key}.{ext}",
+                "{fold}/{label}/{key}.{ext}",
                 "{label}/{key}.{ext}",
             ],
         );
         refused(
-            &["train/a/1.jpg", "extra/a/2.jpg"],
-            "`extra` is not",
-            &["{split:train}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
+            &["train/a/1.jpg", "val/a/1.jpg", "hidden/a/2.jpg"],
+            "`hidden` is not",
+            &[
+                "{split:train|val}/{label}/{key}.{ext}",
+                "{split=test}hidden/{label}/{key}.{ext}",
+                "{split:train|val}/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
         );
         clear(
             &["trainer/1.jpg", "test tube/2.jpg", "cat/3.jpg"],
@@ -581,6 +703,19 @@ mod tests {
         );
         let doubt = read(&["images/1.jpg", "masks/1.png"], true).unwrap_err();
         assert_eq!(doubt.readings[0].masks.as_deref(), Some("masks/{key}.{ext}"));
+        let paths = ["train/image/1.jpg", "val/image/1.jpg", "val/gt/1.png"];
+        for labelled in [true, false] {
+            let doubt = read(&paths, labelled).unwrap_err();
+            let first = &doubt.readings[0];
+            assert_eq!(first.images, ["{split}/image/{key}.{ext}"], "{doubt}");
+            assert_eq!(first.masks.as_deref(), Some("{split}/gt/{key}.{ext}"));
+        }
+        refused(
+            &["images/train/1.jpg", "images/val/2.jpg"],
+            "a part of the samples",
+            &["images/{split}/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
+        told(&["9/1.jpg", "10/1.jpg"], &[CLASSES], "`10` has the label 0");
         refused(
             &["x/cat/1.jpg", "x/dog/1.jpg", "y/cat/1.jpg", "y/dog/1.jpg"],
             "such as `x/cat`",
@@ -599,6 +734,21 @@ mod tests {
         assert_eq!(read(&["1.jpg", "a/b/2.jpg"]), ["{key}.{ext}"]);
         assert_eq!(read(&["Train/1.jpg", "val/x/2.jpg"]), ["{split}/{key}.{ext}"]);
         assert_eq!(read(&["a/1.pdf", "b/x"]), ["{key}.{ext}", "{key}"]);
+        assert_eq!(read(&["images/1.jpg"]), ["{key}.{ext}"]);
+    }
+
+    #[test]
+    fn about_as_many_masks_as_images_are_told_apart() {
+        let of = |names: &[&str]| {
+            let mut marks = Marks::default();
+            names.iter().for_each(|name| marks.add(name));
+            masks_among(&marks, &["{label}/{key}.{ext}".to_owned()])
+        };
+        let doubt = of(&["b/1.png", "b/1_mask.png", "b/2.png", "b/2_mask.png"]).unwrap();
+        assert!(doubt.text.contains("2 names end in `_mask`"), "{doubt}");
+        assert_eq!(doubt.readings[0].masks.as_deref(), Some("{label}/{key}_mask.{ext}"));
+        assert_eq!(of(&["1_mask.png", "2_mask.png"]), None);
+        assert_eq!(of(&["1.png", "2.png", "3.png", "4_mask.png"]), None);
     }
 
     #[test]

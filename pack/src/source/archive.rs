@@ -21,8 +21,6 @@ const HEAD: u64 = 262;
 #[derive(Debug)]
 pub(crate) struct Archive {
     path: PathBuf,
-    /// The folder to whose members the source is restricted, with a slash at its end; or empty.
-    root: String,
     kind: ArchiveKind,
 }
 
@@ -89,21 +87,11 @@ impl Archive {
             }
             _ => return Err(Error::NoSource { path: path.display().to_string() }),
         };
-        Ok(Self { path: path.to_owned(), root: String::new(), kind })
+        Ok(Self { path: path.to_owned(), kind })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Makes all names relative to `folder`; members outside of it no longer exist.
-    pub(crate) fn enter(&mut self, folder: &str) {
-        self.root = format!("{folder}/");
-    }
-
-    /// The folder that was entered, if one was.
-    pub(crate) fn root(&self) -> Option<&str> {
-        self.root.strip_suffix('/')
     }
 
     /// Names and sizes of all files, in the order of the archive.
@@ -111,11 +99,6 @@ impl Archive {
         &self,
         each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let each: &mut dyn FnMut(&str, u64) -> Result<(), Error> =
-            &mut |name, bytes| match name.strip_prefix(&self.root) {
-                Some(name) => each(name, bytes),
-                None => Ok(()),
-            };
         match &self.kind {
             ArchiveKind::Zip(zip) => zip.files(&self.path, each),
             ArchiveKind::Tar(tar) => tar.files(&self.path, each),
@@ -124,19 +107,17 @@ impl Archive {
 
     /// Reads the whole of a member.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let name = format!("{}{name}", self.root);
         match &self.kind {
-            ArchiveKind::Zip(zip) => zip.read(&name),
-            ArchiveKind::Tar(tar) => tar.read(&name),
+            ArchiveKind::Zip(zip) => zip.read(name),
+            ArchiveKind::Tar(tar) => tar.read(name),
         }
     }
 
     /// Reads the first bytes of a member.
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
-        let name = format!("{}{name}", self.root);
         match &self.kind {
-            ArchiveKind::Zip(zip) => zip.read_start(&name, start),
-            ArchiveKind::Tar(tar) => tar.read_start(&name, start),
+            ArchiveKind::Zip(zip) => zip.read_start(name, start),
+            ArchiveKind::Tar(tar) => tar.read_start(name, start),
         }
     }
 }

@@ -66,14 +66,6 @@ impl Source {
         }
     }
 
-    /// The one folder of an archive that is packed as if it were the source.
-    pub(crate) fn root(&self) -> Option<&str> {
-        match self {
-            Self::Folder(_) | Self::Pixels(_) => None,
-            Self::Archive(archive) => archive.root(),
-        }
-    }
-
     /// An input of `bytes` bytes, in `memory` if it is a file, and how long it is now: another
     /// length has other bytes.
     pub(crate) fn read(
