@@ -526,3 +526,39 @@ fn options_that_contradict_a_table_are_refused() {
         "from a column",
     );
 }
+
+#[test]
+fn a_column_for_each_class_is_one_column_of_classes() {
+    const TABLE: &str =
+        "image,fly,bee,age\n0,1,0,3\n1,0.0,1.0,4\n2,1,0,5\n3,0,1,6\n4,0,1,7\n5,1,0,8\n";
+    let names = |report: &PackReport| -> Vec<String> {
+        report.splits[&Split::Train].classes.keys().cloned().collect()
+    };
+    let (report, found) = packed("t.csv", TABLE, &|_| {}).unwrap();
+    assert_eq!(names(&report), ["bee", "fly"]);
+    assert_eq!(labels(&found), [1, 0, 1, 0, 0, 1].map(Some));
+    assert_eq!(
+        (report.fields, report.columns.unwrap().labels),
+        (vec!["age".to_owned()], Some("fly,bee".to_owned()))
+    );
+    // Several or none in a row have two readings.
+    let several = TABLE.replace("0,1,0,3", "0,,0,3").replace("1,0.0,1.0,4", "1,1.0,1,4");
+    let error = packed("t.csv", &several, &|_| {}).unwrap_err().to_string();
+    assert!(error.contains("2 columns hold only 0 and 1 (`fly`, `bee`)"), "{error}");
+    let listed = |table: &mut TableOptions| table.label = LabelColumn::Named("fly,bee".to_owned());
+    let (report, found) = packed("t.csv", &several, &listed).unwrap();
+    assert_eq!(report.fields, ["labels", "age"]);
+    assert_eq!((&found[0].3[0], &found[1].3[0]), (&vec![0, 0], &vec![1, 1]));
+    let (report, found) =
+        packed("t.csv", &several, &|table| table.label = LabelColumn::None).unwrap();
+    assert_eq!((report.fields.len(), found[0].2), (3, None));
+    // Other values are none of these.
+    let unsure = TABLE.replace("0,1,0,3", "0,-1,0,3");
+    let error = packed("t.csv", &unsure, &listed).unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "line 2 cannot be read: the column `fly` has the value `-1`, expected 0 or 1"
+        ),
+        "{error}"
+    );
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use gular_bundle::{Dtype, Field, FieldName};
 
 use super::cell::Cell;
+use super::indicators::flag;
 
 /// Names that columns of files go by, best first; letters in lower case, nothing between.
 const KEY_NAMES: [&str; 15] = [
@@ -76,6 +77,8 @@ pub(super) struct Seen {
     floats: u64,
     texts: u64,
     lists: u64,
+    /// Cells that say yes or no, in numbers or words.
+    flags: u64,
     /// Those of the numbers that are fractions, and those that are not numbers.
     fractions: u64,
     nans: u64,
@@ -124,6 +127,7 @@ impl List {
 
 impl Seen {
     pub(super) fn add(&mut self, cell: &Cell) {
+        self.flags += u64::from(flag(cell).is_some());
         match cell {
             Cell::Missing => self.missing += 1,
             Cell::Bool(_) => self.bools += 1,
@@ -172,6 +176,11 @@ impl Seen {
     fn integer(&mut self, n: i64) {
         self.integers += 1;
         self.large |= n.unsigned_abs() > 1 << 53;
+    }
+
+    /// Whether all `rows` say yes or no.
+    pub(super) fn is_flag(&self, rows: u64) -> bool {
+        self.flags == rows && self.missing < rows
     }
 
     /// Whether all `rows` have a value.

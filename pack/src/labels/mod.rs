@@ -15,6 +15,7 @@ mod coco;
 mod columns;
 mod csv;
 mod doubts;
+mod indicators;
 mod join;
 mod jsonl;
 mod list;

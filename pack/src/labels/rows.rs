@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cell::Cell;
 use super::coco::Coco;
+use super::indicators::Indicators;
 use super::{csv, jsonl, list, parquet, yolo};
 use crate::{Error, Pattern};
 
@@ -70,6 +71,8 @@ pub(super) struct Tables {
     coco: Mutex<BTreeMap<PathBuf, Arc<Coco>>>,
     /// What the lines of each list mean.
     lines: BTreeMap<PathBuf, Pattern>,
+    /// Columns that are one of classes.
+    pub(super) indicators: Option<Indicators>,
 }
 
 impl Tables {
@@ -84,6 +87,14 @@ impl Tables {
 
     /// Calls `each` with the rows of the table at `path`.
     pub(super) fn read(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+        match &self.indicators {
+            Some(indicators) => indicators.rows(path, self, each),
+            None => self.read_plain(path, each),
+        }
+    }
+
+    /// Calls `each` with the rows as they are in the file.
+    pub(super) fn read_plain(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
         if let Some(lines) = self.lines.get(path) {
             return list::read(path, lines, each);
         }

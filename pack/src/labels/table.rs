@@ -11,10 +11,11 @@ use super::boxes;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen, ValueKind, all_labels, field, find_key, find_label};
 use super::doubts::{no_classes, of_boxes, other_labels};
+use super::indicators::{Indicators, may_be_classes};
 use super::numbering::{MOST_CLASSES, Numbering, Words};
 use super::rows::{Tables, fault};
 use super::values::planned;
-use crate::layout::{Doubt, alike};
+use crate::layout::{Doubt, LayoutError, alike};
 use crate::pack_report::StoredSplit;
 use crate::{Error, Pattern};
 
@@ -153,10 +154,22 @@ impl Table {
         options: &TableOptions,
         classes: Option<Vec<String>>,
     ) -> Result<Self, Error> {
-        let tables = Tables::new(&options.lines);
-        let survey = Survey::of(options, &tables)?;
+        let mut tables = Tables::new(&options.lines);
+        let mut survey = Survey::of(options, &tables)?;
         let key = survey.key(options)?;
         let mut doubts = Vec::new();
+        let indicators = survey.indicators(options, &key, &tables)?;
+        let options = &TableOptions {
+            label: match &indicators {
+                Some(found) => LabelColumn::Named(found.name.clone()),
+                None => options.label.clone(),
+            },
+            ..options.clone()
+        };
+        if indicators.is_some() {
+            tables.indicators = indicators;
+            survey = Survey::of(options, &tables)?;
+        }
         let label = survey.label(options, &key, &tables, &mut doubts)?;
         if let Some(split) = &options.split {
             survey.check(split)?;
@@ -468,6 +481,49 @@ impl Survey {
         }
     }
 
+    /// The columns other than those of file names, splits and groups.
+    fn others(&self, options: &TableOptions, key: &str) -> Vec<String> {
+        let used = [Some(key), options.split.as_deref(), options.group.as_deref()];
+        self.columns.iter().filter(|c| !used.contains(&Some(c.as_str()))).cloned().collect()
+    }
+
+    /// The columns that are one of classes: those that the user lists, or those of which exactly one
+    /// is 1 in each row, where no column has a name of labels.
+    fn indicators(
+        &self,
+        options: &TableOptions,
+        key: &str,
+        tables: &Tables,
+    ) -> Result<Option<Indicators>, Error> {
+        let others = self.others(options, key);
+        let listed = match &options.label {
+            LabelColumn::Named(names) if !self.columns.contains(names) => {
+                names.split(',').map(|name| name.trim().to_owned()).collect()
+            }
+            LabelColumn::Find if find_label(&others).is_none() => Vec::new(),
+            _ => return Ok(None),
+        };
+        if let Some(name) = listed.iter().find(|name| !self.columns.contains(name)) {
+            return Err(self.no_column("labels", Some(name)));
+        }
+        if !listed.is_empty() {
+            return Indicators::new(listed, tables, &options.files).map(Some);
+        }
+        let is_flag = |name: &String| {
+            let place = self.columns.iter().position(|c| c == name);
+            place.and_then(|at| self.seen.get(at)).is_some_and(|seen| seen.is_flag(self.rows))
+        };
+        let columns: Vec<String> = others.into_iter().filter(is_flag).collect();
+        if columns.len() < 2 || !options.lines.is_empty() || options.is_of_boxes(tables) {
+            return Ok(None);
+        }
+        let found = Indicators::new(columns.clone(), tables, &options.files)?;
+        match found.is_one_hot() {
+            true => Ok(Some(found)),
+            false => Err(LayoutError::from(may_be_classes(&columns)).into()),
+        }
+    }
+
     fn label(
         &self,
         options: &TableOptions,
@@ -481,12 +537,7 @@ impl Survey {
             LabelColumn::Named(name) if self.columns.contains(name) => name.clone(),
             LabelColumn::Named(name) => return Err(self.no_column("labels", Some(name))),
             LabelColumn::Find => {
-                let others: Vec<String> = self
-                    .columns
-                    .iter()
-                    .filter(|c| *c != key && options.split.as_ref() != Some(*c))
-                    .cloned()
-                    .collect();
+                let others = self.others(options, key);
                 let by_name: Vec<&String> = all_labels(&others).collect();
                 match (find_label(&others), others.as_slice()) {
                     (Some(name), _) => {
