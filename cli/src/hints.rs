@@ -6,7 +6,7 @@
 use std::io;
 
 use gular_bundle::{MANIFEST_NAME, Split};
-use gular_pack::{ArchiveLimit, Remedy};
+use gular_pack::{ArchiveLimit, OtherFiles, Remedy};
 use gular_pelican::{Diagnosis, Scheme, Url};
 use gular_transfer::WrongCopy;
 
@@ -176,9 +176,16 @@ pub(crate) fn publish(error: &gular_transfer::Error, url: &str) -> Option<String
 pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
     let text = match error {
-        E::NoImages { .. } => {
-            "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack other kinds of files, such as TIFF, choose them with `--as`"
-        }
+        E::NoImages { others, .. } => match others {
+            OtherFiles::Pictures => {
+                return Some(format!("to pack these pictures, {}", gular_codec::CONVERT));
+            }
+            OtherFiles::Arrays => "pack TIFF and NumPy files with `--as arrays`",
+            OtherFiles::Archives => "give the archive itself as SRC, or unpack it",
+            OtherFiles::Any => {
+                "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack files of any kind, add `--as bytes`"
+            }
+        },
         E::Layout(error) => return crate::pack_paths::hint(error),
         E::NoSource { .. } => {
             "unpack the file and give the folder; a table with pixels in its columns must end in .csv, or use `--as pixels`"

@@ -67,7 +67,7 @@ pub(crate) struct PackArgs {
     ///
     /// Archives need not be unpacked first, and give the same bundle as the folder would. A
     /// compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in TMPDIR).
-    /// Archives inside a folder or an archive are not opened.
+    /// Archives in an archive without images of its own are read as folders.
     #[arg(required_unless_present_any = ["merge", "list_datasets"], help_heading = None)]
     pub(crate) src: Option<PathBuf>,
     /// The new bundle's folder
@@ -120,8 +120,10 @@ pub(crate) struct PackArgs {
     pub(crate) key_column: Option<String>,
     /// The table's column of labels, or `none`
     ///
-    /// [default: one with a name such as label, class or category, or the only one beside the file
-    /// names; in a table of pixels without column names, the first column]
+    /// Several names, such as `bee,fly,wasp`, are columns of 0 and 1, one for each class. [default:
+    /// one with a name such as label, class or category; columns of which exactly one is 1 in each
+    /// row; or the only one beside the file names. In a table of pixels without column names, the
+    /// first column]
     #[arg(long, value_name = "NAME", help_heading = "Labels")]
     pub(crate) label_column: Option<String>,
     /// Separates several classes in one cell, such as `|` or a space

@@ -27,6 +27,8 @@ pub enum Error {
         path: String,
         /// Other files that were found, beginning with `; `, or nothing.
         ignored: String,
+        /// What these are, for the most part.
+        others: OtherFiles,
         /// The images that were left out, where that was all of them.
         left_out: Vec<BadInput>,
     },
@@ -489,6 +491,20 @@ impl From<gular_bundle::Error> for Error {
             other => Self::Bundle(other),
         }
     }
+}
+
+/// The files of a source without images.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OtherFiles {
+    /// Of any kind, or none.
+    #[default]
+    Any,
+    /// Pictures in a format that is not packed as such.
+    Pictures,
+    /// Arrays, or TIFF.
+    Arrays,
+    /// Archives.
+    Archives,
 }
 
 /// A file that cannot be packed, and why.

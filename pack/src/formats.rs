@@ -2,7 +2,11 @@
 //!
 //! An extension says whether a file is taken. What a file is, its first bytes say.
 
+use std::collections::BTreeMap;
+
 use gular_codec::Format;
+
+use crate::OtherFiles;
 
 /// Extensions, in lower case, of files that are packed as pictures, and what they stand for. The
 /// first picture of an `.mpo` is a JPEG, which is what every decoder of JPEG reads.
@@ -30,6 +34,21 @@ pub(crate) const OTHERS: [&str; 20] = [
     "tif", "tiff", "bmp", "dib", "gif", "ico", "ppm", "pgm", "pbm", "pnm", "tga", "jp2", "j2k",
     "jxl", "avif", "heic", "heif", "psd", "dng", "svg",
 ];
+
+/// Extensions of archives.
+const ARCHIVES: [&str; 7] = ["zip", "tar", "tgz", "gz", "zst", "7z", "rar"];
+
+/// What most of these files are, by extension, where no images are.
+pub(crate) fn others(found: &BTreeMap<String, u64>) -> OtherFiles {
+    let kind = |extension: &str| match extension {
+        e if ARRAYS.iter().any(|(known, _)| *known == e) => OtherFiles::Arrays,
+        e if OTHERS.contains(&e) => OtherFiles::Pictures,
+        e if ARCHIVES.contains(&e) => OtherFiles::Archives,
+        _ => OtherFiles::Any,
+    };
+    let known = found.iter().filter(|(e, _)| kind(e) != OtherFiles::Any);
+    known.max_by_key(|(_, n)| **n).map_or(OtherFiles::Any, |(e, _)| kind(e))
+}
 
 /// The format that a name stands for, if such files are packed as pictures.
 pub(crate) fn picture(extension: &str) -> Option<Format> {

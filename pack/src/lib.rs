@@ -56,7 +56,7 @@ pub use duplicates::{
     Among, DuplicateGroup, DuplicateOptions, DuplicateSample, Duplicates, LookOptions, LookPair,
     Looks, find_duplicates, find_looks,
 };
-pub use error::{BadInput, BadInputs, Error, FEW_FILES, Remedy};
+pub use error::{BadInput, BadInputs, Error, FEW_FILES, OtherFiles, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use labels::{FieldColumns, LabelColumn, TableColumns, TableOptions};
 pub use layout::{

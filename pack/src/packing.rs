@@ -12,7 +12,7 @@ use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
 use gular_files::TEMP_PREFIX;
 
 use crate::beside::{self, Beside};
-use crate::error::BadInputs;
+use crate::error::{BadInputs, OtherFiles};
 use crate::labels::Table;
 use crate::layout::of_known;
 use crate::output_folder::{Done, OutDir, finished_bundle};
@@ -124,7 +124,7 @@ pub(crate) fn open_source(
     if let Inputs::Pixels { .. } = options.inputs {
         return PixelTable::open(source, options, cancel).map(Source::Pixels);
     }
-    Source::open(source, &options.archive, temp, cancel)
+    Source::open(source, options, Some(temp), cancel)
 }
 
 fn dry_run(
@@ -259,7 +259,8 @@ fn run(
         let ignored = format!("; all {n} inputs were left out");
         let what = "image";
         let path = source.path().display().to_string();
-        return Err(Error::NoImages { what, path, ignored, left_out: gathered.skipped });
+        let (others, left_out) = (OtherFiles::Any, gathered.skipped);
+        return Err(Error::NoImages { what, path, ignored, others, left_out });
     }
     let manifest = gathered.manifest(template);
     let digest = out.publish(&manifest, &gathered.skipped)?;

@@ -142,6 +142,7 @@ pub(crate) fn scan(
             what,
             path: path.display().to_string(),
             ignored,
+            others: formats::others(&scan.ignored),
             left_out: Vec::new(),
         });
     }

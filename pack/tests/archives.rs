@@ -383,3 +383,79 @@ fn parts_of_archives_and_compressed_images_are_named_for_what_they_are() {
     gzip.write_all(&jpeg(1)).unwrap();
     check("a.jpg.gz", &gzip.finish().unwrap(), "is not a folder or an archive");
 }
+
+#[test]
+fn archives_in_an_archive_are_read_as_their_folders() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    let folder = run(source.path(), &dir.path().join("folder"), PlanOptions::default(), 1).unwrap();
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    let each = |split: &str, end: &str| {
+        let name = format!("{split}{end}");
+        zipped(&source.path().join(split), &dir.path().join(&name));
+        match end {
+            ".tar" => tarred(&source.path().join(split)),
+            ".tar.gz" => gzipped(&tarred(&source.path().join(split))),
+            _ => read(&name),
+        }
+    };
+    let tar = |members: &[(&str, Vec<u8>)]| {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (name, data) in members {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(data.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, name, data.as_slice()).unwrap();
+        }
+        tar.into_inner().unwrap()
+    };
+    let both = [("train.zip", each("train", ".zip")), ("val.zip", each("val", ".zip"))];
+    let as_slices: Vec<(&str, &[u8])> = both.iter().map(|(n, d)| (*n, d.as_slice())).collect();
+    // All that is in it is in a folder of its name already.
+    let around = tempfile::tempdir().unwrap();
+    fs::create_dir(around.path().join("train")).unwrap();
+    for class in fs::read_dir(source.path().join("train")).unwrap() {
+        let class = class.unwrap();
+        fs::create_dir(around.path().join("train").join(class.file_name())).unwrap();
+        for file in fs::read_dir(class.path()).unwrap() {
+            let path = file.unwrap().path();
+            let below = path.strip_prefix(source.path()).unwrap();
+            fs::copy(&path, around.path().join(below)).unwrap();
+        }
+    }
+    for (name, bytes) in [
+        ("a.zip", zip_of(&as_slices)),
+        ("a.tar", tar(&both)),
+        (
+            "b.tar",
+            tar(&[("train.tar", each("train", ".tar")), ("val.tgz", each("val", ".tar.gz"))]),
+        ),
+        ("c.tar.gz", gzipped(&tar(&[("train.tar", tarred(around.path())), both[1].clone()]))),
+    ] {
+        fs::write(dir.path().join(name), bytes).unwrap();
+        let out = dir.path().join(format!("{name}.out"));
+        let report = run(&dir.path().join(name), &out, PlanOptions::default(), 2).unwrap();
+        assert_eq!((report.digest, report.ignored.len()), (folder.digest, 0), "{name}");
+    }
+    // Beside images, and as files of any kind, they stay closed.
+    fs::write(source.path().join("more.zip"), &both[0].1).unwrap();
+    zipped(source.path(), &dir.path().join("d.zip"));
+    let report =
+        run(&dir.path().join("d.zip"), &dir.path().join("d"), PlanOptions::default(), 1).unwrap();
+    assert_eq!((report.samples, report.ignored["zip"]), (60, 1));
+    let bytes = PlanOptions {
+        inputs: gular_pack::Inputs::Bytes,
+        labels: Labels::None,
+        ..PlanOptions::default()
+    };
+    let report = run(&dir.path().join("a.zip"), &dir.path().join("e"), bytes, 1).unwrap();
+    assert_eq!(report.samples, 2);
+    // Damage in the inner archive is found.
+    let mut bytes = zip_of(&as_slices);
+    bytes[2000] ^= 1;
+    let text = refused("x.zip", &bytes, ArchiveLimits::default()).to_string();
+    assert!(text.contains("x.zip/train.zip") && text.contains("CRC-32"), "{text}");
+    let same = tar(&[("train.zip", both[0].1.clone()), ("train.tar", both[0].1.clone())]);
+    let text = refused("x.tar", &same, ArchiveLimits::default()).to_string();
+    assert!(text.contains("unpacked to the same folder"), "{text}");
+}

@@ -78,7 +78,7 @@ impl Beside {
     ) -> Result<Self, Error> {
         let open = |of: &FieldFiles| {
             let path = of.files.as_deref().unwrap_or(images.path());
-            let source = Source::open(path, &options.archive, temp, cancel)?;
+            let source = Source::open(path, options, Some(temp), cancel)?;
             let name = &of.name;
             let stems = Stems::list(&source, of, layout)?;
             let pixels = is_mask(name) && matches!(options.payload, PayloadOptions::Raw(_));

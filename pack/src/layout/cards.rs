@@ -120,7 +120,7 @@ impl<'a> Files<'a> {
             return Ok(None);
         }
         let never = false.into();
-        let opened = Source::open(source, &options.archive, Path::new(""), &never)?;
+        let opened = Source::open(source, options, None, &never)?;
         let mut names = Vec::new();
         opened.files(&mut |name, _| {
             if names.len() < MOST_NAMES {

@@ -13,7 +13,7 @@ use gular_files::{parallel, persist, temp_in};
 use serde::Serialize;
 
 use super::{Gathered, PART_NAME, PartFile};
-use crate::error::BadInputs;
+use crate::error::{BadInputs, OtherFiles};
 use crate::output_folder::{OutDir, STATE_DIR, finished_bundle};
 use crate::packing::check_apart;
 use crate::{Error, Progress};
@@ -97,7 +97,13 @@ pub fn merge(
         let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
         let ignored = format!("; all {n} inputs were left out");
         let left_out = gathered.skipped;
-        return Err(Error::NoImages { what: "image", path, ignored, left_out });
+        return Err(Error::NoImages {
+            what: "image",
+            path,
+            ignored,
+            others: OtherFiles::Any,
+            left_out,
+        });
     }
     let manifest = gathered.manifest(template);
     let mut report = MergeReport {

@@ -1,16 +1,17 @@
 //! An archive of any kind.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use gular_codec::Format;
 
 use super::limits::ArchiveLimits;
+use super::nested::Nested;
 use super::spool::unpack;
 use super::tar::Tar;
+use super::window::Window;
 use super::zip::Zip;
 use crate::Error;
 
@@ -22,12 +23,21 @@ const HEAD: u64 = 262;
 pub(crate) struct Archive {
     path: PathBuf,
     kind: ArchiveKind,
+    nested: Nested,
 }
 
 #[derive(Debug)]
 enum ArchiveKind {
     Zip(Zip),
     Tar(Tar),
+}
+
+/// How archives are opened.
+pub(super) struct Opening<'a> {
+    pub(super) limits: &'a ArchiveLimits,
+    /// The folder in which what is compressed is unpacked.
+    pub(super) temp: &'a Path,
+    pub(super) cancel: &'a AtomicBool,
 }
 
 /// Whether a name is that of a part of an archive: `train.zip.001`, `train.z01`, `train.tar.aa`.
@@ -41,7 +51,7 @@ fn is_part(path: &Path) -> bool {
 }
 
 /// Refuses a compressed file that holds one image, not an archive.
-fn check_many(path: &Path, plain: &File) -> Result<(), Error> {
+fn check_many(path: &Path, plain: &Window) -> Result<(), Error> {
     let mut head = [0; 16];
     let n = plain.read_at(&mut head, 0).map_err(|e| Error::io("read", path, e))?;
     match Format::sniff(head.get(..n).unwrap_or_default()) {
@@ -51,43 +61,66 @@ fn check_many(path: &Path, plain: &File) -> Result<(), Error> {
 }
 
 impl Archive {
-    /// Looks at every member's header; a compressed tar is unpacked in folder `temp` for that.
-    pub(crate) fn open(
-        path: &Path,
-        limits: &ArchiveLimits,
-        temp: &Path,
-        cancel: &AtomicBool,
-    ) -> Result<Self, Error> {
-        let io = |e| Error::io("read", path, e);
-        let open = || File::open(path).map_err(|e| Error::io("open", path, e));
-        let file = open()?;
-        let len = file.metadata().map_err(io)?.len();
-        let mut head = Vec::new();
-        open()?.take(HEAD).read_to_end(&mut head).map_err(io)?;
-        let named = |extension: &str| path.to_string_lossy().to_lowercase().ends_with(extension);
+    /// Looks at every member's header; `nested` says whether also in archives that are in the archive.
+    /// What is compressed as a whole is unpacked for that.
+    pub(super) fn open(path: &Path, nested: bool, opening: &Opening<'_>) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         if is_part(path) {
             return Err(Error::ArchivePart { path: path.display().to_string() });
         }
+        let window = Window::whole(file).map_err(|e| Error::io("read", path, e))?;
+        let mut archive = Self::of(path.to_owned(), window, opening)?;
+        if nested {
+            archive.nested = Nested::open(&archive, opening)?;
+        }
+        Ok(archive)
+    }
+
+    /// Opens the archive `name` in `outer`; `path` is for messages.
+    pub(super) fn inner(
+        path: PathBuf,
+        outer: &Self,
+        name: &str,
+        opening: &Opening<'_>,
+    ) -> Result<Self, Error> {
+        let io = |e| Error::io("read", &path, e);
+        let window = match &outer.kind {
+            ArchiveKind::Tar(tar) => tar.window(name).map_err(io)?,
+            ArchiveKind::Zip(zip) => {
+                let (reader, packed) = zip.reader(name).map_err(io)?;
+                Window::whole(unpack(&path, reader, packed, opening)?).map_err(io)?
+            }
+        };
+        Self::of(path, window, opening)
+    }
+
+    fn of(path: PathBuf, window: Window, opening: &Opening<'_>) -> Result<Self, Error> {
+        let io = |e| Error::io("read", &path, e);
+        let mut head = Vec::new();
+        window.reader().take(HEAD).read_to_end(&mut head).map_err(io)?;
+        let named = |extension: &str| path.to_string_lossy().to_lowercase().ends_with(extension);
+        let limits = opening.limits;
+        let tar = |plain: &mut dyn Read| {
+            let plain = unpack(&path, plain, window.len(), opening)?;
+            let plain = Window::whole(plain).map_err(io)?;
+            check_many(&path, &plain)?;
+            Tar::open(&path, plain, limits).map(ArchiveKind::Tar)
+        };
         let kind = match head.as_slice() {
-            [b'P', b'K', 3 | 5, 4 | 6, ..] => ArchiveKind::Zip(Zip::open(path, file, limits)?),
+            [b'P', b'K', 3 | 5, 4 | 6, ..] => ArchiveKind::Zip(Zip::open(&path, window, limits)?),
             [0x1f, 0x8b, ..] => {
-                let plain = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
-                let plain = unpack(path, plain, len, limits, temp, cancel)?;
-                check_many(path, &plain)?;
-                ArchiveKind::Tar(Tar::open(path, plain, limits)?)
+                let reader = BufReader::new(window.reader());
+                tar(&mut flate2::bufread::MultiGzDecoder::new(reader))?
             }
             [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-                let plain = zstd::Decoder::new(file).map_err(io)?;
-                let plain = unpack(path, plain, len, limits, temp, cancel)?;
-                check_many(path, &plain)?;
-                ArchiveKind::Tar(Tar::open(path, plain, limits)?)
+                tar(&mut zstd::Decoder::new(window.reader()).map_err(io)?)?
             }
             head if head.ends_with(b"ustar") || named(".tar") => {
-                ArchiveKind::Tar(Tar::open(path, file, limits)?)
+                ArchiveKind::Tar(Tar::open(&path, window, limits)?)
             }
             _ => return Err(Error::NoSource { path: path.display().to_string() }),
         };
-        Ok(Self { path: path.to_owned(), kind })
+        Ok(Self { path, kind, nested: Nested::default() })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -99,25 +132,33 @@ impl Archive {
         &self,
         each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let own: &mut dyn FnMut(&str, u64) -> Result<(), Error> =
+            &mut |name, bytes| match self.nested.has(name) {
+                true => Ok(()),
+                false => each(name, bytes),
+            };
         match &self.kind {
-            ArchiveKind::Zip(zip) => zip.files(&self.path, each),
-            ArchiveKind::Tar(tar) => tar.files(&self.path, each),
+            ArchiveKind::Zip(zip) => zip.files(&self.path, own)?,
+            ArchiveKind::Tar(tar) => tar.files(&self.path, own)?,
         }
+        self.nested.files(each)
     }
 
     /// Reads the whole of a member.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        match &self.kind {
-            ArchiveKind::Zip(zip) => zip.read(name),
-            ArchiveKind::Tar(tar) => tar.read(name),
+        match (self.nested.find(name), &self.kind) {
+            (Some((inner, name)), _) => inner.read(name),
+            (None, ArchiveKind::Zip(zip)) => zip.read(name),
+            (None, ArchiveKind::Tar(tar)) => tar.read(name),
         }
     }
 
     /// Reads the first bytes of a member.
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
-        match &self.kind {
-            ArchiveKind::Zip(zip) => zip.read_start(name, start),
-            ArchiveKind::Tar(tar) => tar.read_start(name, start),
+        match (self.nested.find(name), &self.kind) {
+            (Some((inner, name)), _) => inner.read_start(name, start),
+            (None, ArchiveKind::Zip(zip)) => zip.read_start(name, start),
+            (None, ArchiveKind::Tar(tar)) => tar.read_start(name, start),
         }
     }
 }

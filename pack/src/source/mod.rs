@@ -5,15 +5,18 @@
 //! .zip ─ central directory ───────────────▶ members, each by a positional read and inflated alone
 //! .tar ─ headers, walked once ────────────▶ members, each by a positional read
 //! .tar.gz .tar.zst ─ unpacked once ─ nameless temporary file ─▶ as .tar
+//! archives in an archive without images ─ in a .tar in place, of a .zip unpacked once ─▶ as these
 //! .csv ─ every row read once ──────────────▶ rows, each by a positional read
 //! ```
 
 mod archive;
 mod limits;
 mod members;
+mod nested;
 mod pixels;
 mod spool;
 mod tar;
+mod window;
 mod zip;
 
 use std::fs::{self, File};
@@ -24,12 +27,13 @@ use std::sync::atomic::AtomicBool;
 use rustix::buffer::spare_capacity;
 
 pub(crate) use archive::Archive;
+use archive::Opening;
 pub use limits::{ArchiveLimit, ArchiveLimits};
 pub use pixels::PixelColumns;
 pub(crate) use pixels::PixelTable;
 
-use crate::Error;
 use crate::scan::{hidden, walk};
+use crate::{Error, Inputs, PlanOptions};
 
 /// An opened source of inputs.
 #[derive(Debug)]
@@ -40,11 +44,12 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Opens a folder, or an archive of which a compressed tar is unpacked in folder `temp`.
+    /// Opens a folder or an archive. What is compressed as a whole is unpacked in folder `temp`;
+    /// without one, archives in an archive are not opened.
     pub(crate) fn open(
         path: &Path,
-        limits: &ArchiveLimits,
-        temp: &Path,
+        options: &PlanOptions,
+        temp: Option<&Path>,
         cancel: &AtomicBool,
     ) -> Result<Self, Error> {
         let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
@@ -55,7 +60,10 @@ impl Source {
         if !metadata.is_file() {
             return Err(Error::NoSource { path: path.display().to_string() });
         }
-        Archive::open(path, limits, temp, cancel).map(Self::Archive)
+        // Of files of any kind, archives are such files.
+        let nested = temp.is_some() && options.inputs != Inputs::Bytes;
+        let opening = Opening { limits: &options.archive, temp: temp.unwrap_or(path), cancel };
+        Archive::open(path, nested, &opening).map(Self::Archive)
     }
 
     pub(crate) fn path(&self) -> &Path {

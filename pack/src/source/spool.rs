@@ -1,11 +1,13 @@
-//! Unpacks a compressed tar once: a member cannot be found without unpacking everything before it.
+//! Unpacks what is compressed as a whole once: nothing in it can be found without unpacking all
+//! that is before.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::limits::{ArchiveLimit, ArchiveLimits, SMALL};
+use super::archive::Opening;
+use super::limits::{ArchiveLimit, SMALL};
 use crate::Error;
 
 /// Bytes that are unpacked at a time.
@@ -13,15 +15,14 @@ const PIECE: usize = 1 << 20;
 /// After so many bytes the disk is asked for its room again.
 const LOOK_AGAIN: u64 = 256 << 20;
 
-/// Unpacks `from` into a nameless file in folder `dir`; `packed` is the length of the archive.
+/// Unpacks `from` into a nameless file; `packed` is the length of the archive.
 pub(super) fn unpack(
     path: &Path,
     mut from: impl Read,
     packed: u64,
-    limits: &ArchiveLimits,
-    dir: &Path,
-    cancel: &AtomicBool,
+    opening: &Opening<'_>,
 ) -> Result<File, Error> {
+    let Opening { limits, temp: dir, cancel } = *opening;
     let mut file = tempfile::tempfile_in(dir).map_err(|e| Error::io("create a file in", dir, e))?;
     let mut piece = vec![0; PIECE];
     let (mut total, mut look) = (0_u64, 0_u64);

@@ -1,14 +1,13 @@
 //! Tar archives: uncompressed ones, or unpacked from a compressed one.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use tar::EntryType;
 
 use super::limits::ArchiveLimits;
 use super::members::{Found, Gather, Members, damaged, safe};
+use super::window::Window;
 use crate::Error;
 
 const BLOCK: u64 = 512;
@@ -18,8 +17,7 @@ const MOST_HEADER_BYTES: u64 = 1 << 20;
 /// An open archive.
 #[derive(Debug)]
 pub(super) struct Tar {
-    file: File,
-    len: u64,
+    file: Window,
     members: Members<Place>,
 }
 
@@ -37,19 +35,16 @@ struct Member<'a> {
 }
 
 impl Tar {
-    pub(super) fn open(path: &Path, file: File, limits: &ArchiveLimits) -> Result<Self, Error> {
-        let len = file.metadata().map_err(|e| Error::io("read", path, e))?.len();
+    pub(super) fn open(path: &Path, file: Window, limits: &ArchiveLimits) -> Result<Self, Error> {
         let mut gather = Gather::new(path.display().to_string(), limits);
-        each(path, &file, len, &mut |member| {
-            gather.member(member.name, &member.found, member.place)
-        })?;
-        let members = gather.finish(len, &mut |name| {
-            files(path, &file, len, &mut |n, _| {
+        each(path, &file, &mut |member| gather.member(member.name, &member.found, member.place))?;
+        let members = gather.finish(file.len(), &mut |name| {
+            files(path, &file, &mut |n, _| {
                 name(n);
                 Ok(())
             })
         })?;
-        Ok(Self { file, len, members })
+        Ok(Self { file, members })
     }
 
     /// Calls `each` with names and sizes of all files.
@@ -58,20 +53,28 @@ impl Tar {
         path: &Path,
         each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        files(path, &self.file, self.len, each)
+        files(path, &self.file, each)
+    }
+
+    fn place(&self, name: &str) -> io::Result<&Place> {
+        self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))
+    }
+
+    /// The bytes of a member, where they are.
+    pub(super) fn window(&self, name: &str) -> io::Result<Window> {
+        let Place { offset, len } = *self.place(name)?;
+        self.file.part(offset, len).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let place =
-            self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;
+        let place = self.place(name)?;
         let mut bytes = vec![0; usize::try_from(place.len).unwrap_or(usize::MAX)];
         self.file.read_exact_at(&mut bytes, place.offset)?;
         Ok(bytes)
     }
 
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
-        let place =
-            self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;
+        let place = self.place(name)?;
         if place.len < start.len() as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -81,10 +84,10 @@ impl Tar {
 
 fn each(
     path: &Path,
-    file: &File,
-    len: u64,
+    file: &Window,
     each: &mut dyn FnMut(&Member<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    let len = file.len();
     let bad = |e: io::Error| Error::BadArchive {
         path: path.display().to_string(),
         reason: e.to_string(),
@@ -130,11 +133,10 @@ fn each(
 
 fn files(
     path: &Path,
-    file: &File,
-    len: u64,
+    file: &Window,
     take: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    each(path, file, len, &mut |member| match (&member.found, safe(member.name, false)) {
+    each(path, file, &mut |member| match (&member.found, safe(member.name, false)) {
         (Found::File { unpacked, .. }, Ok(Some(name))) => take(&name, *unpacked),
         _ => Ok(()),
     })
@@ -143,7 +145,7 @@ fn files(
 /// Reads a file from a position of its own, and no more than `left` bytes until that is set
 /// again: the crate keeps a member's long name in memory, however long it says it is.
 struct Bounded<'a> {
-    file: &'a File,
+    file: &'a Window,
     position: u64,
     left: &'a std::cell::Cell<u64>,
 }
@@ -169,7 +171,7 @@ impl Seek for Bounded<'_> {
         let position = match to {
             SeekFrom::Start(n) => Some(n),
             SeekFrom::Current(n) => self.position.checked_add_signed(n),
-            SeekFrom::End(n) => self.file.metadata()?.len().checked_add_signed(n),
+            SeekFrom::End(n) => self.file.len().checked_add_signed(n),
         };
         self.position =
             position.ok_or_else(|| damaged("the size of a file in it is out of range"))?;

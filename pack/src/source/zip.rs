@@ -1,26 +1,23 @@
 //! Zip archives. Their members are those that the central directory lists.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, Read};
 use std::path::Path;
 
 use rawzip::{
-    CompressionMethod, FileReader, RECOMMENDED_BUFFER_SIZE, ZipArchive, ZipArchiveEntryWayfinder,
-    ZipFileHeaderRecord,
+    CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive, ZipArchiveEntryWayfinder,
+    ZipFileHeaderRecord, ZipLocator,
 };
 
 use super::limits::ArchiveLimits;
 use super::members::{Found, Gather, Members, damaged, safe};
+use super::window::Window;
 use crate::Error;
 
 /// An open archive.
 #[derive(Debug)]
 pub(super) struct Zip {
-    archive: ZipArchive<FileReader>,
-    /// The same file, from which members' bytes are read.
-    file: File,
-    len: u64,
+    archive: ZipArchive<Window>,
+    file: Window,
     members: Members<Place>,
 }
 
@@ -33,12 +30,11 @@ struct Place {
 }
 
 impl Zip {
-    pub(super) fn open(path: &Path, file: File, limits: &ArchiveLimits) -> Result<Self, Error> {
-        let io = |e| Error::io("read", path, e);
-        let bytes = file.try_clone().map_err(io)?;
-        let len = bytes.metadata().map_err(io)?.len();
+    pub(super) fn open(path: &Path, file: Window, limits: &ArchiveLimits) -> Result<Self, Error> {
         let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
-        let archive = ZipArchive::from_file(file, &mut buffer).map_err(|e| bad(path, &e))?;
+        let archive = ZipLocator::new()
+            .locate_in_reader(file.clone(), &mut buffer, file.len())
+            .map_err(|(_, e)| bad(path, &e))?;
         let mut gather = Gather::new(path.display().to_string(), limits);
         each(path, &archive, &mut |entry| {
             let place = Place {
@@ -48,8 +44,9 @@ impl Zip {
             };
             gather.member(entry.file_path().as_bytes(), &found(entry), place)
         })?;
-        let members = gather.finish(len, &mut |name| files(path, &archive, &mut |n, _| name(n)))?;
-        Ok(Self { archive, file: bytes, len, members })
+        let members =
+            gather.finish(file.len(), &mut |name| files(path, &archive, &mut |n, _| name(n)))?;
+        Ok(Self { archive, file, members })
     }
 
     /// Calls `each` with names and sizes of all files.
@@ -67,10 +64,26 @@ impl Zip {
         result
     }
 
+    fn place(&self, name: &str) -> io::Result<&Place> {
+        self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))
+    }
+
+    /// Reads a member of any length, and says how many bytes it takes here.
+    pub(super) fn reader(&self, name: &str) -> io::Result<(impl Read, u64)> {
+        let place = self.place(name)?;
+        let (start, len) = self.range(place)?;
+        let part = self.file.part(start, len).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let packed: Box<dyn Read> = match place.deflated {
+            true => Box::new(flate2::read::DeflateDecoder::new(part.reader())),
+            false => Box::new(part.reader()),
+        };
+        let crc = crc32fast::Hasher::new();
+        Ok((Checked { from: packed, crc, expected: place.crc }, len))
+    }
+
     /// The bytes of a member: as many as the central directory says, of the digest it says.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let place =
-            self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;
+        let place = self.place(name)?;
         let len = place.way.uncompressed_size_hint();
         let room = usize::try_from(len).unwrap_or(usize::MAX);
         let packed = self.packed(place)?;
@@ -89,18 +102,13 @@ impl Zip {
             let text = format!("it does not unpack to the {len} bytes that the archive states");
             return Err(damaged(text));
         }
-        let crc = crc32fast::hash(&bytes);
-        if crc != place.crc {
-            let text = format!("its CRC-32 is {crc:08x}, but the archive states {:08x}", place.crc);
-            return Err(damaged(text));
-        }
+        check_crc(crc32fast::hash(&bytes), place.crc)?;
         Ok(bytes)
     }
 
     /// Reads the first bytes of a member.
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
-        let place =
-            self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))?;
+        let place = self.place(name)?;
         let packed = self.packed(place)?;
         match place.deflated {
             true => flate2::bufread::DeflateDecoder::new(packed.as_slice()).read_exact(start),
@@ -108,21 +116,50 @@ impl Zip {
         }
     }
 
-    fn packed(&self, place: &Place) -> io::Result<Vec<u8>> {
+    /// Where the bytes of a member begin, and how many there are.
+    fn range(&self, place: &Place) -> io::Result<(u64, u64)> {
         let entry = self.archive.get_entry(place.way).map_err(|e| damaged(e.to_string()))?;
         let (start, end) = entry.compressed_data_range();
-        let len = end.checked_sub(start).filter(|_| end <= self.len);
-        let len = len.and_then(|len| usize::try_from(len).ok());
-        let mut bytes =
-            vec![0; len.ok_or_else(|| damaged("it ends after the end of the archive"))?];
+        let len = end.checked_sub(start).filter(|_| end <= self.file.len());
+        Ok((start, len.ok_or_else(|| damaged("it ends after the end of the archive"))?))
+    }
+
+    fn packed(&self, place: &Place) -> io::Result<Vec<u8>> {
+        let (start, len) = self.range(place)?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
         self.file.read_exact_at(&mut bytes, start)?;
         Ok(bytes)
     }
 }
 
+fn check_crc(found: u32, expected: u32) -> io::Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(damaged(format!("its CRC-32 is {found:08x}, but the archive states {expected:08x}")))
+}
+
+/// Checks what was read when it ends.
+struct Checked {
+    from: Box<dyn Read>,
+    crc: crc32fast::Hasher,
+    expected: u32,
+}
+
+impl Read for Checked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        self.crc.update(buffer.get(..n).unwrap_or_default());
+        if n == 0 && !buffer.is_empty() {
+            check_crc(self.crc.clone().finalize(), self.expected)?;
+        }
+        Ok(n)
+    }
+}
+
 fn each(
     path: &Path,
-    archive: &ZipArchive<FileReader>,
+    archive: &ZipArchive<Window>,
     each: &mut dyn FnMut(&ZipFileHeaderRecord<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE * 4];
@@ -143,7 +180,7 @@ fn each(
 
 fn files(
     path: &Path,
-    archive: &ZipArchive<FileReader>,
+    archive: &ZipArchive<Window>,
     file: &mut dyn FnMut(&str, u64),
 ) -> Result<(), Error> {
     each(path, archive, &mut |entry| {
