@@ -538,19 +538,29 @@ mod tests {
         /// Waits until the readers can do no more; returns how many samples and bytes they hold.
         fn settled(&self) -> (usize, u64) {
             let shared = &self.ahead().shared;
-            let mut last = (0, 0);
-            let mut since = Instant::now();
-            while since.elapsed() < Duration::from_millis(100) {
-                thread::sleep(Duration::from_millis(5));
-                let state = shared.lock();
-                let reading = state.held.values().any(|held| matches!(held, Held::Reading(_)));
-                let now = (state.held.len(), state.bytes);
-                assert!(now.1 <= shared.most_bytes, "{now:?}");
-                if now != last || reading {
-                    (last, since) = (now, Instant::now());
+            let is_reading =
+                |state: &State| state.held.values().any(|held| matches!(held, Held::Reading(_)));
+            let until = Instant::now() + Duration::from_secs(60);
+            loop {
+                let next = shared.lock().walk.sample();
+                // A sample that nobody can read, or that never fits, is passed over.
+                let room = next.map(|(_, sample)| {
+                    let stored = shared.source.stored(sample).ok();
+                    stored.map(|stored| stored.bytes).filter(|bytes| *bytes <= shared.most_bytes)
+                });
+                let mut state = shared.lock();
+                assert!(state.bytes <= shared.most_bytes, "{} bytes", state.bytes);
+                let waits = match room {
+                    None => true,
+                    Some(bytes) => bytes.is_some_and(|n| state.bytes + n > shared.most_bytes),
+                };
+                let same = state.walk.sample().map(|(place, _)| place) == next.map(|next| next.0);
+                if (waits && same && !is_reading(&state)) || Instant::now() > until {
+                    return (state.held.len(), state.bytes);
                 }
+                drop(state);
+                thread::sleep(Duration::from_millis(1));
             }
-            last
         }
     }
 
