@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::disk::Disk;
 use crate::finding::{FileFindings, JobFinding};
 use crate::script::shell::Script;
-use crate::script::{Job, Language, python, shell};
+use crate::script::{self, Job, Language, python, shell};
 use crate::submit::{self, Given, Submit};
 use crate::{dag, sbatch};
 
@@ -94,7 +94,7 @@ pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<JobFinding> {
         FileKind::Sbatch => return sbatch::check(name, text, disk, &mut seen),
         FileKind::Shell => shell::check(text, &Script::parse(text), &Job::default(), &mut report),
         FileKind::Python => python::check(text, &Job::default(), &mut report),
-        FileKind::Other => {}
+        FileKind::Other => script::other(text, &mut report),
     }
     report.findings.sort_by_key(|finding| finding.line);
     report.findings
@@ -177,6 +177,20 @@ mod tests {
             let names = ["x.sub", "x.dag", "x.sh", "x.py", "x"];
             let files = Files::of(&names.map(|name| (name, text.as_str())));
             read_as_all(&text, &files);
+        }
+    }
+
+    #[test]
+    fn a_program_in_another_language_is_said_to_be_not_judged() {
+        let perl = "#!/usr/bin/perl\nuse strict;\n";
+        let sub = "executable = a.pl\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\nqueue\n";
+        let batch = "#!/usr/bin/env Rscript\n#SBATCH --time=1:00:00\nx <- 1\n";
+        let files = Files::of(&[("a.pl", perl), ("a.sub", sub), ("a.sbatch", batch)]);
+        for (name, file) in [("a.pl", "a.pl"), ("a.sub", "a.pl"), ("a.sbatch", "a.sbatch")] {
+            let found = lint(name, &files).expect("it is there");
+            let said = found.iter().map(|f| (f.rule, f.severity, f.file.as_str(), f.line));
+            let expected = [("not-judged", crate::Severity::Note, file, 1)];
+            assert_eq!(said.collect::<Vec<_>>(), expected, "{name}");
         }
     }
 

@@ -474,6 +474,14 @@ rules! {
         finds "Windows line ends in the first line"
         why "the kernel looks for a program whose name ends in CR: `bad interpreter`, and the job fails at once"
         fix "save it with Unix line ends, or run `dos2unix`" source KERNEL;
+    NOT_UNDERSTOOD = Script Error "not-judged"
+        finds "a script that Gular does not understand, with the line at which it stopped reading"
+        why "the shell probably stops there too; no other rule was applied to this script"
+        fix "run `bash -n` on it, which names what is missing; if it finds nothing, read the script yourself and give `--allow not-judged`" source SHELL;
+    OTHER_LANGUAGE = Script Note "not-judged"
+        finds "a program in a language that Gular does not read, such as Perl or R"
+        why "no rule was applied to this program"
+        fix "read it yourself" source KERNEL;
     UNKNOWN_OPTION = Python Warning "unknown-option"
         finds "an option in the job that the program's argparse does not know"
         why "the program prints its usage and ends with exit code 2, in every job"

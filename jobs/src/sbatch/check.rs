@@ -8,7 +8,7 @@ use crate::disk::{Disk, base_name, below, folder_of};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
 use crate::script::shell::{Command, Next, Script};
-use crate::script::{Job, Language, python, shell};
+use crate::script::{self, Job, Language, python, shell};
 
 /// Findings of the batch script `file`, and of the programs that it names.
 pub(crate) fn check(
@@ -27,6 +27,11 @@ pub(crate) fn check(
     values(&header, &mut report);
     if !is_shell {
         // Slurm starts programs in any language.
+        script::other(text, &mut report);
+        return report.findings;
+    }
+    if script.unread.is_some() {
+        shell::check(text, &script, &Job::default(), &mut report);
         return report.findings;
     }
     left_behind(&header, &script, &mut report);

@@ -5,7 +5,8 @@
 //! that is not read at all.
 
 use crate::disk::base_name;
-use crate::rules::Rule;
+use crate::finding::FileFindings;
+use crate::rules::{self, Rule};
 
 pub(crate) mod python;
 #[cfg(test)]
@@ -39,13 +40,7 @@ impl Language {
     /// The language that the first line names: `#!/usr/bin/env -S perl -w` is Perl's. `None` if
     /// the text does not begin with `#!`.
     pub(crate) fn of(text: &str) -> Option<Self> {
-        let line = text.lines().next()?.strip_prefix("#!")?;
-        let mut words = line.split_whitespace().map(base_name);
-        let mut program = words.next().unwrap_or_default();
-        if program == "env" {
-            let is_option = |word: &&str| word.starts_with('-') || word.contains('=');
-            program = words.find(|word| !is_option(word)).unwrap_or_default();
-        }
+        let program = interpreter(text)?;
         Some(match program {
             "sh" | "bash" | "dash" | "ksh" | "ash" => Self::Shell,
             _ if program.starts_with("python") || program.starts_with("pypy") => Self::Python,
@@ -57,6 +52,27 @@ impl Language {
     pub(crate) fn of_script(text: &str) -> Self {
         Self::of(text).unwrap_or(Self::Shell)
     }
+}
+
+/// The name of the program that the first line names.
+fn interpreter(text: &str) -> Option<&str> {
+    let line = text.lines().next()?.strip_prefix("#!")?;
+    let mut words = line.split_whitespace().map(base_name);
+    let program = words.next().unwrap_or_default();
+    if program != "env" {
+        return Some(program);
+    }
+    let is_option = |word: &&str| word.starts_with('-') || word.contains('=');
+    Some(words.find(|word| !is_option(word)).unwrap_or_default())
+}
+
+/// Says that a program in a language that is not read was not judged.
+pub(crate) fn other(text: &str, report: &mut FileFindings) {
+    let what = match interpreter(text).filter(|name| !name.is_empty()) {
+        Some(name) => format!("the program is for `{name}`, so it was not judged"),
+        None => "the program is in another language, so it was not judged".to_owned(),
+    };
+    report.add(&rules::OTHER_LANGUAGE, 1, what);
 }
 
 #[cfg(test)]

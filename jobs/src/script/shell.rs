@@ -232,6 +232,8 @@ pub(crate) struct Script {
     /// All words, operators and line ends, to compare the script with another one; `None` if it
     /// is not understood. Then `commands` is what was read before that point.
     pub(crate) tokens: Option<Vec<Token>>,
+    /// The line at which reading stopped, if it is not understood.
+    pub(crate) unread: Option<usize>,
     blank_words: BTreeSet<usize>,
 }
 
@@ -239,7 +241,8 @@ impl Script {
     pub(crate) fn parse(text: &str) -> Self {
         let Reading { commands, tokens, comments, blank_words, unread } = read(text);
         let tokens = unread.is_none().then_some(tokens);
-        let mut script = Self { commands, comments, tokens, blank_words, ..Self::default() };
+        let mut script =
+            Self { commands, comments, tokens, unread, blank_words, ..Self::default() };
         let shebang = text.lines().next().unwrap_or_default();
         script.stops_at_errors =
             shebang.starts_with("#!") && shebang.split(' ').any(|word| word == "-e");
@@ -306,8 +309,11 @@ impl Script {
 /// Reports faults that any script may have.
 pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     line_ends(text, script, job, report);
-    if script.tokens.is_none() {
-        // What was not understood is not judged.
+    if let Some(line) = script.unread {
+        if !report.findings.iter().any(|finding| finding.rule == rules::WINDOWS_LINES.name) {
+            let what = "the script is not understood from here on, so it was not judged";
+            report.add(&rules::NOT_UNDERSTOOD, line, what);
+        }
         return;
     }
     continuations(text, script, report);
@@ -573,6 +579,21 @@ mod tests {
         let ends = |text: &str| Script::parse(text).exits_with(85);
         assert!(ends("exit 85") && ends("if [ $x -eq 124 ]; then\n code=85\nfi\nexit $code"));
         assert!(!ends("[ $? -eq 85 ] && echo 85\npython t.py --epochs 85 --n=85\nexit 1850"));
+    }
+
+    #[test]
+    fn a_script_that_is_not_understood_is_not_called_right() {
+        let check = |body: &str, line: usize| {
+            let text = format!("#!/bin/bash\n{body}");
+            assert_eq!(rules(&text, &Job::default()), [("not-judged", line)], "{text}");
+        };
+        check("echo 'a\npython t.py\n  --lr 1\n", 2);
+        check("if true; then\n echo\n", 4);
+        check("for i in 1 2; do echo; fi\n", 2);
+        check("python t.py\n  --lr 1\n)\n", 4);
+        check("cat <<E\nmkdir a\n", 4);
+        check("echo $(date\n", 3);
+        assert_eq!(rules("#!/bin/sh\r\nif a\r\n", &Job::default()), [("windows-lines", 1)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::disk::{base_name, below};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
 use crate::script::shell::Script;
-use crate::script::{Job, Language, python, shell};
+use crate::script::{self, Job, Language, python, shell};
 
 /// A text that the job runs.
 struct Text {
@@ -51,6 +51,11 @@ pub(super) fn check(
     let language = Language::of(&wrapper.text);
     let is_python = language.map_or(wrapper.path.ends_with(".py"), |l| l == Language::Python);
     if language == Some(Language::Other) {
+        if seen.insert(wrapper.path.clone()) {
+            let mut own = FileFindings::new(&wrapper.path);
+            script::other(&wrapper.text, &mut own);
+            findings.append(&mut own.findings);
+        }
         sandbox::check_program(context, &Program::default(), report, &mut FileFindings::new(""));
         return findings;
     }
@@ -74,6 +79,10 @@ pub(super) fn check(
     let mut own = FileFindings::new(&wrapper.path);
     if !wrapper.path.is_empty() && seen.insert(wrapper.path.clone()) {
         shell::check(&wrapper.text, &script, &job, &mut own);
+    }
+    if script.unread.is_some() {
+        sandbox::check_program(context, &Program::default(), report, &mut FileFindings::new(""));
+        return own.findings;
     }
     let called: Vec<(usize, &str)> = script.scripts().collect();
     if !script.brings_files() {
