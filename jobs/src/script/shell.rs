@@ -593,6 +593,11 @@ mod tests {
         check("python t.py\n  --lr 1\n)\n", 4);
         check("cat <<E\nmkdir a\n", 4);
         check("echo $(date\n", 3);
+        check("for ((i=0;i<3 i++)); do echo; done\n", 2);
+        check("ls | ; wc\n", 2);
+        check("ls &; wait\n", 2);
+        check("echo $$((x + 1))\n", 2);
+        check("export A=\"b\"C=(\n 1)\n", 2);
         assert_eq!(rules("#!/bin/sh\r\nif a\r\n", &Job::default()), [("windows-lines", 1)]);
     }
 

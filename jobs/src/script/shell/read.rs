@@ -452,6 +452,7 @@ impl<'a> Reader<'a> {
 
     /// Assignments, words and redirections; or the head of a function.
     fn simple(&mut self) -> Read<bool> {
+        let start = self.at;
         let mut command = self.begin();
         let mut n_plain = 0;
         loop {
@@ -501,6 +502,9 @@ impl<'a> Reader<'a> {
             let word = self.word(arrays)?;
             n_plain += usize::from(!is_assignment(&word.raw));
             command.words.push(word.text);
+        }
+        if self.at == start {
+            return Err(NotRead);
         }
         self.end(command);
         Ok(true)

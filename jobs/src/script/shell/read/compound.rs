@@ -68,7 +68,12 @@ impl Reader<'_> {
         self.keyword(word)?;
         self.blanks();
         if self.starts("((") {
+            let from = self.at;
             self.read_arithmetic()?;
+            let raw = self.text.get(from..self.at).unwrap_or_default();
+            if raw.matches(';').count() != 2 && !raw.contains(['$', '`']) {
+                return Err(NotRead);
+            }
         } else {
             self.word(false)?;
             self.lines()?;

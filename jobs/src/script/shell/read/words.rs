@@ -101,7 +101,11 @@ impl Reader<'_> {
                 '(' => {
                     let raw = self.text.get(from..self.at).unwrap_or_default();
                     let start = self.at;
-                    if arrays && is_assignment(raw) && raw.ends_with('=') {
+                    if arrays
+                        && is_assignment(raw)
+                        && raw.ends_with('=')
+                        && !raw.contains(['"', '\''])
+                    {
                         self.array()?;
                     } else if raw.len() > usize::from(raw == "!")
                         && raw.ends_with(['?', '*', '+', '@', '!'])
@@ -279,7 +283,9 @@ impl Reader<'_> {
     pub(super) fn dollar(&mut self, in_quotes: bool) -> Read {
         self.enter()?;
         self.bump();
-        if self.starts("((") {
+        if self.take("$") {
+            // The number of the shell's process.
+        } else if self.starts("((") {
             if !self.tries_arithmetic()? {
                 self.bump();
                 self.substitution()?;
