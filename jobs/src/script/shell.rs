@@ -352,9 +352,10 @@ fn continuations(text: &str, script: &Script, report: &mut FileFindings) {
         }
         let before = lines.get(above - 1).copied().unwrap_or_default().trim_end();
         if script.blank_words.contains(&above) {
+            let words = before.strip_suffix('\\').unwrap_or(before).trim_end();
             report
                 .add(&rules::BACKSLASH_SPACE, above, "there is a space after the backslash")
-                .edit = Some(Edit { line: above, count: 1, lines: vec![before.to_owned()] });
+                .edit = Some(Edit { line: above, count: 1, lines: vec![format!("{words} \\")] });
             continue;
         }
         let what = format!(
@@ -542,6 +543,29 @@ mod tests {
         }
         assert_eq!(rules(&text, &job), []);
         assert!(text.contains("mkdir -p out") && text.contains("--b 2 \\\n"), "{text}");
+    }
+
+    #[test]
+    fn a_space_behind_a_backslash_is_taken_out_wherever_the_word_ends() {
+        let fixed = |text: &str| {
+            let mut report = FileFindings::new("x.sh");
+            check(text, &Script::parse(text), &Job::default(), &mut report);
+            assert_eq!(report.findings.first().map(|f| f.rule), Some("backslash-space"), "{text}");
+            let edits: Vec<&Edit> =
+                report.findings.iter().filter_map(|f| f.edit.as_ref()).collect();
+            let better = crate::repair("x.sh", text, &edits);
+            assert_eq!(rules(&better, &Job::default()), [], "{better}");
+            better
+        };
+        let right = "python t.py \\\n  --lr 1\n";
+        for end in ["\\ ", " \\ ", "\\   ", " \\\t", " \\\t ", "\\ \t"] {
+            assert_eq!(fixed(&format!("python t.py{end}\n  --lr 1\n")), right, "{end:?}");
+        }
+        assert_eq!(fixed("python t.py 'a b'\\ \n  --lr 1\n"), "python t.py 'a b' \\\n  --lr 1\n");
+        assert_eq!(
+            fixed("python t.py \\\n --a 1\\ \n --b 2\\  \n --c 3\n"),
+            "python t.py \\\n --a 1 \\\n --b 2 \\\n --c 3\n"
+        );
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) struct Reading {
     pub(crate) tokens: Vec<Token>,
     /// Lines that end in a comment.
     pub(crate) comments: BTreeSet<usize>,
-    /// Lines that end in a word of spaces: a backslash, then spaces.
+    /// Lines that end in a backslash, then spaces.
     pub(crate) blank_words: BTreeSet<usize>,
     /// The line at which reading stopped, where the script is not understood.
     pub(crate) unread: Option<usize>,

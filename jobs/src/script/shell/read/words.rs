@@ -190,7 +190,7 @@ impl Reader<'_> {
                 let rest = self.rest().split('\n').next().unwrap_or_default();
                 let blank = rest.trim_end_matches('\r');
                 let is_blank = !blank.is_empty() && blank.trim().is_empty();
-                if is_blank && self.nested == 0 && word.text.is_empty() {
+                if is_blank && self.nested == 0 {
                     self.reading.blank_words.insert(self.line);
                 }
                 word.text.extend(self.bump());
