@@ -315,35 +315,59 @@ fn shuffle(text: &str, lines: &[Code<'_>], report: &mut FileFindings) {
     }
 }
 
-/// A loop that ends the program before the line that tests.
+/// A loop that ends the program after each training, or each n-th, before the line that tests. An
+/// exit for another reason, such as the time, in the middle of an epoch or before its training,
+/// loses no test.
 fn exits_before_tests(lines: &[Code<'_>], report: &mut FileFindings) {
     let is_exit = |line: &Code<'_>| {
         ["sys.exit(", "os._exit(", "typer.Exit("].iter().any(|call| line.text.contains(call))
             || line.text.starts_with("exit(")
     };
-    let tests = |line: &Code<'_>| {
-        ["test_", "_test(", "test(", "evaluate(", "validate(", ".eval()"]
-            .iter()
-            .any(|word| line.text.contains(word))
+    let trains = |line: &Code<'_>| {
+        ["train", ".backward(", ".step(", "fit("].iter().any(|word| line.text.contains(word))
     };
-    let loops = lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| line.text.starts_with("for ") && line.text.contains("epoch"));
-    for (start, head) in loops {
-        let body = lines.iter().skip(start + 1).take_while(|line| line.indent > head.indent);
-        let body: Vec<&Code<'_>> = body.collect();
-        let Some(exit) = body.iter().position(|line| is_exit(line)) else { continue };
-        if body.iter().take(exit).any(|line| tests(line)) {
+    for (start, head) in lines.iter().enumerate() {
+        if !head.text.starts_with("for ") || !head.text.contains("epoch") {
             continue;
         }
-        let first = body.get(exit).map_or(0, |line| line.number);
-        if let Some(test) = body.iter().skip(exit + 1).find(|line| tests(line)) {
+        let rest = lines.get(start + 1..).unwrap_or_default();
+        let end = rest.iter().position(|line| line.indent <= head.indent).unwrap_or(rest.len());
+        let (body, behind) = rest.split_at(end);
+        let Some(exit) = body.iter().position(is_exit) else { continue };
+        let (before, after) = body.split_at(exit);
+        let (Some(first), Some(line)) = (body.first(), after.first()) else { continue };
+        // The line below which the exit stands, if it is not one of the loop's own.
+        let outer = before.iter().rfind(|before| before.indent < line.indent);
+        let each = line.indent == first.indent
+            || outer.is_some_and(|outer| {
+                let condition = outer.text.strip_prefix("if ").unwrap_or_default();
+                outer.indent == first.indent
+                    && condition.contains('%')
+                    && ![" and ", " or ", " not "].iter().any(|word| condition.contains(word))
+            });
+        if !each || before.iter().any(tests) || !before.iter().any(trains) {
+            continue;
+        }
+        if let Some(test) = after.iter().find(|line| tests(line))
+            && !behind.iter().any(tests)
+        {
             let what =
                 format!("the program exits before its test, which is in line {}", test.number);
-            report.add(&rules::EXIT_BEFORE_TEST, first, what);
+            report.add(&rules::EXIT_BEFORE_TEST, line.number, what);
         }
     }
+}
+
+/// Whether a line tests a model, or goes through test data.
+fn tests(line: &Code<'_>) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let begins = |word: &&str| {
+        let mut found = line.text.match_indices(*word);
+        found.any(|(at, _)| !line.text.get(..at).is_some_and(|before| before.ends_with(part)))
+    };
+    !line.text.starts_with("def ")
+        && (["test_", "test(", "evaluate(", "validate("].iter().any(begins)
+            || ["_test(", ".eval()"].iter().any(|word| line.text.contains(word)))
 }
 
 /// A checkpoint that can be half-written, or does not hold all.
@@ -425,6 +449,22 @@ mod tests {
             &[("exit-before-test", 3)],
         );
         check("for epoch in r:\n  train()\n  evaluate(m)\n  sys.exit(85)\n", &[]);
+        let exits = |body: &str| format!("for epoch in range(start, n):\n{body}  evaluate(m)\n");
+        let lost = "  train()\n  if epoch % every == 0:\n    save(epoch)\n    sys.exit(85)\n";
+        check(&exits(lost), &[("exit-before-test", 5)]);
+        check(&format!("{}evaluate(m)\n", exits(lost)), &[]);
+        for right in [
+            "  if stopped:\n    save(epoch)\n    sys.exit(85)\n  train()\n",
+            "  if epoch % 5 == 0:\n    sys.exit(85)\n  train()\n",
+            "  for batch in loader:\n    train(batch)\n    if stopped:\n      save(epoch, batch)\n      sys.exit(85)\n",
+            "  for i, batch in loader:\n    train(batch)\n    if i % 100 == 0:\n      sys.exit(85)\n",
+            "  train()\n  if math.isnan(loss):\n    sys.exit(1)\n",
+            "  train()\n  save(epoch + 1)\n  if epoch + 1 < n and time.time() > end:\n    sys.exit(85)\n",
+            "  train()\n  try:\n    save(epoch)\n  except OSError:\n    sys.exit(2)\n",
+        ] {
+            check(&exits(right), &[]);
+        }
+        check("for epoch in r:\n  train()\n  sys.exit(85)\n  copy(latest_path)\n", &[]);
         check("torch.save({'epoch': 1}, p)", &[("save-not-atomic", 1), ("state-incomplete", 1)]);
         check("torch.save({'epoch': 1, 'r': torch.get_rng_state()}, t)\nos.replace(t, p)", &[]);
     }
