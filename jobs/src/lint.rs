@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, folder_of};
 use crate::finding::{FileFindings, JobFinding};
 use crate::script::shell::Script;
-use crate::script::{self, Job, Language, python, shell};
+use crate::script::{self, Job, Language, options, python, shell};
 use crate::submit::{self, Given, Submit};
 use crate::{dag, sbatch};
 
@@ -92,7 +92,13 @@ pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<JobFinding> {
         FileKind::Submit => return submit::check(name, text, disk, &Given::default(), &mut seen),
         FileKind::Dag => return dag::check(name, text, disk, &mut seen),
         FileKind::Sbatch => return sbatch::check(name, text, disk, &mut seen),
-        FileKind::Shell => shell::check(text, &Script::parse(text), &Job::default(), &mut report),
+        FileKind::Shell => {
+            let script = Script::parse(text);
+            shell::check(text, &script, &Job::default(), &mut report);
+            if script.unread.is_none() {
+                options::check_in(folder_of(name), &script, disk, &mut report);
+            }
+        }
         FileKind::Python => python::check(text, &Job::default(), &mut report),
         FileKind::Other => script::other(text, &mut report),
     }
@@ -192,6 +198,28 @@ mod tests {
             let expected = [("not-judged", crate::Severity::Note, file, 1)];
             assert_eq!(said.collect::<Vec<_>>(), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn options_of_a_program_are_looked_up_wherever_it_is_started() {
+        let train = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n";
+        let said = |name: &str, text: &str| {
+            let files = Files::of(&[("d/train.py", train), (name, text)]);
+            let found = lint(name, &files).expect("it is there");
+            found.iter().map(|f| format!("{} {}:{}", f.rule, f.file, f.line)).collect::<Vec<_>>()
+        };
+        let head = "#!/bin/bash\n#SBATCH --time=1:00:00\n";
+        for launcher in ["python", "srun python3 -u", "torchrun --nproc-per-node 2"] {
+            let wrong = format!("{head}{launcher} train.py --learning-rate 1\n");
+            assert_eq!(said("d/a.sbatch", &wrong), ["unknown-option d/a.sbatch:3"], "{wrong}");
+            assert_eq!(said("d/a.sbatch", &wrong.replace("learning-rate", "lr")), [""; 0]);
+        }
+        let wrong = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\npython3 \\\n  train.py --rate=$RATE\n";
+        assert_eq!(said("d/a.sh", wrong), ["unknown-option d/a.sh:3"]);
+        // Which program these start is not certain.
+        assert_eq!(said("d/a.sh", "cd src\npython3 train.py --rate 1\n"), [""; 0]);
+        assert_eq!(said("d/a.sh", "cp new.py train.py\npython3 train.py --rate 1\n"), [""; 0]);
+        assert_eq!(said("d/a.sh", "python3 $DIR/train.py --rate 1\n"), [""; 0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::disk::{Disk, base_name, below, folder_of};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
 use crate::script::shell::{Command, Next, Script};
-use crate::script::{self, Job, Language, python, shell};
+use crate::script::{self, Job, Language, options, python, shell};
 
 /// Findings of the batch script `file`, and of the programs that it names.
 pub(crate) fn check(
@@ -40,6 +40,7 @@ pub(crate) fn check(
     let requeues = text.contains("scontrol requeue");
     let job = Job { restarts: requeues, needs_shebang: Some(&rules::NOT_SBATCH), ..Job::default() };
     shell::check(text, &script, &job, &mut report);
+    options::check_in(folder_of(file), &script, disk, &mut report);
     let mut findings = programs(&script, file, disk, &job, &mut report, seen);
     report.findings.sort_by_key(|finding| finding.line);
     report.findings.append(&mut findings);

@@ -8,6 +8,7 @@ use crate::disk::base_name;
 use crate::finding::FileFindings;
 use crate::rules::{self, Rule};
 
+pub(crate) mod options;
 pub(crate) mod python;
 #[cfg(test)]
 mod right_scripts;

@@ -123,82 +123,6 @@ fn short_options(text: &str) -> Vec<&str> {
     found
 }
 
-/// The long options of a program, where its whole command line is written in its text.
-fn long_options(text: &str) -> Option<Vec<String>> {
-    let lines = code(text);
-    // Options may come from elsewhere, or unknown ones are kept.
-    let open = [
-        "parse_known_args",
-        "add_subparsers",
-        "parents=",
-        "HfArgumentParser",
-        "from_argparse_args",
-        "(parser)",
-        "(parser,",
-        "add_arguments_to_parser",
-    ];
-    let is_whole = text.contains("ArgumentParser(")
-        && text.contains(".parse_args(")
-        && !open.iter().any(|word| text.contains(word));
-    if !is_whole {
-        return None;
-    }
-    let mut options = vec!["--help".to_owned()];
-    for (i, _) in lines.iter().enumerate().filter(|(_, line)| line.text.contains("add_argument(")) {
-        let call = call(&lines, i, "add_argument(");
-        let inside = call.trim_start_matches("add_argument(").trim_start();
-        if !inside.starts_with(['"', '\'']) {
-            return None;
-        }
-        let words = inside.split(['"', '\'']).filter(|word| word.starts_with("--"));
-        options.extend(words.map(str::to_owned));
-    }
-    Some(options)
-}
-
-/// Options among `words` that the program with this text does not know, with the one that was
-/// probably meant.
-pub(crate) fn unknown_options<'a>(
-    text: &str,
-    words: impl Iterator<Item = &'a str>,
-) -> Vec<(String, Option<String>)> {
-    let Some(known) = long_options(text) else { return Vec::new() };
-    let mut unknown = Vec::new();
-    for word in words.take_while(|word| *word != "--") {
-        let option = word.split('=').next().unwrap_or_default();
-        let name = option.strip_prefix("--").unwrap_or_default();
-        let is_plain = !name.is_empty()
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-        // The beginning of an option stands for it, and some have a `--no-` before them.
-        let is_known = |known: &String| {
-            known.starts_with(option) || known.get(2..) == name.strip_prefix("no-")
-        };
-        if !is_plain || known.iter().any(is_known) {
-            continue;
-        }
-        let plain = |text: &str| text.replace(['-', '_'], "");
-        let near = known.iter().find(|known| {
-            plain(known) == plain(option) || strsim::damerau_levenshtein(known, option) <= 2
-        });
-        unknown.push((option.to_owned(), near.cloned()));
-    }
-    unknown
-}
-
-pub(crate) fn say_unknown(
-    program: &str,
-    option: &str,
-    near: Option<String>,
-    line: usize,
-    report: &mut FileFindings,
-) {
-    let what = format!("{program} has no option `{option}`");
-    let finding = report.add(&rules::UNKNOWN_OPTION, line, what);
-    if let Some(near) = near {
-        finding.fix(format!("write `{near}`"));
-    }
-}
-
 /// The text of the call that begins at line `at`, to its closing bracket.
 fn call(lines: &[Code<'_>], at: usize, name: &str) -> String {
     let mut text = String::new();
@@ -467,27 +391,6 @@ mod tests {
         check("for epoch in r:\n  train()\n  sys.exit(85)\n  copy(latest_path)\n", &[]);
         check("torch.save({'epoch': 1}, p)", &[("save-not-atomic", 1), ("state-incomplete", 1)]);
         check("torch.save({'epoch': 1, 'r': torch.get_rng_state()}, t)\nos.replace(t, p)", &[]);
-    }
-
-    #[test]
-    fn options_that_argparse_does_not_know_are_found() {
-        let program = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float)\np.add_argument(\n  \"--batch-size\", \"-b\")\nargs = p.parse_args()\n";
-        let unknown = |program: &str, words: &str| {
-            let found = unknown_options(program, words.split(' '));
-            found.into_iter().map(|(option, _)| option).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            unknown(program, "--learning-rate 1 --lr=2 -b 3 --batch 4"),
-            ["--learning-rate"]
-        );
-        let near = unknown_options(program, ["--batch_size=3"].into_iter());
-        assert_eq!(near, [("--batch_size".to_owned(), Some("--batch-size".to_owned()))]);
-        for open in ["parse_known_args", "add_subparsers"] {
-            let program = program.replace("parse_args", open);
-            assert_eq!(unknown(&program, "--x"), [""; 0]);
-        }
-        let program = program.replace("'--lr'", "name");
-        assert_eq!(unknown(&program, "--x $Y --$Z"), [""; 0]);
     }
 
     #[test]

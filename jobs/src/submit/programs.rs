@@ -9,8 +9,8 @@ use super::scripts::{modules, not_brought};
 use crate::disk::{base_name, below};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
-use crate::script::shell::Script;
-use crate::script::{self, Job, Language, python, shell};
+use crate::script::shell::{Command, Script};
+use crate::script::{self, Job, Language, options, python, shell};
 
 /// A text that the job runs.
 struct Text {
@@ -69,7 +69,7 @@ pub(super) fn check(
             own.insert(0, no_interpreter(&wrapper.path));
         }
         findings.append(&mut own);
-        options(context, &wrapper.text, None, report);
+        options_in_arguments(context, &wrapper.text, None, report);
         outputs(context, &[&wrapper], &arguments, report);
         let program = Program { wrapper: None, texts: vec![wrapper.text.as_str()] };
         sandbox::check_program(context, &program, report, &mut FileFindings::new(""));
@@ -96,16 +96,26 @@ pub(super) fn check(
             None => unknown = true,
         }
     }
-    for command in &script.commands {
-        let Some((name, words)) = command.script_words() else { continue };
-        let text = texts.iter().find(|text| base_name(&text.path) == base_name(name));
-        let Some(text) = text.filter(|text| text.path.ends_with(".py")) else { continue };
-        for (option, near) in python::unknown_options(&text.text, words.iter().map(String::as_str))
-        {
-            python::say_unknown(name, &option, near, command.line, &mut own);
-        }
-        if words.iter().any(|word| word == "$@" || word == "$*") {
-            options(context, &text.text, Some(name), report);
+    let text_of = |name: &str| {
+        let mut texts = texts.iter();
+        let text = texts.find(|text| base_name(&text.path) == base_name(name))?;
+        Some(text.text.clone())
+    };
+    options::check(&script, text_of, &mut own);
+    // Words that the wrapper reads itself do not reach the program.
+    let reads = |command: &Command| {
+        matches!(command.program(), "shift" | "getopts" | "getopt")
+            || command.words.starts_with(&["set".to_owned(), "--".to_owned()])
+    };
+    if !script.commands.iter().any(reads) {
+        for command in &script.commands {
+            let Some((name, words)) = command.script_words() else { continue };
+            if name.ends_with(".py")
+                && words.iter().any(|word| word == "$@" || word == "$*")
+                && let Some(text) = text_of(name)
+            {
+                options_in_arguments(context, &text, Some(name), report);
+            }
         }
     }
     if let Some((set, code)) = code {
@@ -148,12 +158,20 @@ pub(super) fn check(
     findings
 }
 
-/// Options in the job's arguments that the program does not have.
-fn options(context: &Context<'_>, text: &str, name: Option<&str>, report: &mut FileFindings) {
+/// Reports options in the job's arguments that the program does not have.
+fn options_in_arguments(
+    context: &Context<'_>,
+    text: &str,
+    name: Option<&str>,
+    report: &mut FileFindings,
+) {
     let Some(set) = context.submit.any(&["arguments", "args"]) else { return };
     let words = set.value.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
-    for (option, near) in python::unknown_options(text, words) {
-        python::say_unknown(name.unwrap_or("the program"), &option, near, set.line, report);
+    // Options before the program's name are those of its interpreter.
+    let at = words.clone().position(|word| word.ends_with(".py")).map_or(0, |at| at + 1);
+    for found in options::unknown(text, words.skip(at)) {
+        let program = name.map_or("the program".to_owned(), |name| format!("`{name}`"));
+        options::say(&program, found, set.line, report);
     }
 }
 

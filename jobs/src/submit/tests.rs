@@ -104,6 +104,8 @@ fn options_of_the_users_program_are_looked_up_in_it() {
     let passes = "#!/bin/sh\npython3 train.py \"$@\"\n";
     assert_eq!(said("--learning-rate 1", passes), ["unknown-option x.sub:6"]);
     assert_eq!(said("--lr 1", passes), [""; 0]);
+    let shifts = passes.replace("python3", "shift\npython3");
+    assert_eq!(said("--learning-rate 1", &shifts), [""; 0]);
     let wrong = run.replace("--lr", "--rate");
     assert_eq!(said("", &wrong), ["unknown-option run.sh:2"]);
 }

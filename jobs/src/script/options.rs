@@ -1,0 +1,760 @@
+//! The options that a Python program knows: those of argparse, click and typer.
+//!
+//! A program whose options may come from elsewhere is not judged: its parser is given to a
+//! function of another file, unknown options are kept, names are computed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::shell::Script;
+use crate::disk::{Disk, base_name, below};
+use crate::finding::FileFindings;
+use crate::rules;
+
+/// What a program accepts.
+#[derive(Debug, Default)]
+struct Options {
+    known: BTreeSet<String>,
+    /// Whether the beginning of an option stands for it.
+    abbreviated: bool,
+}
+
+impl Options {
+    fn knows(&self, option: &str) -> bool {
+        self.known.iter().any(|known| {
+            known == option || (self.abbreviated && option.len() > 2 && known.starts_with(option))
+        })
+    }
+}
+
+/// Options among `words` that the program with this text does not know, with the one that was
+/// probably meant.
+pub(crate) fn unknown<'a>(
+    text: &str,
+    words: impl Iterator<Item = &'a str>,
+) -> Vec<(String, Option<String>)> {
+    let Some(options) = Source::of(text).options() else { return Vec::new() };
+    let mut unknown = Vec::new();
+    for word in words.take_while(|word| *word != "--") {
+        let option = word.split('=').next().unwrap_or_default();
+        let name = option.strip_prefix("--").unwrap_or_default();
+        let is_plain = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if !is_plain || options.knows(option) {
+            continue;
+        }
+        let plain = |text: &str| text.replace(['-', '_'], "");
+        let near = options.known.iter().find(|known| {
+            known.starts_with("--")
+                && (plain(known) == plain(option)
+                    || strsim::damerau_levenshtein(known, option) <= 2)
+        });
+        unknown.push((option.to_owned(), near.cloned()));
+    }
+    unknown
+}
+
+pub(crate) fn say(
+    program: &str,
+    (option, near): (String, Option<String>),
+    line: usize,
+    report: &mut FileFindings,
+) {
+    let what = format!("{program} has no option `{option}`");
+    let finding = report.add(&rules::UNKNOWN_OPTION, line, what);
+    if let Some(near) = near {
+        finding.fix(format!("write `{near}`"));
+    }
+}
+
+/// Reports options of the commands of a script that the Python programs do not know. `text_of`
+/// returns the text of a program, where it is certain which one runs.
+pub(crate) fn check(
+    script: &Script,
+    text_of: impl Fn(&str) -> Option<String>,
+    report: &mut FileFindings,
+) {
+    for command in &script.commands {
+        let Some((name, words)) = command.script_words() else { continue };
+        // The script may write the program itself.
+        let is_made = script.commands.iter().any(|other| {
+            other.brings() && other.words.iter().any(|word| base_name(word) == base_name(name))
+        });
+        if !name.ends_with(".py") || is_made {
+            continue;
+        }
+        let Some(text) = text_of(name) else { continue };
+        for found in unknown(&text, words.iter().map(String::as_str)) {
+            say(&format!("`{name}`"), found, command.line, report);
+        }
+    }
+}
+
+/// The same for a script that runs where it is: its programs are looked up from `folder`.
+pub(crate) fn check_in(folder: &str, script: &Script, disk: &dyn Disk, report: &mut FileFindings) {
+    let here = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}", ".", "$PWD", "$(dirname $0)"];
+    let stays = script.commands.iter().all(|command| match command.program() {
+        "cd" | "pushd" => {
+            let to = command.call().get(1).map(|word| word.replace('"', ""));
+            to.is_some_and(|to| here.contains(&to.as_str()))
+        }
+        _ => true,
+    });
+    if stays {
+        check(script, |name| disk.text(&below(folder, name)), report);
+    }
+}
+
+/// A word, text, sign or line end of a Python program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token<'a> {
+    Name(&'a str),
+    /// A text; `None` if it has escapes or expressions.
+    Text(Option<&'a str>),
+    Sign(char),
+    End,
+}
+use Token::{End, Name, Sign, Text};
+
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    let mut depth = 0_usize;
+    while let Some(c) = rest.chars().next() {
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        let len = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(len);
+        if behind.starts_with(['"', '\''])
+            && len <= 2
+            && name.chars().all(|c| "rbufRBUF".contains(c))
+        {
+            let (inside, after) = quoted(behind);
+            let is_plain = !inside.contains('\\') && !name.contains(['f', 'F', 'b', 'B']);
+            found.push(Text(is_plain.then_some(inside)));
+            rest = after;
+            continue;
+        }
+        if len > 0 {
+            found.push(Name(name));
+            rest = behind;
+            continue;
+        }
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        match c {
+            '#' => rest = rest.find('\n').and_then(|at| rest.get(at..)).unwrap_or_default(),
+            '\\' => rest = rest.strip_prefix('\n').unwrap_or(rest),
+            '\n' if depth == 0 => found.push(End),
+            _ if c.is_whitespace() => {}
+            _ => {
+                match c {
+                    '(' | '[' | '{' => depth += 1,
+                    ')' | ']' | '}' => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                found.push(Sign(c));
+            }
+        }
+    }
+    found.push(End);
+    found
+}
+
+/// The inside of a text that begins with its quote, and what follows it.
+fn quoted(text: &str) -> (&str, &str) {
+    let quote = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quote| text.starts_with(quote));
+    let quote = quote.unwrap_or_default();
+    let inside = text.get(quote.len()..).unwrap_or_default();
+    let mut escaped = false;
+    for (at, c) in inside.char_indices() {
+        let here = inside.get(at..).unwrap_or_default();
+        if escaped {
+            escaped = false;
+        } else if c == '\\' {
+            escaped = true;
+        } else if here.starts_with(quote) {
+            let (inside, behind) = inside.split_at(at);
+            return (inside, behind.get(quote.len()..).unwrap_or_default());
+        }
+    }
+    (inside, "")
+}
+
+/// A program, with the names that it imports and defines.
+struct Source<'a> {
+    tokens: Vec<Token<'a>>,
+    modules: BTreeSet<&'a str>,
+    imported: BTreeSet<&'a str>,
+    /// Its functions, with their parameters.
+    functions: BTreeMap<&'a str, Vec<&'a str>>,
+    classes: BTreeSet<&'a str>,
+}
+
+/// What makes a parser or a part of one.
+const MAKERS: [&str; 5] = [
+    "ArgumentParser",
+    "add_argument_group",
+    "add_mutually_exclusive_group",
+    "add_subparsers",
+    "add_parser",
+];
+
+/// What else is done with a parser and leaves its options as they are.
+const METHODS: [&str; 16] = [
+    "add_argument",
+    "parse_args",
+    "parse_intermixed_args",
+    "set_defaults",
+    "get_default",
+    "error",
+    "exit",
+    "print_help",
+    "print_usage",
+    "format_help",
+    "format_usage",
+    "description",
+    "epilog",
+    "prog",
+    "usage",
+    "required",
+];
+
+/// Names by which the options of a program come from elsewhere, or unknown ones are kept.
+const OPEN: [&str; 19] = [
+    "parse_known_args",
+    "parse_known_intermixed_args",
+    "REMAINDER",
+    "HfArgumentParser",
+    "from_argparse_args",
+    "jsonargparse",
+    "configargparse",
+    "simple_parsing",
+    "optparse",
+    "getopt",
+    "docopt",
+    "absl",
+    "_actions",
+    "_option_string_actions",
+    "ignore_unknown_options",
+    "allow_extra_args",
+    "token_normalize_func",
+    "MultiCommand",
+    "CommandCollection",
+];
+
+impl<'a> Source<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut source = Self {
+            tokens: tokens(text),
+            modules: BTreeSet::new(),
+            imported: BTreeSet::new(),
+            functions: BTreeMap::new(),
+            classes: BTreeSet::new(),
+        };
+        for i in 0..source.tokens.len() {
+            match (source.at(i), source.at(i + 1)) {
+                (Name("def"), Name(name)) => {
+                    let names = source.parameters(i + 2);
+                    source.functions.entry(name).or_default().extend(names);
+                }
+                (Name("class"), Name(name)) => drop(source.classes.insert(name)),
+                (Name(word @ ("import" | "from")), Name(module)) => {
+                    if !matches!(source.before(i), End | Sign(':' | ';')) {
+                        continue;
+                    }
+                    source.modules.insert(module);
+                    let mut names = source.tokens.get(i + 1..).unwrap_or_default().iter();
+                    if word == "from" {
+                        names.by_ref().take_while(|t| !matches!(t, Name("import") | End)).count();
+                    }
+                    for token in names.take_while(|token| **token != End) {
+                        if let Name(name) = token {
+                            source.imported.insert(name);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        source.modules.extend(["argparse"].iter().filter(|name| source.imported.contains(*name)));
+        source
+    }
+
+    fn at(&self, i: usize) -> Token<'a> {
+        self.tokens.get(i).copied().unwrap_or(End)
+    }
+
+    fn before(&self, i: usize) -> Token<'a> {
+        i.checked_sub(1).map_or(End, |i| self.at(i))
+    }
+
+    /// Where `name` stands.
+    fn all(&self, name: &str) -> impl Iterator<Item = usize> {
+        (0..self.tokens.len()).filter(move |&i| self.at(i) == Name(name))
+    }
+
+    /// Where `name` is called.
+    fn calls(&self, name: &str) -> impl Iterator<Item = usize> {
+        self.all(name).filter(|&i| self.at(i + 1) == Sign('(') && self.before(i) != Name("def"))
+    }
+
+    /// Whether a call has this keyword, or something of this name is set.
+    fn sets(&self, name: &str) -> bool {
+        self.all(name).any(|i| self.is_set(i + 1))
+    }
+
+    /// Whether a `=` is at `i`, but no `==`.
+    fn is_set(&self, i: usize) -> bool {
+        self.at(i) == Sign('=') && self.at(i + 1) != Sign('=')
+    }
+
+    /// The bracket that closes the one at `i`.
+    fn close(&self, i: usize) -> usize {
+        let mut depth = 0_usize;
+        for at in i..self.tokens.len() {
+            match self.at(at) {
+                Sign('(' | '[' | '{') => depth += 1,
+                Sign(')' | ']' | '}') if depth <= 1 => return at,
+                Sign(')' | ']' | '}') => depth -= 1,
+                _ => {}
+            }
+        }
+        self.tokens.len()
+    }
+
+    /// The bracket around `i`.
+    fn open(&self, i: usize) -> Option<usize> {
+        let mut depth = 0_usize;
+        for at in (0..i).rev() {
+            match self.at(at) {
+                Sign(')' | ']' | '}') => depth += 1,
+                Sign('(' | '[' | '{') if depth == 0 => return Some(at),
+                Sign('(' | '[' | '{') => depth -= 1,
+                End if depth == 0 => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The first name of `a.b.c`, of which the last is at `i`.
+    fn first(&self, mut i: usize) -> usize {
+        while i >= 2 && self.at(i - 1) == Sign('.') && matches!(self.at(i - 2), Name(_)) {
+            i -= 2;
+        }
+        i
+    }
+
+    /// The last name of `a.b.c`, of which the first is at `i`.
+    fn last(&self, mut i: usize) -> usize {
+        while self.at(i + 1) == Sign('.') && matches!(self.at(i + 2), Name(_)) {
+            i += 2;
+        }
+        i
+    }
+
+    /// Names of the parameters in the brackets that open at `i`.
+    fn parameters(&self, i: usize) -> Vec<&'a str> {
+        let mut names = Vec::new();
+        for at in i..self.close(i) {
+            if let Name(name) = self.at(at)
+                && matches!(self.before(at), Sign('(' | ',' | '*'))
+                && self.open(at) == Some(i)
+            {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Whether the call of the name at `i` is one of a function of this file.
+    fn is_own(&self, i: usize) -> bool {
+        let Name(name) = self.at(i) else { return false };
+        let receiver = self.first(i);
+        let is_of = |of: &str| matches!(of, "self" | "cls") || self.classes.contains(of);
+        self.functions.contains_key(name)
+            && !self.imported.contains(name)
+            && (receiver == i
+                || matches!(self.at(receiver), Name(of) if i - receiver == 2 && is_of(of)))
+    }
+
+    /// What the program accepts; `None` if that is not certain.
+    fn options(&self) -> Option<Options> {
+        let uses = |module: &str| self.modules.contains(module);
+        let is_open = |token: &Token<'_>| match token {
+            Name(name) | Text(Some(name)) => OPEN.contains(name),
+            _ => false,
+        };
+        if self.tokens.iter().any(is_open) {
+            return None;
+        }
+        match (uses("argparse"), uses("click"), uses("typer")) {
+            (true, false, false) => self.argparse(),
+            (false, true, false) => self.click(),
+            (false, _, true) => self.typer(),
+            _ => None,
+        }
+    }
+
+    fn argparse(&self) -> Option<Options> {
+        let derives = self.all("class").any(|i| {
+            let head = (i..self.tokens.len()).take_while(|&at| self.at(at) != End);
+            head.into_iter().any(|at| self.at(at) == Name("ArgumentParser"))
+        });
+        let is_open = derives || self.sets("parents") || self.sets("prefix_chars");
+        if is_open || !self.reads_command_line() || !self.keeps_parsers() {
+            return None;
+        }
+        let mut known = BTreeSet::from(["--help".to_owned()]);
+        let mut negated = false;
+        for i in self.all("add_argument") {
+            if self.before(i) != Sign('.') || self.at(i + 1) != Sign('(') {
+                return None;
+            }
+            let end = self.close(i + 1);
+            let mut at = i + 2;
+            while at < end && !self.is_set(at + 1) {
+                let (Text(Some(name)), Sign(',' | ')')) = (self.at(at), self.at(at + 1)) else {
+                    return None;
+                };
+                known.insert(name.to_owned());
+                at += 2;
+            }
+            // Actions of the program's own may add names as BooleanOptionalAction does.
+            negated |= (at..end)
+                .any(|at| self.at(at) == Name("action") && !matches!(self.at(at + 2), Text(_)));
+        }
+        if negated {
+            let names = known.iter().filter_map(|name| name.strip_prefix("--"));
+            let no: Vec<String> = names.map(|name| format!("--no-{name}")).collect();
+            known.extend(no);
+        }
+        Some(Options { known, abbreviated: !self.sets("allow_abbrev") })
+    }
+
+    /// Whether argparse gets the command line as it is.
+    fn reads_command_line(&self) -> bool {
+        let changes = |i: usize| {
+            let behind = match self.at(i + 1) {
+                Sign('[') => self.close(i + 1) + 1,
+                _ => i + 1,
+            };
+            self.before(self.first(i)) == Name("del")
+                || self.is_set(behind)
+                || matches!(self.at(behind), Sign('.' | '+'))
+        };
+        let is_none = |name: &str| {
+            self.all(name).any(|i| {
+                let ends = (i + 1..i + 12).find(|&i| matches!(self.at(i), Sign('=' | ',' | ')')));
+                ends.is_some_and(|i| self.is_set(i) && self.at(i + 1) == Name("None"))
+            })
+        };
+        let mut n = 0;
+        let whole = ["parse_args", "parse_intermixed_args"].iter().all(|method| {
+            let mut calls = self.calls(method).filter(|&i| self.before(i) == Sign('.'));
+            calls.all(|i| {
+                n += 1;
+                let inside = self.tokens.get(i + 2..self.close(i + 1)).unwrap_or_default();
+                let inside = inside.strip_prefix(&[Name("args"), Sign('=')]).unwrap_or(inside);
+                match inside {
+                    [] | [Name("None")] => true,
+                    [Name(name)] => is_none(name),
+                    _ => {
+                        let argv = [Name("sys"), Sign('.'), Name("argv")];
+                        let rest = [Sign('['), Name("1"), Sign(':'), Sign(']')];
+                        inside.strip_prefix(&argv).is_some_and(|behind| behind == rest)
+                    }
+                }
+            })
+        });
+        n > 0 && whole && !self.imported.contains("argv") && !self.all("argv").any(changes)
+    }
+
+    /// Whether no other file can add options to a parser.
+    fn keeps_parsers(&self) -> bool {
+        let mut names: Vec<&str> = Vec::new();
+        let mut makes = false;
+        for (i, token) in self.tokens.iter().enumerate() {
+            let Name(name) = *token else { continue };
+            let is_method = MAKERS.iter().skip(1).chain(METHODS.iter().take(4)).any(|m| *m == name);
+            if is_method
+                && self.before(i) == Sign('.')
+                && let Name(receiver) = self.at(i.saturating_sub(2))
+            {
+                names.push(receiver);
+            }
+            if MAKERS.contains(&name) && self.at(i + 1) == Sign('(') {
+                let first = self.first(i);
+                if self.before(first) == Sign('=')
+                    && let Name(target) = self.at(first.saturating_sub(2))
+                {
+                    names.push(target);
+                }
+                if name == "ArgumentParser" {
+                    makes = true;
+                    if !matches!(self.at(self.close(i + 1) + 1), End | Sign('.')) {
+                        return false;
+                    }
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        while let Some(name) = names.pop() {
+            if !seen.insert(name) {
+                continue;
+            }
+            if self.imported.contains(name) || !self.all(name).all(|i| self.keeps(i, &mut names)) {
+                return false;
+            }
+        }
+        makes
+    }
+
+    /// Whether a parser stays in this file where its name stands at `i`. Other names that it gets
+    /// are added to `names`.
+    fn keeps(&self, i: usize, names: &mut Vec<&'a str>) -> bool {
+        let first = self.first(i);
+        let before = self.before(first);
+        match self.at(i + 1) {
+            Sign('.') => {
+                let Name(method) = self.at(i + 2) else { return false };
+                METHODS.contains(&method) || MAKERS.contains(&method)
+            }
+            _ if self.is_set(i + 1) && !matches!(before, Sign('(' | ',')) => {
+                let last = self.last(i + 2);
+                match (self.at(last), self.at(last + 1)) {
+                    (Name(name), Sign('(')) => MAKERS.contains(&name) || self.is_own(last),
+                    (Name("None"), _) => true,
+                    (Name(name), End) => {
+                        names.push(name);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            Sign(',' | ')') if matches!(before, Sign('(' | ',' | '=' | '*')) => {
+                let Some(open) = self.open(first) else { return true };
+                let (Sign('('), Name(function)) = (self.at(open), self.before(open)) else {
+                    return true;
+                };
+                let harmless = ["isinstance", "print", "type", "str", "repr"];
+                if self.before(open - 1) == Name("def") || harmless.contains(&function) {
+                    return true;
+                }
+                names.extend(self.functions.get(function).into_iter().flatten());
+                self.is_own(open - 1)
+            }
+            End if before == Sign('=') => {
+                let Name(target) = self.at(first.saturating_sub(2)) else { return false };
+                names.push(target);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// All options that are written in the program, wherever they are.
+    fn written(&self) -> BTreeSet<String> {
+        let texts = self.tokens.iter().filter_map(|token| match token {
+            Text(Some(text)) => Some(*text),
+            _ => None,
+        });
+        let words = texts.flat_map(|text| text.split(['/', ' ', ';']));
+        words.filter(|word| word.starts_with('-')).map(str::to_owned).collect()
+    }
+
+    fn click(&self) -> Option<Options> {
+        let are_written = self.calls("option").all(|i| matches!(self.at(i + 2), Text(Some(_))));
+        if !are_written || !self.has_own_commands("click") {
+            return None;
+        }
+        let mut known = self.written();
+        known.extend(["--help", "--version", "--yes", "--password"].map(str::to_owned));
+        Some(Options { known, abbreviated: false })
+    }
+
+    fn typer(&self) -> Option<Options> {
+        let own =
+            |i: usize| matches!(self.at(i + 2), Name(name) if self.functions.contains_key(name));
+        if !self.has_own_commands("typer") || !self.calls("run").all(own) {
+            return None;
+        }
+        let mut known = self.written();
+        known.extend(["--help", "--install-completion", "--show-completion"].map(str::to_owned));
+        for name in self.functions.values().flatten() {
+            let name = name.replace('_', "-");
+            known.extend([format!("--{name}"), format!("--no-{name}")]);
+        }
+        Some(Options { known, abbreviated: false })
+    }
+
+    /// Whether all commands are functions of this file, with decorators that add no options.
+    fn has_own_commands(&self, module: &str) -> bool {
+        let makes = ["command", "group", "callback"];
+        let adds = ["add_command", "add_typer"];
+        let foreign = adds
+            .iter()
+            .flat_map(|add| self.calls(add))
+            .any(|i| !matches!(self.at(i + 2), Name(name) if !self.imported.contains(name)));
+        let by_call = { makes.iter() }
+            .flat_map(|make| self.calls(make))
+            .any(|i| self.at(self.close(i + 1) + 1) == Sign('('));
+        if foreign || by_call || self.sets("cls") {
+            return false;
+        }
+        // Each function's decorators, one group after the other.
+        let mut is_command = false;
+        let mut is_known = true;
+        let mut n = 0;
+        let starts = (0..self.tokens.len()).filter(|&i| self.before(i) == End);
+        for i in starts {
+            match self.at(i) {
+                Sign('@') => {
+                    let last = self.last(i + 1);
+                    let (Name(first), Name(name)) = (self.at(i + 1), self.at(last)) else {
+                        return false;
+                    };
+                    let is_module = first == module;
+                    let is_own = last == i + 1 && self.functions.contains_key(name);
+                    let of_click = last == i + 1
+                        && ["command", "group", "option", "argument", "pass_context"]
+                            .contains(&name);
+                    is_command |= makes.contains(&name) || is_module || of_click;
+                    is_known &= is_module || makes.contains(&name) || is_own || of_click;
+                }
+                Name("def" | "async" | "class") => {
+                    if is_command && !is_known {
+                        return false;
+                    }
+                    n += usize::from(is_command);
+                    (is_command, is_known) = (false, true);
+                }
+                _ => {}
+            }
+        }
+        n > 0 || self.calls("run").next().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(program: &str, words: &str) -> Vec<String> {
+        unknown(program, words.split(' ')).into_iter().map(|(option, _)| option).collect()
+    }
+
+    /// A program whose parser is made by these lines.
+    fn of(lines: &str) -> String {
+        format!("import argparse\np = argparse.ArgumentParser()\n{lines}\nargs = p.parse_args()\n")
+    }
+
+    #[test]
+    fn options_that_argparse_does_not_know_are_found() {
+        let program =
+            of("p.add_argument('--lr', type=float)\np.add_argument(\n  \"--batch-size\", \"-b\")");
+        assert_eq!(found(&program, "--learning-rate 1 --lr=2 -b 3 --batch 4"), ["--learning-rate"]);
+        let near = unknown(&program, ["--batch_size=3"].into_iter());
+        assert_eq!(near, [("--batch_size".to_owned(), Some("--batch-size".to_owned()))]);
+        assert_eq!(found(&program, "--x $Y --$Z -- --y"), ["--x"]);
+    }
+
+    #[test]
+    fn all_ways_to_add_an_option_are_seen() {
+        for lines in [
+            "p.add_argument('--a'); p.add_argument('--b', '-c')",
+            "p.add_argument(  # why, and (how\n    '--a',\n    help='the --c',\n)\np.add_argument('-c', '--b')",
+            "g = p.add_argument_group('of it')\ng.add_argument('--a')\nm = g.add_mutually_exclusive_group()\nm.add_argument('--b')",
+            "s = p.add_subparsers()\none = s.add_parser('one')\none.add_argument('--a')\ns.add_parser('two').add_argument('--b')",
+            "for p in [p]:\n    p.add_argument('--a'), p.add_argument('--b')",
+            "def more(parser):\n    parser.add_argument('--a')\n    parser.add_argument('--b')\nmore(p)",
+            "(p.add_argument('--a'))\nif True: p.add_argument(\"\"\"--b\"\"\")",
+        ] {
+            let program = of(lines);
+            assert_eq!(found(&program, "--a --b --c"), ["--c"], "{lines}");
+        }
+        let program = "from argparse import ArgumentParser\ndef parse_args(argv: list | None = None):\n    parser = ArgumentParser(description='x')\n    parser.add_argument('--a')\n    return parser.parse_args(argv)\nclass A:\n    pass\nparse_args()\n";
+        assert_eq!(found(program, "--a --c"), ["--c"]);
+        let own = "import argparse, sys\ndef build():\n    p = argparse.ArgumentParser()\n    p.add_argument('--a')\n    return p\nparser = build()\nparser.parse_args(sys.argv[1:])\n";
+        assert_eq!(found(own, "--a --c"), ["--c"]);
+    }
+
+    #[test]
+    fn abbreviations_and_negations_are_right() {
+        let program =
+            of("p.add_argument('--learning-rate')\np.add_argument('--amp', action='store_true')");
+        assert_eq!(found(&program, "--learn 1 --no-amp"), ["--no-amp"]);
+        let no = program.replace("'store_true'", "argparse.BooleanOptionalAction");
+        assert_eq!(found(&no, "--no-amp --no-a --noamp"), ["--noamp"]);
+        let strict = program.replace("Parser()", "Parser(allow_abbrev=False)");
+        assert_eq!(found(&strict, "--learn 1"), ["--learn"]);
+    }
+
+    #[test]
+    fn what_cannot_be_known_is_not_judged() {
+        for lines in [
+            "p.add_argument(*names)",
+            "p.add_argument('--' + name)",
+            "p.add_argument(f'--{name}')",
+            "p.add_argument(name)",
+            "add = p.add_argument",
+            "from other import more\nmore(p)",
+            "Trainer.add_argparse_args(p)",
+            "other.extend(parser=p)",
+            "g = p.add_argument_group('g')\nother.extend(g)",
+            "def more(q):\n    other.extend(q)\nmore(p)",
+            "p.add_lightning_args(T)",
+            "p.add_argument('r', nargs=argparse.REMAINDER)",
+            "sys.argv.remove('--c')",
+            "sys.argv = ['x']",
+            "q = argparse.ArgumentParser(parents=[p])",
+            "class P(argparse.ArgumentParser):\n    pass",
+            "p = other.build()",
+            "self.parser = p\nother.extend(self.parser)",
+            "p.parse_known_args()",
+            "p.parse_args(words)",
+        ] {
+            assert_eq!(found(&of(lines), "--c"), [""; 0], "{lines}");
+        }
+        assert_eq!(
+            found("from a import parser\nimport argparse\nparser.parse_args()", "--c"),
+            [""; 0]
+        );
+        assert_eq!(found("import sys\nprint(sys.argv)", "--c"), [""; 0]);
+        for odd in ["'", "f'", "(", ")", "@", "def", "p.add_argument(", "import", "x = '\\", "é'é"]
+        {
+            found(&of(odd), "--c");
+            found(odd, "--c");
+        }
+    }
+
+    #[test]
+    fn options_of_click_and_typer_are_read() {
+        let click = "import click\n@click.command()\n@click.option('--lr', '-l', default=1.0)\n@click.option('--amp/--no-amp')\ndef main(lr, amp):\n    pass\nmain()\n";
+        assert_eq!(found(click, "--lr 1 --no-amp --help --l 2 --rate 3"), ["--l", "--rate"]);
+        for (old, new) in [
+            ("import click\n", "import click\nfrom other import common\n@common\n"),
+            (
+                "@click.command()",
+                "@click.command(context_settings={'ignore_unknown_options': True})",
+            ),
+            ("'--lr'", "*NAMES"),
+            ("main()\n", "cli.add_command(other.main)\n"),
+        ] {
+            let open = click.replacen(old, new, 1);
+            let open = if new.contains("@common") {
+                open.replace("@common\n@click", "@common\n@click")
+            } else {
+                open
+            };
+            assert_eq!(
+                found(&open, "--rate 3"),
+                if new.starts_with("cli") { vec!["--rate".to_owned()] } else { vec![] },
+                "{open}"
+            );
+        }
+        let typer = "import typer\napp = typer.Typer()\n@app.command()\ndef main(lr: float = 1.0, batch_size: int = typer.Option(8, '--size'), amp: bool = True):\n    pass\napp()\n";
+        assert_eq!(found(typer, "--lr 1 --size 8 --no-amp --batch-size 3 --rate 3"), ["--rate"]);
+        let run = "import typer\ndef main(lr: float = 1.0):\n    pass\ntyper.run(main)\n";
+        assert_eq!(found(run, "--lr 1 --rate 3"), ["--rate"]);
+        assert_eq!(found(&run.replace("run(main)", "run(other.main)"), "--rate 3"), [""; 0]);
+    }
+}
