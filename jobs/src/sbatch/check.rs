@@ -210,6 +210,14 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut FileFindings
     if let Some(command) = script.commands.iter().find(here).filter(|_| nodes > 1) {
         report.add(&rules::NO_MASTER_ADDR, command.line, "MASTER_ADDR is each node itself");
     }
+    if let Some(command) = script.commands.iter().find(|c| is_alone(c, text)).filter(|_| nodes > 1)
+    {
+        let what = "the launcher is not told where the nodes meet: it starts one training per node";
+        report.add(&rules::NO_MASTER_ADDR, command.line, what).fix(
+            "give torchrun `--rdzv-backend c10d --rdzv-id $SLURM_JOB_ID --rdzv-endpoint HOST:PORT`, and accelerate `--main_process_ip HOST --main_process_port PORT`, with the first node as HOST",
+        );
+        return;
+    }
     let meets = ["MASTER_ADDR", "--rdzv", "--master", "jax", "horovod", "mpirun"]
         .iter()
         .any(|word| text.contains(word));
@@ -226,6 +234,24 @@ fn ranks(header: &Header, text: &str, script: &Script, report: &mut FileFindings
             "several processes train together, but the address where they meet is not set",
         );
     }
+}
+
+/// Whether a launcher of several processes, which reads no MASTER_ADDR, is not told of the other
+/// nodes.
+fn is_alone(command: &Command, text: &str) -> bool {
+    let launchers = ["torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate"];
+    let told = ["--rdzv", "--master", "--main_process_ip", "--main-process-ip", "--config"];
+    let by_variable = ["PET_", "ACCELERATE_"].iter().any(|name| text.contains(name));
+    let words = || command.call().iter().map(String::as_str);
+    let launches = words().any(|word| launchers.contains(&base_name(word)));
+    // A variable may hold any option.
+    let is_told = words().any(|word| {
+        word.starts_with('$') || word == "--standalone" || told.iter().any(|o| word.starts_with(o))
+    });
+    let n_nodes = words().any(|word| {
+        ["--nnodes", "--num_machines", "--num-machines"].iter().any(|o| word.starts_with(o))
+    });
+    command.program() == "srun" && launches && n_nodes && !is_told && !by_variable
 }
 
 /// Checks the scripts and images that the batch script names.
@@ -401,6 +427,15 @@ mod tests {
         check("python t.py --a &\npython t.py --b &\nwait\n", &[]);
         check("#SBATCH -N 2\ntorchrun t.py\n", &[("idle-nodes", 4)]);
         check("#SBATCH -N 2\nsrun torchrun --rdzv-endpoint=$H t.py\n", &[]);
+        for launcher in ["torchrun --nnodes 2", "accelerate launch --num_machines 2"] {
+            let text = |options: &str| {
+                format!("#SBATCH -N 2\nexport MASTER_ADDR=a\nsrun {launcher} {options} t.py\n")
+            };
+            check(&text("--max-restarts 1"), &[("no-master-addr", 5)]);
+            for told in ["--rdzv_endpoint=$A:1", "--main_process_ip $A", "$OPTIONS"] {
+                check(&text(told), &[]);
+            }
+        }
         let meet =
             |host: &str| format!("#SBATCH -N 2\nexport MASTER_ADDR={host}\nsrun python train.py\n");
         check(&meet("localhost"), &[("no-master-addr", 4)]);
