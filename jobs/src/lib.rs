@@ -24,6 +24,7 @@ mod sbatch;
 mod script;
 mod submit;
 mod units;
+pub mod why;
 pub mod write;
 
 pub use difference::difference;

@@ -12,6 +12,7 @@ mod pack;
 mod plan;
 mod sources;
 mod sweep;
+mod why;
 
 use clap::{Args, Subcommand};
 
@@ -20,8 +21,8 @@ use crate::shared::Output;
 
 /// Write, check, measure and plan jobs for HTCondor and Slurm
 ///
-/// Nothing is submitted, and no batch system is asked: these verbs read and write files, and
-/// `measure` runs a command on this machine.
+/// Nothing is submitted: these verbs read and write files, `measure` runs a command on this machine,
+/// and `why` asks the batch system of this machine when it gets a job's number.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular job lint train.sub")]
 pub(crate) struct JobArgs {
@@ -34,6 +35,7 @@ enum JobVerb {
     New(Box<new::NewArgs>),
     Pack(Box<pack::PackArgs>),
     Lint(lint::LintArgs),
+    Why(why::WhyArgs),
     Measure(measure::MeasureArgs),
     Plan(plan::PlanArgs),
     Hosts(hosts::HostsArgs),
@@ -42,6 +44,7 @@ enum JobVerb {
 pub(crate) fn run(args: &JobArgs, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {
         JobVerb::Lint(args) => lint::run(args, output),
+        JobVerb::Why(args) => why::run(args, output),
         JobVerb::Measure(args) => measure::run(args, output),
         JobVerb::Plan(args) => plan::run(args, output),
         JobVerb::New(args) => new::run(args, output),

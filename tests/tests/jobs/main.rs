@@ -5,3 +5,4 @@
 mod lint;
 mod measure;
 mod new;
+mod why;

@@ -28,7 +28,8 @@ const PREPARED: [(&str, &str); 8] = [
          gular job new -q sub --site chtc --input train.py -- python3 train.py
          gular job new -q dag --site chtc --input train.py --input eval.py --checkpoint out \\
            --sweep a=1,2 --evaluate 'python3 eval.py {trained}' -- python3 train.py {a}
-         cp -r sub/. dag/. .; mv sub.sub train.sub; mv dag.dag sweep.dag",
+         cp -r sub/. dag/. .; mv sub.sub train.sub; mv dag.dag sweep.dag
+         mkdir -p logs; printf '000 (1.000.000) 2026-05-01 10:00:00 Job submitted\\n...\\n' > logs/train.log",
     ),
     (
         "packing.md",

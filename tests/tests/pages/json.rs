@@ -210,6 +210,10 @@ const RESULTS: &[(&str, Source)] = &[
             ],
         ),
     ),
+    (
+        "gular job why",
+        Members("jobs/src/why/mod.rs", &[("jobs", "Vec<JobReason>", "One for each job.")]),
+    ),
     ("gular job new", Members("cli/src/job/folder.rs", FOLDER)),
     ("gular job pack", Members("cli/src/job/folder.rs", FOLDER)),
     (
@@ -272,6 +276,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "gular job pack parts photos packed --parts 2 --site slurm --dry-run --json",
     ),
     ("gular job lint", "echo 'requests_cpus = 1' > bad.sub; gular job lint bad.sub --json || true"),
+    ("gular job why", "printf 'JobStatus = 5\\nHoldReasonCode = 34\\n' | gular job why - --json"),
     ("gular job measure", "gular job measure --json -- true"),
     ("gular job plan", "gular job plan --items 1000 --item-in 1MB --item-out 1MB --gpu 1s --json"),
     ("gular federation token", "gular federation token ../fed --read / --json"),
