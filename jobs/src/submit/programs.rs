@@ -248,9 +248,15 @@ fn find(context: &Context<'_>, name: &str) -> Option<Text> {
         Some(below(&context.folder, name)),
         Some(below(&context.folder, base_name(name))),
     ];
+    // One name for one file: another node of a DAG may run it from the folder `.`.
+    let short = |path: String| {
+        let path = path.replace("/./", "/");
+        path.strip_prefix("./").map(str::to_owned).unwrap_or(path)
+    };
     paths
         .into_iter()
         .flatten()
+        .map(short)
         .find_map(|path| Some(Text { text: context.disk.text(&path)?, path }))
 }
 

@@ -227,3 +227,25 @@ fn exit_codes_say_errors_warnings_and_what_cannot_be_read() {
     assert_eq!(code(&["none.sub"]), Some(2));
     assert_eq!(code(&["binary.sub"]), Some(2));
 }
+
+#[test]
+fn what_was_not_judged_is_never_said_to_be_right() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "open.sh", b"#!/bin/bash\nif true; then\n  echo 'a\n");
+    put(dir.path(), "a.pl", b"#!/usr/bin/perl\nprint 1;\n");
+    for (file, expected, line) in [("open.sh", 1, "open.sh:3: error"), ("a.pl", 0, "a.pl:1: note")]
+    {
+        let said = lint(dir.path(), &[file]);
+        assert_eq!(said.code, Some(expected), "{said:?}");
+        assert!(said.stdout.starts_with(&format!("{line}[not-judged]: ")), "{said:?}");
+        assert!(!said.stdout.contains("no traps found"), "{said:?}");
+        assert_eq!(lint(dir.path(), &[file, "--allow", "not-judged"]).code, Some(0));
+    }
+    // Once, also if another job calls it by another path.
+    let sub =
+        b"executable = a.pl\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\nqueue\n";
+    put(dir.path(), "a.sub", sub);
+    put(dir.path(), "b.sub", sub);
+    put(dir.path(), "a.dag", b"JOB A a.sub\nJOB B b.sub DIR .\n");
+    assert_eq!(found(dir.path(), &["a.dag"]), (Some(0), vec!["not-judged a.pl:1".to_owned()]));
+}
