@@ -19,8 +19,8 @@ const MAX_TEXT_BYTES: u64 = 64 << 20;
 
 /// Say why a job is idle, held or failed, and what to do
 ///
-/// Reads what the batch system's tools print: `condor_q -better-analyze`, `condor_q -long` or
-/// `-json`, a job's event log, `scontrol show job`, `sacct`, `squeue`. If a job's number is given
+/// Reads what the batch system's tools print: `condor_q -better-analyze`, `-long`, `-json` or
+/// `-hold`, a job's event log, `scontrol show job`, `sacct`, `squeue`. If a job's number is given
 /// instead of a file, these tools are run. Nothing is changed or submitted.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -145,6 +145,9 @@ causes! {
     Text(&["no space left on device"]) =>
         "a disk was full",
         DISK, HOLD;
+    Text(&["via condor_hold"]) =>
+        "somebody put it on hold with `condor_hold`",
+        "`condor_release` it", HOLD;
     Text(&["exec format error"]) =>
         "the program cannot be started: it has no `#!` line, or is built for another kind of processor",
         "begin a script with `#!/bin/bash`, or build the program for the machines' processors, and submit it again", HOLD;

@@ -183,6 +183,17 @@ fn of_ad(ad: &[(String, String)]) -> Option<JobReason> {
     })
 }
 
+/// The table of `condor_q -hold`, with its header.
+pub(super) fn holds(text: &str) -> Vec<JobReason> {
+    let mut lines = text.lines();
+    let Some(at) = lines.find_map(|line| line.find("HOLD_REASON")) else { return Vec::new() };
+    let held = lines.filter_map(|line| {
+        let job = id(line.split_whitespace().next()?)?;
+        Some(JobReason::new(&job, JobState::Held).says(line.get(at..)?))
+    });
+    held.collect()
+}
+
 /// A held job: HTCondor's message says more than its codes.
 fn held(job: &str, code: Option<u32>, subcode: Option<u32>, message: &str) -> JobReason {
     let found = JobReason::new(job, JobState::Held).says(message);
@@ -337,7 +348,7 @@ mod tests {
             assert_eq!((found.job.as_str(), found.state), ("123.0", state));
             assert!(found.why.contains(part), "{found:?}");
         };
-        check(&[submitted.clone()], JobState::Idle, "no machine has started it");
+        check(std::slice::from_ref(&submitted), JobState::Idle, "no machine has started it");
         check(&[submitted.clone(), started.clone()], JobState::Running, "");
         let memory = event(
             12,
@@ -398,6 +409,15 @@ mod tests {
         check("Transfer.TimedOut Error: Error code 6002: timed out", "too slow");
         check("remote object already exists, upload aborted", "already taken");
         check("something new", "could not transfer");
+    }
+
+    #[test]
+    fn the_table_of_held_jobs_is_read() {
+        let text = "-- Schedd: ap1.example.org : <10.0.0.1:9618?...\n ID      OWNER          HELD_SINCE  HOLD_REASON\n  12.0   me              5/1  10:05 Error from slot1@n: memory usage exceeded request_memory\n  12.1   me              5/1  10:06 via condor_hold (by user me)\n\nTotal for query: 2 jobs; 2 held\n";
+        let found = why(text);
+        let [memory, user] = found.as_slice() else { panic!("{found:?}") };
+        assert!(memory.job == "12.0" && memory.why.contains("memory"), "{memory:?}");
+        assert!(user.why.contains("condor_hold") && user.said.starts_with("via"), "{user:?}");
     }
 
     #[test]

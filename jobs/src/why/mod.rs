@@ -125,7 +125,8 @@ impl JobReason {
 /// that is known here.
 #[must_use]
 pub fn why(text: &str) -> Vec<JobReason> {
-    let readers = [condor::analysis, condor::log, condor::ads, slurm::scontrol, slurm::table];
+    let readers =
+        [condor::analysis, condor::log, condor::holds, condor::ads, slurm::scontrol, slurm::table];
     readers.into_iter().map(|read| read(text)).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
