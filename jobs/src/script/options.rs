@@ -404,28 +404,27 @@ impl<'a> Source<'a> {
             return None;
         }
         let mut known = BTreeSet::from(["--help".to_owned()]);
-        let mut negated = false;
         for i in self.all("add_argument") {
             if self.before(i) != Sign('.') || self.at(i + 1) != Sign('(') {
                 return None;
             }
             let end = self.close(i + 1);
+            let mut names = Vec::new();
             let mut at = i + 2;
             while at < end && !self.is_set(at + 1) {
                 let (Text(Some(name)), Sign(',' | ')')) = (self.at(at), self.at(at + 1)) else {
                     return None;
                 };
-                known.insert(name.to_owned());
+                names.push(name);
                 at += 2;
             }
+            known.extend(names.iter().map(|name| (*name).to_owned()));
             // Actions of the program's own may add names as BooleanOptionalAction does.
-            negated |= (at..end)
-                .any(|at| self.at(at) == Name("action") && !matches!(self.at(at + 2), Text(_)));
-        }
-        if negated {
-            let names = known.iter().filter_map(|name| name.strip_prefix("--"));
-            let no: Vec<String> = names.map(|name| format!("--no-{name}")).collect();
-            known.extend(no);
+            let action = (at..end).find(|&at| self.at(at) == Name("action") && self.is_set(at + 1));
+            if action.is_some_and(|at| !matches!(self.at(at + 2), Text(_))) {
+                let names = names.iter().filter_map(|name| name.strip_prefix("--"));
+                known.extend(names.map(|name| format!("--no-{name}")));
+            }
         }
         Some(Options { known, abbreviated: !self.sets("allow_abbrev") })
     }
@@ -683,7 +682,7 @@ mod tests {
             of("p.add_argument('--learning-rate')\np.add_argument('--amp', action='store_true')");
         assert_eq!(found(&program, "--learn 1 --no-amp"), ["--no-amp"]);
         let no = program.replace("'store_true'", "argparse.BooleanOptionalAction");
-        assert_eq!(found(&no, "--no-amp --no-a --noamp"), ["--noamp"]);
+        assert_eq!(found(&no, "--no-amp --no-a --noamp --no-l"), ["--noamp", "--no-l"]);
         let strict = program.replace("Parser()", "Parser(allow_abbrev=False)");
         assert_eq!(found(&strict, "--learn 1"), ["--learn"]);
     }
