@@ -49,7 +49,7 @@ pub(super) fn run(args: &WhyArgs, output: &Output) -> Result<Exit, Failure> {
         };
         if found.is_empty() {
             let hint = "give the output of `condor_q -better-analyze`, `condor_q -long`, `scontrol show job`, `sacct` or `squeue` (with its header), or a job's event log";
-            let message = format!("`{source}` does not say anything of a job");
+            let message = format!("`{source}` does not say anything about a job");
             return Err(Failure::new(message, Some(hint.to_owned())));
         }
         reasons.extend(found);
@@ -105,14 +105,14 @@ fn ask(job: &str) -> Result<Vec<JobReason>, Failure> {
         ("scontrol", &["show", "job", job]),
         ("sacct", &["-P", "--format=JobID,State,ExitCode", "-j", job]),
     ];
-    let mut is_there = false;
+    let mut refusals: Vec<String> = Vec::new();
     for (tool, arguments) in questions {
-        let Some(text) = printed(tool, arguments) else { continue };
-        is_there = true;
+        let Some((text, refusal)) = printed(tool, arguments) else { continue };
+        refusals.push(refusal);
         let found = why(&text);
         // Only the analysis says why HTCondor starts no job.
         if tool == "condor_q" && found.iter().any(|reason| reason.state == JobState::Idle) {
-            let analyzed = printed(tool, &["-better-analyze", job]).map(|text| why(&text));
+            let analyzed = printed(tool, &["-better-analyze", job]).map(|(text, _)| why(&text));
             if let Some(analyzed) = analyzed.filter(|analyzed| !analyzed.is_empty()) {
                 return Ok(analyzed);
             }
@@ -121,19 +121,19 @@ fn ask(job: &str) -> Result<Vec<JobReason>, Failure> {
             return Ok(found);
         }
     }
-    let message = if is_there {
-        format!("the batch system knows no job `{job}`")
-    } else {
-        format!("cannot ask for job `{job}`: neither HTCondor nor Slurm is on this machine")
+    let message = match refusals.iter().find(|refusal| !refusal.is_empty()) {
+        Some(refusal) => format!("cannot ask for job `{job}`: {refusal}"),
+        None if !refusals.is_empty() => format!("the batch system does not know job `{job}`"),
+        None => format!("cannot ask for job `{job}`: this machine has neither HTCondor nor Slurm"),
     };
     let hint = "run `gular job why` on the access point or login node, or give it a file";
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 
-/// What a tool prints; `None` if it is not on this machine.
-fn printed(tool: &str, arguments: &[&str]) -> Option<String> {
-    let mut command = Command::new(tool);
-    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
-    let printed = command.output().ok()?;
-    Some(String::from_utf8_lossy(&printed.stdout).into_owned())
+/// What a tool prints, and the first line of its errors; `None` if it is not on this machine.
+fn printed(tool: &str, arguments: &[&str]) -> Option<(String, String)> {
+    let printed = Command::new(tool).args(arguments).stdin(Stdio::null()).output().ok()?;
+    let errors = String::from_utf8_lossy(&printed.stderr);
+    let refusal = errors.lines().next().unwrap_or_default().trim().to_owned();
+    Some((String::from_utf8_lossy(&printed.stdout).into_owned(), refusal))
 }

@@ -100,5 +100,11 @@ fn a_number_asks_the_batch_system_of_this_machine() {
     starts("12.0", "job 12.0 is idle: all machines that fit it are in use\n");
     starts("13.0", "job 13.0 failed: a program was not found\n");
     starts("14", "job 14 failed: it was still running at its time limit\n");
-    assert_eq!(why(dir.path(), &["15"]).code, Some(2));
+    let none = why(dir.path(), &["15"]);
+    assert!(none.code == Some(2) && none.stderr.contains("does not know job `15`"), "{none:?}");
+    put(dir.path(), "tools/scontrol", b"#!/bin/sh\necho 'no controller' >&2\nexit 1\n");
+    let path = dir.path().join("tools/scontrol");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let down = why(dir.path(), &["15"]);
+    assert!(down.code == Some(2) && down.stderr.contains("no controller"), "{down:?}");
 }
