@@ -114,6 +114,7 @@ pub fn read_as_all(text: &str, disk: &dyn Disk) {
         let _ = crate::repair(name, text, &edits);
     }
     let _ = Submit::parse(text);
+    let _ = crate::why::why(text);
 }
 
 #[cfg(test)]
@@ -124,7 +125,7 @@ mod tests {
     use crate::disk::tests::Files;
 
     /// Pieces of which the files are made, in any order.
-    const PIECES: [&str; 48] = [
+    const PIECES: [&str; 54] = [
         "queue",
         " from ",
         " in ",
@@ -169,6 +170,12 @@ mod tests {
         "add_argument('-e'",
         "é",
         "@=e\n",
+        "000 (1.0.0) ",
+        "[0] 0 ",
+        "1.0:  Run analysis summary\n",
+        "JobId=1 JobState=",
+        "JOBID|State\n",
+        "HoldReasonCode = 1\n",
         "! ",
         "f() ",
         "$((",
