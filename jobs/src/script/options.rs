@@ -188,6 +188,9 @@ struct Source<'a> {
     classes: BTreeSet<&'a str>,
 }
 
+/// Programs of more words are not judged: brackets are looked for again for each name.
+const MAX_TOKENS: usize = 50_000;
+
 /// What makes a parser or a part of one.
 const MAKERS: [&str; 5] = [
     "ArgumentParser",
@@ -249,6 +252,9 @@ impl<'a> Source<'a> {
             functions: BTreeMap::new(),
             classes: BTreeSet::new(),
         };
+        if source.tokens.len() > MAX_TOKENS {
+            source.tokens.clear();
+        }
         for i in 0..source.tokens.len() {
             match (source.at(i), source.at(i + 1)) {
                 (Name("def"), Name(name)) => {
@@ -353,13 +359,19 @@ impl<'a> Source<'a> {
 
     /// Names of the parameters in the brackets that open at `i`.
     fn parameters(&self, i: usize) -> Vec<&'a str> {
+        // No function has more.
+        const MAX: usize = 2_000;
         let mut names = Vec::new();
-        for at in i..self.close(i) {
-            if let Name(name) = self.at(at)
-                && matches!(self.before(at), Sign('(' | ',' | '*'))
-                && self.open(at) == Some(i)
-            {
-                names.push(name);
+        let mut depth = 0_usize;
+        for at in i..i.saturating_add(MAX) {
+            match self.at(at) {
+                Sign('(' | '[' | '{') => depth += 1,
+                Sign(')' | ']' | '}') if depth <= 1 => break,
+                Sign(')' | ']' | '}') => depth -= 1,
+                Name(name) if depth == 1 && matches!(self.before(at), Sign('(' | ',' | '*')) => {
+                    names.push(name);
+                }
+                _ => {}
             }
         }
         names
@@ -722,6 +734,10 @@ mod tests {
         {
             found(&of(odd), "--c");
             found(odd, "--c");
+            found(&of(&odd.repeat(100_000)), "--c");
+        }
+        for many in ["def f(", "p.add_argument(", "f(p,", "p = [p, ", "import p, "] {
+            found(&of(&many.repeat(9_000)), "--c");
         }
     }
 
