@@ -175,7 +175,39 @@ pub(crate) fn warnings(
             }
         }
     }
+    if is_whole {
+        warnings.extend(lone_samples(plan.samples, splits));
+    }
     warnings
+}
+
+/// Fewer images than this are a try, in which a class may have one sample.
+const FEW_IMAGES: u64 = 20;
+/// Most classes that a warning names.
+const MOST_NAMED: usize = 3;
+
+/// A warning about classes that have one sample.
+fn lone_samples(samples: u64, splits: &BTreeMap<Split, SplitReport>) -> Option<String> {
+    let mut counts: BTreeMap<&String, u64> = BTreeMap::new();
+    for (class, n) in splits.values().flat_map(|split| &split.classes) {
+        *counts.entry(class).or_default() += n;
+    }
+    let lone: Vec<String> =
+        counts.iter().filter(|(_, n)| **n == 1).map(|(class, _)| format!("`{class}`")).collect();
+    if samples < FEW_IMAGES || lone.is_empty() {
+        return None;
+    }
+    if lone.len() == counts.len() {
+        return Some(format!(
+            "there are as many classes as samples, {samples}: are these classes?"
+        ));
+    }
+    let named = lone.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = match lone.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    Some(format!("classes with one sample, in all splits together: {named}{more}"))
 }
 
 /// A warning about fractions that are far from those asked for: more than one sample and more than

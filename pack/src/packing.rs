@@ -345,13 +345,22 @@ pub(crate) fn make_plan(
     Ok((plan, found))
 }
 
-/// The folder of `file` below `source`; empty when it is not below.
-fn folder_below(source: &Path, file: &Path) -> String {
-    let folder = file.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
-    let (folder, source) = (folder.and_then(|f| f.canonicalize().ok()), source.canonicalize().ok());
-    let below = folder.zip(source);
-    let below = below.and_then(|(f, s)| Some(f.strip_prefix(s).ok()?.to_str()?.to_owned()));
-    below.unwrap_or_default()
+/// The folder below `source` from which a table names images; empty if it is not below. It is that of
+/// the table; the boxes of YOLO in `train/labels/` are those of images in `train/images/`.
+fn folder_below(source: &Path, table: &Path) -> String {
+    let below = || {
+        let (table, source) = (table.canonicalize().ok()?, source.canonicalize().ok()?);
+        let below = table.strip_prefix(source).ok()?;
+        let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
+        let mut parts = parts?;
+        if !table.is_dir() {
+            parts.pop();
+        } else if let Some(labels) = parts.iter_mut().rfind(|part| **part == "labels") {
+            *labels = "images";
+        }
+        Some(parts.join("/"))
+    };
+    below().unwrap_or_default()
 }
 
 /// Identifies the plan and options: finished shards of an interrupted run can be used only if it

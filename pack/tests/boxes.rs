@@ -206,6 +206,23 @@ fn boxes_of_yolo_are_found_beside_the_images() {
     );
 }
 
+#[test]
+fn boxes_of_yolo_are_found_in_every_split() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, split) in ["train", "valid"].iter().enumerate() {
+        put(dir.path(), &format!("{split}/images/1.jpg"), &jpeg(i as u32));
+        put(dir.path(), &format!("{split}/labels/1.txt"), format!("{i} 0.5 0.5 1 1\n").as_bytes());
+    }
+    let labels = ["train/labels", "valid/labels"].map(|folder| dir.path().join(folder));
+    let table = TableOptions { files: labels.to_vec(), ..TableOptions::default() };
+    let plan = PlanOptions { labels: Labels::Table(table), ..PlanOptions::default() };
+    let out = tempfile::tempdir().unwrap();
+    let report = run(dir.path(), out.path(), plan, 1).unwrap();
+    assert_eq!((report.images, report.splits.len()), (vec!["{split}/{key}.{ext}".to_owned()], 2));
+    // That of the split `train`.
+    assert_eq!(arrays(out.path(), &["box_labels"])[0].1[0].1, [0.0]);
+}
+
 /// A bundle of one image with a box, of these classes.
 fn boxed(dir: &Path, name: &str, classes: &str) -> PathBuf {
     let at = |what: &str| dir.join(format!("{name}-{what}"));

@@ -562,3 +562,20 @@ fn a_column_for_each_class_is_one_column_of_classes() {
         "{error}"
     );
 }
+
+#[test]
+fn classes_with_one_sample_are_told() {
+    let pack = |classes: &[u32]| {
+        let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (i, class) in (0..).zip(classes) {
+            put(source.path(), &format!("c{class:02}/{i}.jpg"), &jpeg(i));
+        }
+        run(source.path(), out.path(), PlanOptions::default(), 1).unwrap().warnings
+    };
+    let all: Vec<u32> = (0..20).collect();
+    assert_eq!(pack(&all[..19]), [""; 0]);
+    assert!(pack(&all)[0].contains("as many classes as samples, 20"), "{:?}", pack(&all));
+    let most: Vec<u32> = all.iter().map(|class| (*class).max(15)).collect();
+    let warning = &pack(&most)[0];
+    assert!(warning.contains("together: `c16`, `c17`, `c18` and 1 more"), "{warning}");
+}

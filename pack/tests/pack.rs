@@ -138,7 +138,13 @@ fn a_plan_says_what_its_user_should_know() {
     for word in ["1 tif", "more than the 1000", "a shard size of 2MiB", "does not have: dog"] {
         assert!(report.warnings.iter().any(|w| w.contains(word)), "{word}: {:?}", report.warnings);
     }
-    assert_eq!(report.warnings.len(), 3);
+    assert!(
+        report
+            .warnings
+            .iter()
+            .any(|w| w == "classes with one sample, in all splits together: `dog`")
+    );
+    assert_eq!(report.warnings.len(), 4);
 }
 
 #[test]

@@ -69,10 +69,10 @@ impl Layout {
     /// field of text in silence; `labelled` says that paths should name classes.
     pub(crate) fn check_names(&self, labelled: bool) -> Result<(), LayoutError> {
         let meant = |name: &str| {
-            let is_class = labelled && !self.has_labels() && CLASS_WORDS.contains(&name);
-            let likely = [SPLIT, LABEL, KEY, GROUP].into_iter().find(|known| {
-                !self.has(known) && strsim::osa_distance(known, name) <= known.len() / 3
-            });
+            let wants = |known: &str| !self.has(known) && (labelled || known != LABEL);
+            let is_class = wants(LABEL) && CLASS_WORDS.contains(&name);
+            let near = |known: &str| strsim::osa_distance(known, name) <= known.len() / 3;
+            let likely = [SPLIT, LABEL, KEY, GROUP].into_iter().find(|k| wants(k) && near(k));
             if is_class { Some(LABEL) } else { likely }
         };
         for field in &self.fields {
