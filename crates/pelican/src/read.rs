@@ -204,6 +204,7 @@ impl Inner {
                 if take.position() > reached {
                     reached = take.position();
                     retry.progressed(patience);
+                    sources.forget_waits();
                 }
                 if let Fared::Slow(rate) = fared {
                     let faster = self.faster(url, &route, take, &sources.rivals(), rate).await?;

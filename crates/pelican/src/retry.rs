@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fails ─▶ wait up to `first` ─▶ fails ─▶ up to twice that ─▶ … up to 30 s
-//!          at least what the server asks for (Retry-After)
+//! busy  ─▶ wait as long as the server asks (Retry-After), and up to a tenth of that
 //! ```
 //!
 //! Each wait is drawn between nothing and its bound ("full jitter"): jobs that were started
@@ -96,8 +96,9 @@ impl Retry {
         self.policy.trials = u32::MAX;
     }
 
-    /// Returns how long to wait before the next attempt, after one that failed; at least `asked`,
-    /// which the server asked for. `None` if that was the last attempt.
+    /// Returns how long to wait before the next attempt, after one that failed: `asked` and a little
+    /// more if a server asked for a wait, which leaves the bound of other waits as it is. `None` if
+    /// that was the last attempt.
     pub(crate) fn again(&mut self, asked: Option<Duration>) -> Option<Duration> {
         self.again_at(asked, Instant::now())
     }
@@ -122,9 +123,15 @@ impl Retry {
         if self.trials >= self.policy.trials {
             return None;
         }
-        let wait = asked.unwrap_or_default().saturating_add(self.draw(self.bound));
+        let asked = asked.unwrap_or_default();
+        let wait = match asked.is_zero() {
+            true => self.draw(self.bound),
+            false => asked.saturating_add(self.draw(asked / 10)),
+        };
         self.trials = self.trials.saturating_add(1);
-        self.bound = self.bound.saturating_mul(2).min(LONGEST);
+        if asked.is_zero() {
+            self.bound = self.bound.saturating_mul(2).min(LONGEST);
+        }
         // A last trial when patience ends, though the server wanted a longer wait.
         Some(wait.min(left))
     }
@@ -220,8 +227,18 @@ mod tests {
             let mut retry = Retry::new(POLICY, seconds(1000));
             let now = retry.begun;
             let wait = retry.again_at(Some(seconds(60)), now).unwrap();
-            assert!((seconds(60)..=seconds(64)).contains(&wait), "{wait:?}");
+            assert!((seconds(60)..=seconds(66)).contains(&wait), "{wait:?}");
         }
+    }
+
+    #[test]
+    fn waits_that_a_server_asks_for_do_not_grow() {
+        let mut retry = Retry::new(Policy { trials: 100, ..POLICY }, seconds(1000));
+        let now = retry.begun;
+        for _ in 0..20 {
+            assert!(retry.again_at(Some(seconds(1)), now).unwrap() <= Duration::from_millis(1100));
+        }
+        assert!(retry.again_at(None, now).unwrap() <= seconds(4));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! a connection for long. Caches that are busy or slow are waited for: what moves one
 //! job to the origin moves all that were started with it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::client::Refusal;
 use crate::director::Namespace;
@@ -68,6 +68,9 @@ struct Source {
     /// Whether the server has other bytes.
     wrong: bool,
     broken: u32,
+    /// The end of the wait that the server asked for when it was first passed over. What it asks of
+    /// others meanwhile does not make the wait longer.
+    until: Option<Instant>,
     /// Whether no other server is faster, so that its speed is not a reason to leave it.
     fast_enough: bool,
 }
@@ -142,19 +145,26 @@ impl Sources {
             self.current = Some(at);
             return self.list.get(at).map(|source| source.place.clone());
         }
-        while let Some(source) = self.list.get(self.n_done) {
+        while let Some(source) = self.list.get_mut(self.n_done) {
             self.current = Some(self.n_done);
             self.n_done += 1;
-            let wait = wait(&source.place.server);
-            if !source.out && wait.is_zero() {
+            if source.out {
+                continue;
+            }
+            let left = source.left(wait(&source.place.server));
+            if left.is_zero() {
+                source.until = None;
                 return Some(source.place.clone());
             }
-            if !source.out {
-                self.busy = true;
-                self.attempts.waits(&source.place.server, wait);
-            }
+            self.busy = true;
+            self.attempts.waits(&source.place.server, left);
         }
         None
+    }
+
+    /// Bytes arrived since the servers were passed over: what they ask for now counts again.
+    pub(crate) fn forget_waits(&mut self) {
+        self.list.iter_mut().for_each(|source| source.until = None);
     }
 
     /// Keeps how the server fared that [`next`](Self::next) gave last.
@@ -258,7 +268,8 @@ impl Sources {
         if origins.peek().is_some() && origins.all(|source| source.lacks) {
             return None;
         }
-        self.list.iter().filter(|source| !source.out).map(|s| wait(&s.place.server)).min()
+        let worth = self.list.iter_mut().filter(|source| !source.out);
+        worth.map(|source| source.left(wait(&source.place.server))).min()
     }
 
     /// Returns the result, and the servers that were asked.
@@ -288,8 +299,18 @@ impl Source {
             lacks: false,
             wrong: false,
             broken: 0,
+            until: None,
             fast_enough: false,
         }
+    }
+
+    /// How much is left of the wait that the server asked for; `wait` is what it asks for by now.
+    fn left(&mut self, wait: Duration) -> Duration {
+        if wait.is_zero() {
+            return wait;
+        }
+        let now = Instant::now();
+        self.until.get_or_insert(now + wait).saturating_duration_since(now)
     }
 }
 
@@ -308,6 +329,21 @@ mod tests {
 
     fn at_once(_: &Server) -> Duration {
         Duration::ZERO
+    }
+
+    /// Other threads are told to wait, too, each time a later one.
+    #[test]
+    fn a_wait_ends_when_it_was_to_end_whatever_is_asked_of_others() {
+        let mut sources = sources(&["a"]);
+        let soon = |_: &Server| Duration::from_millis(20);
+        assert_eq!(sources.next(soon), None);
+        assert!(sources.end_pass(soon).unwrap() <= Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(sources.next(soon).is_some());
+        // It was asked again, and asks for a wait again.
+        sources.note(Fared::Busy);
+        assert!(!sources.end_pass(soon).unwrap().is_zero());
+        assert_eq!(sources.next(soon), None);
     }
 
     /// The servers that are asked in a pass, with the results that `fared` gives.
@@ -357,7 +393,9 @@ mod tests {
         };
         assert_eq!(sources.next(wait), None);
         assert!(sources.is_busy());
-        assert_eq!(sources.end_pass(wait), Some(Duration::from_secs(5)), "the first of them");
+        let first = sources.end_pass(wait).unwrap();
+        let expected = Duration::from_secs(4)..=Duration::from_secs(5);
+        assert!(expected.contains(&first), "the first of them: {first:?}");
         let b = |server: &Server| wait(server).saturating_sub(Duration::from_secs(5));
         assert_eq!(sources.next(b), Some(place("b")));
         assert_eq!(sources.next(b), None);

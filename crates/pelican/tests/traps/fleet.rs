@@ -1,13 +1,15 @@
 //! Tests of what ten thousand jobs would do: caches are busy, slow, wrong or down, and the origin
 //! behind them must not be overloaded.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gular_pelican::{BLOCK_BYTES, Error};
 
 use crate::federation::{Federation, nobody, part, range, serve_well, stream};
-use crate::server::{Head, Server, Talk, client, client_with, noise};
+use crate::server::{Head, Server, Talk, client, client_with, noise, patient_client};
 
 const LEN: usize = 3 * BLOCK_BYTES + 1000;
 
@@ -56,6 +58,49 @@ fn an_overloaded_cache_moves_nobody_to_the_origin() {
     assert!(origin.heads().is_empty(), "{:?}", origin.heads());
     assert_eq!(federation.asked_for_origin(), 0);
     assert_eq!(cache.heads().len(), 3, "the slow answer was taken to its end");
+}
+
+/// A cache that says once per object that it is busy costs each object about the second that it
+/// asks for, however many objects are fetched at the same time.
+#[test]
+fn a_wait_is_as_long_as_asked_and_nobody_waits_for_what_others_were_told() {
+    let bytes = noise(1000);
+    let (whole, refused) = (bytes.clone(), Mutex::new(HashSet::new()));
+    let cache = Server::start(move |talk, head| {
+        if refused.lock().unwrap().insert(head.path().to_owned()) {
+            talk.answer("429 Too Many Requests", "Retry-After: 1\r\n", b"busy");
+            return true;
+        }
+        serve_well(talk, head, &whole)
+    });
+    let federation = Federation::of(&[&cache.url], &[]);
+    let client = patient_client(&federation.env());
+    let (next, longest) = (AtomicUsize::new(0), Mutex::new(Duration::ZERO));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (client, federation, bytes, next, longest) =
+                (&client, &federation, &bytes, &next, &longest);
+            scope.spawn(move || {
+                // The threads do not meet the busy server at the same moment.
+                std::thread::sleep(Duration::from_millis(250 * thread));
+                loop {
+                    let n = next.fetch_add(1, Ordering::SeqCst);
+                    if n >= 16 {
+                        break;
+                    }
+                    let begun = Instant::now();
+                    let url = federation.url(&format!("/ns/{n}"));
+                    assert!(stream(client, &url, bytes).unwrap() == *bytes);
+                    let mut longest = longest.lock().unwrap();
+                    *longest = begun.elapsed().max(*longest);
+                }
+            });
+        }
+    });
+    let longest = longest.into_inner().unwrap();
+    // Up to one wait for what another object was told, and its own.
+    assert!(longest < Duration::from_millis(3500), "{longest:?}");
+    assert_eq!(cache.heads().len(), 32);
 }
 
 #[test]
