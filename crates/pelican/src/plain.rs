@@ -4,8 +4,8 @@
 //! one version (ETag, Last-Modified) ─▶ another one: all again, from the first byte
 //!        ▼
 //! all bytes ─▶ the checksum that their server tells ─▶ equal: checked
-//!                │ none: not checked                    other: that of the origin, else
-//!                                                        all again, from the origin
+//!                │ none: that of the origin             other: that of the origin, else
+//!                │ neither: not checked                  all again, from the origin
 //! ```
 
 use std::io;
@@ -53,7 +53,7 @@ impl Client {
     ///
     /// All bytes are of one version: if a server has another version than those before, reading
     /// begins again. With `check` the bytes are compared at the end with the checksum that their
-    /// server reports, then with the origin's. Without it, or if `from` is not 0, nothing is
+    /// server reports; if it reports none or another one, with the origin's. Without it, or if `from` is not 0, nothing is
     /// compared, since the caller has a digest.
     ///
     /// # Errors
@@ -80,21 +80,31 @@ impl Client {
                 return Ok(take.done(Err(why)));
             }
             let mut doubts = Attempts::default();
-            match self.0.checksum_of(url, &take, &mut doubts).await? {
+            let direct = url.direct();
+            let has_origin = url.scheme() == Scheme::Pelican && !url.is_direct();
+            let told = self.0.checksum_of(url, &take, &mut doubts).await?;
+            // A cache may tell another object's checksum, or none before it has all of the object:
+            // the origin knows better.
+            let of_origin = match &told {
+                Sum::None(_) if has_origin && !self.0.routes.only_preferred() => true,
+                Sum::Other => has_origin,
+                _ => false,
+            };
+            let judged = match of_origin {
+                true => match (self.0.checksum_of(&direct, &take, &mut doubts).await?, told) {
+                    (Sum::None(_), told) => told,
+                    (judged, _) => judged,
+                },
+                false => told,
+            };
+            let corrupt = |attempts| Err(Error::Corrupt { url: url.to_string(), attempts });
+            match judged {
                 Sum::Same(whose) => return Ok(take.done(Ok(whose))),
                 Sum::None(why) => return Ok(take.done(Err(why))),
+                Sum::Other if !has_origin => return corrupt(doubts),
                 Sum::Other => {}
             }
-            let corrupt = |attempts| Err(Error::Corrupt { url: url.to_string(), attempts });
-            if url.scheme() != Scheme::Pelican || url.is_direct() {
-                return corrupt(doubts);
-            }
-            // A cache may tell another object's checksum; the origin knows better, and
-            // has better bytes.
-            let direct = url.direct();
-            if let Sum::Same(whose) = self.0.checksum_of(&direct, &take, &mut doubts).await? {
-                return Ok(take.done(Ok(whose)));
-            }
+            let liar = take.server.clone();
             take.restart()?;
             match self.0.transfer(&direct, &mut take).await {
                 Ok(()) => {}
@@ -103,7 +113,12 @@ impl Client {
                 Err(_) => return corrupt(doubts),
             }
             match self.0.checksum_of(&direct, &take, &mut doubts).await? {
-                Sum::Same(whose) => Ok(take.done(Ok(whose))),
+                Sum::Same(whose) => {
+                    if let Some(liar) = liar {
+                        self.0.servers.gave_wrong(&liar, url);
+                    }
+                    Ok(take.done(Ok(whose)))
+                }
                 Sum::None(why) => Ok(take.done(Err(why))),
                 Sum::Other => corrupt(doubts),
             }
@@ -140,6 +155,10 @@ impl Inner {
                 "the director names no server that reports a checksum".to_owned(),
             ));
         };
+        let server = &place.server;
+        if self.servers.is_cooling(server) && self.servers.unreachable_for(server).is_some() {
+            return Ok(Sum::None(format!("`{server}` took no connection a short time ago")));
+        }
         let token = self.read_token(url, route.namespace.as_ref()).await?;
         let request = |place: &crate::route::Place, ours: bool| {
             let mut request = Request::new(Method::HEAD, &place.server, place.target.as_str())
@@ -150,6 +169,7 @@ impl Inner {
         };
         let told = match self.send_following(url, place, request).await {
             Ok(response) => {
+                self.servers.answered(server);
                 let told = (response.status == 200).then(|| {
                     let same_len = response.content_length().is_none_or(|n| n == take.position);
                     (response.header("digest").and_then(parse_digest), same_len)
@@ -157,9 +177,14 @@ impl Inner {
                 response.finish().await;
                 told
             }
-            Err(_) => None,
+            Err(fault) => {
+                self.servers.cool_down(server);
+                if fault.is_connection() {
+                    self.servers.unreachable(server);
+                }
+                None
+            }
         };
-        let server = &place.server;
         Ok(match told {
             Some((_, false)) => {
                 doubts.add(server, format!("its length differs from {}", take.position));

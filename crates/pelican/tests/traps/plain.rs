@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use gular_pelican::{Client, Error, PlainRead, PlainSink, Same, Url};
 
+use crate::federation::nobody;
 use crate::server::{Server, client, client_with, noise};
 use crate::tokens::Federation;
 
@@ -195,6 +196,45 @@ fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
     // Seen: a cache that tells the checksum of something else. The origin knows better.
     check(&sound, sum(b"else"), sum(&sound), 0, "origin");
     check(&damaged, sum(&sound), sum(&sound), 1, "origin");
+    // A cache has no checksum of an object that it has only in part.
+    check(&sound, String::new(), sum(&sound), 0, "origin");
+    check(&damaged, String::new(), sum(&sound), 1, "origin");
+}
+
+/// The one request for the origin's checksum costs little, and not again for each object if the
+/// origin takes no connection.
+#[test]
+fn the_origin_is_asked_for_a_checksum_once_and_not_if_a_cache_reports_one() {
+    let object = noise(1000);
+    let sum = format!("Digest: crc32c={:08x}\r\n", crc32c::crc32c(&object));
+    let serve = |digest: String| {
+        let bytes = object.clone();
+        Server::start(move |talk, head| {
+            match head.method.as_str() {
+                "HEAD" => talk.answer_head("200 OK", &digest, bytes.len()),
+                _ => talk.answer("200 OK", "", &bytes),
+            }
+            true
+        })
+    };
+    let check = |of_cache: &str, of_origin: Option<&str>, asked: usize, checked: bool| {
+        let cache = serve(of_cache.to_owned());
+        let origin = of_origin.map(|digest| serve(digest.to_owned()));
+        let at = origin.as_ref().map_or_else(nobody, |origin| origin.url.clone());
+        let federation = crate::federation::Federation::of(&[&cache.url], &[&at]);
+        let (client, url) = (client_with(&federation.env()), federation.url("/ns/x"));
+        for _ in 0..2 {
+            let (done, bytes) = read(&client, &url);
+            let done = done.unwrap();
+            assert!(bytes == object && done.checked.is_ok() == checked, "{done:?}");
+        }
+        let heads = origin.iter().flat_map(Server::heads).map(|head| head.method);
+        assert_eq!(heads.collect::<Vec<_>>(), vec!["HEAD"; 2 * asked], "{of_cache} {of_origin:?}");
+    };
+    check(&sum, Some(&sum), 0, true);
+    check("", Some(&sum), 1, true);
+    check("", Some(""), 1, false);
+    check("", None, 0, false);
 }
 
 #[test]
