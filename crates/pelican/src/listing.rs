@@ -188,6 +188,14 @@ impl<'a> Responses<'a> {
         }
     }
 
+    /// Leaves out the member that has this name as the server spells it.
+    pub(crate) fn leave_out(&mut self, name: &str) {
+        let n = self.request.len();
+        self.responses.retain(|response| {
+            href_path(&response.href).and_then(|path| segments(path).nth(n)) != Some(name)
+        });
+    }
+
     /// Returns what the listing says if its names are spelled in this way.
     ///
     /// A folder may contain temporary files of an editor, and a server may list more than was asked

@@ -20,6 +20,9 @@ use crate::token::Action;
 use crate::url::percent_decode;
 use crate::{Error, Scheme, Url, local};
 
+/// How many names of a listing may vanish while the server is asked how it spells names.
+const MAX_GONE: usize = 16;
+
 impl Client {
     /// Asks what `url` is: by PROPFIND, or by HEAD where nothing can be listed or the
     /// server that lists does not answer.
@@ -140,11 +143,20 @@ impl Inner {
         if !responses.are_of_request() {
             responses = Responses::parse(body, url.path())?;
         }
-        let spelling = match responses.spelling() {
-            Ok(spelling) => spelling,
-            // Only members can be ambiguous.
-            Err(_) if verb == Verb::Stat => Spelling::Encoded,
-            Err(ambiguous) => self.ask_for_spelling(url, place, &ambiguous).await?,
+        let mut n_gone = 0;
+        let spelling = loop {
+            let ambiguous = match responses.spelling() {
+                Ok(spelling) => break spelling,
+                // Only members can be ambiguous.
+                Err(_) if verb == Verb::Stat => break Spelling::Encoded,
+                Err(ambiguous) => ambiguous,
+            };
+            match self.ask_for_spelling(url, place, &ambiguous).await? {
+                Some(spelling) => break spelling,
+                None if n_gone < MAX_GONE => responses.leave_out(&ambiguous.name),
+                None => return Err(format!("has `{}`, but that does not exist", ambiguous.name)),
+            }
+            n_gone += 1;
         };
         let mut found = responses.read(spelling)?;
         let base = url.path().trim_end_matches('/');
@@ -157,16 +169,16 @@ impl Inner {
         Ok(found)
     }
 
-    /// Finds out how a server spells names, by asking for one of them. This is asked once per
-    /// server.
+    /// Finds out how a server spells names, by asking for one of them; `None` if that was removed
+    /// after it was listed. This is asked once per server.
     async fn ask_for_spelling(
         &self,
         url: &Url,
         place: &Place,
         ambiguous: &Ambiguous,
-    ) -> Result<Spelling, String> {
+    ) -> Result<Option<Spelling>, String> {
         if let Some(known) = self.servers.spelling(&place.server) {
-            return Ok(known);
+            return Ok(Some(known));
         }
         let Ambiguous { name, decoded } = ambiguous;
         let mut found = None;
@@ -186,12 +198,11 @@ impl Inner {
                 }
             }
         }
-        let Some(spelling) = found.or(decoded.is_none().then_some(Spelling::Encoded)) else {
-            let decoded = decoded.as_deref().unwrap_or_default();
-            return Err(format!("has `{name}`, but there is neither `{name}` nor `{decoded}`"));
-        };
-        self.servers.spells(&place.server, spelling);
-        Ok(spelling)
+        let found = found.or(decoded.is_none().then_some(Spelling::Encoded));
+        if let Some(spelling) = found {
+            self.servers.spells(&place.server, spelling);
+        }
+        Ok(found)
     }
 
     pub(crate) async fn head(&self, url: &Url) -> Result<Stat, Error> {

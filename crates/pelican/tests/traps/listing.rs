@@ -132,9 +132,30 @@ fn a_listing_that_may_be_encoded_or_not_is_read_as_the_server_has_the_objects() 
     let names = |names: [&str; 2]| Ok(names.map(str::to_owned).to_vec());
     assert_eq!(ambiguous(&["/ns/d/a%2520b"]), (names(["a%20b", "x"]), 2));
     assert_eq!(ambiguous(&["/ns/d/a%20b"]), (names(["a b", "x"]), 3));
-    let (refused, _) = ambiguous(&[]);
-    let error = refused.unwrap_err();
-    assert!(error.contains("neither `a%20b` nor `a b`"), "{error}");
+    // The name that is asked for was removed after it was listed.
+    assert_eq!(ambiguous(&[]), (Ok(vec!["x".to_owned()]), 3));
+}
+
+/// The longest of the names is asked for first. Here it is gone, and the other one decides.
+#[test]
+fn a_name_that_vanished_hides_no_other() {
+    let check = |exists: &'static str, expected: &str| {
+        let origin = Server::start(move |talk, head| {
+            match head.path() {
+                "/ns/d" => {
+                    let names = ["/ns/d/gone%20long", "/ns/d/a%20b"];
+                    multistatus(talk, &names.map(|name| (name, Some(1))));
+                }
+                path if path == exists => multistatus(talk, &[(path, Some(1))]),
+                _ => talk.answer("404 Not Found", "", b""),
+            }
+            true
+        });
+        let found = list(&federation(&origin, ""), "/ns/d").unwrap();
+        assert!(found.entries.iter().any(|entry| entry.name == expected), "{found:?}");
+    };
+    check("/ns/d/a%2520b", "a%20b");
+    check("/ns/d/a%20b", "a b");
 }
 
 #[test]
