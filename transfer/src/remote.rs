@@ -299,13 +299,31 @@ impl Remote {
     ///
     /// The manifest is asked for first, through caches, like any object: ten thousand jobs that
     /// start at once must not all ask the one server that lists. Only if there is no manifest, a
-    /// server is asked what the URL is. If the URL has a digest, or the name of a manifest, it is
-    /// only asked for the length of an object.
+    /// server is asked what the URL is. If the URL has a digest, the nearest server is enough: its
+    /// word that there is no manifest, and that there is an object. So ten thousand jobs that fetch
+    /// an object from caches do not ask the origin.
     ///
     /// # Errors
     /// [`Error::NoManifest`] for another collection; those of [`Client::stat`] and
     /// [`RemoteBundle::open`].
     pub fn find(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<Self, Error> {
+        if let Some(digest) = url.digest {
+            let published = Published::at(&url.url)?;
+            match client.read_nearest(published.manifest(), MAX_MANIFEST_BYTES, cancel) {
+                Ok(bytes) if Digest::of(&bytes) == digest => {
+                    return Ok(Self::Bundle(Box::new(RemoteBundle::new(published, bytes)?)));
+                }
+                Err(Pelican::NotFound { .. }) => {
+                    if let Ok(Stat { len_bytes: Some(len_bytes), .. }) =
+                        client.head(&url.url, cancel)
+                    {
+                        return Ok(Self::Object { len_bytes });
+                    }
+                }
+                // Other servers are asked.
+                _ => {}
+            }
+        }
         let no_bundle = match RemoteBundle::open(client, url, cancel) {
             Ok(remote) => return Ok(Self::Bundle(Box::new(remote))),
             Err(error) => error,

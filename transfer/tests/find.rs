@@ -87,11 +87,10 @@ fn an_object_is_looked_at_when_there_is_no_manifest_below_it() {
         _ => (404, Vec::new()),
     });
     let hex = Digest::of(b"").hex();
-    // With a digest, an object that is gone is looked for under its replacement name.
-    let gone = ["GET /set/x/manifest.json", "GET /set/x/manifest.json~1"];
+    let gone = "GET /set/x/manifest.json";
     for (end, expected) in [
-        (format!("#blake3={hex}"), vec![gone[0], gone[1], "HEAD /set/x"]),
-        (String::new(), vec![gone[0], "PROPFIND /set/x", "HEAD /set/x"]),
+        (format!("#blake3={hex}"), vec![gone, "HEAD /set/x"]),
+        (String::new(), vec![gone, "PROPFIND /set/x", "HEAD /set/x"]),
     ] {
         let found = find(&format!("{server}/set/x{end}")).unwrap();
         assert!(matches!(found, Remote::Object { len_bytes: 7 }), "{found:?}");

@@ -63,6 +63,35 @@ impl Client {
         self.block(cancel, self.0.head(url))
     }
 
+    /// Reads a whole object of at most `limit` bytes from the first server that answers, and asks no
+    /// other server and for no other name: for finding out whether there is such an object.
+    ///
+    /// # Errors
+    /// Those of [`Client::head`]; the caller checks the bytes.
+    pub fn read_nearest(
+        &self,
+        url: &Url,
+        limit: u64,
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, Error> {
+        if url.scheme() == Scheme::File {
+            return self.read(url, limit, &|_| Ok(()), cancel);
+        }
+        self.block(cancel, async {
+            let route = self.0.route_to_read(url, true).await?;
+            let asked =
+                |place: &Place| Request::new(Method::GET, &place.server, place.target.as_str());
+            let answer = self.0.first_answer(url, &route, "read", Policy::LOOK, asked).await?;
+            let (place, response) = answer;
+            if response.status != 200 {
+                self.0.judge_head(url, &route, &place, response).await?;
+            } else if let Ok(bytes) = response.read(usize::try_from(limit).unwrap_or(0)).await {
+                return Ok(bytes);
+            }
+            Err(unusable(url, &place, "it did not send the whole object".to_owned()))
+        })
+    }
+
     /// Lists the members of the collection `url`; an object lists itself.
     ///
     /// # Errors

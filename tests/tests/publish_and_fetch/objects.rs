@@ -1,8 +1,10 @@
 //! Single files: any bytes under any name.
 
 use std::fs;
+use std::process::Command;
 
-use gular_tests::put;
+use gular_federation::{Federation, Options};
+use gular_tests::{finish, gular, put};
 
 use crate::bundles::{noise, text};
 use crate::site::Site;
@@ -70,4 +72,27 @@ fn a_file_is_not_overwritten() {
     let copy = dir.path().join("copy");
     site.json(["fetch", &url, text(&copy)]);
     assert_eq!(fs::read(copy.join("file.bin")).unwrap(), b"first");
+}
+
+/// One request each to discovery and director, and three to the cache: there is no manifest below
+/// the object, the object has this length, and its bytes. The origin is not asked.
+#[test]
+fn an_object_with_a_digest_takes_five_requests_and_none_to_the_origin() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { public_read: true, ..Options::new(dir.path().join("federation")) };
+    let federation = Federation::start(&options).unwrap();
+    // The origin and the cache have the object.
+    let bytes = noise(3, 2_000_000);
+    for server in ["origin", "cache"] {
+        put(&dir.path().join("federation").join(server), "gular/x.bin", &bytes);
+    }
+    let url = format!("{}/x.bin#blake3={}", federation.url(), blake3::hash(&bytes).to_hex());
+    let mut fetch = Command::new(gular());
+    fetch.args(["fetch", &url, text(&dir.path().join("copy"))]).env_remove("BEARER_TOKEN_FILE");
+    fetch.env("GULAR_CACHE", dir.path().join("node")).env("SSL_CERT_FILE", federation.ca_file());
+    let fetched = finish(&mut fetch);
+    assert_eq!(fetched.code, Some(0), "{fetched:?}");
+    let counts = federation.counts();
+    assert_eq!((counts.director_queries, counts.requests), (1, 3), "{counts:?}");
+    assert_eq!((counts.origin_reads, counts.cache_hits), (0, 1), "{counts:?}");
 }
