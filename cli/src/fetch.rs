@@ -8,7 +8,7 @@ use gular_bundle::{Bundle, Filter, OpenOptions, Split};
 use gular_transfer::{
     BundleUrl, Checked, Client, DEFAULT_MAX_OBJECTS, Error, FetchOptions, FetchReport,
     FolderOptions, Remote, RemoteBundle, SampleOptions, SampleReport, Watch, fetch, fetch_folder,
-    fetch_object, fetch_samples, object_here,
+    fetch_samples, object_here,
 };
 
 use crate::exit::{Exit, Failure};
@@ -155,7 +155,10 @@ fn samples(
     }
     let options = SampleOptions { keys, filter, splits, jobs, dry_run: args.dry_run };
     let remote = RemoteBundle::open(client, url, watch.cancel);
-    Ok(remote.and_then(|remote| fetch_samples(client, &remote, &args.dir, &options, watch)))
+    Ok(remote.and_then(|remote| {
+        network::memory().first_seen(url, remote.digest())?;
+        fetch_samples(client, &remote, &args.dir, &options, watch)
+    }))
 }
 
 fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
@@ -215,7 +218,11 @@ fn bring(
     args: &FetchArgs,
     watch: Watch<'_>,
 ) -> Result<(FetchReport, bool), Error> {
+    let memory = network::memory();
     let bundle = |remote: &RemoteBundle| {
+        if !args.dry_run {
+            memory.first_seen(url, remote.digest())?;
+        }
         let options = FetchOptions {
             splits: args.splits.clone(),
             jobs: args.network.jobs.get(),
@@ -236,7 +243,7 @@ fn bring(
     let report = match Remote::find(client, url, watch.cancel)? {
         Remote::Bundle(remote) => bundle(&remote)?,
         Remote::Object { len_bytes } => {
-            fetch_object(client, url, len_bytes, &args.dir, args.dry_run, watch)?.0
+            memory.fetch_object(client, url, len_bytes, &args.dir, args.dry_run, watch)?
         }
     };
     Ok((report, false))

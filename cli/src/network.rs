@@ -56,6 +56,11 @@ pub(crate) fn options(access: &Access) -> ClientOptions {
     options
 }
 
+/// The node's cache, which remembers the digest first seen at each URL.
+pub(crate) fn memory() -> Cache {
+    Cache::at(None, &Env::process())
+}
+
 pub(crate) fn url(text: &str) -> Result<Url, Failure> {
     Ok(Url::parse(text).map_err(Error::from)?)
 }

@@ -88,15 +88,22 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         bar.set_length(total.max(done));
         bar.set_position(done);
     };
+    let mut asked = None;
     let result = match args.place.to_str().filter(|place| place.contains("://")) {
         None => gular_verify::verify(&args.place, &options, &progress, &stop.flag),
         Some(url) => {
             let (url, options) = published(args, url, &options)?;
             let client = network::client(&args.access)?;
-            gular_verify::verify_url(&client, &url, &options, &progress, &stop.flag)
+            let result = gular_verify::verify_url(&client, &url, &options, &progress, &stop.flag);
+            let found = result.as_ref().ok().and_then(|report| report.digest);
+            asked = Some(BundleUrl { url, digest: options.digest }).zip(found);
+            result
         }
     };
     bar.finish_and_clear();
+    if let Some((url, found)) = asked {
+        network::memory().first_seen(&url, found)?;
+    }
     let report = result.map_err(|error| {
         let cancelled = matches!(error, Error::Cancelled { .. });
         let mut failure = Failure::from(error);

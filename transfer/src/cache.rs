@@ -22,7 +22,7 @@ use crate::fetch::{Streamed, keep_whole};
 use crate::remote::files_of;
 use crate::{
     BundleUrl, Error, FetchOptions, FetchReport, FolderLock, Opened, RemoteBundle, TellWaiting,
-    Watch, fetch,
+    Watch, fetch, fetch_object,
 };
 
 /// The folder in which a node keeps fetched bundles.
@@ -68,7 +68,7 @@ impl Cache {
     /// avoids checking them again.
     ///
     /// # Errors
-    /// [`Error::SharedCache`], [`Error::BundleChanged`], and those of
+    /// [`Error::SharedCache`], [`Error::Changed`], and those of
     /// [`RemoteBundle::open`] and [`fetch`](crate::fetch()).
     pub fn fetch(
         &self,
@@ -239,18 +239,74 @@ impl Cache {
         Err(Error::SharedCache { dir: self.root.display().to_string() })
     }
 
+    /// Compares the digest at a URL that has none with the one first seen there, or records it. If
+    /// this cache cannot be used, nothing is compared.
+    ///
+    /// # Errors
+    /// [`Error::Changed`].
+    pub fn first_seen(&self, url: &BundleUrl, found: Digest) -> Result<(), Error> {
+        if url.digest.is_some() || self.create().is_err() {
+            return Ok(());
+        }
+        match self.remember(url, found) {
+            Err(error @ Error::Changed { .. }) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fetches a single object as [`fetch_object`] does. If its URL has no digest, the digest first
+    /// seen there counts.
+    ///
+    /// # Errors
+    /// Those of [`fetch_object`]; [`Error::Changed`].
+    pub fn fetch_object(
+        &self,
+        client: &Client,
+        url: &BundleUrl,
+        len_bytes: u64,
+        dir: &Path,
+        dry_run: bool,
+        watch: Watch<'_>,
+    ) -> Result<FetchReport, Error> {
+        let known = url.digest.or_else(|| self.check_own().ok().and_then(|()| self.known(url)));
+        let known = BundleUrl { digest: known, ..url.clone() };
+        match fetch_object(client, &known, len_bytes, dir, dry_run, watch) {
+            Ok((report, _)) => {
+                report.digest.map_or(Ok(()), |found| self.first_seen(url, found))?;
+                Ok(report)
+            }
+            Err(Error::ObjectDigest { expected, found, .. }) if url.digest.is_none() => {
+                Err(Error::Changed { url: url.url.to_string(), expected, found })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The file with the digest first seen at a URL, from whichever server it was read.
+    fn first_seen_file(&self, url: &BundleUrl) -> PathBuf {
+        let url = url.url.to_string();
+        let name = url.split('?').next().unwrap_or_default();
+        self.root.join("urls").join(Digest::of(name.as_bytes()).hex())
+    }
+
+    fn known(&self, url: &BundleUrl) -> Option<Digest> {
+        let text = fs::read_to_string(self.first_seen_file(url)).ok()?;
+        Digest::parse(text.trim()).ok()
+    }
+
     /// Records the digest that was first seen at a URL; a different one later is an error.
     fn remember(&self, url: &BundleUrl, found: Digest) -> Result<(), Error> {
-        let urls = self.root.join("urls");
-        fs::create_dir_all(&urls).map_err(|e| Error::io("create", &urls, e))?;
-        let path = urls.join(Digest::of(url.url.to_string().as_bytes()).hex());
-        let known = fs::read_to_string(&path).ok();
-        match known.and_then(|text| Digest::parse(text.trim()).ok()) {
+        let path = self.first_seen_file(url);
+        match self.known(url) {
             Some(expected) if expected != found => {
-                Err(Error::BundleChanged { url: url.url.to_string(), expected, found })
+                Err(Error::Changed { url: url.url.to_string(), expected, found })
             }
             Some(_) => Ok(()),
-            None => Ok(write_file(&path, format!("{found}\n").as_bytes())?),
+            None => {
+                let urls = self.root.join("urls");
+                fs::create_dir_all(&urls).map_err(|e| Error::io("create", &urls, e))?;
+                Ok(write_file(&path, format!("{found}\n").as_bytes())?)
+            }
         }
     }
 }
@@ -288,9 +344,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache { root: dir.path().to_owned() };
         let url: BundleUrl = "pelican://h/ns/a/v1".parse().unwrap();
-        cache.remember(&url, Digest::of(b"1")).unwrap();
-        cache.remember(&url, Digest::of(b"1")).unwrap();
-        let error = cache.remember(&url, Digest::of(b"2")).unwrap_err();
-        assert!(matches!(error, Error::BundleChanged { .. }), "{error}");
+        cache.first_seen(&url, Digest::of(b"1")).unwrap();
+        cache.first_seen(&url, Digest::of(b"1")).unwrap();
+        let direct = BundleUrl { url: url.url.direct(), digest: None };
+        for url in [&url, &direct] {
+            let error = cache.first_seen(url, Digest::of(b"2")).unwrap_err();
+            assert!(matches!(error, Error::Changed { .. }), "{error}");
+        }
+        let named = BundleUrl { digest: Some(Digest::of(b"2")), ..url };
+        cache.first_seen(&named, Digest::of(b"2")).unwrap();
+        // Nothing is compared where nothing can be recorded.
+        let none = Cache { root: Path::new("/proc/none").to_owned() };
+        none.first_seen(&direct, Digest::of(b"2")).unwrap();
     }
 }

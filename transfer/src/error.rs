@@ -48,9 +48,9 @@ pub enum Error {
         /// The refused name.
         name: String,
     },
-    /// The bundle under a URL is not the one it was before.
-    #[error("the bundle at `{url}` was replaced: its digest was {expected} and is now {found}")]
-    BundleChanged {
+    /// The bundle or object at a URL is not the one that was first seen there.
+    #[error("what is at `{url}` has changed: its digest was {expected} and is now {found}")]
+    Changed {
         /// The URL, which carried no digest.
         url: String,
         /// The digest first seen.
@@ -326,8 +326,8 @@ impl Error {
             Self::NoBundleUrl { .. } => {
                 Some("give the URL that was printed when the bundle was published")
             }
-            Self::BundleChanged { .. } => Some(
-                "ask the publisher: a published version must not change. To use the new bundle, add its digest to the URL: URL#blake3=…",
+            Self::Changed { .. } => Some(
+                "ask the publisher: what is published must not change. To use the new data, add its digest to the URL: URL#blake3=…",
             ),
             Self::OtherBundle { .. } => Some(
                 "fetch into another folder; if this folder was fetched from the same URL, its `manifest.json` was changed: remove that file and fetch again",

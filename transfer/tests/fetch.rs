@@ -497,7 +497,7 @@ fn a_cached_bundle_needs_no_network_and_a_changed_one_is_an_error() {
     fixtures::make(other.path(), &[3]);
     fs::copy(other.path().join(MANIFEST_NAME), &manifest).unwrap();
     let error = get(&without).unwrap_err();
-    assert!(matches!(error, Error::BundleChanged { .. }), "{error}");
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
     // With its digest it is found without asking a server.
     fs::remove_dir_all(published.dir.path().join("set")).unwrap();
     let report = get(&published.url()).unwrap();

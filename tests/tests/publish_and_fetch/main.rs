@@ -19,8 +19,8 @@
 //! bundles    what is published
 //! publish, taken, fetch, copied, derived, killed, verify, objects, secrecy,
 //! given_tokens, doctor, prestage, folder, any_folder, names   the checks
-//! down, wrong_copy   what needs a federation that may be stopped or damaged: always the
-//!            embedded one
+//! changed, down, wrong_copy   what needs a federation that may be stopped or damaged: always
+//!            the embedded one
 //! ```
 
 #![expect(
@@ -31,6 +31,7 @@
 
 mod any_folder;
 mod bundles;
+mod changed;
 mod copied;
 mod derived;
 mod doctor;

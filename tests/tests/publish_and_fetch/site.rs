@@ -87,9 +87,18 @@ impl Site {
 
     /// Returns the file in which the embedded cache keeps its copy of the object at `url`.
     pub(crate) fn cached(&self, url: &str) -> PathBuf {
+        self.file_of("cache", url)
+    }
+
+    /// Returns the file in which the embedded origin stores the object at `url`.
+    pub(crate) fn stored(&self, url: &str) -> PathBuf {
+        self.file_of("origin", url)
+    }
+
+    fn file_of(&self, server: &str, url: &str) -> PathBuf {
         let (_, path) = url.split_once("://").unwrap();
         let (_, path) = path.split_once('/').unwrap();
-        self.scratch.path().join("federation/cache").join(path)
+        self.scratch.path().join("federation").join(server).join(path)
     }
 
     /// Returns whether the federation is embedded, so that more is known about it.
@@ -124,6 +133,8 @@ impl Site {
     /// Returns a command of `gular` that can reach the federation.
     pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(gular());
+        // It remembers which digest each URL had.
+        command.env("GULAR_CACHE", self.scratch.path().join("node"));
         if let Some(embedded) = &self.embedded {
             for variable in SURROUNDINGS {
                 command.env_remove(variable);
