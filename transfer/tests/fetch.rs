@@ -227,6 +227,19 @@ fn what_a_killed_run_left_is_checked_and_kept() {
     check(&[0; 4 * BLOCK], 0);
 }
 
+/// Small files are written under random names, which no later run uses again.
+#[test]
+fn a_fetch_that_ends_leaves_no_temporary_file_of_a_killed_one() {
+    let published = publish();
+    let to = tempfile::tempdir().unwrap();
+    let data = to.path().join(DATA_DIR);
+    fs::create_dir(&data).unwrap();
+    let left = [data.join(format!("{TEMP_PREFIX}aB3xYz")), to.path().join(".gular-tmp-000000")];
+    left.iter().for_each(|path| fs::write(path, b"{\"name\": ").unwrap());
+    published.fetch(to.path()).unwrap();
+    published.check_same(to.path());
+}
+
 #[test]
 fn a_damaged_local_file_is_fetched_again() {
     let published = publish();

@@ -14,12 +14,30 @@ use crate::Error;
 /// clean-up of a later writer removes them.
 pub const TEMP_PREFIX: &str = ".gular-tmp-";
 
+/// The number of letters and digits that follow the prefix of a file that [`temp_in`] makes.
+const RANDOM_LEN: usize = 6;
+
 /// Makes a temporary file in `dir` that all users may read; it is removed when dropped.
 ///
 /// # Errors
 /// When none can be created there.
 pub fn temp_in(dir: &Path) -> Result<NamedTempFile, Error> {
     temp_with_mode(dir, 0o644)
+}
+
+/// Removes the files that [`temp_in`] made in `dir` and a killed process left. The caller must make
+/// sure that nobody is writing there. Files that stay do no harm.
+pub fn remove_left_temps(dir: &Path) {
+    let is_left = |name: &str| {
+        let random = name.strip_prefix(TEMP_PREFIX).unwrap_or_default();
+        random.len() == RANDOM_LEN && random.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_left) {
+            // Folders are kept: no function here makes one.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Makes a temporary file like [`temp_in`], with this mode less the umask.
@@ -29,6 +47,7 @@ pub fn temp_in(dir: &Path) -> Result<NamedTempFile, Error> {
 pub fn temp_with_mode(dir: &Path, mode: u32) -> Result<NamedTempFile, Error> {
     tempfile::Builder::new()
         .prefix(TEMP_PREFIX)
+        .rand_bytes(RANDOM_LEN)
         .permissions(fs::Permissions::from_mode(mode))
         .tempfile_in(dir)
         .map_err(|e| Error::new("create a temporary file in", dir, without_name(e)))

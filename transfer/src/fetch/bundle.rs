@@ -1,8 +1,10 @@
 //! Fetches a whole bundle, or some of its splits.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -10,7 +12,7 @@ use gular_bundle::{
     BLOCK_BYTES, Backend, BlockTree, DATA_DIR, FileEntry, Index, MANIFEST_NAME, ReadAt, ShardEntry,
     Split,
 };
-use gular_files::{parallel, write_file};
+use gular_files::{folder_of, parallel, remove_left_temps, write_file};
 use gular_pelican::Client;
 
 use super::disk::{FolderLock, Partial, check_space};
@@ -120,6 +122,9 @@ pub fn fetch_from(
     let lock = FolderLock::wait(&data, watch)?;
     // The folder is examined again, since the process that had the lock may have written to it.
     let held = Held::look(dir, bundle)?;
+    let paths = files_of(&shards).map(|file| data.join(file.name.as_str()));
+    let folders: BTreeSet<PathBuf> = paths.map(|path| folder_of(&path).to_owned()).collect();
+    folders.iter().map(PathBuf::as_path).chain([dir]).for_each(remove_left_temps);
     check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;
 
     let (done, kept) = (AtomicU64::new(0), AtomicU64::new(0));
