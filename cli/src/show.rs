@@ -122,7 +122,13 @@ fn stdout(bytes: &[u8]) -> Result<(), Failure> {
 
 /// A message on stderr; when nobody reads there, the exit code has to do.
 pub(crate) fn message(kind: &str, text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{kind}: {}", printable(&masked(text)));
+    let _ = writeln!(io::stderr().lock(), "{kind}: {}", in_message(&masked(text)));
+}
+
+/// Does the same as [`printable`] for a message, which may repeat names. Only lines of our own are
+/// indented, so no name can forge a message.
+fn in_message(text: &str) -> String {
+    text.split("\n  ").map(plain).collect::<Vec<_>>().join("\n  ")
 }
 
 /// A message without secrets.
@@ -197,5 +203,7 @@ mod tests {
     fn names_cannot_steer_the_terminal() {
         assert_eq!(plain("dög\u{1b}[2J\n"), "dög\\u{1b}[2J\\n");
         assert_eq!(printable("a\tb\nc\r\n"), "a\\tb\nc\\r\n");
+        let text = "no file `a\nerror: b`\n  also c";
+        assert_eq!(in_message(text), "no file `a\\nerror: b`\n  also c");
     }
 }
