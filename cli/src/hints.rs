@@ -7,7 +7,7 @@ use std::io;
 
 use gular_bundle::{MANIFEST_NAME, Split};
 use gular_pack::{ArchiveLimit, OtherFiles, Remedy};
-use gular_pelican::{Diagnosis, Scheme, Url};
+use gular_pelican::{Diagnosis, Scheme, Url, percent_decode};
 use gular_transfer::WrongCopy;
 
 use crate::image::hints::AWAY;
@@ -40,6 +40,7 @@ const NOT_IN_PLACE: &str = "pack the images themselves with `gular pack`; if com
 pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
     match error {
         gular_pelican::Error::NotFound { url, .. } => match Url::parse(url) {
+            Ok(_) if twice_encoded(url).is_some() => twice_encoded(url),
             Ok(url) if url.scheme() != Scheme::File => not_found(&url),
             _ => error.hint(),
         },
@@ -52,6 +53,16 @@ pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
         }
         other => other.hint(),
     }
+}
+
+/// The hint for a name that itself contains percent-encoding, as `shown` in messages: probably a
+/// name that was encoded twice.
+fn twice_encoded(shown: &str) -> Option<String> {
+    let path = shown.split('?').next()?;
+    let decoded = percent_decode(path).filter(|decoded| decoded != path)?;
+    Some(format!(
+        "in a URL, `%25` stands for the character `%`. If you mean `{decoded}`, write it so, or encode it once (`%20` for a space)"
+    ))
 }
 
 /// The hint for an object that does not exist.
@@ -596,6 +607,8 @@ mod tests {
             &["no bundle at `pelican://h/ns/a/v1`", "`gular ls 'pelican://h/ns/a'`", "gular fetch"],
         );
         check("file:///none", &["check the path"]);
+        check("pelican://h/ns/a%20b", &["`%25`", "`pelican://h/ns/a b`"]);
+        check("pelican://h/ns/100%", &["list the collection"]);
     }
 
     /// Returns every `--flag` in a text.

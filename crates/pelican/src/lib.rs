@@ -65,4 +65,4 @@ pub use plain::{PlainRead, PlainSink};
 pub use token::{Action, Diagnosis, Token, TokenError, TokenHeld, TokenPlace, token_places};
 pub use token_store::usual_token_file;
 pub use upload::{CompareBy, Compared, IfTaken, Upload, Uploaded};
-pub use url::{Scheme, Url, UrlError};
+pub use url::{Scheme, Url, UrlError, encode_path, percent_decode};
