@@ -85,6 +85,9 @@ pub(crate) fn token(diagnosis: &Diagnosis, write: bool, url: &str) -> String {
     use Diagnosis as D;
     let federation = Url::parse(url).ok().filter(|url| url.scheme() == Scheme::Pelican);
     let is_own = |url: &Url| url.authority().split(':').next() == Some("localhost");
+    if matches!(diagnosis, D::NoToken { misplaced: true, .. }) {
+        return diagnosis.hint().to_owned();
+    }
     let needs_another = matches!(
         diagnosis,
         D::NoToken { .. }
@@ -639,7 +642,7 @@ mod tests {
 
     #[test]
     fn a_token_comes_from_where_its_federation_makes_them() {
-        let none = Diagnosis::NoToken { looked: Vec::new() };
+        let none = Diagnosis::NoToken { looked: Vec::new(), misplaced: false };
         let check = |url: &str, write: bool, words: &[&str]| {
             let hint = token(&none, write, url);
             assert!(words.iter().all(|word| hint.contains(word)), "{hint}");

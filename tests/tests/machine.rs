@@ -155,7 +155,7 @@ fn tokens_are_found_and_never_shown() {
     let opaque = [("BEARER_TOKEN", "of-a-kind-that-hides")];
     machine.check(&opaque, "tokens", "note", "not a JSON Web Token", "gular login");
     let mistaken = [("BEARER_TOKEN_FILE", EXPIRED)];
-    machine.check(&mistaken, "tokens", "problem", "does not exist", "repair or remove");
+    machine.check(&mistaken, "tokens", "problem", "this is a token", "repair or remove");
     for (name, secret) in [env[0], opaque[0], mistaken[0]] {
         for args in [&[][..], &["--json"]] {
             let outcome = machine.doctor(&[(name, secret)], args);

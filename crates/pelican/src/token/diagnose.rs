@@ -38,6 +38,8 @@ pub enum Diagnosis {
     NoToken {
         /// Where tokens were searched for, and what was found instead.
         looked: Vec<String>,
+        /// Whether a variable for a token holds a path, or the reverse.
+        misplaced: bool,
     },
     /// The token has expired, or will expire before a server has checked it.
     Expired {
@@ -336,7 +338,7 @@ impl Diagnosis {
         );
         // Only federations have issuers that Pelican's client knows how to ask.
         let own = ["http://", "https://", "file://"].iter().any(|scheme| url.starts_with(scheme));
-        if !new || own {
+        if !new || own || matches!(self, Self::NoToken { misplaced: true, .. }) {
             return self.hint().to_owned();
         }
         let object = url.split('?').next().unwrap_or(url);
@@ -365,6 +367,9 @@ impl Diagnosis {
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::NoToken { misplaced: true, .. } => {
+                "set `BEARER_TOKEN_FILE` to the path of a file with a token, or `BEARER_TOKEN` to the token itself"
+            }
             Self::NoToken { .. } => {
                 "get a token from the server's operators, and set `BEARER_TOKEN_FILE` to its file"
             }
@@ -415,7 +420,7 @@ impl fmt::Display for Action {
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoToken { looked } => {
+            Self::NoToken { looked, .. } => {
                 write!(f, "no token was found; looked in {}", looked.join(", "))
             }
             Self::Expired { from, ago } if ago.is_zero() => {

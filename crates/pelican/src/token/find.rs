@@ -128,6 +128,8 @@ pub(super) enum Place {
 pub(super) enum Missing {
     Unreadable(io::Error),
     Unfit(String),
+    /// A variable for a token holds a path, or the reverse.
+    Misplaced(&'static str),
 }
 
 impl Finder {
@@ -192,7 +194,12 @@ impl Finder {
         match (&pick.send, &pick.withheld) {
             (Some(found), _) => judge(found, want, now),
             (None, Some(withheld)) => withheld.clone(),
-            (None, None) => Diagnosis::NoToken { looked: self.looked(want) },
+            (None, None) => {
+                let places = self.places(want.token_name);
+                let is_misplaced = |place| matches!(self.read(place), Err(Missing::Misplaced(_)));
+                let misplaced = places.iter().any(is_misplaced);
+                Diagnosis::NoToken { looked: self.looked(want), misplaced }
+            }
         }
     }
 
@@ -242,12 +249,29 @@ impl Finder {
             Err(Missing::Unfit(reason)) => {
                 Err(TokenError::NoToken { path: path.to_owned(), reason })
             }
+            Err(Missing::Misplaced(reason)) => {
+                let path = PathBuf::from("[a token, not shown]");
+                Err(TokenError::NoToken { path, reason: reason.to_owned() })
+            }
         }
     }
 
     pub(super) fn read(&self, place: &Place) -> Result<Token, Missing> {
         let text = match place {
-            Place::Variable(name) => self.env.get(name).unwrap_or_default().to_owned(),
+            Place::Variable(name) => {
+                let text = self.env.get(name).unwrap_or_default();
+                if text.contains('/') && Path::new(text.trim()).exists() {
+                    return Err(Missing::Misplaced(
+                        "this is the path of a file, which belongs in `BEARER_TOKEN_FILE`",
+                    ));
+                }
+                text.to_owned()
+            }
+            Place::Named(path) if is_token(path) => {
+                return Err(Missing::Misplaced(
+                    "this is a token and not the path of a file; a token belongs in `BEARER_TOKEN`",
+                ));
+            }
             Place::Named(path) => read_file(File::open(path)?)?,
             Place::Usual(path) => {
                 check_regular(&fs::metadata(path)?)?;
@@ -296,6 +320,12 @@ fn credentials(dir: &Path, name: Option<&str>) -> Vec<PathBuf> {
     names.iter().map(|name| dir.join(name)).collect()
 }
 
+/// Whether what should be the path of a file is a signed token.
+fn is_token(path: &Path) -> bool {
+    let token = path.to_str().and_then(Token::parse);
+    token.is_some_and(|token| Claims::decode(&token).is_some())
+}
+
 fn check_regular(metadata: &Metadata) -> Result<(), Missing> {
     if metadata.is_file() { Ok(()) } else { Err(Missing::unfit("it is not a regular file")) }
 }
@@ -329,6 +359,7 @@ impl std::fmt::Display for Missing {
             }
             Self::Unreadable(error) => error.fmt(f),
             Self::Unfit(reason) => f.write_str(reason),
+            Self::Misplaced(reason) => f.write_str(reason),
         }
     }
 }
@@ -337,6 +368,9 @@ impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Variable(name) => write!(f, "`{name}`"),
+            Self::Named(path) if is_token(path) => {
+                f.write_str("the file that `BEARER_TOKEN_FILE` or `TOKEN` names")
+            }
             Self::Named(path) | Self::Usual(path) | Self::Shared(path) => {
                 write!(f, "file `{}`", path.display())
             }
@@ -565,6 +599,29 @@ mod tests {
                 .to_string()
                 .contains("only the place that was given")
         );
+    }
+
+    #[test]
+    fn a_token_where_a_path_belongs_is_said_and_so_is_the_reverse() {
+        let places = Places::new();
+        places.write("mine", &good("x"));
+        let check = |env: &[(&str, &str)], part: &str| {
+            let finder = places.finder(None, env);
+            let pick = finder.find(&want(), now()).unwrap();
+            assert_eq!(pick, Pick::default());
+            let diagnosis = finder.diagnose(&pick, &want(), now());
+            let shown = format!("{diagnosis} {diagnosis:?}");
+            assert!(shown.contains(part) && !shown.contains(&good("hidden")), "{shown}");
+            let hint = diagnosis.hint_for("read", "pelican://h/ns/x");
+            assert!(hint.starts_with("set `BEARER_TOKEN_FILE` to the path"), "{hint}");
+        };
+        check(&[("BEARER_TOKEN", "@mine")], "`BEARER_TOKEN` (this is the path of a file");
+        let named = "the file that `BEARER_TOKEN_FILE` or `TOKEN` names (this is a token";
+        check(&[("BEARER_TOKEN_FILE", "!hidden")], named);
+        check(&[("TOKEN", "!hidden"), ("BEARER_TOKEN", "@mine")], named);
+        let token = PathBuf::from(good("hidden"));
+        let error = places.finder(Some(token), &[]).find(&want(), now()).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains(&good("hidden")), "{error}");
     }
 
     #[test]
