@@ -163,6 +163,10 @@ pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
             let hint = "tell the cache's operators; until they have repaired it, name another cache with `--at`, if there is one. `gular fetch` avoids damaged copies by itself";
             Some(hint.to_owned())
         }
+        gular_transfer::Error::ObjectDigest { .. } => {
+            let hint = "the cache has other bytes than those of this digest: check the URL, then tell the cache's operators";
+            Some(hint.to_owned())
+        }
         gular_transfer::Error::Pelican(P::Failed { .. }) => {
             let hint = "run the same command again later, or choose another cache with `--at`; \
                 `gular doctor` shows which caches answer";

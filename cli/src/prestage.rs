@@ -2,7 +2,7 @@
 
 use clap::Args;
 use gular_bundle::Split;
-use gular_pelican::Client;
+use gular_pelican::{Client, Error};
 use gular_transfer::{BundleUrl, PrestageOptions, PrestageReport, Published, prestage};
 
 use crate::exit::{Exit, Failure};
@@ -12,10 +12,10 @@ use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{hints, network, show, units};
 
-/// Bring a published bundle into a cache before many jobs read it
+/// Bring a bundle or an object into a cache before many jobs read it
 ///
 /// Every byte is read through one cache and checked, and nothing is stored here: afterwards the
-/// cache has the whole bundle. By default this is the nearest cache, chosen by the director: run
+/// cache has the whole bundle, or the object, such as an image (.sif). By default this is the nearest cache, chosen by the director: run
 /// the command where the jobs will run, or name their cache. Exit code 1: the cache has other
 /// bytes.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ Exit codes: 0 done, 1 the cache has wrong bytes, 2 error, 75 try again later
 Example:
   gular prestage pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…")]
 pub(crate) struct PrestageArgs {
-    /// The URL that `gular publish` printed
+    /// The URL that `gular publish` printed, or an object's URL
     pub(crate) url: String,
     /// The cache, such as https://cache.example.org:8443 [default: the nearest]
     #[arg(long, value_name = "URL")]
@@ -68,8 +68,12 @@ pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure>
 fn nearest(args: &PrestageArgs, url: &BundleUrl, stop: &Stop) -> Result<String, Failure> {
     let client = network::client(&args.network.access)?;
     let manifest = Published::at(&url.url)?.manifest().clone();
-    let caches =
-        client.caches(&manifest, &stop.flag).map_err(|error| network::ended(error, stop))?;
+    let caches = client.caches(&manifest, &stop.flag).or_else(|error| match error {
+        // It may be an object instead of a bundle.
+        Error::NotFound { .. } => client.caches(&url.url, &stop.flag),
+        error => Err(error),
+    });
+    let caches = caches.map_err(|error| network::ended(error, stop))?;
     caches.into_iter().next().ok_or_else(|| {
         let hint = "jobs will read from the origin; if you know a cache, choose it with `--at`";
         Failure::new(
@@ -84,8 +88,12 @@ fn text(report: &PrestageReport) -> String {
         0 => String::new(),
         n => format!(", {} {what}", show::size(n)),
     };
+    let not_checked = match &report.not_checked {
+        None => String::new(),
+        Some(why) => format!("not checked: {why}\n"),
+    };
     format!(
-        "`{}` has {} in {}{}{}{}{}\n{}\n",
+        "`{}` has {} in {}{}{}{}{}\n{not_checked}{}\n",
         report.cache,
         show::size(report.bytes),
         show::count(report.files, "file"),

@@ -1,19 +1,20 @@
-//! Loads a bundle into a federation's cache, so that many jobs find it there.
+//! Loads a bundle or an object into a federation's cache, so that many jobs find it there.
 //!
 //! Every byte is read through that cache and checked, and none is stored here: bytes that the cache
 //! gave correctly are in it.
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{BundlePath, Digest, FileEntry, Index, ShardEntry, Split};
+use gular_bundle::{BundlePath, Digest, FileEntry, Index, ShardEntry, Split, StreamDigest};
 use gular_files::parallel;
-use gular_pelican::{Client, Copy};
+use gular_pelican::{Client, Copy, PlainSink};
 use serde::Serialize;
 
 use crate::remote::{by_file, files_of};
-use crate::{BundleUrl, Error, Published, RemoteBundle, Watch};
+use crate::{BundleUrl, Error, Published, Remote, RemoteBundle, Watch, read_blocks};
 
 /// Options of [`prestage`]: what is read, and how.
 #[derive(Debug, Clone)]
@@ -50,15 +51,18 @@ pub struct PrestageReport {
     pub bytes_brought: u64,
     /// Bytes of files for which the cache did not say whether it had them.
     pub bytes_unknown: u64,
+    /// Why the bytes of an object could not be checked; `None` if they were.
+    pub not_checked: Option<String>,
     /// Wall-clock time.
     pub seconds: f64,
 }
 
-/// Reads the whole bundle at `url` through `cache`, the cache that all reads of `client` use.
+/// Reads the whole bundle or object at `url` through `cache`, the cache that all reads of `client`
+/// use. With an object its block tree is read, if that is stored beside it.
 ///
 /// # Errors
-/// [`Error::NoSplit`], those of [`RemoteBundle::open`], [`Error::Pelican`]; among these [`gular_pelican::Error::Corrupt`]
-/// when the cache has other bytes.
+/// [`Error::NoSplit`], those of [`Remote::find`], [`Error::Pelican`]; among these [`gular_pelican::Error::Corrupt`]
+/// when the cache has other bytes, or [`Error::ObjectDigest`] for an object.
 pub fn prestage(
     client: &Client,
     url: &BundleUrl,
@@ -68,7 +72,10 @@ pub fn prestage(
 ) -> Result<PrestageReport, Error> {
     let start = Instant::now();
     let manifest = client.copy_of(Published::at(&url.url)?.manifest(), watch.cancel)?;
-    let remote = &RemoteBundle::open(client, url, watch.cancel)?;
+    let remote = &match Remote::find(client, url, watch.cancel)? {
+        Remote::Bundle(remote) => remote,
+        Remote::Object { len_bytes } => return object(client, url, len_bytes, cache, watch),
+    };
     let shards = remote.shards_of(&options.splits)?;
     let manifest_len = remote.manifest_bytes().len() as u64;
     let lens = files_of(&shards).map(|file| file.bytes);
@@ -93,8 +100,65 @@ pub fn prestage(
         bytes_there: counts.there.into_inner(),
         bytes_brought: counts.brought.into_inner(),
         bytes_unknown: counts.unknown.into_inner(),
+        not_checked: None,
         seconds: start.elapsed().as_secs_f64(),
     })
+}
+
+/// Reads an object through the cache. It is checked with the digest in the URL or that of its block
+/// tree, or else with a checksum that a server reports.
+fn object(
+    client: &Client,
+    url: &BundleUrl,
+    len_bytes: u64,
+    cache: &str,
+    watch: Watch<'_>,
+) -> Result<PrestageReport, Error> {
+    let start = Instant::now();
+    let is_wanted = |found: Digest| url.digest.is_none_or(|wanted| wanted == found);
+    let tree = read_blocks(client, &url.url, &is_wanted, watch.cancel)?;
+    let expected = url.digest.or_else(|| tree.map(|tree| tree.digest()));
+    let counts = Counts::default();
+    counts.of(client.copy_of(&url.url, watch.cancel)?).fetch_add(len_bytes, Ordering::Relaxed);
+    let mut sink = Hash { digest: StreamDigest::new(), len_bytes, watch };
+    let (len, check) = (Some(len_bytes), expected.is_none());
+    let read = client.read_plain(&url.url, 0, len, check, &mut sink, watch.cancel)?;
+    let found = sink.digest.finish();
+    if let Some(expected) = expected.filter(|expected| *expected != found) {
+        return Err(Error::ObjectDigest { url: url.url.to_string(), expected, found });
+    }
+    Ok(PrestageReport {
+        url: BundleUrl { url: url.url.clone(), digest: Some(found) },
+        digest: found,
+        cache: cache.to_owned(),
+        files: 1,
+        bytes: len_bytes,
+        bytes_there: counts.there.into_inner(),
+        bytes_brought: counts.brought.into_inner(),
+        bytes_unknown: counts.unknown.into_inner(),
+        not_checked: read.checked.err().filter(|_| check),
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+/// Hashes the bytes of an object, and stores none.
+struct Hash<'a> {
+    digest: StreamDigest,
+    len_bytes: u64,
+    watch: Watch<'a>,
+}
+
+impl PlainSink for Hash<'_> {
+    fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        self.digest.update(bytes);
+        (self.watch.progress)(position.saturating_add(bytes.len() as u64), self.len_bytes);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> io::Result<()> {
+        self.digest = StreamDigest::new();
+        Ok(())
+    }
 }
 
 /// Bytes of files that the cache had, did not have, or did not report on.

@@ -85,10 +85,11 @@ impl Client {
             let told = self.0.checksum_of(url, &take, &mut doubts).await?;
             // A cache may tell another object's checksum, or none before it has all of the object:
             // the origin knows better.
+            let one = self.0.options.only_cache.is_some();
             let of_origin = match &told {
-                Sum::None(_) if has_origin && !self.0.routes.only_preferred() => true,
+                Sum::Same(_) => false,
+                Sum::None(_) => has_origin && (one || !self.0.routes.only_preferred()),
                 Sum::Other => has_origin,
-                _ => false,
             };
             let judged = match of_origin {
                 true => match (self.0.checksum_of(&direct, &take, &mut doubts).await?, told) {
@@ -101,7 +102,8 @@ impl Client {
             match judged {
                 Sum::Same(whose) => return Ok(take.done(Ok(whose))),
                 Sum::None(why) => return Ok(take.done(Err(why))),
-                Sum::Other if !has_origin => return corrupt(doubts),
+                // Only the one cache may be read from.
+                Sum::Other if one || !has_origin => return corrupt(doubts),
                 Sum::Other => {}
             }
             let liar = take.server.clone();

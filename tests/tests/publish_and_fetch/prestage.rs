@@ -1,9 +1,11 @@
 //! `gular prestage` loads a bundle into a cache.
 
-use gular_tests::Outcome;
+use std::fs;
+
+use gular_tests::{Outcome, put};
 use serde_json::Value;
 
-use crate::bundles::{data_files, publish, small};
+use crate::bundles::{data_files, noise, publish, small, text};
 use crate::site::Site;
 
 /// Runs `gular prestage` and returns its report; `None` if the federation has no cache.
@@ -46,6 +48,28 @@ fn a_bundle_is_brought_into_the_nearest_cache() {
     }
     let split = prestage(&site, &[&url, "--splits", "val"]).unwrap();
     assert!(bytes(&split, "bytes") < bytes(&first, "bytes"), "{split}");
+}
+
+#[test]
+fn an_object_is_brought_and_checked() {
+    let site = Site::alone();
+    let (dir, url) = (site.scratch(), format!("{}/x.sif", site.collection("object")));
+    put(dir.path(), "x.sif", &noise(5, 3_000_000));
+    site.json(["publish", text(&dir.path().join("x.sif")), &url]);
+    let first = prestage(&site, &[&url]).unwrap();
+    assert_eq!((bytes(&first, "bytes_brought"), bytes(&first, "files")), (3_000_000, 1), "{first}");
+    assert!(first["not_checked"].is_null(), "{first}");
+    let named = first["url"].as_str().unwrap();
+    assert_eq!(bytes(&prestage(&site, &[named]).unwrap(), "bytes_there"), 3_000_000);
+    // The cache's copy is damaged, and still has the right length.
+    let cached = site.cached(&url);
+    let mut copy = fs::read(&cached).unwrap();
+    copy[2_000_000] ^= 1;
+    fs::remove_file(&cached).unwrap();
+    fs::write(&cached, copy).unwrap();
+    let refused = site.run(["prestage", named]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("the cache's operators"), "{refused:?}");
 }
 
 /// Not even the origin is used, since that would not fill the cache.
