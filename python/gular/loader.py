@@ -421,7 +421,9 @@ class DataLoader:
     def stats(self) -> Dict[str, Any]:
         """Sums since the loader was made: batches, samples, seconds in each phase, and which
         side waits for the other (``bottleneck``); ``waiting_for`` is the shard that is being
-        fetched and waited for now, and ``fitted`` what was chosen by the bundle's pictures."""
+        fetched and waited for now, ``fitted`` what was chosen by the bundle's pictures, and
+        ``repaired_blocks`` counts the blocks of each shard that were damaged in the node's cache
+        and fetched again."""
         stats: Dict[str, Any] = json.loads(self._loader.stats())
         return stats
 

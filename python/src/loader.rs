@@ -1,5 +1,6 @@
 //! The loader, as the package drives it.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -172,15 +173,17 @@ impl Loader {
     /// Sums since the loader was made, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         let loader = self.loader(py)?;
-        let (stats, fitted) = detached(py, || {
+        let (stats, fitted, repaired) = detached(py, || {
             let loader = lock(loader);
-            (loader.stats(), loader.options().fitted.clone())
+            let repaired: BTreeMap<_, _> = loader.bundle().mended().into_iter().collect();
+            (loader.stats(), loader.options().fitted.clone(), repaired)
         });
         let seconds = |phase| stats.of(phase).as_secs_f64();
         let stats = json!({
             "batches": stats.batches,
             "samples": stats.images,
             "skipped": stats.skipped,
+            "repaired_blocks": repaired,
             "unlabelled": stats.unlabelled,
             "bytes": stats.bytes,
             "elapsed": stats.elapsed.as_secs_f64(),

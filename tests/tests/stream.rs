@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use gular_bundle::{
-    About, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName, MANIFEST_NAME,
+    About, Backend, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName, MANIFEST_NAME,
     Manifest, Payload, ShardSpec, ShardWriter, write_manifest,
 };
 use gular_federation::{Federation, Options};
@@ -256,6 +256,37 @@ struct Done<'a>(&'a AtomicBool);
 impl Drop for Done<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A bad byte on the node's disk ends no training run: its block is fetched again, and counted.
+#[test]
+fn training_continues_when_a_block_in_the_cache_is_damaged() {
+    let site = Site::start();
+    for (kind, streamed, backend) in [
+        (windows(2), true, Backend::Pread),
+        (OrderKind::Torch { shuffle: true }, false, Backend::Pread),
+        (OrderKind::Elastic, false, Backend::Map),
+    ] {
+        let run = |bundle: Arc<Bundle>| {
+            let mut loader = Loader::new(bundle, loader_options(kind)).unwrap();
+            (batches(&mut loader, 0), loader.stats().repaired_blocks)
+        };
+        let open = || {
+            let open = OpenOptions { backend, ..OpenOptions::default() };
+            Arc::new(
+                site.open(BundleOptions { streamed, open, ..BundleOptions::default() }).unwrap(),
+            )
+        };
+        let expected = run(site.local()).0;
+        assert_eq!(run(open()), (expected.clone(), 0));
+        let shard = site.data().join(site.manifest.shards[3].file.name.as_str());
+        fs::set_permissions(&shard, fs::Permissions::from_mode(0o644)).unwrap();
+        let file = fs::File::options().write(true).open(&shard).unwrap();
+        file.write_all_at(&[1, 2, 3], 4096 + 1000).unwrap();
+        assert_eq!(run(open()), (expected.clone(), 1), "{kind:?}");
+        // From now on it is whole.
+        assert_eq!(run(open()), (expected, 0), "{kind:?}");
     }
 }
 

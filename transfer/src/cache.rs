@@ -18,7 +18,7 @@ use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions, Split};
 use gular_files::write_file;
 use gular_pelican::{Client, Env};
 
-use crate::fetch::{Streamed, keep_whole};
+use crate::fetch::{Mender, Streamed, keep_whole};
 use crate::remote::files_of;
 use crate::{
     BundleUrl, Error, FetchOptions, FetchReport, FolderLock, Opened, RemoteBundle, TellWaiting,
@@ -141,6 +141,7 @@ impl Cache {
         let report = fetch(client, &remote, &dir, options, watch)?;
         let open = OpenOptions { digest: report.digest, ..open.clone() };
         let bundle = Bundle::open(&report.dir, open)?.with_guard(guard);
+        let bundle = Mender::attach(bundle, client, url, TellWaiting::default());
         Ok(Opened { bundle, fetched: Some(report) })
     }
 

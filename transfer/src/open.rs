@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gular_bundle::{Bundle, OpenOptions, Split};
 use gular_pelican::{Client, ClientOptions, Env};
 
+use crate::fetch::Mender;
 use crate::{BundleUrl, Cache, Error, FetchOptions, FetchReport, TellWaiting, Trust, Watch};
 
 /// Options of [`open_bundle`]: what is opened, and how.
@@ -87,10 +88,12 @@ pub fn open_bundle(
             fetch.splits.retain(has);
         }
         let (splits, limit) = (&fetch.splits, options.cache_limit_bytes);
+        let of_mender = client.clone();
         let (dir, shards) =
             cache.stream(client, remote, splits, limit, options.tell.clone(), watch)?;
         let open = OpenOptions { digest: Some(shards.remote().digest()), ..options.open.clone() };
         let bundle = Bundle::open(&dir, open)?.with_source(Arc::new(shards));
+        let bundle = Mender::attach(bundle, &of_mender, &url, options.tell.clone());
         return Ok(Opened { bundle, fetched: None });
     }
     loop {
@@ -100,7 +103,13 @@ pub fn open_bundle(
             Err(Error::NoSplit { split, .. }) if fetch.splits.len() > 1 => {
                 fetch.splits.retain(|wanted| *wanted != split);
             }
-            opened => return opened,
+            opened => {
+                let named = |opened: Opened| {
+                    let tell = options.tell.clone();
+                    Opened { bundle: Mender::attach(opened.bundle, &client, &url, tell), ..opened }
+                };
+                return opened.map(named);
+            }
         }
     }
 }

@@ -8,10 +8,11 @@
 //!
 //! The shards may also be in the other places where [`data_folder`] looks.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gular_files::open_files_limit;
 
@@ -19,8 +20,9 @@ use crate::manifest::{MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use crate::open_shards::{OpenCounts, OpenShards};
 use crate::shard::{Known, Sidecar};
 use crate::{
-    Backend, BundlePath, CheckWhen, Digest, Error, FieldIdx, FileEntry, Index, Manifest, ReadAt,
-    Row, Shard, ShardEntry, ShardIdx, ShardSource, Split, data_folder, stored_file,
+    Backend, BundlePath, CheckWhen, Digest, Error, FieldIdx, FileEntry, Index, Manifest, Mend,
+    NotBrought, ReadAt, Row, Shard, ShardEntry, ShardIdx, ShardSource, Split, data_folder,
+    stored_file,
 };
 
 /// How to open a bundle.
@@ -85,6 +87,10 @@ pub struct Bundle {
     open: OpenShards,
     /// The source of shards that are not in the folder.
     source: Option<Arc<dyn ShardSource>>,
+    /// Fetches damaged blocks again.
+    mender: Option<Arc<dyn Mend>>,
+    /// The number of blocks that were fetched again, for each shard.
+    mended: Mutex<BTreeMap<ShardIdx, u64>>,
     /// Keeps the files from being removed.
     #[expect(dead_code, reason = "held until it is dropped")]
     guard: Option<Box<dyn Guard>>,
@@ -125,8 +131,54 @@ impl Bundle {
             Backend::Map => MAPS,
         });
         let open = OpenShards::new(options.index_bytes, files);
-        let (dir, source, guard) = (dir.to_owned(), None, None);
-        Ok(Self { dir, data, manifest, digest, options, starts, fields, open, source, guard })
+        Ok(Self {
+            dir: dir.to_owned(),
+            data,
+            manifest,
+            digest,
+            options,
+            starts,
+            fields,
+            open,
+            source: None,
+            mender: None,
+            mended: Mutex::default(),
+            guard: None,
+        })
+    }
+
+    /// Sets what fetches damaged blocks again when they are first read.
+    #[must_use]
+    pub fn with_mender(self, mender: Arc<dyn Mend>) -> Self {
+        Self { mender: Some(mender), ..self }
+    }
+
+    /// Fetches the blocks again that hold this value, as far as they are damaged. Returns whether
+    /// that was possible, so that the value can be read again; never for a bundle that has no
+    /// [`with_mender`](Self::with_mender).
+    ///
+    /// # Errors
+    /// [`NotBrought`].
+    pub fn mend(&self, sample: SampleId, field: FieldIdx) -> Result<bool, NotBrought> {
+        let Some(mender) = &self.mender else { return Ok(false) };
+        let Ok(index) = self.index(sample.shard) else { return Ok(false) };
+        let Some((start, len)) = index.range(sample.row, field) else { return Ok(false) };
+        let n = mender.mend(sample.shard, &index, start..start.saturating_add(len as u64))?;
+        if n > 0 {
+            let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = mended.entry(sample.shard).or_default();
+            *count = count.saturating_add(n);
+        }
+        Ok(true)
+    }
+
+    /// Returns the shards of which blocks were damaged and fetched again, with their numbers.
+    pub fn mended(&self) -> Vec<(String, u64)> {
+        let mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = mended.iter().filter_map(|(shard, n)| {
+            Some((shard.of(&self.manifest.shards)?.file.name.to_string(), *n))
+        });
+        named.collect()
     }
 
     /// Sets the source that fetches shards when they are needed. A reader of a shard holds and
@@ -368,12 +420,19 @@ impl Bundle {
         Shard::new(data, sidecar, known, Arc::clone(&self.fields), self.options.check)
     }
 
-    /// Reads field `field` of a sample into `out`.
+    /// Reads field `field` of a sample into `out`. If its bytes are damaged, this tries to
+    /// [`mend`](Self::mend) them.
     ///
     /// # Errors
     /// Those of [`Bundle::shard`] and [`Shard::read`].
     pub fn read(&self, sample: SampleId, field: FieldIdx, out: &mut Vec<u8>) -> Result<(), Error> {
-        self.shard(sample.shard)?.read(sample.row, field, out)
+        let shard = self.shard(sample.shard)?;
+        match shard.read(sample.row, field, out) {
+            Err(Error::SampleDigest(_)) if matches!(self.mend(sample, field), Ok(true)) => {
+                shard.read(sample.row, field, out)
+            }
+            read => read,
+        }
     }
 
     /// The key of a sample.

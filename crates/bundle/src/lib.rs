@@ -70,7 +70,9 @@ pub use path::{BundlePath, PathError};
 pub use position::{FieldIdx, Row, ShardIdx};
 pub use read_at::{Backend, ReadAt};
 pub use shard::{CheckWhen, SampleEntry, Shard};
-pub use shard_source::{FreeSpace, NotBrought, ShardSource, SingleValues, SpaceReader, TakeValue};
+pub use shard_source::{
+    FreeSpace, Mend, NotBrought, ShardSource, SingleValues, SpaceReader, TakeValue,
+};
 pub use split::Split;
 pub use tensors::{SafetensorsHeader, Tensor};
 pub use view::View;

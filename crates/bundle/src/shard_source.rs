@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -65,6 +66,16 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
     /// Is called with the shard that a reader has to wait for, and with `None` when it no longer
     /// waits.
     fn waited_for(&self, shard: Option<ShardIdx>);
+}
+
+/// Fetches the blocks of a shard again that are damaged in the folder of a bundle.
+pub trait Mend: fmt::Debug + Send + Sync {
+    /// Replaces every block of the shard's file that has bytes in `range` and is not what `index`
+    /// says. Returns how many were replaced.
+    ///
+    /// # Errors
+    /// [`NotBrought`] says why a right block did not come.
+    fn mend(&self, shard: ShardIdx, index: &Index, range: Range<u64>) -> Result<u64, NotBrought>;
 }
 
 /// Single values of a shard.

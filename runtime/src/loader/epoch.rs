@@ -376,6 +376,7 @@ impl Loader {
         let mut stats = self.counted;
         stats.elapsed += self.under_way.map(|now| now.since.elapsed()).unwrap_or_default();
         self.meters.fill(&mut stats);
+        stats.repaired_blocks = self.bundle().mended().iter().map(|(_, blocks)| blocks).sum();
         stats
     }
 }

@@ -449,7 +449,23 @@ impl Source {
         };
         let len = stored.len();
         let Value { shard, id, field, .. } = value;
-        meters.time(Phase::Check, || shard.check(id.row, field, stored))?;
+        let stored = match meters.time(Phase::Check, || shard.check(id.row, field, stored)) {
+            Err(damaged @ gular_bundle::Error::SampleDigest(_)) => {
+                meters.time(Phase::Read, || {
+                    let mended = self.bundle.mend(id, field).map_err(LoaderError::Shard)?;
+                    if mended {
+                        Ok::<_, Error>(shard.read(id.row, field, &mut buffer)?)
+                    } else {
+                        Err(damaged.into())
+                    }
+                })?;
+                &buffer
+            }
+            checked => {
+                checked?;
+                stored
+            }
+        };
         // A value that was accepted is as long as its shape says.
         let stored = part.map_or(stored, |part| stored.get(part).unwrap_or_default());
         let made = meters.time(Phase::Decode, || job(stored, tools));

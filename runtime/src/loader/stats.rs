@@ -80,6 +80,8 @@ pub struct Stats {
     pub images: u64,
     /// Samples that could not be decoded: they were left out or replaced.
     pub skipped: u64,
+    /// Blocks that were damaged in the node's cache and fetched again, since the bundle was opened.
+    pub repaired_blocks: u64,
     /// Samples among those handed out whose class is unknown, under
     /// [`UnknownLabels::Ignore`](super::UnknownLabels::Ignore).
     pub unlabelled: u64,
@@ -113,6 +115,7 @@ impl Stats {
             batches: self.batches.saturating_sub(earlier.batches),
             images: self.images.saturating_sub(earlier.images),
             skipped: self.skipped.saturating_sub(earlier.skipped),
+            repaired_blocks: self.repaired_blocks.saturating_sub(earlier.repaired_blocks),
             unlabelled: self.unlabelled.saturating_sub(earlier.unlabelled),
             elapsed: self.elapsed.saturating_sub(earlier.elapsed),
             ..*self
@@ -188,6 +191,9 @@ impl fmt::Display for Stats {
         if self.skipped > 0 {
             write!(f, "\n{} samples could not be decoded", self.skipped)?;
         }
+        if self.repaired_blocks > 0 {
+            write!(f, "\n{} damaged blocks were fetched again", self.repaired_blocks)?;
+        }
         if self.unlabelled > 0 {
             write!(f, "\n{} samples of unknown class were ignored", self.unlabelled)?;
         }
@@ -256,6 +262,7 @@ mod tests {
             batches: 10,
             images: 990,
             skipped: 10,
+            repaired_blocks: 3,
             unlabelled: 7,
             elapsed: ms(1000),
             threads: 4,
@@ -271,6 +278,7 @@ wait for batch        0.80         800.0
 990 images in 10 batches, 990 images/s, 50.0 MB/s read, 4 threads
 600 samples were read ahead
 10 samples could not be decoded
+3 damaged blocks were fetched again
 7 samples of unknown class were ignored
 the bottleneck is decoding images: more cores or smaller images would help
 warning: 4 threads share 2 cores: use one thread per core";

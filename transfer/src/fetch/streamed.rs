@@ -63,6 +63,10 @@ impl TellWaiting {
     pub fn new(tell: impl Fn(Option<&str>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }
+
+    pub(crate) fn say(&self, what: Option<&str>) {
+        (self.0)(what);
+    }
 }
 
 impl Default for TellWaiting {
@@ -173,7 +177,7 @@ impl Streamed {
     fn say(&self, shard: ShardIdx, what: &dyn Fn() -> String) {
         let waited_for = *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
         if waited_for == Some(shard) {
-            (self.tell.0)(Some(&what()));
+            self.tell.say(Some(&what()));
         }
     }
 
@@ -362,9 +366,9 @@ impl ShardSource for Streamed {
         };
         match shard.and_then(|shard| self.entry(shard).ok()) {
             Some(entry) if before != shard => {
-                (self.tell.0)(Some(&format!("shard `{}`", entry.file.name)));
+                self.tell.say(Some(&format!("shard `{}`", entry.file.name)));
             }
-            None if before.is_some() => (self.tell.0)(None),
+            None if before.is_some() => self.tell.say(None),
             _ => {}
         }
     }

@@ -155,6 +155,7 @@ pub(crate) fn loader_json(stats: &Stats) -> Value {
         "images": stats.images,
         "bytes": stats.bytes,
         "skipped": stats.skipped,
+        "repaired_blocks": stats.repaired_blocks,
         "unlabelled": stats.unlabelled,
         "threads": stats.threads,
         "images_per_second": stats.images_per_second(),
