@@ -42,7 +42,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) full: bool,
     /// Like --quick, plus a random share of samples, such as `1%`
     ///
-    /// `1%` is the same as `0.01`. For URLs, whole 1 MiB blocks are read.
+    /// `1%` is the same as `0.01`. For URLs, whole 1 MiB blocks are read. The output says how likely
+    /// damage would have been seen.
     #[arg(long, group = "mode", value_name = "SHARE", value_parser = units::share)]
     pub(crate) sample: Option<f64>,
     /// Only these splits, such as `train,val`
@@ -155,7 +156,21 @@ fn text(report: &VerifyReport) -> String {
         let _ = writeln!(text, "note: {line}");
     }
     let _ = writeln!(text, "{}", verdict(report));
+    if !report.detection.is_empty() && report.faults.is_empty() {
+        let seen = report.detection.iter().map(|seen| {
+            let samples = show::count(seen.damaged, "sample");
+            format!("to {samples}: {}", chance(seen.probability))
+        });
+        let seen: Vec<String> = seen.collect();
+        let _ = writeln!(text, "how likely damage would have been seen, {}", seen.join("; "));
+    }
     text
+}
+
+/// A probability in percent, rounded down: what is not certain is not called so.
+fn chance(probability: f64) -> String {
+    let percent = (probability * 1000.0).floor() / 10.0;
+    if probability < 0.001 { "less than 0.1%".to_owned() } else { format!("{percent}%") }
 }
 
 /// Says what was checked, and the result.

@@ -26,5 +26,5 @@ mod walk;
 pub use error::Error;
 pub use options::{Mode, VerifyOptions};
 pub use published::verify_url;
-pub use verify_report::{ByteRange, Fault, FaultKind, VerifyReport};
+pub use verify_report::{ByteRange, Detection, Fault, FaultKind, VerifyReport};
 pub use walk::verify;

@@ -27,6 +27,9 @@ pub struct VerifyReport {
     pub bytes_read: u64,
     /// Samples whose bytes were compared with their digest, one by one or within blocks.
     pub samples_checked: u64,
+    /// With `sample`: how likely it was that damage of some extents would be seen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub detection: Vec<Detection>,
     /// Wall-clock time.
     pub seconds: f64,
     /// Every fault of the bundle, in the manifest's order.
@@ -58,6 +61,7 @@ impl VerifyReport {
             bytes: 0,
             bytes_read: 0,
             samples_checked: 0,
+            detection: Vec::new(),
             seconds: 0.0,
             faults: Vec::new(),
             notes: Vec::new(),
@@ -75,6 +79,7 @@ impl VerifyReport {
             total_of(manifest, |s| s.bytes() - s.file.bytes),
         );
         self.bytes = in_shards.saturating_add(in_indexes);
+        self.detection = detection(self.samples, mode);
         match mode {
             Mode::Full => self.bytes,
             Mode::Quick => in_indexes,
@@ -83,6 +88,33 @@ impl VerifyReport {
             }
         }
     }
+}
+
+/// How likely it was that a check of some samples would see damage.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Detection {
+    /// Number of damaged samples.
+    pub damaged: u64,
+    /// The probability, at least, that the check reads one of them.
+    pub probability: f64,
+}
+
+/// The shares of damaged samples that a report tells of, besides a single sample.
+const SHARES: [f64; 2] = [0.001, 0.01];
+
+/// Each sample is chosen by itself, with the same probability, so damage to *n* of them is missed
+/// with the *n*-th power of the probability that one is not chosen.
+fn detection(samples: u64, mode: Mode) -> Vec<Detection> {
+    let Mode::Sample { fraction, .. } = mode else { return Vec::new() };
+    let of_share = SHARES.map(|share| (samples as f64 * share).round() as u64);
+    let mut extents: Vec<u64> = [1].into_iter().chain(of_share).filter(|n| *n > 0).collect();
+    extents.retain(|n| *n <= samples);
+    extents.dedup();
+    let of = |damaged: u64| Detection {
+        damaged,
+        probability: 1.0 - (1.0 - fraction).powf(damaged as f64),
+    };
+    extents.into_iter().map(of).collect()
 }
 
 /// Returns a sum over the shards of a bundle.
@@ -201,4 +233,25 @@ pub(crate) fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
         }
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probability_is_that_of_missing_none_of_the_damaged_samples() {
+        let seen = |samples, fraction| {
+            let found = detection(samples, Mode::Sample { fraction, seed: 0 });
+            found
+                .iter()
+                .map(|d| (d.damaged, (d.probability * 1e4).round() / 1e4))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(seen(100_000, 0.01), [(1, 0.01), (100, 0.634), (1000, 1.0)]);
+        assert_eq!(seen(200, 0.5), [(1, 0.5), (2, 0.75)]);
+        assert_eq!(seen(20, 1.0), [(1, 1.0)]);
+        assert_eq!(seen(0, 0.5), []);
+        assert_eq!(detection(9, Mode::Full), []);
+    }
 }

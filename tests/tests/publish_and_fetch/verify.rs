@@ -21,6 +21,22 @@ fn a_published_bundle_is_sound() {
 }
 
 #[test]
+fn a_check_of_some_samples_says_what_it_would_have_seen() {
+    let site = Site::shared();
+    let url = publish(&site, &small(&site), &site.collection("sampled"));
+    let verified = site.run(["verify", "--sample", "50%", &url]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    // A thousandth and a hundredth of 26 samples are none.
+    let line = "how likely damage would have been seen, to 1 sample: 50%\n";
+    assert!(verified.stdout.ends_with(line), "{verified:?}");
+    let report = site.json(["verify", "--sample", "50%", &url]);
+    assert_eq!(
+        (&report["detection"][0]["damaged"], report["sound"].as_bool()),
+        (&1.into(), Some(true))
+    );
+}
+
+#[test]
 fn a_wrong_digest_is_not_sound() {
     let site = Site::shared();
     let url = publish(&site, &small(&site), &site.collection("unsound"));
