@@ -11,7 +11,7 @@ use crate::{Cli, show};
 /// Each verb of the first screen, below what users do with it.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Make datasets", &["pack", "adopt", "derive", "convert", "export"]),
-    ("Look and check", &["inspect", "verify", "diff", "bench"]),
+    ("Look and check", &["inspect", "verify", "repair", "diff", "bench"]),
     ("Federations", &["publish", "fetch", "prestage", "ls", "login", "federation"]),
     ("Jobs", &["job", "stage"]),
     ("Container images", &["image"]),
@@ -210,7 +210,7 @@ mod tests {
     fn help_says_what_users_ask_first() {
         each_help(&mut |name, _, help| {
             let (_, verb) = name.rsplit_once(' ').unwrap_or_default();
-            if ["fetch", "publish", "verify", "prestage", "stage", "ls"].contains(&verb) {
+            if ["fetch", "publish", "verify", "repair", "prestage", "stage", "ls"].contains(&verb) {
                 let codes = help.lines().find(|line| line.starts_with("Exit codes: "));
                 assert!(codes.is_some_and(|codes| codes.contains("75 ")), "{name}:\n{help}");
             }

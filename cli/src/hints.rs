@@ -18,7 +18,7 @@ pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
     use gular_bundle::Error as E;
     let text = match error {
         E::Length { .. } | E::Digest { .. } | E::Block { .. } | E::SampleDigest(_) => {
-            "fetch or copy the file again: its content is not what the manifest records; `gular verify` lists every fault"
+            "repair the bundle from another copy with `gular repair`, or fetch or copy the file again: its content is not what the manifest records; `gular verify` lists every fault"
         }
         E::TooLarge { .. } => {
             "check that this is the right file, or copy or fetch it again: no bundle has so large a file of this kind"

@@ -39,6 +39,7 @@ mod payload;
 mod prestage;
 mod progress;
 mod publish;
+mod repair;
 mod settings;
 mod shared;
 mod show;
@@ -101,6 +102,7 @@ pub(crate) enum Verb {
     Export(convert::ExportArgs),
     Inspect(inspect::InspectArgs),
     Verify(verify::VerifyArgs),
+    Repair(repair::RepairArgs),
     Publish(publish::PublishArgs),
     Fetch(fetch::FetchArgs),
     Prestage(prestage::PrestageArgs),
@@ -142,6 +144,7 @@ fn main() -> std::process::ExitCode {
         Verb::Export(args) => convert::export(args, &cli.output),
         Verb::Inspect(args) => inspect::run(args, &cli.output),
         Verb::Verify(args) => verify::run(args, &cli.output),
+        Verb::Repair(args) => repair::run(args, &cli.output),
         Verb::Publish(args) => publish::run(args, &cli.output),
         Verb::Fetch(args) => fetch::run(args, &cli.output),
         Verb::Prestage(args) => prestage::run(args, &cli.output),

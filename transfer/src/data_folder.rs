@@ -57,6 +57,12 @@ impl DataFolder {
                     }
                     first = Some(error);
                 }
+                // Bytes that are wrong say more than a file that is elsewhere.
+                Err(error @ Pelican::Corrupt { .. })
+                    if matches!(first, Some(Pelican::NotFound { .. })) =>
+                {
+                    first = Some(error);
+                }
                 Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(error.into()),
             }

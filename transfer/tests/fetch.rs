@@ -260,6 +260,115 @@ fn a_damaged_local_file_is_fetched_again() {
 }
 
 #[test]
+fn of_a_damaged_local_file_only_the_damaged_blocks_are_fetched() {
+    let published = publish();
+    let to = tempfile::tempdir().unwrap();
+    published.fetch(to.path()).unwrap();
+    let big = to.path().join(DATA_DIR).join(&published.big);
+    for damage in [&[BLOCK + 7][..], &[0, 2 * BLOCK + 3]] {
+        damage.iter().for_each(|at| flip(&big, *at));
+        let report = published.fetch(to.path()).unwrap();
+        assert!(report.bytes_fetched <= (damage.len() * BLOCK) as u64, "{report:?}");
+        assert!(report.bytes_fetched >= 1000, "{report:?}");
+        published.check_same(to.path());
+    }
+    // A file that was cut short is complete again.
+    let bytes = fs::read(&big).unwrap();
+    fs::remove_file(&big).unwrap();
+    fs::write(&big, &bytes[..BLOCK + 10]).unwrap();
+    let report = published.fetch(to.path()).unwrap();
+    assert_eq!(report.bytes_fetched, (bytes.len() - BLOCK) as u64);
+    published.check_same(to.path());
+}
+
+/// Two copies have different faults, and each block is right in one of them.
+#[test]
+fn a_bundle_is_repaired_from_copies_of_which_none_is_whole() {
+    let published = publish();
+    let copy = |name: &str| {
+        let copy = published.dir.path().join(name);
+        published.fetch(&copy).unwrap();
+        copy
+    };
+    let [own, a, b] = ["own", "a", "b"].map(copy);
+    let big = |dir: &Path| dir.join(DATA_DIR).join(&published.big);
+    let url = |dir: &Path| -> BundleUrl { format!("file://{}", dir.display()).parse().unwrap() };
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let repair = |from: &[&Path]| {
+        let from: Vec<BundleUrl> = from.iter().map(|dir| url(dir)).collect();
+        let options = FetchOptions::default();
+        gular_transfer::repair(&client, &from, &own, &options, Watch::silent(&cancel))
+    };
+    let files = |dir: &Path| {
+        let names = fs::read_dir(dir.join(DATA_DIR)).unwrap().map(|e| e.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    flip(&big(&own), 5);
+    flip(&big(&own), BLOCK + 5);
+    flip(&big(&a), 9);
+    flip(&big(&b), BLOCK + 9);
+    // One copy has no manifest, and the other lacks a file that is here.
+    fs::remove_file(a.join(MANIFEST_NAME)).unwrap();
+    let index = files(&own).into_iter().find(|name| name.contains(".index.")).unwrap();
+    fs::remove_file(b.join(DATA_DIR).join(&index)).unwrap();
+    // One copy alone is not enough, and the file that is here stays as it is.
+    let before = fs::read(big(&own)).unwrap();
+    let error = repair(&[&a]).unwrap_err();
+    assert!(error.to_string().contains("bytes 0 to 1048576 differ"), "{error}");
+    assert_eq!(fs::read(big(&own)).unwrap(), before);
+
+    fs::remove_file(own.join(DATA_DIR).join(&index)).unwrap();
+    let report = repair(&[&a, &b]).unwrap();
+    let blocks: Vec<u64> = report.copies.iter().map(|copy| copy.blocks).collect();
+    assert_eq!((blocks, report.copies[0].indexes), (vec![1, 1], 1), "{report:?}");
+    published.check_same(&own);
+    let again = repair(&[&a, &b]).unwrap();
+    assert_eq!((again.bytes_repaired, again.bytes_kept), (0, again.bytes));
+}
+
+/// Training continues when a byte of the node's cache is damaged.
+#[test]
+fn a_damaged_block_of_the_nodes_cache_is_fetched_again_when_it_is_read() {
+    let published = publish();
+    let root = tempfile::tempdir().unwrap();
+    for streamed in [false, true] {
+        let cache = root.path().join(format!("cache-{streamed}"));
+        let options =
+            BundleOptions { cache: Some(cache.clone()), streamed, ..BundleOptions::default() };
+        let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
+        let opened = open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel));
+        let bundle = opened.unwrap().bundle;
+        let shard = gular_bundle::ShardIdx(1);
+        let _hold = bundle.source().map(|source| {
+            let hold = source.hold(shard, &cancel).unwrap();
+            source.bring(shard, &|_| 0, &cancel).unwrap();
+            hold
+        });
+        let big = cache.join(published.digest.hex()).join(DATA_DIR).join(&published.big);
+        flip(&big, BLOCK + 7);
+        let sample = gular_bundle::SampleId { shard, row: Row(0) };
+        let mut bytes = Vec::new();
+        bundle.read(sample, FieldIdx(0), &mut bytes).unwrap();
+        assert_eq!(bundle.mended(), [(published.big.clone(), 1)]);
+        assert_eq!(fs::read(&big).unwrap(), fs::read(published.object(&published.big)).unwrap());
+        use std::os::unix::fs::MetadataExt as _;
+        assert_eq!(fs::metadata(&big).unwrap().mode() & 0o777, 0o444);
+        // The only copy is damaged, too: the error names the sample.
+        flip(&big, BLOCK + 7);
+        flip(&published.object(&published.big), BLOCK + 8);
+        bundle.close(shard);
+        let again = open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
+        let error = again.bundle.read(sample, FieldIdx(0), &mut bytes).unwrap_err();
+        assert!(matches!(error, gular_bundle::Error::SampleDigest(_)), "{error}");
+        let error = again.bundle.mend(sample, FieldIdx(0)).unwrap_err().to_string();
+        assert!(error.contains("it is damaged in the node's cache"), "{error}");
+        flip(&published.object(&published.big), BLOCK + 8);
+    }
+}
+
+#[test]
 fn a_damaged_object_is_an_error_that_names_it_and_leaves_no_bundle() {
     let published = publish();
     flip(&published.object(&published.big), BLOCK + 7);

@@ -129,6 +129,7 @@ const RESULTS: &[(&str, Source)] = &[
             ],
         ),
     ),
+    ("gular repair", Of(&[("transfer/src/fetch/repair.rs", "RepairReport")])),
     ("gular prestage", Of(&[("transfer/src/prestage.rs", "PrestageReport")])),
     ("gular doctor", Of(&[("cli/src/machine.rs", "MachineReport")])),
     (
@@ -258,6 +259,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "gular verify",
         "cp -r birds bad; rm bad/data/train-*.index.safetensors; gular verify bad --json || true",
     ),
+    ("gular repair", "gular repair bad --from birds --json"),
     ("gular publish", "gular publish birds ${URL%%#*} --json"),
     ("gular fetch", "gular fetch $URL fetched --json"),
     ("gular fetch --recursive", "gular fetch -r ${URL%%#*} files --json"),

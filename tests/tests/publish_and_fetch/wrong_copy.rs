@@ -42,3 +42,41 @@ fn a_cache_that_lies_is_named_where_the_origin_is_sound() {
     assert!(refused.stderr.contains("hint: tell the cache's operators"), "{refused:?}");
     assert!(!refused.stderr.contains("preferred"), "{refused:?}");
 }
+
+/// The cache, the folder and another copy are damaged at different places.
+#[test]
+fn a_folder_is_repaired_from_a_federation_and_another_folder() {
+    let site = Site::alone();
+    let (bundle, dir) = (small(&site), site.scratch());
+    let url = publish(&site, &bundle, &site.collection("repaired"));
+    let [own, other] = ["own", "other"].map(|name| dir.path().join(name));
+    let mut shards = data_files(&bundle).into_keys().filter(|name| !name.contains(".index."));
+    let [first, second] = [shards.next().unwrap(), shards.next().unwrap()];
+    for copy in [&own, &other] {
+        site.json(["fetch", &url, text(copy)]);
+    }
+    let damage = |file: &std::path::Path| {
+        let mut bytes = fs::read(file).unwrap();
+        bytes[5000] ^= 1;
+        fs::remove_file(file).unwrap();
+        fs::write(file, bytes).unwrap();
+    };
+    let (version, _) = url.split_once('#').unwrap();
+    let object = |name: &str| format!("{}/data/{name}", version.strip_suffix("/v1").unwrap());
+    damage(&own.join("data").join(&first));
+    damage(&own.join("data").join(&second));
+    damage(&site.cached(&object(&first)));
+    damage(&site.stored(&object(&first)));
+    damage(&other.join("data").join(&second));
+    let alone = site.run(["repair", text(&own), "--from", &url]);
+    assert_eq!(alone.code, Some(1), "{alone:?}");
+    assert!(alone.stderr.contains(&first) && !alone.stderr.contains(&second), "{alone:?}");
+    let from = ["--from", &url, "--from", text(&other)];
+    let repaired = site.run(["repair", text(&own)].into_iter().chain(from));
+    assert_eq!(repaired.code, Some(0), "{repaired:?}");
+    let given = repaired.stdout.lines().filter(|line| line.starts_with("1 block from `"));
+    assert!((1..=2).contains(&given.count()), "{repaired:?}");
+    assert_same(&own, &bundle);
+    let again = site.json(["repair", text(&own)].into_iter().chain(from));
+    assert_eq!((&again["bytes_repaired"], &again["bytes_kept"]), (&0.into(), &again["bytes"]));
+}

@@ -205,15 +205,41 @@ impl Job<'_> {
             (self.advance)(n, true);
             !self.cancel.load(Ordering::Relaxed)
         };
-        let blocks = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts, &step)?;
-        let sound = blocks.saturating_mul(BLOCK_BYTES as u64).min(shard.file.bytes);
-        if sound < shard.file.bytes || shard.file.bytes == 0 {
+        let mut next = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts, &step)?;
+        // Of a damaged file only the damaged blocks are fetched.
+        let damaged = ReadAt::open(&to, Backend::Pread).ok();
+        let here = |block: u64, bytes: &mut Vec<u8>| {
+            let Range { start, end } = tree.range(block);
+            bytes.resize(usize::try_from(end.saturating_sub(start)).unwrap_or(0), 0);
+            let read = damaged.as_ref().is_some_and(|file| file.read_at(start, bytes).is_ok());
+            read && end > start && tree.accepts(block, bytes)
+        };
+        let (n_blocks, mut buffer) = (tree.n_blocks() as u64, Vec::new());
+        while next < n_blocks {
+            if here(next, &mut buffer) {
+                let position = tree.range(next).start;
+                partial.write(position, &buffer).map_err(|e| Error::io("write", &to, e))?;
+                next += 1;
+                if !step(buffer.len() as u64) {
+                    return Err(Error::cancelled());
+                }
+                continue;
+            }
+            let (from, mut is_here) = (next, false);
             let mut sink = |position: u64, bytes: &[u8]| {
                 partial.write(position, bytes)?;
                 (self.advance)(bytes.len() as u64, false);
-                Ok(())
+                next += 1;
+                is_here = next < n_blocks && here(next, &mut buffer);
+                if is_here { Err(io::Error::other("the next block is here")) } else { Ok(()) }
             };
-            self.source.stream(&shard.file, &accepts, blocks, &mut sink, self.cancel)?;
+            match self.source.stream(&shard.file, &accepts, from, &mut sink, self.cancel) {
+                Err(_) if is_here => {}
+                read => {
+                    read?;
+                    break;
+                }
+            }
         }
         partial.finish()
     }

@@ -1,0 +1,106 @@
+//! `gular repair`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gular_bundle::Split;
+use gular_pelican::encode_path;
+use gular_transfer::{BundleUrl, FetchOptions, RepairReport, repair};
+
+use crate::exit::{Exit, Failure};
+use crate::network::Network;
+use crate::progress::watched;
+use crate::shared::Output;
+use crate::stop::Stop;
+use crate::{hints, network, show, units};
+
+/// Repair a bundle's folder from copies, of which none need be whole
+///
+/// Every block of the bundle is checked. Blocks that are missing or damaged are read from the first
+/// copy that has them right, and nothing else is read. If a copy's own manifest is damaged, its
+/// blocks are used all the same. The folder may lack files, or be new. If interrupted, run the same
+/// command again. Exit code 1: no copy has some block.
+#[derive(Debug, Args)]
+#[command(
+    next_help_heading = "Transfer",
+    after_help = "\
+Exit codes: 0 the bundle is whole, 1 no copy has some block, 2 error, 75 try again later
+
+Examples:
+  gular repair birds/ --from 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'
+  gular repair birds/ --from /scratch/birds --from osdf:///mylab/birds/v1"
+)]
+pub(crate) struct RepairArgs {
+    /// The bundle's folder
+    #[arg(help_heading = None)]
+    pub(crate) bundle: PathBuf,
+    /// A copy, published or in a folder; repeatable
+    ///
+    /// The URL of the published bundle, or the folder of another copy. Copies are asked in this
+    /// order. The digest in a URL decides which bundle it is; without
+    /// one, the manifest in the folder does.
+    #[arg(long, value_name = "URL|DIR", required = true, help_heading = None)]
+    pub(crate) from: Vec<String>,
+    /// Only these splits, such as `train,val`
+    #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split, help_heading = None)]
+    pub(crate) splits: Vec<Split>,
+    #[command(flatten)]
+    pub(crate) network: Network,
+}
+
+pub(crate) fn run(args: &RepairArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let from = args.from.iter().map(|copy| url_of(copy)).collect::<Result<Vec<_>, _>>()?;
+    let client = network::client(&args.network.access)?;
+    let options = FetchOptions {
+        splits: args.splits.clone(),
+        jobs: args.network.jobs.get(),
+        ..FetchOptions::default()
+    };
+    let repaired = watched("repair", output, &stop, |watch, _| {
+        repair(&client, &from, &args.bundle, &options, watch)
+    });
+    let report = repaired.map_err(|error| network::ended(error, &stop))?;
+    if output.json {
+        show::json(&report)?;
+    } else if !output.quiet {
+        show::text(&text(&report))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The URL of a copy, which may be given as a folder.
+fn url_of(copy: &str) -> Result<BundleUrl, Failure> {
+    if copy.contains("://") {
+        return Ok(copy.parse()?);
+    }
+    let dir = std::fs::canonicalize(copy)
+        .map_err(|e| gular_files::Error::new("open", Path::new(copy), e))?;
+    Ok(format!("file://{}", encode_path(&dir.to_string_lossy())).parse()?)
+}
+
+fn text(report: &RepairReport) -> String {
+    let of = format!(
+        "{} in {}, every byte checked",
+        show::size(report.bytes),
+        show::count(report.files, "file")
+    );
+    let mut text = match report.bytes_repaired {
+        0 => format!("nothing to repair: {of}, {:.2} s\n", report.seconds),
+        n => format!("repaired {}: {of}{}\n", show::size(n), show::pace(n, report.seconds)),
+    };
+    for copy in report.copies.iter().filter(|copy| copy.blocks + copy.indexes > 0) {
+        let indexes = match copy.indexes {
+            0 => String::new(),
+            1 => " and 1 index".to_owned(),
+            n => format!(" and {n} indexes"),
+        };
+        let blocks = show::count(copy.blocks, "block");
+        text.push_str(&format!("{blocks}{indexes} from `{}`\n", copy.url));
+    }
+    for line in hints::wrong_copies(&report.wrong_copies) {
+        text.push_str(&format!("{line}\n"));
+    }
+    text.push_str(&format!("{}\n", report.digest));
+    text
+}
