@@ -56,6 +56,7 @@ pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure>
         let failure = network::ended(error, &stop);
         hint.into_iter().fold(failure, Failure::with_hint)
     })?;
+    network::memory().first_seen(&url, report.digest)?;
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
