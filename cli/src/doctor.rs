@@ -105,6 +105,9 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
     }
     if !quiet {
         let verdict = match (checkup.is_well(), checkup.is_readable()) {
+            (true, _) if checkup.digest.is_none() => {
+                "every server answers; `gular fetch` compares the bytes"
+            }
             (true, _) => "every server answers; `gular verify` compares the bytes",
             (false, true) => {
                 "it can be read, but something is wrong: see the lines above that begin with `do:`"
