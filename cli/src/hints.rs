@@ -190,6 +190,12 @@ pub(crate) fn publish(error: &gular_transfer::Error, url: &str) -> Option<String
     }
 }
 
+/// Whether the name of a column is that of an image.
+fn is_file_name(column: Option<&String>) -> bool {
+    let ends = [".jpg", ".jpeg", ".png", ".webp", ".tif"];
+    column.is_some_and(|name| ends.iter().any(|end| name.to_lowercase().ends_with(end)))
+}
+
 /// The hint for an error of packing, adopting, converting or exporting.
 pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
@@ -227,13 +233,28 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "give `--labels` the word `path`, the word `none`, or a table in one of these formats"
         }
         E::NoLines { path, first } => {
-            let separator = if first.contains('\t') { "\t" } else { " " };
+            // A tab could not be copied from a terminal.
+            let separator = if first.contains('\t') { "{*:\\s}" } else { " " };
+            let stem = std::path::Path::new(path).file_stem().and_then(|stem| stem.to_str());
+            let split = match stem.and_then(gular_pack::split_of) {
+                Some(split) => format!("{{split={split}}}"),
+                None if first.contains([' ', '\t', ',']) => String::new(),
+                None => "{split=train}".to_owned(),
+            };
             let parts = match first.contains([' ', '\t', ',']) {
-                true if first.contains(',') => "{path},{label}".to_owned(),
-                true => format!("{{path}}{separator}{{label}}"),
-                false => "{split=train}{path}".to_owned(),
+                true if first.contains(',') => format!("{split}{{path}},{{label}}"),
+                true => format!("{split}{{path}}{separator}{{label}}"),
+                false => format!("{split}{{path}}"),
             };
             return Some(format!("say what its lines are: `--labels '{path}={parts}'`"));
+        }
+        E::NoColumn { what: "file names", path, columns, .. } if is_file_name(columns.first()) => {
+            let rest = ",{*}".repeat(columns.len().saturating_sub(2));
+            let pattern = format!("{path}={{path}},{{label}}{rest}");
+            return Some(format!(
+                "if the first line is a row and does not name columns, say what a line has: `--labels {}`",
+                show::quoted(&pattern)
+            ));
         }
         E::NoColumn { what: "file names", .. } => {
             "name the column of file names with `--key-column NAME`"
@@ -248,7 +269,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "choose among these columns with `--columns NAME,NAME`, `--columns all` or `--columns none`"
         }
         E::Table { .. } => {
-            "correct the table, or export it again from the program that made it; for a table of pixels, `--size` gives the size of the images"
+            "correct the table, or export it again from the program that made it, as UTF-8"
         }
         E::DoubledRows { .. } => {
             "keep one row per image; to give an image several classes, put them into one cell and set `--label-separator`"

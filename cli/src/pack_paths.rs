@@ -64,9 +64,16 @@ pub(crate) fn ways(doubt: &Doubt) -> Option<String> {
 fn way(way: &WayToRead) -> String {
     let mut options: Vec<String> =
         way.images.iter().map(|image| format!("--images {}", show::quoted(image))).collect();
-    options.extend(way.masks.iter().map(|masks| format!("--mask {}", show::quoted(masks))));
+    options.extend(way.files.iter().map(|(field, files)| match *field {
+        "mask" => format!("--mask {}", show::quoted(files)),
+        field => format!("--field {}", show::quoted(&format!("{field}={files}"))),
+    }));
     if way.leaves_out {
         options.push("--unlabelled skip".to_owned());
+    }
+    options.extend(way.lists.iter().map(|list| format!("--labels {}", show::quoted(list))));
+    if let Some(column) = &way.split_column {
+        options.push(format!("--split-column {}", show::quoted(column)));
     }
     if let Some(column) = &way.label_column {
         options.push(format!("--label-column {}", show::quoted(column)));

@@ -350,14 +350,19 @@ pub(crate) fn make_plan(
 fn folder_below(source: &Path, table: &Path) -> String {
     let below = || {
         let (table, source) = (table.canonicalize().ok()?, source.canonicalize().ok()?);
-        let below = table.strip_prefix(source).ok()?;
+        let below = table.strip_prefix(&source).ok()?;
         let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
         let mut parts = parts?;
-        if !table.is_dir() {
-            parts.pop();
-        } else if let Some(labels) = parts.iter_mut().rfind(|part| **part == "labels") {
-            *labels = "images";
+        let labels = parts.iter().rposition(|part| *part == "labels");
+        if let Some(labels) = labels.filter(|_| table.is_dir()) {
+            let mut images = parts.clone();
+            images[labels] = "images";
+            let images = images.join("/");
+            if source.join(&images).is_dir() {
+                return Some(images);
+            }
         }
+        parts.pop();
         Some(parts.join("/"))
     };
     below().unwrap_or_default()

@@ -13,14 +13,16 @@ use crate::error::{BadInput, BadInputs, Fault};
 use crate::formats;
 use crate::labels::Names;
 use crate::layout::{
-    Doubt, Folders, Layout, LayoutError, Marks, Pattern, masks_among, recognise, split_like,
-    split_of,
+    Doubt, Folders, Layout, LayoutError, Marks, Pattern, WayToRead, masks_among, named, recognise,
+    split_like, split_of, split_within,
 };
 use crate::source::{Archive, Source};
 use crate::{Error, Inputs, Labels, OnBadInput, PixelColumns, PlanOptions, Unlabelled};
 
 /// Extensions of tables that may have labels.
 const TABLES: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
+/// Extensions of lists without column names.
+const LISTS: [&str; 2] = ["txt", "lst"];
 /// Kinds of ignored files that are counted apart: names like `scan.000017` must
 /// not fill memory and report.
 const MOST_KINDS: usize = 100;
@@ -67,8 +69,10 @@ pub(crate) struct Scan {
     pub(crate) unmatched: Names,
     /// Images whose names end like those of masks.
     marks: Marks,
-    /// The first file, by path, that may be a table of labels.
-    table: Option<String>,
+    /// The file that is the most likely table of labels, with its rank.
+    table: Option<(u8, String)>,
+    /// Lists that have the name of a split, which may say what is in it.
+    lists: BTreeMap<String, Split>,
     /// The meaning of the columns of a table of pixels.
     pub(crate) pixels: Option<PixelColumns>,
 }
@@ -217,22 +221,47 @@ impl Meaning {
         } else {
             let found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
                 for reading in &mut doubt.readings {
-                    reading.table =
-                        reading.table.as_ref().and(scan.table.clone().or(Some(String::new())));
+                    let found =
+                        scan.table.as_ref().map_or(String::new(), |(_, table)| table.clone());
+                    reading.table = reading.table.as_ref().map(|_| found.clone());
                 }
                 LayoutError::from(doubt)
             })?;
             if let Some(doubt) = masks_among(&scan.marks, &found.patterns) {
                 return Err(LayoutError::from(doubt).into());
             }
+            scan.doubts.extend(unread_lists(&scan.lists, found.splits.is_empty()));
             scan.classes = found.classes;
             scan.split_words = found.splits;
-            scan.doubts = found.doubts;
+            scan.doubts.extend(found.doubts);
             found.patterns
         };
         let patterns: Result<Vec<Pattern>, _> = texts.iter().map(|text| text.parse()).collect();
         scan.layout = Layout::new(patterns.map_err(LayoutError::from)?)?;
         Ok(())
+    }
+}
+
+/// Lists that may say what is in each split, of a source whose folders are no splits.
+fn unread_lists(lists: &BTreeMap<String, Split>, no_splits: bool) -> Option<Doubt> {
+    let splits: BTreeSet<Split> = lists.values().copied().collect();
+    if !no_splits || splits.len() < 2 {
+        return None;
+    }
+    let text = format!("{} may say the splits, and are not read", named(lists.keys()));
+    let lists = lists.iter().map(|(list, split)| format!("{list}={{split={split}}}{{path}}"));
+    let way = WayToRead { lists: lists.collect(), ..WayToRead::new("if each line is a path", &[]) };
+    Some(Doubt::new(text, vec![way]))
+}
+
+/// How far down a table is among those that may have the labels, by its name.
+fn likely_table(path: &str) -> u8 {
+    let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    match name.as_str() {
+        _ if has(&["submission", "test"]) => 2,
+        _ if has(&["label", "train", "annot", "meta", "truth"]) => 0,
+        _ => 1,
     }
 }
 
@@ -304,20 +333,34 @@ fn around_folders(source: &Path, options: &PlanOptions) -> Option<Vec<String>> {
 
 /// The same of an archive.
 fn around_members(archive: &Archive, options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
+    let folders_of = |name: &'_ str| -> Vec<String> {
+        let folders = name.rsplit_once('/').map_or("", |(folders, _)| folders);
+        folders.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    };
+    let common = |a: &[String], b: &[String]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (mut around, mut fewest) = (None::<Vec<String>>, usize::MAX);
     archive.files(&mut |name, _| {
         if !hidden(name) && media_type_of(name, options.inputs).is_some() {
-            let folders = name.rsplit_once('/').map_or("", |(folders, _)| folders);
-            let folders = folders.split('/').filter(|name| !name.is_empty());
-            fewest = fewest.min(folders.clone().count());
-            let known = around.get_or_insert_with(|| folders.clone().map(str::to_owned).collect());
-            let common = known.iter().zip(folders).take_while(|(a, b)| a == b).count();
-            known.truncate(common);
+            let folders = folders_of(name);
+            fewest = fewest.min(folders.len());
+            let known = around.get_or_insert_with(|| folders.clone());
+            known.truncate(common(known, &folders));
         }
         Ok(())
     })?;
     let has_split = |around: &[String]| around.iter().any(|name| split_like(name).is_some());
-    Ok(around.filter(|around| around.len() < fewest || has_split(around)))
+    let around = around.filter(|around| around.len() < fewest || has_split(around));
+    let Some(mut around) = around.filter(|around| !around.is_empty()) else { return Ok(None) };
+    // A folder without images is beside others, too.
+    archive.files(&mut |name, _| {
+        let folders = if hidden(name) { Vec::new() } else { folders_of(name) };
+        let n = common(&around, &folders);
+        if folders.len() > n {
+            around.truncate(n);
+        }
+        Ok(())
+    })?;
+    Ok(Some(around))
 }
 
 /// Visits everything below `source`; `entry` says into which folders to go. The open folders are a
@@ -467,11 +510,18 @@ impl Walk<'_> {
         }
         let Some(media_type) = media_type_of(&name, self.options.inputs) else {
             self.ignore(&extension);
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            if LISTS.contains(&extension.as_str())
+                && self.scan.lists.len() < MOST_KINDS
+                && let Some(split) = split_within(&stem)
+            {
+                self.scan.lists.insert(path.display().to_string(), split);
+            }
             if TABLES.contains(&extension.as_str()) && path.is_file() {
                 let shown = path.display().to_string();
-                let least = self.scan.table.as_ref().is_none_or(|first| shown < *first);
-                if least {
-                    self.scan.table = Some(shown);
+                let rank = (likely_table(&shown), shown);
+                if self.scan.table.as_ref().is_none_or(|first| rank < *first) {
+                    self.scan.table = Some(rank);
                 }
             }
             return Ok(());

@@ -579,3 +579,41 @@ fn classes_with_one_sample_are_told() {
     let warning = &pack(&most)[0];
     assert!(warning.contains("together: `c16`, `c17`, `c18` and 1 more"), "{warning}");
 }
+
+#[test]
+fn columns_that_are_no_classes_are_refused_or_told() {
+    let error = |text: &str| packed("t.csv", text, &|_| {}).unwrap_err().to_string();
+    let plus = SIX.replace("cat", "-1").replace("dog", "1").replace("ant", "1");
+    assert!(error(&plus).contains("only -1 and 1, and -1 would say"), "{}", error(&plus));
+    let lists = SIX.replace("cat", "\"['cat', 'dog']\"");
+    assert!(error(&lists).contains("lists that are written as texts"), "{}", error(&lists));
+    let told = |text: &str| {
+        let (report, found) = packed("t.csv", text, &|_| {}).unwrap();
+        let doubts: Vec<String> = report.doubts.iter().map(ToString::to_string).collect();
+        (doubts.join("\n"), found[0].2)
+    };
+    let some = SIX.replace("ant", "-1").replace("cat", "0").replace("dog", "1");
+    assert!(told(&some).0.contains("has the label -1"), "{:?}", told(&some));
+    let split = SIX.replace("label", "split").replace("cat", "train").replace("dog", "val");
+    let (doubts, label) = told(&split.replace("ant", "val"));
+    assert!(doubts.contains("column `split` has a name of splits") && label.is_none(), "{doubts}");
+    let flags = "image,is_train,is_test\n0,1,0\n1,1,0\n2,0,1\n3,1,0\n4,0,1\n5,1,0\n";
+    assert!(error(flags).contains("looks like the column of labels"), "{}", error(flags));
+    let taken = "image,male,female\n0,1,0\n1,1,0\n2,0,1\n3,1,0\n4,0,1\n5,1,0\n";
+    assert!(told(taken).0.contains("exactly one is 1 in each row"), "{:?}", told(taken));
+}
+
+#[test]
+fn lists_of_splits_that_are_not_read_are_told() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for i in 0..2 {
+        put(source.path(), &format!("c{i}/{i}.jpg"), &jpeg(i));
+    }
+    for name in ["train.txt", "test.txt", "readme.txt"] {
+        put(source.path(), name, b"c0/0.jpg\n");
+    }
+    let report = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap();
+    let lists = &report.doubts[0].readings[0].lists;
+    let ends = ["test.txt={split=test}{path}", "train.txt={split=train}{path}"];
+    assert!(lists.iter().zip(ends).all(|(list, end)| list.ends_with(end)), "{lists:?}");
+}

@@ -6,16 +6,23 @@ use gular_bundle::{Dtype, Field, FieldName};
 
 use super::cell::Cell;
 use super::indicators::flag;
+use crate::layout::split_like;
 
 /// Names that columns of files go by, best first; letters in lower case, nothing between.
-const KEY_NAMES: [&str; 15] = [
+const KEY_NAMES: [&str; 21] = [
     "filename",
+    "filenames",
     "file",
     "path",
+    "paths",
     "filepath",
+    "filepaths",
     "imagepath",
+    "imagefile",
     "image",
+    "images",
     "imageid",
+    "imageindex",
     "imagename",
     "img",
     "key",
@@ -26,7 +33,7 @@ const KEY_NAMES: [&str; 15] = [
     "png",
 ];
 /// Names that columns of labels go by, best first; `y` beside `x` is a coordinate.
-const LABEL_NAMES: [&str; 11] = [
+const LABEL_NAMES: [&str; 14] = [
     "label",
     "labels",
     "class",
@@ -37,8 +44,15 @@ const LABEL_NAMES: [&str; 11] = [
     "classname",
     "tags",
     "finelabel",
+    "findinglabels",
+    "diagnosis",
+    "species",
     "y",
 ];
+
+/// Names that columns of splits go by.
+const SPLIT_NAMES: [&str; 7] =
+    ["split", "subset", "partition", "dataset", "usage", "fold", "setname"];
 
 /// The media type of arrays that say their own shape. Format: `FORMAT.md`, "Fields".
 pub(super) const NPY: &str = "application/x-npy";
@@ -311,6 +325,13 @@ pub(crate) fn find_label(columns: &[String]) -> Option<&String> {
 pub(super) fn all_labels(columns: &[String]) -> impl Iterator<Item = &String> {
     let named = |column: &&String| LABEL_NAMES.contains(&plain(column).as_str());
     columns.iter().filter(named).filter(|column| !is_coordinate(column, columns))
+}
+
+/// Whether a column's name is one of splits, or of a split itself, as `is_train` is.
+pub(super) fn is_of_splits(column: &str) -> bool {
+    let name = column.trim();
+    let word = name.strip_prefix("is_").or_else(|| name.strip_prefix("is ")).unwrap_or(name);
+    SPLIT_NAMES.contains(&plain(column).as_str()) || split_like(word).is_some()
 }
 
 /// Whether `y` is no class: there is `x`, too, or it is only a part of a longer name.

@@ -34,3 +34,23 @@ pub(super) fn no_classes(name: &str) -> Doubt {
     let way = WayToRead { label_column: Some(name.to_owned()), ..WayToRead::new(when, &[]) };
     Doubt::new(text, vec![way])
 }
+
+/// A column that has the name of splits, in a table without other columns.
+pub(super) fn may_be_splits(name: &str) -> Doubt {
+    let text =
+        format!("column `{name}` has a name of splits, so it is a field, and there are no classes");
+    let splits = WayToRead {
+        split_column: Some(name.to_owned()),
+        label_column: Some("none".to_owned()),
+        ..WayToRead::new("if these are the splits", &[])
+    };
+    let label_column = Some(name.to_owned());
+    let classes = WayToRead { label_column, ..WayToRead::new("if these are the classes", &[]) };
+    Doubt::new(text, vec![splits, classes])
+}
+
+/// A column of classes with -1 in it.
+pub(super) fn unknown(name: &str) -> Doubt {
+    let text = format!("column `{name}` has the label -1, which says that a class is unknown");
+    Doubt::new(text, Vec::new())
+}

@@ -122,3 +122,14 @@ pub(super) fn may_be_classes(columns: &[String]) -> Doubt {
         ],
     )
 }
+
+/// Columns of 0 and 1 that were taken for classes, as one of them is 1 in each row.
+pub(super) fn are_classes(found: &Indicators) -> Doubt {
+    let text = format!(
+        "labels are taken from the columns `{}`, of which exactly one is 1 in each row",
+        found.columns.join("`, `")
+    );
+    let label_column = Some("none".to_owned());
+    let fields = WayToRead { label_column, ..WayToRead::new("if they are fields", &[]) };
+    Doubt::new(text, vec![fields])
+}

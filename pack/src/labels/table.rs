@@ -9,9 +9,11 @@ use serde_json::Value;
 
 use super::boxes;
 use super::cell::Cell;
-use super::columns::{LabelKind, Seen, ValueKind, all_labels, field, find_key, find_label};
-use super::doubts::{no_classes, of_boxes, other_labels};
-use super::indicators::{Indicators, may_be_classes};
+use super::columns::{
+    LabelKind, Seen, ValueKind, all_labels, field, find_key, find_label, is_of_splits,
+};
+use super::doubts::{may_be_splits, no_classes, of_boxes, other_labels, unknown};
+use super::indicators::{Indicators, are_classes, may_be_classes};
 use super::numbering::{MOST_CLASSES, Numbering, Words};
 use super::rows::{Tables, fault};
 use super::values::planned;
@@ -166,7 +168,10 @@ impl Table {
             },
             ..options.clone()
         };
-        if indicators.is_some() {
+        if let Some(found) = &indicators {
+            if matches!(options.label, LabelColumn::Named(_)) && found.is_one_hot() {
+                doubts.push(are_classes(found));
+            }
             tables.indicators = indicators;
             survey = Survey::of(options, &tables)?;
         }
@@ -287,6 +292,7 @@ impl Table {
             })?;
         }
         let by_number = matches!(kind, LabelKind::Number | LabelKind::Numbers);
+        self.check_words(&column, &words, by_number)?;
         let words = Words { words, most: by_number.then_some(most) };
         let lone = matches!(kind, LabelKind::Name | LabelKind::Number);
         let numbering = Numbering::new(words, given, lone, &column, &self.shown())?;
@@ -296,6 +302,30 @@ impl Table {
             return Err(Error::setting(&["label_column", "label_separator"], text));
         }
         Ok(())
+    }
+
+    /// Refuses words that are not classes, and notes what they may mean.
+    fn check_words(
+        &mut self,
+        column: &str,
+        words: &BTreeSet<String>,
+        by_number: bool,
+    ) -> Result<(), Error> {
+        let fail = |text| Err(Error::setting(&["label_column", "label_separator"], text));
+        if by_number && words.contains("-1") {
+            if words.iter().all(|word| matches!(word.as_str(), "-1" | "1")) {
+                return fail(format!(
+                    "the column `{column}` holds only -1 and 1, and -1 would say that the class is unknown: write 0 in place of -1"
+                ));
+            }
+            self.doubts.push(unknown(column));
+        }
+        match words.iter().find(|word| word.starts_with("['") && word.ends_with("']")) {
+            Some(word) => fail(format!(
+                "the column `{column}` holds lists that are written as texts, such as `{word}`: write the table as JSON lines, or the classes with a separator between them"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Calls `each` with every row.
@@ -513,7 +543,8 @@ impl Survey {
             let place = self.columns.iter().position(|c| c == name);
             place.and_then(|at| self.seen.get(at)).is_some_and(|seen| seen.is_flag(self.rows))
         };
-        let columns: Vec<String> = others.into_iter().filter(is_flag).collect();
+        let of_classes = |name: &String| is_flag(name) && !is_of_splits(name);
+        let columns: Vec<String> = others.into_iter().filter(of_classes).collect();
         if columns.len() < 2 || !options.lines.is_empty() || options.is_of_boxes(tables) {
             return Ok(None);
         }
@@ -548,6 +579,10 @@ impl Survey {
                     }
                     // The parts of a list have names; without `label`, it has no labels.
                     (None, _) if !options.lines.is_empty() => return Ok(None),
+                    (None, [name]) if is_of_splits(name) => {
+                        doubts.push(may_be_splits(name));
+                        return Ok(None);
+                    }
                     (None, [name]) if self.all_differ(options, name, tables)? => {
                         doubts.push(no_classes(name));
                         return Ok(None);

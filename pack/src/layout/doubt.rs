@@ -21,10 +21,14 @@ pub struct WayToRead {
     pub leaves_out: bool,
     /// The table of labels that is to be given; empty if it is not known.
     pub table: Option<String>,
+    /// Lists that are to be given, each with the pattern of its lines.
+    pub lists: Vec<String>,
     /// The column of labels that is to be given.
     pub label_column: Option<String>,
-    /// The pattern of masks, if there are some.
-    pub masks: Option<String>,
+    /// The column of splits that is to be given.
+    pub split_column: Option<String>,
+    /// A field of files, if there are some: its name, and the pattern of its files.
+    pub files: Option<(&'static str, String)>,
 }
 
 impl WayToRead {

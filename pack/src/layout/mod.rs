@@ -25,6 +25,6 @@ pub(crate) use parts::masks_among;
 pub use path_meaning::Layout;
 pub(crate) use path_meaning::Placed;
 pub use pattern::{Pattern, PatternError, PatternFault, TwoReadings, Values};
-pub(crate) use recognise::{alike, recognise};
-pub(crate) use split_words::split_like;
+pub(crate) use recognise::{alike, list as named, recognise};
 pub use split_words::split_of;
+pub(crate) use split_words::{split_like, split_within};

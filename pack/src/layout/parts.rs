@@ -1,16 +1,17 @@
 //! Folders and names that are parts of samples, such as images and their masks, and no classes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::folders::{Folders, Marks};
 use super::pattern::literal;
-use super::recognise::{CLASSES, KEY, list};
+use super::recognise::{CLASSES, KEY, list, of_splits};
 use super::{Doubt, WayToRead, split_of};
 use crate::error::counted;
 
 /// Names of folders that hold the images of samples, and no class, in lower case. Source: the
-/// folders of Pascal VOC, Oxford-IIIT Pet, CUB-200, YOLO's exports and Hugging Face's imagefolder.
-const IMAGES: [&str; 11] = [
+/// folders of Pascal VOC, Oxford-IIIT Pet, CUB-200, YOLO's exports, Hugging Face's imagefolder,
+/// Cityscapes and nnU-Net.
+const IMAGES: [&str; 14] = [
     "images",
     "image",
     "imgs",
@@ -22,9 +23,12 @@ const IMAGES: [&str; 11] = [
     "rgb",
     "inputs",
     "input",
+    "leftimg8bit",
+    "imagestr",
+    "imagests",
 ];
-/// Those that hold another part of each sample. Source: the same, LoveDA and Cityscapes.
-const OTHER_PARTS: [&str; 18] = [
+/// Those that hold another part of each sample. Source: the same, and LoveDA.
+const OTHER_PARTS: [&str; 19] = [
     "masks",
     "mask",
     "labels",
@@ -43,22 +47,21 @@ const OTHER_PARTS: [&str; 18] = [
     "ground_truth",
     "gtfine",
     "targets",
+    "labelstr",
 ];
+
 /// Folders such as `images` and `masks`, if all are such; without classes, if some are not images.
 pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doubt> {
     let (images, masks) = parts(folders.top.keys(), labelled)?;
-    let inner = |name: &str| folders.top.get(name).map(|folder| (folder.direct, &folder.inner));
-    let rest = match inner(images) {
-        Some((0, inner)) if inner.keys().all(|name| split_of(name).is_some()) => {
-            match inner.values().any(|deeper| *deeper) && labelled {
-                true => "{split}/{label}/{key}",
-                false => "{split}/{key}",
-            }
-        }
-        Some((0, _)) if labelled => "{label}/{key}",
-        _ => "{key}",
+    let folder = folders.top.get(images)?;
+    let deeper = labelled && folder.inner.values().any(|deeper| *deeper);
+    let rest = if deeper { CLASSES } else { KEY };
+    let rests = match of_splits(folder, rest).filter(|_| folder.direct == 0) {
+        Some(rests) => rests,
+        None if folder.direct == 0 && labelled => [CLASSES.to_owned()].into(),
+        None => [KEY.to_owned()].into(),
     };
-    Some(these_are_parts(folders.top.keys(), images, masks, "", rest, labelled))
+    Some(these_are_parts(folders.top.keys(), images, masks, "", &rests, labelled))
 }
 
 /// The same in folders that are splits.
@@ -70,35 +73,82 @@ pub(super) fn parts_in_splits(folders: &Folders, labelled: bool) -> Option<Doubt
     }
     let (images, masks) = parts(inner.keys().copied(), labelled)?;
     let deeper = inner.iter().any(|(name, deeper)| *deeper && *name == images);
-    let rest = if deeper && labelled { "{label}/{key}" } else { "{key}" };
-    Some(these_are_parts(inner.keys().copied(), images, masks, "{split}/", rest, labelled))
+    let rest = if deeper && labelled { CLASSES } else { KEY };
+    let rests = [rest.to_owned()].into();
+    Some(these_are_parts(inner.keys().copied(), images, masks, "{split}/", &rests, labelled))
 }
 
-/// The folder of images, and that of masks, if these folders hold parts of samples.
+fn among(list: &[&str], name: &str) -> bool {
+    list.contains(&name.to_lowercase().as_str())
+}
+
+/// The folder of images, and that of masks, if these folders hold parts of samples: all have names
+/// of such, or one has, and no other name has that word in it, as `mask` and `no_mask` do.
 fn parts<'a>(
     names: impl Iterator<Item = &'a String> + Clone,
     labelled: bool,
 ) -> Option<(&'a str, Option<&'a str>)> {
-    let among = |list: &[&str], name: &str| list.contains(&name.to_lowercase().as_str());
-    let are_parts = names.clone().all(|name| among(&IMAGES, name) || among(&OTHER_PARTS, name));
-    let mut names = names.map(String::as_str);
+    let is_part = |name: &str| among(&IMAGES, name) || among(&OTHER_PARTS, name);
+    let are_parts = names.clone().all(|name| is_part(name));
+    let names = names.map(String::as_str);
     let images = names.clone().find(|name| among(&IMAGES, name));
     let masks = names.clone().find(|name| among(&OTHER_PARTS, name));
-    match (images, masks) {
-        _ if !are_parts => None,
-        (Some(images), Some(masks)) => Some((images, Some(masks))),
-        _ if labelled => Some((names.next()?, None)),
+    let alone = |mask: &str| {
+        let word = mask.to_lowercase();
+        names.clone().filter(|name| name.to_lowercase().contains(&word)).count() == 1
+    };
+    let others = names.clone().find(|name| !among(&OTHER_PARTS, name));
+    match (images.or(others), masks) {
+        (Some(images), Some(masks)) if are_parts || alone(masks) => Some((images, Some(masks))),
+        _ if are_parts && labelled => Some((names.clone().next()?, None)),
         _ => None,
     }
 }
 
-/// Says that these folders are parts of samples; `rest` is the pattern below that of the images.
+/// The field that the files of a folder are.
+fn field_of(folder: &str) -> &'static str {
+    if folder.to_lowercase().starts_with("depth") { "depth" } else { "mask" }
+}
+
+/// Folders such as `train_masks` beside `train` or `train_images`.
+pub(super) fn masks_of_splits(folders: &Folders, labelled: bool) -> Option<Doubt> {
+    let marks = ['_', '-', ' '];
+    // What is behind the word for a split, with the mark before it.
+    let behind = |name: &'_ str| match name.find(marks) {
+        Some(at) if split_of(&name[..at]).is_some() => Some(name[at..].to_owned()),
+        None if split_of(name).is_some() => Some(String::new()),
+        _ => None,
+    };
+    let behind: Option<Vec<(&String, String)>> =
+        folders.top.keys().map(|name| Some((name, behind(name)?))).collect();
+    let behind = behind?;
+    let part = |rest: &str| rest.trim_start_matches(marks).to_owned();
+    let (masks, images): (Vec<_>, Vec<_>) =
+        behind.iter().partition(|(_, rest)| among(&OTHER_PARTS, &part(rest)));
+    let ((mask, of_masks), (image, of_images)) = (masks.first()?, images.first()?);
+    let same =
+        |list: &[&(&String, String)], first: &str| list.iter().all(|(_, rest)| rest == first);
+    let are_images = of_images.is_empty() || among(&IMAGES, &part(of_images));
+    if !are_images || !same(&masks, of_masks) || !same(&images, of_images) {
+        return None;
+    }
+    let folder = folders.top.get(*image)?;
+    let rest = if labelled && folder.direct == 0 { CLASSES } else { KEY };
+    let of = |behind: &str| format!("{{split}}{}/{rest}", literal(behind));
+    let text = format!("`{mask}` looks like masks of `{image}`, not like a split");
+    let files = Some((field_of(&part(of_masks)), of(of_masks)));
+    let way = WayToRead { files, ..WayToRead::new("if it is", &[&of(of_images)]) };
+    let alone = WayToRead::new("to leave it out", &[&of(of_images)]);
+    Some(Doubt::new(text, vec![way, WayToRead { leaves_out: true, ..alone }]))
+}
+
+/// Says that these folders are parts of samples; `rests` are the patterns below that of the images.
 fn these_are_parts<'a>(
     names: impl Iterator<Item = &'a String>,
     images: &str,
     masks: Option<&str>,
     before: &str,
-    rest: &str,
+    rests: &BTreeSet<String>,
     labelled: bool,
 ) -> Doubt {
     let names: Vec<&str> = names.map(String::as_str).collect();
@@ -114,8 +164,8 @@ fn these_are_parts<'a>(
             (false, _) => "images alone",
         }
     );
-    let below = |name: &str| format!("{before}{}/{rest}.{{ext}}", literal(name));
-    let when = match (rest.contains("{label}"), masks) {
+    let below = |name: &str, rest: &str| format!("{before}{}/{rest}", literal(name));
+    let when = match (rests.iter().any(|rest| rest.contains("{label}")), masks) {
         (true, _) => "if the classes are the folders inside",
         (false, None) => "if there are no classes",
         (false, Some(_)) if labelled => {
@@ -123,7 +173,10 @@ fn these_are_parts<'a>(
         }
         (false, Some(_)) => "if the others belong to these images",
     };
-    let way = WayToRead { masks: masks.map(below), ..WayToRead::new(when, &[&below(images)]) };
+    let of_images: Vec<String> = rests.iter().map(|rest| below(images, rest)).collect();
+    let of_images: Vec<&str> = of_images.iter().map(String::as_str).collect();
+    let files = masks.zip(rests.first()).map(|(name, rest)| (field_of(name), below(name, rest)));
+    let way = WayToRead { files, ..WayToRead::new(when, &of_images) };
     let all = format!("{before}{}", if labelled { CLASSES } else { KEY });
     let mut ways = vec![way];
     if labelled {
@@ -144,7 +197,8 @@ pub(crate) fn masks_among(marks: &Marks, patterns: &[String]) -> Option<Doubt> {
         format!("{} in `{mark}`, as those of masks do", counted(n, "name ends", "names end"));
     let masks = patterns.first()?.replacen("{key}", &format!("{{key}}{mark}"), 1);
     let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-    let way = WayToRead { masks: Some(masks), ..WayToRead::new("if they are", &patterns) };
+    let way =
+        WayToRead { files: Some(("mask", masks)), ..WayToRead::new("if they are", &patterns) };
     Some(Doubt::new(text, vec![way, WayToRead::new("if they are images", &patterns)]))
 }
 
@@ -161,7 +215,7 @@ mod tests {
         };
         let doubt = of(&["b/1.png", "b/1_mask.png", "b/2.png", "b/2_mask.png"]).unwrap();
         assert!(doubt.text.contains("2 names end in `_mask`"), "{doubt}");
-        assert_eq!(doubt.readings[0].masks.as_deref(), Some("{label}/{key}_mask.{ext}"));
+        assert_eq!(doubt.readings[0].files, Some(("mask", "{label}/{key}_mask.{ext}".to_owned())));
         assert_eq!(of(&["1_mask.png", "2_mask.png"]), None);
         assert_eq!(of(&["1.png", "2.png", "3.png", "4_mask.png"]), None);
     }

@@ -10,7 +10,7 @@ use gular_bundle::Split;
 use regex::Regex;
 
 use super::folders::{Folder, Folders};
-use super::parts::{parts_in_splits, parts_of_samples};
+use super::parts::{masks_of_splits, parts_in_splits, parts_of_samples};
 use super::pattern::literal;
 use super::split_words::{is_fold, split_like, split_within};
 use super::{Doubt, WayToRead, split_of};
@@ -40,7 +40,9 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
     };
     let some_split = folders.top.keys().find(|name| split_of(name).is_some());
     let are_splits = some_split.is_some() && all(&|name| split_within(name).is_some());
-    let found = if are_splits {
+    let found = if let Some(doubt) = masks_of_splits(folders, labelled) {
+        Err(doubt)
+    } else if are_splits {
         splits(folders, labelled)
     } else if let Some(split) = some_split {
         Err(some_are_splits(folders, split, labelled))
@@ -51,7 +53,7 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
     } else if let Some(doubt) = parts_of_samples(folders, labelled) {
         Err(doubt)
     } else {
-        Ok(Recognised { patterns: vec![KEY.to_owned()], ..Recognised::default() })
+        Ok(splits_in_one(folders))
     };
     // Without classes and splits, it does not matter where a key begins.
     let matters = labelled || found.as_ref().map_or(true, |found| !found.splits.is_empty());
@@ -62,7 +64,7 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
     let place = |doubt: &mut Doubt| {
         for reading in &mut doubt.readings {
             below(&mut reading.images);
-            reading.masks.iter_mut().for_each(|masks| masks.insert_str(0, &prefix));
+            reading.files.iter_mut().for_each(|(_, files)| files.insert_str(0, &prefix));
         }
     };
     let mut found = found.map_err(|mut doubt| {
@@ -80,6 +82,32 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         found.doubts.push(one_folder_around(folders));
     }
     Ok(found)
+}
+
+/// Without classes, splits may be the folders in the only one, such as `images/train2017/`.
+fn splits_in_one(folders: &Folders) -> Recognised {
+    let mut tops = folders.top.iter().filter(|_| folders.flat == 0);
+    if let (Some((name, folder)), None) = (tops.next(), tops.next())
+        && folder.direct == 0
+        && let Some(rests) = of_splits(folder, KEY)
+    {
+        let splits =
+            folder.inner.keys().filter_map(|word| Some((word.clone(), split_within(word)?)));
+        let patterns = rests.iter().map(|rest| format!("{}/{rest}", literal(name))).collect();
+        return Recognised { patterns, splits: splits.collect(), ..Recognised::default() };
+    }
+    Recognised { patterns: vec![KEY.to_owned()], ..Recognised::default() }
+}
+
+/// The patterns in a folder in which all folders are splits, if it is such.
+pub(super) fn of_splits(folder: &Folder, rest: &str) -> Option<BTreeSet<String>> {
+    let of = |word: &String| match (split_of(word), split_within(word)) {
+        (Some(_), _) => Some(format!("{{split}}/{rest}")),
+        (None, Some(split)) => Some(format!("{{split={split}}}{}/{rest}", literal(word))),
+        (None, None) => None,
+    };
+    let some = folder.inner.keys().any(|word| split_within(word).is_some());
+    folder.inner.keys().map(of).collect::<Option<_>>().filter(|_| some)
 }
 
 /// The first folders are splits.
@@ -147,6 +175,15 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
     }
     for folder in folders.top.values() {
         found.classes.extend(folder.inner.keys().cloned());
+    }
+    if !found.classes.is_empty() && found.classes.iter().all(|name| split_like(name).is_some()) {
+        let named = list(found.classes.iter().map(String::as_str));
+        let text =
+            format!("{named}, inside of the split folders, look like splits, not like classes");
+        let deeper = ["{split}/{*}/{label}/{key}.{ext}"];
+        let deeper = WayToRead::new("if the classes are the folders in these", &deeper);
+        let classes = WayToRead::new("if they are classes", &[&format!("{{split}}/{CLASSES}")]);
+        return Err(Doubt::new(text, vec![deeper, classes]));
     }
     if found.classes.len() == 1 {
         found.doubts.extend(one_class(folders, &found.classes));
@@ -229,9 +266,12 @@ fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
     let rest = if labelled { CLASSES } else { KEY };
     let words = folders.top.keys().filter(|name| split_of(name).is_some());
     let words: Vec<String> = words.map(|name| regex::escape(name)).collect();
-    let of_splits = format!("{{split:{}}}/{rest}", words.join("|"));
+    let known = format!("{{split:{}}}/{rest}", words.join("|"));
     let mut ways = Vec::new();
-    if let [other] = others.as_slice() {
+    let has_splits = |name: &&&String| {
+        folders.top.get(name.as_str()).is_some_and(|folder| of_splits(folder, rest).is_some())
+    };
+    if let Some(other) = others.first().filter(|other| others.len() == 1 && !has_splits(other)) {
         // The split that no other folder is.
         let missing = [Split::Val, Split::Test, Split::Train]
             .into_iter()
@@ -239,9 +279,9 @@ fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
         let split = split_like(other).or(missing).unwrap_or(Split::Val);
         let pattern = format!("{{split={split}}}{}/{rest}", literal(other));
         let when = format!("if `{other}` is a split, such as {split}");
-        ways.push(WayToRead::new(&when, &[&of_splits, &pattern]));
+        ways.push(WayToRead::new(&when, &[&known, &pattern]));
     }
-    let way = WayToRead::new("if only the splits are to be packed", &[&of_splits]);
+    let way = WayToRead::new("if only the splits are to be packed", &[&known]);
     ways.push(WayToRead { leaves_out: true, ..way });
     ways.push(match labelled {
         true => WayToRead::new("if all these folders are classes", &[CLASSES]),
@@ -255,26 +295,26 @@ fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
     let verb = if folders.top.len() == 1 { "is" } else { "are" };
     let text = format!("it is not clear whether {names} {verb} a split or a class");
     let has_classes = labelled && folders.top.values().all(|folder| folder.direct == 0);
-    let rest = if has_classes { CLASSES } else { KEY };
+    let rest = match (has_classes, is_doubled(folders)) {
+        (true, Some(true)) => "{*}/{label}/{key}.{ext}",
+        (true, None) => CLASSES,
+        _ => KEY,
+    };
     let no_splits = if labelled { CLASSES } else { KEY };
     let no = if labelled { "if they are classes" } else { "if they are neither" };
     let no = WayToRead::new(no, &[no_splits]);
     let folds: Vec<&String> = folders.top.keys().filter(|name| is_fold(name)).collect();
     if let ([.., last], true) = (folds.as_slice(), folds.len() == folders.top.len()) {
-        let number = last.find(|c: char| c.is_ascii_digit()).unwrap_or(last.len());
-        let (word, _) = last.split_at(number);
+        let word = last.trim_end_matches(|c: char| c.is_ascii_digit());
         let others = format!("{{split=train}}{}{{*:[0-9]+}}/{rest}", literal(word));
         let held_out = format!("{{split=val}}{}/{rest}", literal(last));
         let when = format!("if `{last}` is for validation");
         let field = format!("{{fold}}/{rest}");
-        return Doubt::new(
-            text,
-            vec![
-                WayToRead::new(&when, &[&others, &held_out]),
-                WayToRead::new("if the number is a field, by which to select later", &[&field]),
-                no,
-            ],
-        );
+        let same = folds.iter().all(|name| name.starts_with(word));
+        let by_number = same.then(|| WayToRead::new(&when, &[&others, &held_out]));
+        let as_field =
+            WayToRead::new("if the number is a field, by which to select later", &[&field]);
+        return Doubt::new(text, by_number.into_iter().chain([as_field, no]).collect());
     }
     let of_splits: Vec<String> = folders
         .top
@@ -286,6 +326,17 @@ fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
         .collect();
     let of_splits: Vec<&str> = of_splits.iter().map(String::as_str).collect();
     Doubt::new(text, vec![WayToRead::new("if they are splits", &of_splits), no])
+}
+
+/// Whether each of the first folders holds only a folder of its own name, as competitions' archives
+/// do; if so, whether there are folders in these.
+fn is_doubled(folders: &Folders) -> Option<bool> {
+    let deeper = |(name, folder): (&String, &Folder)| match folder.inner.get(name) {
+        Some(deeper) if folder.inner.len() == 1 && folder.direct == 0 => Some(*deeper),
+        _ => None,
+    };
+    let deeper: Option<Vec<bool>> = folders.top.iter().map(deeper).collect();
+    deeper.map(|deeper| deeper.contains(&true))
 }
 
 /// The first folders are classes.
@@ -300,6 +351,9 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
     let only_folders = folders.top.values().all(|folder| folder.direct == 0);
     let inner: BTreeSet<&String> = folders.top.values().flat_map(|f| f.inner.keys()).collect();
     if only_folders && inner.iter().all(|name| split_of(name).is_some()) {
+        if folders.top.values().any(|folder| folder.inner.values().any(|deeper| *deeper)) {
+            return Err(folders_in_splits(folders));
+        }
         found.patterns = vec!["{label}/{split}/{key}.{ext}".to_owned()];
         found.classes = folders.top.keys().cloned().collect();
         let words = inner.iter().filter_map(|name| Some(((*name).clone(), split_of(name)?)));
@@ -352,6 +406,17 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
     found.doubts.extend(alike(&found.classes));
     found.doubts.extend(numbered(&found.classes));
     Ok(found)
+}
+
+/// There are splits in the first folders, and folders in these.
+fn folders_in_splits(folders: &Folders) -> Doubt {
+    let example = folders.top.iter().next();
+    let example = example.and_then(|(name, f)| Some(format!("{name}/{}", f.inner.keys().next()?)));
+    let text = format!("`{}` is a split, and there are folders in it", example.unwrap_or_default());
+    let inner = WayToRead::new("if these are the classes", &["{*}/{split}/{label}/{key}.{ext}"]);
+    let top =
+        WayToRead::new("if the classes are the first folders", &["{label}/{split}/{key}.{ext}"]);
+    Doubt::new(text, vec![inner, top])
 }
 
 fn flat(folders: &Folders, path: &str) -> Doubt {
@@ -426,8 +491,8 @@ fn classes_in_names(names: &[String]) -> Option<String> {
 }
 
 /// Some names, and how many more there are.
-pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+pub(crate) fn list<'a, S: AsRef<str> + 'a + ?Sized>(names: impl Iterator<Item = &'a S>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{}`", name.as_ref())).collect();
     match names.as_slice() {
         [one] => one.clone(),
         [first @ .., last] if names.len() <= MOST_NAMED => {
@@ -563,13 +628,13 @@ mod tests {
             &["JPEGImages/{key}.{ext}", "{label}/{key}.{ext}"],
         );
         let doubt = read(&["images/1.jpg", "masks/1.png"], true).unwrap_err();
-        assert_eq!(doubt.readings[0].masks.as_deref(), Some("masks/{key}.{ext}"));
+        assert_eq!(doubt.readings[0].files, Some(("mask", "masks/{key}.{ext}".to_owned())));
         let paths = ["train/image/1.jpg", "val/image/1.jpg", "val/gt/1.png"];
         for labelled in [true, false] {
             let doubt = read(&paths, labelled).unwrap_err();
             let first = &doubt.readings[0];
             assert_eq!(first.images, ["{split}/image/{key}.{ext}"], "{doubt}");
-            assert_eq!(first.masks.as_deref(), Some("{split}/gt/{key}.{ext}"));
+            assert_eq!(first.files, Some(("mask", "{split}/gt/{key}.{ext}".to_owned())));
         }
         refused(
             &["images/train/1.jpg", "images/val/2.jpg"],
@@ -596,6 +661,66 @@ mod tests {
         assert_eq!(read(&["Train/1.jpg", "val/x/2.jpg"]), ["{split}/{key}.{ext}"]);
         assert_eq!(read(&["a/1.pdf", "b/x"]), ["{key}.{ext}", "{key}"]);
         assert_eq!(read(&["images/1.jpg"]), ["{key}.{ext}"]);
+        let images = &["images/train/1.jpg", "images/val/2.jpg"];
+        assert_eq!(read(images), ["images/{split}/{key}.{ext}"]);
+        let coco = &["images/train2017/1.jpg", "images/val2017/2.jpg"];
+        let of = |split| format!("images/{{split={split}}}{split}2017/{{key}}.{{ext}}");
+        assert_eq!(read(coco), [of("train"), of("val")]);
+        assert_eq!(read(&["images/train/1.jpg", "images/cat/2.jpg"]), ["{key}.{ext}"]);
+    }
+
+    #[test]
+    fn masks_beside_splits_are_no_splits() {
+        for (paths, images) in [
+            (["train/1.jpg", "val/2.jpg", "train_masks/1.png"], "{split}/{key}.{ext}"),
+            (
+                ["train_images/1.jpg", "val_images/2.jpg", "val_masks/2.png"],
+                "{split}_images/{key}.{ext}",
+            ),
+        ] {
+            let doubt = read(&paths, true).unwrap_err();
+            assert_eq!(doubt.readings[0].images, [images], "{doubt}");
+            assert_eq!(
+                doubt.readings[0].files,
+                Some(("mask", "{split}_masks/{key}.{ext}".to_owned()))
+            );
+        }
+        let depth = read(&["rgb/1.png", "depth/1.png"], true).unwrap_err();
+        assert_eq!(depth.readings[0].files, Some(("depth", "depth/{key}.{ext}".to_owned())));
+    }
+
+    #[test]
+    fn folders_that_repeat_splits_are_not_classes() {
+        refused(
+            &["training_set/training_set/cat/1.jpg", "test_set/test_set/dog/2.jpg"],
+            "`test_set` and `training_set` are a split",
+            &[
+                "{split=test}test_set/{*}/{label}/{key}.{ext}",
+                "{split=train}training_set/{*}/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["train/train/cat/1.jpg", "val/val/dog/2.jpg"],
+            "look like splits",
+            &["{split}/{*}/{label}/{key}.{ext}", "{split}/{label}/{key}.{ext}"],
+        );
+        refused(
+            &["train/cat/1.jpg", "val/dog/2.jpg", "copy/train/cat/1.jpg", "copy/val/dog/2.jpg"],
+            "`copy` is not",
+            &["{split:train|val}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
+        refused(
+            &["2023/train/pos/1.jpg", "2024/test/neg/2.jpg"],
+            "`2023/train` is a split",
+            &["{*}/{split}/{label}/{key}.{ext}", "{label}/{split}/{key}.{ext}"],
+        );
+        refused(
+            &["A/1.png", "B/1.png", "label/1.png"],
+            "look like parts",
+            &["A/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
+        clear(&["mask/1.jpg", "no_mask/2.jpg"], &[CLASSES], &["mask", "no_mask"]);
     }
 
     #[test]

@@ -123,6 +123,22 @@ impl Archive {
         Ok(Self { path, kind, nested: Nested::default() })
     }
 
+    /// Whether it is read from a temporary file of its own.
+    pub(super) fn is_unpacked(&self) -> bool {
+        match &self.kind {
+            ArchiveKind::Zip(zip) => zip.is_whole(),
+            ArchiveKind::Tar(tar) => tar.is_whole(),
+        }
+    }
+
+    /// Whether it has a file of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        match &self.kind {
+            ArchiveKind::Zip(zip) => zip.has(name),
+            ArchiveKind::Tar(tar) => tar.has(name),
+        }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,14 +1,17 @@
 //! Archives in an archive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::archive::{Archive, Opening};
-use crate::Error;
-use crate::formats::is_image;
+use super::limits::ArchiveLimits;
+use crate::scan::{hidden, media_type_of};
+use crate::{Error, Inputs};
 
 /// Ends of the names of archives.
-const ENDS: [&str; 7] = [".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".7z"];
+const ENDS: [&str; 5] = [".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
+/// Most of them that are unpacked: each is an open file.
+const MOST_UNPACKED: usize = 256;
 
 /// The archives in an archive that has no images of its own, as `ILSVRC2012_img_train.tar` and the
 /// downloads of competitions are. Each is read as the folder to which people unpack it: named like
@@ -17,12 +20,12 @@ const ENDS: [&str; 7] = [".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz
 pub(super) struct Nested {
     /// By folder, which ends in a slash.
     archives: BTreeMap<String, Inner>,
+    /// Their names in the outer archive.
+    names: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    /// Its name in the outer archive.
-    name: String,
     archive: Archive,
     /// What its names have before them in the outer archive.
     before: String,
@@ -31,46 +34,54 @@ struct Inner {
 impl Nested {
     /// Opens all archives in `outer`, if it has no images.
     pub(super) fn open(outer: &Archive, opening: &Opening<'_>) -> Result<Self, Error> {
-        let (mut names, mut has_images) = (Vec::new(), false);
+        let (mut names, mut has_images, mut left) =
+            (BTreeSet::new(), false, opening.limits.total_bytes);
         outer.files(&mut |name, _| {
-            let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-            has_images |= is_image(extension);
-            if !crate::scan::hidden(name) && stem(name).is_some() {
-                names.push(name.to_owned());
+            has_images |= is_input(name);
+            if !hidden(name) && stem(name).is_some() {
+                names.insert(name.to_owned());
             }
             Ok(())
         })?;
-        let mut nested = Self::default();
         if has_images {
-            return Ok(nested);
+            return Ok(Self::default());
         }
-        for name in names {
-            let folder = format!("{}/", stem(&name).unwrap_or(&name));
-            let shown = PathBuf::from(format!("{}/{name}", outer.path().display()));
-            let archive = Archive::inner(shown, outer, &name, opening)?;
+        let shown = outer.path().display().to_string();
+        let mut archives = BTreeMap::new();
+        let mut n_unpacked = 0;
+        for name in &names {
+            let refused = |reason| Error::BadArchive { path: shown.clone(), reason };
+            let path = PathBuf::from(format!("{shown}/{name}"));
+            let limits = ArchiveLimits { total_bytes: left, ..*opening.limits };
+            let opening = Opening { limits: &limits, ..*opening };
+            let archive = Archive::inner(path, outer, name, &opening)?;
+            n_unpacked += usize::from(archive.is_unpacked());
+            if n_unpacked > MOST_UNPACKED {
+                let reason = format!(
+                    "more than {MOST_UNPACKED} archives in it would have to be unpacked: unpack it, and give the folder"
+                );
+                return Err(refused(reason));
+            }
+            let folder = format!("{}/", stem(name).unwrap_or(name));
             let base = folder.rfind('/').and_then(|end| folder[..end].rfind('/'));
             let (parent, last) = folder.split_at(base.map_or(0, |at| at + 1));
             let mut is_around = true;
-            archive.files(&mut |name, _| {
-                is_around &= name.starts_with(last);
+            archive.files(&mut |name, bytes| {
+                left = left.saturating_sub(bytes);
+                is_around &= !is_input(name) || name.starts_with(last);
                 Ok(())
             })?;
             let before = if is_around { parent } else { &folder }.to_owned();
-            if let Some(other) = nested.archives.get(&folder) {
-                let reason = format!(
-                    "the archives `{}` and `{name}` in it would be unpacked to the same folder",
-                    other.name
-                );
-                return Err(Error::BadArchive { path: outer.path().display().to_string(), reason });
+            if archives.insert(folder.clone(), Inner { archive, before }).is_some() {
+                return Err(refused(format!("two archives in it would be unpacked to `{folder}`")));
             }
-            nested.archives.insert(folder, Inner { name, archive, before });
         }
-        Ok(nested)
+        Ok(Self { archives, names })
     }
 
     /// Whether a member is one of these archives.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.archives.values().any(|inner| inner.name == name)
+        self.names.contains(name)
     }
 
     /// Names and sizes of all files in them.
@@ -88,8 +99,15 @@ impl Nested {
     pub(super) fn find<'n>(&self, name: &'n str) -> Option<(&Archive, &'n str)> {
         let folders = name.match_indices('/').map(|(at, _)| &name[..=at]);
         let found = folders.filter_map(|folder| self.archives.get(folder)).next_back()?;
-        Some((&found.archive, name.strip_prefix(found.before.as_str())?))
+        let inner = name.strip_prefix(found.before.as_str())?;
+        found.archive.has(inner).then_some((&found.archive, inner))
     }
+}
+
+/// Whether a file may be an image or an array.
+fn is_input(name: &str) -> bool {
+    let of = |inputs| media_type_of(name, inputs).is_some();
+    !hidden(name) && (of(Inputs::Images) || of(Inputs::Arrays))
 }
 
 /// The name of an archive without what says so.

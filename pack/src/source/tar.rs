@@ -56,6 +56,15 @@ impl Tar {
         files(path, &self.file, each)
     }
 
+    /// Whether the archive is all of its file.
+    pub(super) fn is_whole(&self) -> bool {
+        self.file.is_whole()
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.members.get(name).is_some()
+    }
+
     fn place(&self, name: &str) -> io::Result<&Place> {
         self.members.get(name).ok_or_else(|| damaged("it is not a file of this archive"))
     }

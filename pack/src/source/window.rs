@@ -26,6 +26,11 @@ impl Window {
         Some(Self { file: Arc::clone(&self.file), start: self.start + start, len })
     }
 
+    /// Whether it is all of its file.
+    pub(super) fn is_whole(&self) -> bool {
+        self.start == 0 && self.file.metadata().is_ok_and(|file| file.len() == self.len)
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.len
     }
