@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions, Split};
 use gular_files::write_file;
-use gular_pelican::{Client, Env};
+use gular_pelican::{Client, Env, Scheme};
 
 use crate::fetch::{Mender, Streamed, keep_whole};
 use crate::remote::files_of;
@@ -240,13 +240,14 @@ impl Cache {
         Err(Error::SharedCache { dir: self.root.display().to_string() })
     }
 
-    /// Compares the digest at a URL that has none with the one first seen there, or records it. If
-    /// this cache cannot be used, nothing is compared.
+    /// Compares the digest at a URL that has none with the one first seen there, or records it.
+    /// Nothing is compared if this cache cannot be used, or outside of federations: a local file, or
+    /// one on a web server, may change.
     ///
     /// # Errors
     /// [`Error::Changed`].
     pub fn first_seen(&self, url: &BundleUrl, found: Digest) -> Result<(), Error> {
-        if url.digest.is_some() || self.create().is_err() {
+        if url.digest.is_some() || !is_write_once(url) || self.create().is_err() {
             return Ok(());
         }
         match self.remember(url, found) {
@@ -269,7 +270,8 @@ impl Cache {
         dry_run: bool,
         watch: Watch<'_>,
     ) -> Result<FetchReport, Error> {
-        let known = url.digest.or_else(|| self.check_own().ok().and_then(|()| self.known(url)));
+        let seen = || self.check_own().ok().filter(|()| is_write_once(url));
+        let known = url.digest.or_else(|| seen().and_then(|()| self.known(url)));
         let known = BundleUrl { digest: known, ..url.clone() };
         match fetch_object(client, &known, len_bytes, dir, dry_run, watch) {
             Ok((report, _)) => {
@@ -312,6 +314,11 @@ impl Cache {
     }
 }
 
+/// Whether what is at a URL never changes: names of a federation are written once.
+fn is_write_once(url: &BundleUrl) -> bool {
+    url.url.scheme() == Scheme::Pelican
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,6 +358,12 @@ mod tests {
         for url in [&url, &direct] {
             let error = cache.first_seen(url, Digest::of(b"2")).unwrap_err();
             assert!(matches!(error, Error::Changed { .. }), "{error}");
+        }
+        // Files may change.
+        for url in ["file:///x/a", "https://h/a"] {
+            let url: BundleUrl = url.parse().unwrap();
+            cache.first_seen(&url, Digest::of(b"1")).unwrap();
+            cache.first_seen(&url, Digest::of(b"2")).unwrap();
         }
         let named = BundleUrl { digest: Some(Digest::of(b"2")), ..url };
         cache.first_seen(&named, Digest::of(b"2")).unwrap();

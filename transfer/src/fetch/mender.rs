@@ -15,12 +15,18 @@ use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use gular_bundle::{BlockTree, Bundle, DATA_DIR, Index, Mend, NotBrought, ShardEntry, ShardIdx};
 use gular_pelican::Client;
 
 use super::streamed::TellWaiting;
 use crate::{BundleUrl, Error, RemoteBundle};
+
+/// How often a file is opened that another process makes read-only meanwhile.
+const MOST_TRIES: u32 = 100;
+/// After a failure, servers are not asked again for so long: all threads meet the same one.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// Fetches damaged blocks of a bundle's shards again.
 #[derive(Debug)]
@@ -29,8 +35,9 @@ pub(crate) struct Mender {
     remote: RemoteBundle,
     data: PathBuf,
     tell: TellWaiting,
-    /// Is held while a block is replaced, since several threads may find it damaged.
-    turn: Mutex<()>,
+    /// Is held while a block is replaced, since several threads may find it damaged; the last
+    /// failure, and when it was.
+    turn: Mutex<Option<(Instant, NotBrought)>>,
 }
 
 impl Mender {
@@ -91,25 +98,44 @@ impl Mender {
 
 impl Mend for Mender {
     fn mend(&self, shard: ShardIdx, index: &Index, range: Range<u64>) -> Result<u64, NotBrought> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = self.remote.manifest().shards.get(shard.0) else { return Ok(0) };
-        self.blocks(entry, &index.blocks(), &range).map_err(|error| NotBrought {
-            shard: entry.file.name.to_string(),
+        let name = entry.file.name.to_string();
+        if let Some((_, failed)) = turn.as_ref().filter(|(at, _)| at.elapsed() < PAUSE) {
+            return Err(NotBrought { shard: name, ..failed.clone() });
+        }
+        let mended = self.blocks(entry, &index.blocks(), &range).map_err(|error| NotBrought {
+            shard: name,
             url: self.remote.url().to_string(),
             reason: format!("it is damaged in the node's cache, and {error}"),
             hint: error.hint(),
             is_passing: error.is_passing(),
-        })
+        });
+        *turn = mended.as_ref().err().map(|failed| (Instant::now(), failed.clone()));
+        mended
     }
 }
 
 /// Writes `bytes` into the file at `path`, which is read-only before and after.
 fn replace(path: &Path, position: u64, bytes: &[u8]) -> io::Result<()> {
-    fs::set_permissions(path, Permissions::from_mode(0o644))?;
-    let written = OpenOptions::new().write(true).open(path).and_then(|file| {
-        file.write_all_at(bytes, position)?;
-        file.sync_data()
-    });
-    fs::set_permissions(path, Permissions::from_mode(0o444))?;
-    written
+    let file = open_to_write(path)?;
+    file.write_all_at(bytes, position)?;
+    file.sync_data()
+}
+
+/// Opens a file that is read-only. Another process that does the same may take the permission back
+/// just before.
+fn open_to_write(path: &Path) -> io::Result<File> {
+    let mut tries = 0;
+    loop {
+        fs::set_permissions(path, Permissions::from_mode(0o644))?;
+        let opened = OpenOptions::new().write(true).open(path);
+        fs::set_permissions(path, Permissions::from_mode(0o444))?;
+        match opened {
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied && tries < MOST_TRIES => {
+                tries += 1
+            }
+            opened => return opened,
+        }
+    }
 }
