@@ -38,7 +38,7 @@ pub(super) fn analysis(text: &str) -> Vec<JobReason> {
         };
         if said.starts_with("Job is held") {
             let reason = lines.by_ref().find_map(|line| line.strip_prefix("Hold reason: "));
-            found.push(JobReason::new(&job, JobState::Held).says(reason.unwrap_or_default()));
+            found.push(held(&job, None, None, reason.unwrap_or_default()));
         } else if said.starts_with("Job is running") {
             found.push(JobReason::new(&job, JobState::Running));
         } else if said.starts_with("Job is completed") {
@@ -188,8 +188,16 @@ pub(super) fn holds(text: &str) -> Vec<JobReason> {
     let mut lines = text.lines();
     let Some(at) = lines.find_map(|line| line.find("HOLD_REASON")) else { return Vec::new() };
     let held = lines.filter_map(|line| {
-        let job = id(line.split_whitespace().next()?)?;
-        Some(JobReason::new(&job, JobState::Held).says(line.get(at..)?))
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let job = id(words.first()?)?;
+        // The reason is behind owner, date and time.
+        let reason = match words.as_slice() {
+            [_, _, date, time, reason @ ..] if date.contains('/') && time.contains(':') => {
+                reason.join(" ")
+            }
+            _ => line.get(at..).unwrap_or_default().to_owned(),
+        };
+        Some(held(&job, None, None, &reason))
     });
     held.collect()
 }
@@ -200,7 +208,9 @@ fn held(job: &str, code: Option<u32>, subcode: Option<u32>, message: &str) -> Jo
     if !found.why.is_empty() {
         return found;
     }
-    let Some(code) = code else { return found };
+    let by_message = || transfer(message).map(|(code, subcode)| (code, Some(subcode)));
+    let codes = code.map(|code| (code, subcode)).or_else(by_message);
+    let Some((code, subcode)) = codes else { return found };
     let found = found.because(&[Sign::Hold(code, subcode), Sign::Hold(code, None)]);
     let is_known = !found.why.is_empty();
     let codes = match subcode {
@@ -213,6 +223,27 @@ fn held(job: &str, code: Option<u32>, subcode: Option<u32>, message: &str) -> Jo
         (said, false) => format!("{said} ({codes})"),
     };
     JobReason { said, ..found }
+}
+
+/// The hold code and subcode of a message about a transfer between the access point and the
+/// machine, for tools that print the message alone: its `errno` is the subcode.
+fn transfer(message: &str) -> Option<(u32, u32)> {
+    let message = message.to_lowercase();
+    let has = |words: &[&str]| words.iter().all(|word| message.contains(word));
+    let code = if has(&["transfer input files failure"]) {
+        13
+    } else if has(&["transfer output files failure"]) {
+        12
+    } else if has(&["shadow at", "failed to send file"]) {
+        // The messages of HTCondor 9 and older.
+        13
+    } else if has(&["starter at", "failed to send file"]) {
+        12
+    } else {
+        return None;
+    };
+    let errno = message.split_once("(errno ").and_then(|(_, rest)| rest.split_once(')'));
+    Some((code, errno.and_then(|(number, _)| number.trim().parse().ok()).unwrap_or(0)))
 }
 
 /// A job's event log: the last event that changes a job's state counts.
@@ -418,6 +449,34 @@ mod tests {
         let [memory, user] = found.as_slice() else { panic!("{found:?}") };
         assert!(memory.job == "12.0" && memory.why.contains("memory"), "{memory:?}");
         assert!(user.why.contains("condor_hold") && user.said.starts_with("via"), "{user:?}");
+    }
+
+    #[test]
+    fn a_transfer_that_failed_is_known_by_its_message() {
+        let check = |message: &str, part: &str| {
+            let table = format!(
+                " ID      OWNER          HELD_SINCE  HOLD_REASON\n  12.0   me              5/1  10:05 {message}\n"
+            );
+            let analysis = format!("12.000:  Job is held.\n\nHold reason: {message}\n");
+            let short = format!(" ID OWNER HELD_SINCE HOLD_REASON\n12.0 me 5/1 10:05 {message}\n");
+            for text in [table, analysis, short] {
+                let found = one(&text);
+                assert!(found.why.contains(part) && !found.remedy.is_empty(), "{found:?}");
+                assert!(message.starts_with(&found.said), "{found:?}");
+            }
+        };
+        let input = "Transfer input files failure at access point ap1 while sending files to the execution point. Details: reading from file /home/me/a.csv: (errno";
+        check(&format!("{input} 2) No such file or directory"), "an input does not exist");
+        check(&format!("{input} 13) Permission denied"), "may not be read");
+        check("Transfer input files failure at access point ap1", "inputs could not be");
+        check(
+            "Transfer output files failure at execution point slot1@n while sending files to access point ap1. Details: reading from file /var/x/out.csv: (errno 2) No such file or directory",
+            "was not there when it ended",
+        );
+        check(
+            "Error from slot1@n: SHADOW at 10.0.0.1 failed to send file(s) to <10.0.0.2:9618>: error reading from /home/me/a.csv: (errno 2) No such file or directory; STARTER failed to receive file(s) from <10.0.0.1:9618>",
+            "an input does not exist",
+        );
     }
 
     #[test]
