@@ -52,7 +52,7 @@ pub struct Cause {
     pub sign: Sign,
     /// Why, as a part of a sentence.
     pub why: &'static str,
-    /// What to do.
+    /// What to do. `JOB` stands for the job's number, `ARRAY` for that of its array.
     pub remedy: &'static str,
     /// The manual that says so.
     pub source: &'static str,
@@ -64,6 +64,7 @@ const ANALYZE: &str = "HTCondor manual, condor_q -better-analyze";
 const LOG: &str = "HTCondor manual, Job Event Log Codes";
 const PELICAN: &str = "Pelican, docs/error_codes.yaml and Troubleshooting";
 const REASONS: &str = "Slurm manual, Job Reason Codes";
+const SOURCES: &str = "Slurm's sources; seen with 22.05";
 const STATES: &str = "Slurm manual, Job State Codes";
 const SHELL: &str = "POSIX, Shell Command Language, Exit Status";
 const SIGNALS: &str = "Linux manual, signal(7)";
@@ -75,6 +76,11 @@ const MEMORY: &str = "ask for more memory, by what `gular job measure` says, the
 const DISK: &str = "ask for more disk: image, inputs, what is unpacked and outputs together, then `condor_qedit JOB RequestDisk KB` and `condor_release JOB`";
 const WAIT: &str = "wait; a job that asks for less, or for less time, starts earlier";
 const LIMIT: &str = "wait until other jobs of yours or your group end; `sacctmgr show assoc user=$USER` shows the limit";
+const QOS_LIMIT: &str =
+    "wait until other jobs of yours or your group end; `sacctmgr show qos` shows the limit";
+const QOS_TOO_BIG: &str =
+    "ask for less than the limit, which `sacctmgr show qos` shows: as it is, the job never starts";
+const NODES_DOWN: &str = "wait, or choose another partition: `sinfo -R` says which nodes are down or drained and why, `sinfo` which are idle";
 const TOO_BIG: &str = "ask for less than the limit, which `sacctmgr show qos` and `sacctmgr show assoc user=$USER` show: as it is, the job never starts";
 const NEVER: &str =
     "cancel the job, correct the request and submit it again: as it is, it never starts";
@@ -272,9 +278,11 @@ causes! {
         "`scontrol release JOB`; if it happens again, report the node to your site", REASONS;
     Reason("job_requeued_in_held_state") => "it was queued again and put on hold", "`scontrol release JOB`", REASONS;
     Reason("JobArrayTaskLimit") => "its array runs as many jobs as its `%` allows",
-        "wait, or raise the limit: `scontrol update JobId=JOB ArrayTaskThrottle=N`", REASONS;
+        "wait, or raise the limit: `scontrol update JobId=ARRAY ArrayTaskThrottle=N`", REASONS;
     Reason("ReqNodeNotAvail") => "a node that it needs is down, drained or reserved, often since a maintenance comes before its end",
         "ask for less time, so that it ends before the maintenance, or do not name nodes; `scontrol show reservation` shows when", REASONS;
+    Reason("Nodes_required*") => "the nodes that it could run on are down, drained, or reserved for jobs in partitions with a higher priority",
+        NODES_DOWN, SOURCES;
     Reason("Reservation") => "its reservation has not begun", "wait", REASONS;
     Reason("ReservationDeleted") => "its reservation does not exist any more",
         "cancel it, and submit it without `--reservation`", REASONS;
@@ -294,6 +302,10 @@ causes! {
         "submit it with a `--qos` that `sacctmgr show assoc user=$USER` lists", REASONS;
     Reason("AccountNotAllowed") => "its account may not use this partition",
         "submit it with another `--account` or `--partition`", REASONS;
+    Reason("Job's_account_not_permitted*") => "its account may not use this partition",
+        "submit it with another `--account` or `--partition`", REASONS;
+    Reason("Job's_QOS_not_permitted*") => "its QOS may not be used in this partition",
+        "submit it with another `--qos` or `--partition`", REASONS;
     Reason("QOSNotAllowed") => "its QOS may not be used in this partition",
         "submit it with another `--qos` or `--partition`", REASONS;
     Reason("AssocGrp*Minutes*") => "the compute time of your project is used up, or would be",
@@ -301,14 +313,33 @@ causes! {
     Reason("AssocGrp*") => "your project already uses as much as it may at once", LIMIT, REASONS;
     Reason("AssocMaxJobsLimit") => "you already run as many jobs as you may", LIMIT, REASONS;
     Reason("AssocMax*") => "it asks for more than a job of your account may have", TOO_BIG, REASONS;
-    Reason("QOSMaxJobs*") => "you already run as many jobs as its QOS allows", LIMIT, REASONS;
-    Reason("QOSMax*PerUser*") => "you already use as much as its QOS allows, or it asks for more than that", LIMIT, REASONS;
-    Reason("QOSGrp*") => "all jobs of its QOS together already use as much as they may", LIMIT, REASONS;
-    Reason("QOSMax*") => "it asks for more than its QOS allows", TOO_BIG, REASONS;
+    Reason("QOSMaxJobs*") => "you already run as many jobs as its QOS allows", QOS_LIMIT, REASONS;
+    Reason("QOSMax*PerUser*") => "you already use as much as its QOS allows, or it asks for more than that", QOS_LIMIT, REASONS;
+    Reason("QOSGrp*") => "all jobs of its QOS together already use as much as they may", QOS_LIMIT, REASONS;
+    Reason("QOSMax*") => "it asks for more than its QOS allows", QOS_TOO_BIG, REASONS;
     Reason("QOSMin*") => "it asks for less than its QOS wants",
         "ask for as much as `sacctmgr show qos` shows, or choose another QOS", REASONS;
-    Reason("Max*PerAccount") => "your account already uses as much as it may at once", LIMIT, REASONS;
+    Reason("MaxMemPerLimit") => "it asks for more memory per node or per core than its partition allows",
+        "ask for less `--mem`, or for more cores or nodes; `scontrol show partition` shows MaxMemPerNode and MaxMemPerCPU: as it is, the job never starts", REASONS;
+    Reason("Max*PerAccount") => "your account already uses as much as it may at once", QOS_LIMIT, REASONS;
 
+    Reason("RaisedSignal:53") => "the file for its output or errors cannot be opened (exit code 0:53)",
+        "make the folder that `--output` and `--error` name before you submit the job again, where the nodes see it and you may write; they are relative to the folder where `sbatch` is called", SOURCES;
+
+    State("SUSPENDED") => "it was stopped for a time, for other jobs or by an administrator",
+        "wait; it continues where it was", STATES;
+    State("STOPPED") => "it was stopped by a signal, and keeps its cores",
+        "`scancel --signal=CONT JOB` lets it continue", STATES;
+    State("COMPLETING") => "its program ended, and its nodes are being cleaned up",
+        "wait some minutes; if it stays so, report its nodes to your site", STATES;
+    State("SPECIAL_EXIT") => "it was queued again and put on hold",
+        "see in its log why, then `scontrol release JOB`", STATES;
+    State("REQUEUE_HOLD") => "it was queued again and put on hold", "`scontrol release JOB`", STATES;
+    State("RESV_DEL_HOLD") => "it was put on hold, since its reservation does not exist any more",
+        "cancel it, and submit it without `--reservation`", STATES;
+    State("LAUNCH_FAILED") => "its start failed on a node",
+        "submit it again; if it happens again, report the node to your site", STATES;
+    State("REVOKED") => "another cluster of the federation runs it", "look for it there", STATES;
     State("TIMEOUT") => "it was still running at its time limit",
         "ask for more `--time`, or save checkpoints and let it be queued again (`gular job new --checkpoint`)", STATES;
     State("OUT_OF_MEMORY") => "it used more memory than it asked for, and was killed",

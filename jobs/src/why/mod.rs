@@ -23,12 +23,16 @@ pub enum JobState {
     Held,
     /// The job runs, or is about to.
     Running,
+    /// The job's program ended, and the batch system cleans up after it.
+    Ending,
     /// The job ended with an error, or was stopped.
     Failed,
     /// Somebody removed the job.
     Removed,
     /// The job ended without an error.
     Done,
+    /// A line of the text is not understood.
+    Unread,
 }
 
 impl JobState {
@@ -39,9 +43,11 @@ impl JobState {
             Self::Idle => "is idle",
             Self::Held => "is held",
             Self::Running => "is running",
+            Self::Ending => "is ending",
             Self::Failed => "failed",
             Self::Removed => "was removed",
             Self::Done => "is done",
+            Self::Unread => "is in a line that cannot be read",
         }
     }
 }
@@ -51,7 +57,7 @@ impl JobState {
 pub struct JobReason {
     /// The job's number, as its batch system writes it.
     pub job: String,
-    /// Its state.
+    /// Its state; `unread` for a line that cannot be read.
     pub state: JobState,
     /// Why, as a part of a sentence; empty if there is nothing to say.
     pub why: String,
@@ -80,7 +86,10 @@ impl JobReason {
         let found = signs.iter().find_map(|sign| CAUSES.iter().find(|cause| cause.sign == *sign));
         if let Some(cause) = found {
             cause.why.clone_into(&mut self.why);
-            self.remedy = cause.remedy.replace("JOB", &self.job);
+            let array = self.job.split('_').next().unwrap_or_default();
+            // Slurm's commands do not take `12_[0-9%4]`: there the whole array is meant.
+            let job = if self.job.contains('[') { array } else { &self.job };
+            self.remedy = cause.remedy.replace("ARRAY", array).replace("JOB", job);
             self.source = cause.source;
         }
         self
@@ -149,9 +158,8 @@ mod tests {
 
     #[test]
     fn what_is_not_a_tools_output_says_nothing() {
-        for text in
-            ["", "hello\n", "a = 1\nqueue\n", "é (1.2", "JOBID\n", "JobID|State\n1", "000 ("]
-        {
+        let prose = "the JobID and the State\nof a job\n";
+        for text in ["", "hello\n", "a = 1\nqueue\n", "é (1.2", "JOBID\n", prose, "000 ("] {
             assert_eq!(why(text), [], "{text}");
         }
     }
