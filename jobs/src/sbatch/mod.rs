@@ -2,6 +2,7 @@
 
 mod check;
 mod options;
+mod ranks;
 mod read;
 mod values;
 
