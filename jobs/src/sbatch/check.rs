@@ -182,7 +182,7 @@ fn programs(
         None => !moved && !script.brings_files() && !disk.exists(path),
     };
     for (line, name) in script.scripts() {
-        if name.contains('$') || name.starts_with('/') {
+        if name.contains('$') || name.starts_with('/') || script.writes(name) {
             continue;
         }
         let path = below(folder, name);
@@ -307,6 +307,8 @@ mod tests {
         check("srun a --machine_rank $SLURM_PROCID\n", &[("rank-too-early", 3)]);
         check("srun bash -c 'a --machine_rank $SLURM_PROCID'\n", &[]);
         check("python none.py\n", &[("missing-file", 3)]);
+        check("cat <<'EOT' > job.py\nprint()\nEOT\npython job.py\n", &[]);
+        check("cat > job.py <<EOT\nprint()\nEOT\npython job.py\n", &[]);
         let in_its_folder = |script: &str| {
             format!("mkdir -p \"o/$X\"\ncd \"o/$X\"\nln -sf \"$S/t.py\" .\nsrun python {script}\n")
         };

@@ -75,11 +75,11 @@ pub(crate) fn check(
 ) {
     for command in &script.commands {
         let Some((name, words)) = command.script_words() else { continue };
-        // The script may write the program itself.
+        // The script may bring the program, or write it itself.
         let is_made = script.commands.iter().any(|other| {
             other.brings() && other.words.iter().any(|word| base_name(word) == base_name(name))
         });
-        if !name.ends_with(".py") || is_made {
+        if !name.ends_with(".py") || is_made || script.writes(name) {
             continue;
         }
         let Some(text) = text_of(name) else { continue };

@@ -191,6 +191,20 @@ impl Command {
         BRINGERS.contains(&self.program()) && !packs
     }
 
+    /// The files that the command writes: behind `>`, or those of `tee`.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = &str> {
+        let operators = [">", ">>", ">|", "&>", "&>>", ">&", "<>"];
+        let redirected = self.words.windows(2).filter_map(move |pair| match pair {
+            [operator, file] => {
+                let plain = operator.trim_start_matches(|c: char| c.is_ascii_digit());
+                operators.contains(&plain).then_some(file)
+            }
+            _ => None,
+        });
+        let of_tee = self.call().iter().skip(1).filter(|_| self.program() == "tee");
+        redirected.chain(of_tee).map(String::as_str)
+    }
+
     /// Whether the command is one that shell scripts have and programs in other languages do not.
     fn is_of_shell(&self) -> bool {
         let program = self.program();
@@ -298,6 +312,15 @@ impl Script {
     /// The scripts that this one runs, each with the line.
     pub(crate) fn scripts(&self) -> impl Iterator<Item = (usize, &str)> {
         self.commands.iter().filter_map(|command| Some((command.line, command.script()?)))
+    }
+
+    /// Whether the script itself writes the file `name`, as by `cat > name <<EOF`.
+    pub(crate) fn writes(&self, name: &str) -> bool {
+        let plain = |path: &str| path.trim_start_matches("./").to_owned();
+        self.commands.iter().flat_map(Command::writes).any(|file| {
+            // Which folder a variable names is not known.
+            plain(file) == plain(name) || (file.contains('$') && base_name(file) == base_name(name))
+        })
     }
 
     /// Whether the script may add files that it does not name, or enters another folder.
@@ -506,6 +529,23 @@ mod tests {
         check("echo train.py; cp a.py b.py", &[]);
         check("if python train.py; then echo; fi", &["train.py"]);
         check("bash -c 'python x.py'", &[]);
+    }
+
+    #[test]
+    fn files_that_a_script_writes_are_known() {
+        for text in [
+            "cat <<'E' > a.py\nx\nE\n",
+            "cat > a.py <<E\nx\nE\n",
+            "cat >./a.py <<E\nx\nE\n",
+            "tee a.py <<E > /dev/null\nx\nE\n",
+            "echo x >> \"$DIR/a.py\"",
+            "f() { echo x &> a.py; }",
+        ] {
+            assert!(Script::parse(text).writes("a.py"), "{text}");
+        }
+        for text in ["cat a.py", "cat < a.py", "echo x > b.py 2>&1", "echo x > $DIR/b.py"] {
+            assert!(!Script::parse(text).writes("a.py"), "{text}");
+        }
     }
 
     fn rules(text: &str, job: &Job<'_>) -> Vec<(&'static str, usize)> {

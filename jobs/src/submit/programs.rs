@@ -86,7 +86,8 @@ pub(super) fn check(
     }
     let called: Vec<(usize, &str)> = script.scripts().collect();
     if !script.brings_files() {
-        not_brought(context, &called, &wrapper.text, &names, &mut own);
+        let others = called.iter().copied().filter(|(_, name)| !script.writes(name));
+        not_brought(context, &others.collect::<Vec<_>>(), &wrapper.text, &names, &mut own);
     }
     let mut texts = Vec::new();
     let mut unknown = false;

@@ -165,6 +165,10 @@ mod tests {
         assert_eq!(said(all, run), [""; 0]);
         let unpacks = "#!/bin/sh\ntar -xf code.tar\npython3 train.py\n";
         assert_eq!(said(inputs, unpacks), [""; 0]);
+        for writes in ["tee new.py", "cat >new.py", "cat <<'F' > ./new.py\nF\ncat"] {
+            let run = format!("#!/bin/sh\n{writes} <<E\nprint()\nE\npython3 new.py\n");
+            assert_eq!(said("executable = run.sh\n", &run), [""; 0], "{run}");
+        }
         assert_eq!(
             said("executable = train.py\n", run)[1..],
             [wants(2, "nets.py"), wants(3, "losses.py")]
