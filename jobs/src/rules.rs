@@ -391,13 +391,17 @@ rules! {
         why "each task gets one core: threads that decode images share it, and training is many times slower"
         fix "run `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` before `srun`" source SRUN versions "Slurm 22.05 and later";
     NO_MASTER_ADDR = Sbatch Warning "no-master-addr"
-        finds "several processes without an address where they meet, or with `localhost` on several nodes"
+        finds "several processes without an address where they meet, or on several nodes with `localhost` or `--standalone`"
         why "each process waits for MASTER_ADDR and MASTER_PORT, or trains alone"
         fix "add `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`" source TORCH;
     RANK_TOO_EARLY = Sbatch Warning "rank-too-early"
-        finds "`srun … --machine_rank $SLURM_PROCID`"
+        finds "a rank that the batch shell replaces: `srun … --node_rank $SLURM_NODEID`, or `$SLURM_PROCID`, `$SLURM_LOCALID`"
         why "the batch shell replaces the variable before srun starts the tasks: all of them get rank 0"
         fix "let each task's own shell replace it: `srun bash -c '… $SLURM_PROCID …'`" source SRUN;
+    LAUNCHER_PER_TASK = Sbatch Warning "launcher-per-task"
+        finds "`srun torchrun --nproc-per-node=4` with several tasks per node"
+        why "srun starts the launcher once for each task, and each starts a process for every GPU: several processes share a GPU, or they wait for each other until they give up"
+        fix "ask for one task per node: `--ntasks-per-node=1`; or leave out the launcher, so that each task is one process" source SRUN;
     IDLE_NODES = Sbatch Warning "idle-nodes"
         finds "several nodes, and a program that is not started with `srun`"
         why "only `srun` starts programs on the other nodes: they are idle, and their hours are charged"

@@ -351,6 +351,118 @@ mod tests {
         check(&meet("$(hostname)"), &[]);
     }
 
+    /// The finding's texts of the rule `name` in a script with these lines.
+    fn said(name: &str, body: &str) -> Vec<String> {
+        let text = format!("#!/bin/bash\n#SBATCH --time=1:00:00\n{body}\n");
+        let disk = Files::of(&[("t.py", "")]);
+        let found = check("x.sbatch", &text, &disk, &mut BTreeSet::new());
+        { found.into_iter() }.filter(|f| f.rule == name).map(|f| f.what).collect()
+    }
+
+    #[test]
+    fn nodes_that_meet_at_themselves_are_found() {
+        let check = |body: &str, expected: &str| {
+            let found = said("no-master-addr", body);
+            let is_right = match found.as_slice() {
+                [] => expected.is_empty(),
+                [what] => !expected.is_empty() && what.contains(expected),
+                _ => false,
+            };
+            assert!(is_right, "{found:?} in {body}");
+        };
+        let two = "#SBATCH --nodes=2 --ntasks-per-node=1\n";
+        for host in ["localhost", "127.0.0.1"] {
+            for launcher in ["torchrun", "python -m torch.distributed.run"] {
+                for option in ["--rdzv-endpoint=", "--rdzv_endpoint=", "--rdzv-endpoint "] {
+                    let line = |host: &str| {
+                        format!(
+                            "srun {launcher} --nnodes=2 --rdzv-backend=c10d {option}{host}:29500 t.py"
+                        )
+                    };
+                    let itself = "which is each node itself";
+                    check(&format!("{two}{}", line(host)), itself);
+                    check(&line(host), itself);
+                    check(
+                        &format!("{two}srun bash -c '{}'", line(host).replace("srun ", "")),
+                        itself,
+                    );
+                    check(&format!("{two}{}", line("$HEAD")), "");
+                    check(&format!("#SBATCH --nodes=1\n{}", line(host)), "");
+                }
+            }
+        }
+        check(
+            &format!(
+                "{two}srun accelerate launch --num_machines 2 --main_process_ip 127.0.0.1 t.py"
+            ),
+            "`127.0.0.1`",
+        );
+        check(&format!("{two}srun -N1 -n1 torchrun --rdzv-endpoint=localhost:1 t.py"), "");
+        let standalone =
+            "export MASTER_ADDR=$(hostname)\nsrun torchrun --standalone --nproc-per-node=4 t.py";
+        check(&format!("{two}{standalone}"), "`--standalone` starts one training per node");
+        check(&format!("#SBATCH --nodes=1\n{standalone}"), "");
+    }
+
+    #[test]
+    fn ranks_that_the_batch_shell_replaces_are_found() {
+        let n = |body: &str| said("rank-too-early", body).len();
+        let two = "#SBATCH --nodes=2 --ntasks-per-node=1\n";
+        for (rank, variable) in [
+            ("--node_rank=", "$SLURM_NODEID"),
+            ("--node-rank=", "${SLURM_NODEID}"),
+            ("--node-rank ", "\"$SLURM_NODEID\""),
+            ("--local-rank ", "$SLURM_LOCALID"),
+            ("--machine_rank=", "$SLURM_PROCID"),
+        ] {
+            let call = format!("torchrun --nnodes=2 {rank}{variable} --master_addr=$A t.py");
+            assert_eq!(n(&format!("{two}srun {call}")), 1, "{call}");
+            let call = call.replace('"', "");
+            assert_eq!(n(&format!("{two}srun bash -c \"{call}\"")), 1, "{call}");
+            assert_eq!(n(&format!("{two}srun bash -c '{call}'")), 0, "{call}");
+            let kept = call.replace('$', "\\$");
+            assert_eq!(n(&format!("{two}srun bash -c \"{kept}\"")), 0, "{kept}");
+        }
+        let named = "export NODE_RANK=$SLURM_NODEID\nsrun torchrun --node_rank=$NODE_RANK t.py";
+        assert_eq!(n(&format!("{two}{named}")), 1);
+        assert_eq!(n(&format!("#SBATCH --nodes=1\n{named}")), 0);
+        assert_eq!(n(&format!("{two}srun torchrun --node_rank=$i t.py")), 0);
+        assert_eq!(n(&format!("{two}srun echo --tag $SLURM_NODEID")), 0);
+    }
+
+    #[test]
+    fn a_launcher_in_each_task_is_found() {
+        let check = |body: &str, expected: &[&str]| {
+            let found = said("launcher-per-task", body);
+            assert_eq!(found, expected, "{body}");
+        };
+        let sixteen = "srun starts `torchrun` 4 times on each node, and each starts 4 processes: 16 processes on each node";
+        let run = "srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv-endpoint=$H:1 t.py";
+        check(&format!("#SBATCH -N 2 --ntasks-per-node=4\n{run}"), &[sixteen]);
+        check(&format!("#SBATCH -N 2 --ntasks=8\n{run}"), &[sixteen]);
+        check("#SBATCH -n 4\nsrun torchrun --nproc_per_node 4 t.py", &[sixteen]);
+        check("srun --ntasks-per-node=4 -N 2 torchrun --nproc_per_node 4 t.py", &[sixteen]);
+        let gpus = "srun starts `torchrun` 4 times on each node, and each starts `gpu` processes";
+        check(
+            &format!("#SBATCH -n 4\n{}", run.replace("=4", "=gpu").replace("--nnodes=2", "")),
+            &[gpus],
+        );
+        for right in [
+            "#SBATCH -N 2 --ntasks-per-node=1",
+            "#SBATCH -N 2 --ntasks=2",
+            "#SBATCH -n 2",
+            "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-task=4",
+            "#SBATCH --ntasks=2 --ntasks-per-node=1",
+        ] {
+            check(&format!("{right}\n{run}"), &[]);
+        }
+        let four = "#SBATCH -N 2 --ntasks-per-node=4\n";
+        check(&format!("{four}{}", run.replace("srun", "srun -n $SLURM_NNODES")), &[]);
+        check(&format!("{four}{}", run.replace("srun", "srun --ntasks-per-node=1")), &[]);
+        check(&format!("{four}{}", run.replace("node=4", "node=1")), &[]);
+        check(&format!("{four}srun python t.py"), &[]);
+    }
+
     #[test]
     fn odd_lines_do_not_panic() {
         for odd in [
