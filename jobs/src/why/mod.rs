@@ -52,6 +52,9 @@ impl JobState {
     }
 }
 
+/// Of longer texts, only the beginning is shown.
+const MAX_SAID_CHARS: usize = 400;
+
 /// Why one job is in its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JobReason {
@@ -97,14 +100,13 @@ impl JobReason {
 
     /// Does the same with a cause that is known by its message.
     fn says(mut self, text: &str) -> Self {
-        const MAX_CHARS: usize = 400;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let lower = text.to_lowercase();
         let found = CAUSES.iter().find(|cause| match cause.sign {
             Sign::Text(words) => words.iter().all(|word| lower.contains(word)),
             _ => false,
         });
-        self.said = text.chars().take(MAX_CHARS).collect();
+        self.said = text.chars().take(MAX_SAID_CHARS).collect();
         match found {
             Some(cause) => self.because(&[cause.sign]),
             None => self,

@@ -1,7 +1,7 @@
 //! Reads what `scontrol show job`, `sacct` and `squeue` print.
 
 use super::causes::{CAUSES, Sign, fits};
-use super::{JobReason, JobState};
+use super::{JobReason, JobState, MAX_SAID_CHARS};
 
 /// `JobId=1 … JobState=PENDING Reason=Priority … ExitCode=0:0`, for each job.
 pub(super) fn scontrol(text: &str) -> Vec<JobReason> {
@@ -49,7 +49,7 @@ pub(super) fn table(text: &str) -> Vec<JobReason> {
         let Some((id, state, new)) = table.job(line) else {
             let words: Vec<&str> = line.split_whitespace().collect();
             let id = words.first().copied().filter(|word| is_id(word)).unwrap_or("?");
-            let said = words.join(" ");
+            let said = words.join(" ").chars().take(MAX_SAID_CHARS).collect();
             found.push(JobReason { said, ..JobReason::new(id, JobState::Unread) });
             continue;
         };
@@ -169,7 +169,10 @@ fn cut_at(line: &str, places: &[usize]) -> Vec<String> {
 /// The ways to give more pieces than columns to the columns: all others belong to the job's name
 /// or, in the last column, to the reason. The name gets as many as it can.
 fn spread(pieces: &[&str], joint: &str, columns: &[&str]) -> Vec<Vec<String>> {
-    let Some(extra) = pieces.len().checked_sub(columns.len()) else { return Vec::new() };
+    // Each way is tried; no person's name has as many words.
+    const MAX_PIECES: usize = 200;
+    let extra = pieces.len().checked_sub(columns.len());
+    let Some(extra) = extra.filter(|_| pieces.len() <= MAX_PIECES) else { return Vec::new() };
     let name = columns.iter().position(|column| NAMES.contains(column));
     let last = columns.len().saturating_sub(1);
     let cut = |of_name: usize| {
@@ -431,6 +434,8 @@ mod tests {
                 ("?", JobState::Unread, "slurm_load_jobs error: timed out"),
             ]
         );
+        let long = format!("JOBID NAME ST REASON\n6 {}\n", "a ".repeat(100_000));
+        assert_eq!(why(&long).first().map(|job| job.state), Some(JobState::Unread));
         assert_eq!(
             why("JobId=8 JobState=NEW\n").first().map(|job| job.state),
             Some(JobState::Unread)
