@@ -73,7 +73,9 @@ fn parse(path: &Path, text: &str) -> Result<AboutFile, Failure> {
     let shown = path.display();
     let file: AboutFile = toml::from_str(text).map_err(|e| {
         let hint = "the file may have the members name, description, licence, citation and source, each a string";
-        Failure::new(format!("`{shown}`: {}", e.to_string().trim_end()), Some(hint.to_owned()))
+        let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let (line, reason) = (before.matches('\n').count() + 1, e.message().replace('\n', ", "));
+        Failure::new(format!("`{shown}`, line {line}: {reason}"), Some(hint.to_owned()))
     })?;
     if let Some(licence) = file.licence.as_deref().filter(|licence| !is_spdx(licence)) {
         let text = format!("`{shown}`: licence `{licence}` is not an SPDX expression");
@@ -167,7 +169,7 @@ mod tests {
         for (text, expected) in [
             ("licence = \"CC BY 4.0\"", "is not an SPDX expression"),
             ("author = \"me\"", "unknown field `author`"),
-            ("name = 3", "about.toml"),
+            ("\nname = 3", "about.toml`, line 2: invalid type"),
         ] {
             let error = format!("{:?}", parse(path, text).unwrap_err());
             assert!(error.contains(expected), "{error}");

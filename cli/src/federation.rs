@@ -133,7 +133,7 @@ fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
     let federation = Federation::start(&options)?;
     let url = federation.url();
     if !output.quiet {
-        show::message("note", &banner(args, &federation));
+        show::paragraph("note", &banner(args, &federation));
     }
     if output.json {
         show::json_line(&Served {
@@ -171,10 +171,10 @@ fn told(counts: &Counts) -> String {
 }
 
 fn banner(args: &ServeArgs, federation: &Federation) -> String {
-    let quoted = |path: &Path| show::quoted(&path.display().to_string());
+    let quoted = |path: &Path| show::plain(&show::quoted(&path.display().to_string()));
     let ca = quoted(federation.ca_file());
     let dir = federation.ca_file().parent().map(quoted).unwrap_or_default();
-    let url = federation.url();
+    let url = show::plain(&federation.url());
     let mut text = String::from(
         "a federation for development only: it listens only on 127.0.0.1,\n\
          its tokens are valid for an hour at most, and its data is not backed up.\n",

@@ -125,6 +125,11 @@ pub(crate) fn message(kind: &str, text: &str) {
     let _ = writeln!(io::stderr().lock(), "{kind}: {}", in_message(&masked(text)));
 }
 
+/// Does the same as [`message`] for a text of several lines, in which names are [`plain`].
+pub(crate) fn paragraph(kind: &str, text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{kind}: {}", printable(&masked(text)));
+}
+
 /// Does the same as [`printable`] for a message, which may repeat names. Only lines of our own are
 /// indented, so no name can forge a message.
 fn in_message(text: &str) -> String {

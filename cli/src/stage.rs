@@ -169,41 +169,44 @@ fn say(report: &StageReport, output: &Output, stdout: bool) -> Result<(), Failur
         return show::json_line(report);
     }
     if !output.quiet {
-        show::message("note", &text(report));
+        show::paragraph("note", &text(report));
     }
     if stdout && !report.dry_run { show::text(&format!("{}\n", report.path)) } else { Ok(()) }
 }
 
 fn text(report: &StageReport) -> String {
     let what = format!("{} in {}", show::size(report.bytes), show::count(report.files, "file"));
+    let path = show::plain(&report.path);
     let place = if report.in_memory { "memory" } else { "disk" };
     let mut text = match report {
         StageReport { dry_run: true, shared: true, .. } => {
-            let path = &report.path;
             format!("{what} are in `{path}` ({place}), or on their way; nothing was written")
         }
         StageReport { dry_run: true, mounted: true, .. } => {
-            format!("{what} would be mounted at `{}`; nothing was mounted", report.path)
+            format!("{what} would be mounted at `{path}`; nothing was mounted")
         }
         StageReport { dry_run: true, .. } => {
-            format!("{what} would go to `{}` ({place}); nothing was written", report.path)
+            format!("{what} would go to `{path}` ({place}); nothing was written")
         }
         StageReport { shared: true, .. } => {
-            format!("{what} are in `{}` ({place}) already", report.path)
+            format!("{what} are in `{path}` ({place}) already")
         }
         StageReport { mounted: true, .. } => {
             let shards = show::count(report.files, "shard");
             let bytes = show::size(report.bytes);
-            format!("mounted {bytes} in {shards} at `{}`, {:.2} s", report.path, report.seconds)
+            format!("mounted {bytes} in {shards} at `{path}`, {:.2} s", report.seconds)
         }
         _ => {
             let pace = show::pace(report.bytes, report.seconds);
-            format!("staged {what} to `{}` ({place}){pace}", report.path)
+            format!("staged {what} to `{path}` ({place}){pace}")
         }
     };
     if let Some(limit) = report.limit.as_ref().filter(|_| !report.mounted) {
         let (needed, left) = (show::size(report.needed_bytes), show::size(limit.available_bytes));
-        text.push_str(&format!("\n{needed} had to be free; {} allows {left}", limit.name));
+        text.push_str(&format!(
+            "\n{needed} had to be free; {} allows {left}",
+            show::plain(&limit.name)
+        ));
     }
     if report.removed > 0 {
         let copies = match report.removed {

@@ -53,6 +53,9 @@ fn it_serves_until_a_signal_and_says_how_to_use_it() {
         {
             assert!(stderr.contains(said), "`{said}` in:\n{stderr}");
         }
+        let last = format!("\n  gular publish bundle/ {}/name/1\n", line.trim());
+        assert!(stderr.contains("127.0.0.1,\nits tokens") && stderr.contains(&last), "{stderr}");
+        assert!(!stderr.contains("\\n"), "no line end is escaped: {stderr}");
         let token = run(["federation", "token", dir.path().to_str().unwrap(), "--read", "/"]);
         assert_eq!((token.code, token.stdout.as_str()), (Some(2), ""));
         assert!(

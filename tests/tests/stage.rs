@@ -364,7 +364,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     assert_eq!(report["removed"], 1, "{report}");
     assert!(report["freed"].as_u64().unwrap() >= size, "{report}");
     let asked = case.stage(&case.images, &["--dry-run"]);
-    assert!(asked.stderr.contains("1 copy that killed runs left, "), "{asked:?}");
+    assert!(asked.stderr.contains("\n1 copy that killed runs left, "), "{asked:?}");
     assert!(path.is_dir());
     // The other source is a different one, so that it has another copy.
     let check = |source: &Path, command: &[&str]| {
