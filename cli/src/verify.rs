@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use gular_bundle::{Digest, Split};
@@ -52,8 +53,10 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
     pub(crate) splits: Vec<Split>,
     /// Seed that chooses the samples of --sample
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
+    ///
+    /// The same seed chooses the same samples. [default: from the clock; the output says it]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// The digest that the bundle must have
     #[arg(long, value_name = "BLAKE3", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
@@ -72,7 +75,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let mode = match args.sample {
-        Some(fraction) => Mode::Sample { fraction, seed: args.seed },
+        Some(fraction) => Mode::Sample { fraction, seed: args.seed.unwrap_or_else(seed_of_clock) },
         None if args.quick => Mode::Quick,
         // `--full` names the default.
         None => Mode::Full,
@@ -123,6 +126,12 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(if report.sound { Exit::Done } else { Exit::Unsound })
 }
 
+/// A seed that differs from run to run, and is short enough to be typed.
+fn seed_of_clock() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(now.subsec_micros())
+}
+
 /// The URL to read from, and the digest it names, if `--digest` does not.
 fn published(
     args: &VerifyArgs,
@@ -164,6 +173,9 @@ fn text(report: &VerifyReport) -> String {
         let seen: Vec<String> = seen.collect();
         let _ = writeln!(text, "how likely damage would have been seen, {}", seen.join("; "));
     }
+    if let Some(seed) = report.seed {
+        let _ = writeln!(text, "`--seed {seed}` reads the same samples again");
+    }
     text
 }
 
@@ -189,10 +201,11 @@ fn verdict(report: &VerifyReport) -> String {
         ("quick", 0) => {
             format!("no fault in manifest, indexes and lengths (samples were not read): {of}{pace}")
         }
-        (_, 0) => format!(
-            "no fault in manifest, indexes and the {} samples that were read: {of}{pace}",
-            report.samples_checked
-        ),
+        (_, 0) => {
+            let read = show::count(report.samples_checked, "sample");
+            let were = if report.samples_checked == 1 { "was" } else { "were" };
+            format!("no fault in manifest, indexes and the {read} that {were} read: {of}{pace}")
+        }
         // Without a manifest, nothing is known about the other files.
         (_, n) if report.shards == 0 => format!("NOT SOUND, {}{pace}", show::count(n, "fault")),
         (_, n) => format!("NOT SOUND, {}; checked {of}{pace}", show::count(n, "fault")),

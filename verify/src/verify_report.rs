@@ -27,6 +27,9 @@ pub struct VerifyReport {
     pub bytes_read: u64,
     /// Samples whose bytes were compared with their digest, one by one or within blocks.
     pub samples_checked: u64,
+    /// With `sample`: the seed that chose the samples; with it, the same samples are read again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// With `sample`: how likely it was that damage of some extents would be seen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub detection: Vec<Detection>,
@@ -61,6 +64,10 @@ impl VerifyReport {
             bytes: 0,
             bytes_read: 0,
             samples_checked: 0,
+            seed: match mode {
+                Mode::Sample { seed, .. } => Some(seed),
+                Mode::Quick | Mode::Full => None,
+            },
             detection: Vec::new(),
             seconds: 0.0,
             faults: Vec::new(),

@@ -28,7 +28,17 @@ fn a_check_of_some_samples_says_what_it_would_have_seen() {
     assert_eq!(verified.code, Some(0), "{verified:?}");
     // A thousandth and a hundredth of 26 samples are none.
     let line = "how likely damage would have been seen, to 1 sample: 50%\n";
-    assert!(verified.stdout.ends_with(line), "{verified:?}");
+    let (_, seed) = verified.stdout.split_once(line).unwrap();
+    let seed = seed.strip_prefix("`--seed ").unwrap();
+    let seed = seed.strip_suffix("` reads the same samples again\n").unwrap();
+    let again = site.json(["verify", "--sample", "50%", "--seed", seed, &url]);
+    assert_eq!(again["seed"].to_string(), seed);
+    // The clock chooses, so that runs differ.
+    let local = small(&site);
+    let seed = |_| site.json(["verify", "--sample", "1%", text(&local)])["seed"].to_string();
+    assert!((0..5).map(seed).collect::<std::collections::HashSet<_>>().len() > 1);
+    let one = site.run(["verify", "--sample", "1%", "--seed", "3", text(&local)]);
+    assert!(one.stdout.contains("the 1 sample that was read: "), "{one:?}");
     let report = site.json(["verify", "--sample", "50%", &url]);
     assert_eq!(
         (&report["detection"][0]["damaged"], report["sound"].as_bool()),
