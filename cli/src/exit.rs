@@ -126,12 +126,15 @@ impl From<gular_containers::Error> for Failure {
 impl Exit {
     /// The exit code of a failed transfer.
     pub(crate) fn of(error: &gular_transfer::Error) -> Self {
-        use gular_transfer::Error::{AnotherBundle, Bundle, Changed, ObjectDigest, Pelican};
+        use gular_transfer::Error::{
+            AnotherBundle, Bundle, Changed, NoCopy, ObjectDigest, Pelican,
+        };
         match error {
             Pelican(error) => Self::of_pelican(error),
             Bundle(error) => verdict(error),
             AnotherBundle { .. } | Changed { .. } | ObjectDigest { .. } => Self::Unsound,
             error if error.is_passing() => Self::Later,
+            NoCopy { .. } => Self::Unsound,
             _ => Self::Failed,
         }
     }

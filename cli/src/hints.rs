@@ -532,6 +532,21 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// The hint for files that no copy has right. `is_published` says whether a copy is at a URL.
+pub(crate) fn unrepaired(passes: bool, is_published: bool) -> &'static str {
+    match (passes, is_published) {
+        (true, _) => {
+            "run the same command again later, since some servers did not answer; or name another copy with one more `--from`"
+        }
+        (_, true) => {
+            "name another copy with one more `--from`; if there is none, pack the bundle again, and publish it under another version"
+        }
+        (_, false) => {
+            "name another copy with one more `--from`, such as the URL at which the bundle is published; if there is none, pack it again"
+        }
+    }
+}
+
 /// The hint for an error of staging.
 pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
     use gular_stage::{Error as E, Unfit};

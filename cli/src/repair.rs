@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gular_bundle::Split;
-use gular_pelican::encode_path;
-use gular_transfer::{BundleUrl, FetchOptions, RepairReport, repair};
+use gular_pelican::{Scheme, encode_path};
+use gular_transfer::{BundleUrl, FetchOptions, RepairReport, Unrepaired, repair};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
@@ -17,9 +17,10 @@ use crate::{hints, network, show, units};
 /// Repair a bundle's folder from copies, of which none need be whole
 ///
 /// Every block of the bundle is checked. Blocks that are missing or damaged are read from the first
-/// copy that has them right, and nothing else is read. If a copy's own manifest is damaged, its
-/// blocks are used all the same. The folder may lack files, or be new. If interrupted, run the same
-/// command again. Exit code 1: no copy has some block.
+/// copy that has them right, and nothing else is read. If a copy's own manifest is damaged, or one
+/// of its files is cut short, its blocks are used all the same. The folder may lack files, or be
+/// new. A file that cannot be repaired is named at the end. If interrupted, run the same command
+/// again. Exit code 1: no copy has some block.
 #[derive(Debug, Args)]
 #[command(
     next_help_heading = "Transfer",
@@ -66,7 +67,38 @@ pub(crate) fn run(args: &RepairArgs, output: &Output) -> Result<Exit, Failure> {
     } else if !output.quiet {
         show::text(&text(&report))?;
     }
-    Ok(Exit::Done)
+    Ok(match failed(&report.failed, &from) {
+        Some(failure) => failure.report(),
+        None => Exit::Done,
+    })
+}
+
+/// The most files that the error names; JSON has all.
+const FILES_SHOWN: usize = 20;
+
+/// One error for all files that could not be repaired, each with what is wrong in each copy.
+fn failed(failed: &[Unrepaired], from: &[BundleUrl]) -> Option<Failure> {
+    if failed.is_empty() {
+        return None;
+    }
+    let files = show::count(failed.len() as u64, "file");
+    let mut text = format!("{files} could not be repaired, since no copy has all of it right");
+    if failed.len() > 1 {
+        text = format!("{files} could not be repaired, since no copy has all blocks of them right");
+    }
+    for Unrepaired { file, error, .. } in failed.iter().take(FILES_SHOWN) {
+        text.push_str(&format!("\n  `{}`: {}", show::plain(file), show::plain(error)));
+    }
+    if let Some(more) = failed.len().checked_sub(FILES_SHOWN).filter(|more| *more > 0) {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    let passes = failed.iter().any(|failed| failed.passes);
+    let is_published = from.iter().any(|copy| copy.url.scheme() != Scheme::File);
+    let mut failure = Failure::new(text, Some(hints::unrepaired(passes, is_published).to_owned()));
+    // That all may go well later is said only if it can.
+    let later = failed.iter().all(|failed| failed.passes);
+    failure.exit = if later { Exit::Later } else { Exit::Unsound };
+    Some(failure)
 }
 
 /// The URL of a copy, which may be given as a folder.
@@ -85,7 +117,12 @@ fn text(report: &RepairReport) -> String {
         show::size(report.bytes),
         show::count(report.files, "file")
     );
+    let n_failed = report.failed.len() as u64;
     let mut text = match report.bytes_repaired {
+        // The error that follows says the rest.
+        n if n_failed > 0 => {
+            format!("repaired {}{}\n", show::size(n), show::pace(n, report.seconds))
+        }
         0 => format!("nothing to repair: {of}, {:.2} s\n", report.seconds),
         n => format!("repaired {}: {of}{}\n", show::size(n), show::pace(n, report.seconds)),
     };
@@ -101,6 +138,8 @@ fn text(report: &RepairReport) -> String {
     for line in hints::wrong_copies(&report.wrong_copies) {
         text.push_str(&format!("{line}\n"));
     }
-    text.push_str(&format!("{}\n", report.digest));
+    if n_failed == 0 {
+        text.push_str(&format!("{}\n", report.digest));
+    }
     text
 }

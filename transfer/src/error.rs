@@ -248,6 +248,14 @@ pub enum Error {
         /// The number of samples of the shard.
         samples: usize,
     },
+    /// No copy of a bundle has all blocks of a file.
+    #[error("no copy has the right bytes of `{file}`: {attempts}")]
+    NoCopy {
+        /// The file, below the bundle's data folder.
+        file: String,
+        /// What is wrong with it in each copy.
+        attempts: Box<gular_pelican::Attempts>,
+    },
     /// A source that is not a federation failed.
     #[error("{message}")]
     Source {
@@ -289,6 +297,7 @@ impl Error {
         match self {
             Self::Pelican(error) => error.is_passing(),
             Self::Source { passes, .. } => *passes,
+            Self::NoCopy { attempts, .. } => attempts.list.iter().any(|attempt| attempt.passes),
             _ => false,
         }
     }
@@ -365,6 +374,7 @@ impl Error {
             ),
             Self::Strangers { .. } => Some("use a new or empty folder, or remove those files"),
             Self::NoFiles { .. } => Some("name the folder that holds the files"),
+            Self::NoCopy { .. } => Some("repair the file from another copy"),
             Self::NotCollection { .. } => {
                 Some("fetch this object alone, or give the URL of the collection that contains it")
             }

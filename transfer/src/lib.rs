@@ -40,8 +40,8 @@ pub use error::Error;
 pub use bundle_files::{Blocks, BundleFiles, ManifestFile};
 pub use fetch::{
     Checked, CopyUsed, FetchOptions, FetchReport, FolderLock, RepairReport, SampleOptions,
-    SampleReport, TellWaiting, Trust, fetch, fetch_from, fetch_object, fetch_object_by_blocks,
-    fetch_samples, object_here, repair,
+    SampleReport, TellWaiting, Trust, Unrepaired, fetch, fetch_from, fetch_object,
+    fetch_object_by_blocks, fetch_samples, object_here, repair,
 };
 pub use folder::{
     DEFAULT_MAX_OBJECTS, Doubtful, Failed, FolderFetch, FolderOptions, FolderReport, fetch_folder,

@@ -164,7 +164,8 @@ impl RemoteBundle {
         file: &FileEntry,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
-        let accepts = |bytes: &[u8]| file.accept("it", bytes).map_err(|error| error.to_string());
+        // The message names the object already.
+        let accepts = |bytes: &[u8]| file.accept("it", bytes).map_err(|error| error.reason());
         self.data.seek(&self.published, file, |url| {
             client.read_verified(url, file.bytes, &accepts, cancel)
         })
@@ -227,6 +228,21 @@ impl RemoteBundle {
         cancel: &AtomicBool,
     ) -> Result<Url, Error> {
         self.data.seek(&self.published, file, |url| client.stat(url, cancel).map(|_| url.clone()))
+    }
+
+    /// Finds the name under which a shard or index is stored, and its length there.
+    ///
+    /// # Errors
+    /// Those of [`Client::stat`].
+    pub(crate) fn found(
+        &self,
+        client: &Client,
+        file: &FileEntry,
+        cancel: &AtomicBool,
+    ) -> Result<(Url, Option<u64>), Error> {
+        self.data.seek(&self.published, file, |url| {
+            client.stat(url, cancel).map(|stat| (url.clone(), stat.len_bytes))
+        })
     }
 
     /// Asks whether the server from which `file` is read has a copy of it.

@@ -315,8 +315,9 @@ fn a_bundle_is_repaired_from_copies_of_which_none_is_whole() {
     fs::remove_file(b.join(DATA_DIR).join(&index)).unwrap();
     // One copy alone is not enough, and the file that is here stays as it is.
     let before = fs::read(big(&own)).unwrap();
-    let error = repair(&[&a]).unwrap_err();
-    assert!(error.to_string().contains("bytes 0 to 1048576 differ"), "{error}");
+    let failed = repair(&[&a]).unwrap().failed;
+    assert_eq!((failed.len(), &failed[0].file), (1, &published.big), "{failed:?}");
+    assert!(failed[0].error.contains("bytes 0 to 1048576 differ"), "{failed:?}");
     assert_eq!(fs::read(big(&own)).unwrap(), before);
 
     fs::remove_file(own.join(DATA_DIR).join(&index)).unwrap();
@@ -326,6 +327,57 @@ fn a_bundle_is_repaired_from_copies_of_which_none_is_whole() {
     published.check_same(&own);
     let again = repair(&[&a, &b]).unwrap();
     assert_eq!((again.bytes_repaired, again.bytes_kept), (0, again.bytes));
+}
+
+/// The first block is right in a copy that was cut short, the others in one that has more bytes.
+#[test]
+fn copies_of_other_lengths_give_the_blocks_that_they_have_right() {
+    let published = publish();
+    let copy = |name: &str| {
+        let copy = published.dir.path().join(name);
+        published.fetch(&copy).unwrap();
+        copy
+    };
+    let [own, short, long] = ["own", "short", "long"].map(copy);
+    let big = |dir: &Path| dir.join(DATA_DIR).join(&published.big);
+    let whole = fs::read(big(&own)).unwrap();
+    let write = |dir: &Path, bytes: &[u8]| {
+        fs::remove_file(big(dir)).unwrap();
+        fs::write(big(dir), bytes).unwrap();
+    };
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let repair = |from: &[&Path]| {
+        let url = |dir: &&Path| format!("file://{}", dir.display()).parse().unwrap();
+        let (from, options) = (from.iter().map(url).collect::<Vec<BundleUrl>>(), <_>::default());
+        gular_transfer::repair(&client, &from, &own, &options, Watch::silent(&cancel)).unwrap()
+    };
+    write(&short, &whole[..BLOCK + 10]);
+    write(&long, &[&whole[..], b"more"].concat());
+    flip(&big(&long), 3);
+    let damaged = vec![0; whole.len()];
+    write(&own, &damaged);
+    let alone = repair(&[&short]);
+    let error = &alone.failed[0].error;
+    assert!(error.contains(&format!("it has {} bytes, expected ", BLOCK + 10)), "{error}");
+    assert!(fs::read(big(&own)).unwrap() == damaged && alone.bytes_repaired == 0);
+
+    // The block that it had right was kept beside the file.
+    let report = repair(&[&long, &short]);
+    let blocks: Vec<u64> = report.copies.iter().map(|copy| copy.blocks).collect();
+    assert_eq!((report.failed.len(), blocks), (0, vec![2, 0]));
+    published.check_same(&own);
+    write(&own, &damaged);
+    let report = repair(&[&short, &long]);
+    let blocks: Vec<u64> = report.copies.iter().map(|copy| copy.blocks).collect();
+    assert_eq!((report.failed.len(), blocks), (0, vec![1, 2]));
+    assert_eq!(report.bytes_repaired, whole.len() as u64);
+    published.check_same(&own);
+    // A fetch of the longer copy fails, as before.
+    flip(&big(&long), 3);
+    let url = format!("file://{}#blake3={}", long.display(), published.digest.hex());
+    let remote = RemoteBundle::open(&client, &url.parse().unwrap(), &cancel).unwrap();
+    let to = published.dir.path().join("to");
+    fetch(&client, &remote, &to, &FetchOptions::default(), Watch::silent(&cancel)).unwrap_err();
 }
 
 /// Training continues when a byte of the node's cache is damaged.

@@ -235,6 +235,12 @@ impl Error {
             Self::Format { expected, found, .. } => {
                 format!("it should be a {expected}, but its format is {found}")
             }
+            Self::Length { expected, found, .. } => {
+                format!("it has {found} bytes, expected {expected}")
+            }
+            Self::Digest { expected, found, .. } => {
+                format!("its digest is {found}, expected {expected}")
+            }
             other => other.to_string(),
         }
     }

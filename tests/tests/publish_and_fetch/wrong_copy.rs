@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::bundles::{assert_same, data_files, publish, small, text};
+use gular_tests::{jpeg, put};
+
+use crate::bundles::{assert_same, data_files, noise, pack, publish, small, text};
 use crate::site::Site;
 
 #[test]
@@ -71,6 +73,10 @@ fn a_folder_is_repaired_from_a_federation_and_another_folder() {
     let alone = site.run(["repair", text(&own), "--from", &url]);
     assert_eq!(alone.code, Some(1), "{alone:?}");
     assert!(alone.stderr.contains(&first) && !alone.stderr.contains(&second), "{alone:?}");
+    assert!(alone.stderr.contains("publish it under another version"), "{alone:?}");
+    // The other shard is right now.
+    let [mended, whole] = [&own, &bundle].map(|dir| fs::read(dir.join("data").join(&second)));
+    assert!(mended.unwrap() == whole.unwrap() && alone.stdout.starts_with("repaired "));
     let from = ["--from", &url, "--from", text(&other)];
     let repaired = site.run(["repair", text(&own)].into_iter().chain(from));
     assert_eq!(repaired.code, Some(0), "{repaired:?}");
@@ -79,4 +85,82 @@ fn a_folder_is_repaired_from_a_federation_and_another_folder() {
     assert_same(&own, &bundle);
     let again = site.json(["repair", text(&own)].into_iter().chain(from));
     assert_eq!((&again["bytes_repaired"], &again["bytes_kept"]), (&0.into(), &again["bytes"]));
+}
+
+/// Two files are damaged in both folders, and a third only in one.
+#[test]
+fn files_that_no_folder_has_right_are_named_and_the_others_are_repaired() {
+    let site = Site::alone();
+    let (bundle, dir) = (small(&site), site.scratch());
+    let url = publish(&site, &bundle, &site.collection("unrepaired"));
+    let [own, other] = ["own", "other"].map(|name| dir.path().join(name));
+    for copy in [&own, &other] {
+        site.json(["fetch", &url, text(copy)]);
+    }
+    let manifest = fs::read(bundle.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let name = |value: &serde_json::Value| value["name"].as_str().unwrap().to_owned();
+    let shards = &manifest["shards"];
+    let first = name(&shards[0]);
+    let [second, third] = [1, 2].map(|number| name(&shards[number]["index"]));
+    let damage = |dir: &std::path::Path, name: &str| {
+        let file = dir.join("data").join(name);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[50] ^= 1;
+        fs::remove_file(&file).unwrap();
+        fs::write(file, bytes).unwrap();
+    };
+    [&first, &second, &third].iter().for_each(|name| damage(&own, name));
+    [&first, &second].iter().for_each(|name| damage(&other, name));
+    let repaired = site.run(["repair", text(&own), "--from", text(&other)]);
+    assert_eq!(repaired.code, Some(1), "{repaired:?}");
+    assert!(repaired.stdout.contains("0 blocks and 1 index from `file://"), "{repaired:?}");
+    let start =
+        "error: 2 files could not be repaired, since no copy has all blocks of them right\n";
+    assert!(repaired.stderr.starts_with(start), "{repaired:?}");
+    for said in [
+        &format!("\n  `{first}`: `file://"),
+        &format!("\n  `{second}`: `file://"),
+        "other`: bytes 0 to ",
+        "other`: its digest is ",
+        "\nhint: name another copy with one more `--from`, such as the URL",
+    ] {
+        assert!(repaired.stderr.contains(said), "{said}: {repaired:?}");
+    }
+    assert!(!repaired.stderr.contains("this machine"), "{repaired:?}");
+    let [mended, whole] = [&own, &bundle].map(|dir| fs::read(dir.join("data").join(&third)));
+    assert!(mended.unwrap() == whole.unwrap());
+    let args = ["repair", text(&own), "--from", text(&other), "--json"];
+    let report: serde_json::Value = serde_json::from_str(&site.run(args).stdout).unwrap();
+    assert_eq!(report["failed"].as_array().unwrap().len(), 2, "{report}");
+}
+
+/// A published shard was cut short, at the origin and in the cache.
+#[test]
+fn a_published_copy_that_was_cut_short_gives_its_whole_blocks() {
+    let site = Site::alone();
+    let (source, dir) = (site.scratch(), site.scratch());
+    let [bundle, own] = ["bundle", "own"].map(|name| dir.path().join(name));
+    put(source.path(), "a/0.jpg".to_owned(), &[jpeg(0), noise(7, 3_000_000)].concat());
+    pack(source.path(), &bundle, "10MB");
+    let url = publish(&site, &bundle, &site.collection("cut"));
+    site.json(["fetch", &url, text(&own)]);
+    let shard = data_files(&bundle).into_keys().find(|name| !name.contains(".index.")).unwrap();
+    let (version, _) = url.split_once('#').unwrap();
+    let object = format!("{}/data/{shard}", version.strip_suffix("/v1").unwrap());
+    let whole = fs::read(own.join("data").join(&shard)).unwrap();
+    let write = |file: &std::path::Path, bytes: &[u8]| {
+        fs::remove_file(file).unwrap();
+        fs::write(file, bytes).unwrap();
+    };
+    for file in [site.stored(&object), site.cached(&object)] {
+        write(&file, &whole[..1_500_000]);
+    }
+    let mut damaged = whole.clone();
+    damaged[77] ^= 1;
+    write(&own.join("data").join(&shard), &damaged);
+    let repaired = site.run(["repair", text(&own), "--from", &url]);
+    assert_eq!((repaired.code, repaired.stderr.as_str()), (Some(0), ""), "{repaired:?}");
+    assert!(repaired.stdout.contains("\n1 block from `pelican://"), "{repaired:?}");
+    assert_same(&own, &bundle);
 }

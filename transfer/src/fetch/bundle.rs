@@ -82,6 +82,19 @@ pub fn fetch_from(
     options: &FetchOptions,
     watch: Watch<'_>,
 ) -> Result<FetchReport, Error> {
+    fetch_each(source, dir, options, watch, &|_, error| Err(error))
+}
+
+/// Fetches like [`fetch_from`]. What `failed` does about the error of a shard decides whether the
+/// others are fetched. Without all shards, a folder that has no manifest gets none; the bytes of
+/// shards that failed are in no figure of the report.
+pub(super) fn fetch_each(
+    source: &dyn BundleFiles,
+    dir: &Path,
+    options: &FetchOptions,
+    watch: Watch<'_>,
+    failed: &(dyn Fn(&ShardEntry, Error) -> Result<(), Error> + Sync),
+) -> Result<FetchReport, Error> {
     let start = Instant::now();
     let bundle = source.manifest();
     let shards = bundle.shards_of(&options.splits)?;
@@ -127,41 +140,62 @@ pub fn fetch_from(
     folders.iter().map(PathBuf::as_path).chain([dir]).for_each(remove_left_temps);
     check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;
 
-    let (done, kept) = (AtomicU64::new(0), AtomicU64::new(0));
-    let advance = |n: u64, was_there: bool| {
-        if was_there {
-            kept.fetch_add(n, Ordering::Relaxed);
-        }
+    let (done, kept, lost) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let advance = |n: u64| {
         (watch.progress)(done.fetch_add(n, Ordering::Relaxed) + n, total);
     };
     // Entries of the same file are fetched one after another: two at once would write it at the
     // same time.
     let work = |group: &Vec<&ShardEntry>, stop: &AtomicBool| {
         let mut seen = HashSet::new();
-        group.iter().try_for_each(|shard| {
+        let mut entries = group.iter();
+        while let Some(shard) = entries.next() {
             // Files of an earlier entry exist already, and were counted with that entry.
             let known = shard.files().filter(|file| !seen.insert(&file.name));
-            let counted = AtomicU64::new(known.map(|file| file.bytes).sum());
+            let known: u64 = known.map(|file| file.bytes).sum();
+            let (counted, kept_here) = (AtomicU64::new(known), AtomicU64::new(0));
             let advance = |n: u64, was_there: bool| {
                 let again = if was_there { counted.load(Ordering::Relaxed).min(n) } else { 0 };
                 counted.fetch_sub(again, Ordering::Relaxed);
-                advance(n - again, was_there);
+                if was_there {
+                    kept_here.fetch_add(n - again, Ordering::Relaxed);
+                }
+                advance(n - again);
             };
             let (data, trust, advance) = (data.as_path(), options.trust, &advance);
-            Job { source, data, trust, advance, cancel: stop }.shard(shard)
-        })
+            match (Job { source, data, trust, advance, cancel: stop }).shard(shard) {
+                Ok(()) => {
+                    kept.fetch_add(kept_here.into_inner(), Ordering::Relaxed);
+                }
+                Err(error) if error.is_cancelled() => return Err(error),
+                Err(error) => {
+                    failed(shard, error)?;
+                    // The other entries of this file would fail in the same way.
+                    let rest = entries.flat_map(|shard| shard.files());
+                    let rest: u64 =
+                        rest.filter(|file| seen.insert(&file.name)).map(|file| file.bytes).sum();
+                    let here = shard.bytes().saturating_sub(known);
+                    lost.fetch_add(here.saturating_add(rest), Ordering::Relaxed);
+                    break;
+                }
+            }
+        }
+        Ok(())
     };
     parallel(&by_file(&shards), options.jobs, watch.cancel, work)?;
     watch.check()?;
 
-    let was_there = held == Held::Manifest;
-    if !was_there {
-        write_file(&dir.join(MANIFEST_NAME), bundle.bytes())?;
+    let (mut kept, mut lost) = (kept.into_inner(), lost.into_inner());
+    match held {
+        Held::Manifest => kept += manifest_len,
+        Held::Part if lost > 0 => lost += manifest_len,
+        Held::Part | Held::DamagedManifest => {
+            write_file(&dir.join(MANIFEST_NAME), bundle.bytes())?;
+        }
     }
-    advance(manifest_len, was_there);
+    advance(manifest_len);
     drop(lock);
-    let kept = kept.into_inner();
-    Ok(report(total.saturating_sub(kept), kept, held))
+    Ok(report(total.saturating_sub(kept).saturating_sub(lost), kept, held))
 }
 
 /// Returns the bytes that need no more space: those of complete files and of temporary ones.

@@ -28,7 +28,7 @@ pub use fetch_report::{Checked, FetchReport};
 pub(crate) use mender::Mender;
 pub(crate) use object::{ObjectJob, missing};
 pub use object::{fetch_object, fetch_object_by_blocks, object_here};
-pub use repair::{CopyUsed, RepairReport, repair};
+pub use repair::{CopyUsed, RepairReport, Unrepaired, repair};
 pub use samples::{SampleOptions, SampleReport, fetch_samples};
 pub use streamed::TellWaiting;
 pub(crate) use streamed::{Streamed, keep_whole};

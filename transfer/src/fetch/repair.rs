@@ -5,17 +5,20 @@
 //!               else from the first copy that has it right ─▶ the next copy …
 //! ```
 
+use std::cell::Cell;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use gular_bundle::{Digest, FileEntry};
-use gular_pelican::{Attempt, Attempts, Cause, Client, Error as Pelican, Sink};
+use gular_bundle::{BLOCK_BYTES, Digest, FileEntry, ShardEntry};
+use gular_pelican::{
+    Attempt, Attempts, Cause, Client, Error as Pelican, Object, Reach, Scheme, Sink,
+};
 use serde::Serialize;
 
-use super::bundle::{FetchOptions, fetch_from};
+use super::bundle::{FetchOptions, fetch_each};
 use crate::bundle_files::OfFederation;
 use crate::remote::read_manifest;
 use crate::{
@@ -29,18 +32,42 @@ pub struct RepairReport {
     pub digest: Digest,
     /// Number of files of the bundle, including the manifest.
     pub files: u64,
-    /// Bytes of these files, all of which are right now.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// Bytes that were right before.
+    /// Bytes that were right before, without those of shards that could not be repaired.
     pub bytes_kept: u64,
-    /// Bytes that were missing or wrong.
+    /// Bytes that were missing or wrong, and are right now.
     pub bytes_repaired: u64,
+    /// The files that could not be repaired, in the order of the manifest.
+    pub failed: Vec<Unrepaired>,
     /// What each copy gave, in the order in which they were asked.
     pub copies: Vec<CopyUsed>,
     /// Servers that sent wrong bytes for objects which other servers sent correctly.
     pub wrong_copies: Vec<WrongCopy>,
     /// Wall-clock time.
     pub seconds: f64,
+}
+
+/// A file that could not be repaired.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unrepaired {
+    /// Name of the file, below the bundle's data folder.
+    pub file: String,
+    /// What is wrong with it in each copy.
+    pub error: String,
+    /// Whether the same repair may succeed later.
+    pub passes: bool,
+}
+
+impl Unrepaired {
+    fn new(shard: &ShardEntry, error: Error) -> Self {
+        let passes = error.is_passing();
+        let (file, error) = match error {
+            Error::NoCopy { file, attempts } => (file, attempts.to_string()),
+            error => (shard.file.name.to_string(), error.to_string()),
+        };
+        Self { file, error, passes }
+    }
 }
 
 /// What one copy gave for a repair.
@@ -55,13 +82,16 @@ pub struct CopyUsed {
 }
 
 /// Makes every file of the bundle in the folder `dir` right again, from the copies at `from`. Only
-/// blocks that are missing or wrong are read from them, each from the first copy that has it right.
+/// blocks that are missing or wrong are read from them, each from the first copy that has it right,
+/// whatever the length of the file there. A file that cannot be repaired stays as it is, and does
+/// not keep others from being repaired.
 ///
 /// The bundle is the one whose digest a URL gives; else the one that `dir` has a manifest of; else
 /// that of the first copy.
 ///
 /// # Errors
-/// Those of [`fetch`](super::fetch()); [`Pelican::Corrupt`] for a block that no copy has.
+/// Those of [`fetch`](super::fetch()) that concern all files. The report lists files of which no
+/// copy has some block.
 pub fn repair(
     client: &Client,
     from: &[BundleUrl],
@@ -85,13 +115,27 @@ pub fn repair(
         |copy: &RemoteBundle| CopyUsed { url: copy.url().url.to_string(), blocks: 0, indexes: 0 };
     let used = Mutex::new(copies.iter().map(none).collect());
     let source = Copies { client, first, copies: &copies, used };
-    let report = fetch_from(&source, dir, options, watch)?;
+    let failed = Mutex::new(Vec::new());
+    let note = |shard: &ShardEntry, error: Error| {
+        if error.reach() == Reach::All {
+            return Err(error);
+        }
+        failed.lock().unwrap_or_else(PoisonError::into_inner).push(Unrepaired::new(shard, error));
+        Ok(())
+    };
+    let report = fetch_each(&source, dir, options, watch, &note)?;
+    let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let place = |failed: &Unrepaired| {
+        first.manifest().files().position(|file| file.name.as_str() == failed.file)
+    };
+    failed.sort_by_cached_key(place);
     Ok(RepairReport {
         digest: first.digest(),
         files: report.files,
         bytes: report.bytes,
         bytes_kept: report.bytes_kept,
         bytes_repaired: report.bytes_fetched,
+        failed,
         copies: source.used.into_inner().unwrap_or_else(PoisonError::into_inner),
         wrong_copies: report.wrong_copies,
         seconds: start.elapsed().as_secs_f64(),
@@ -137,19 +181,66 @@ impl Copies<'_> {
     fn none_has(&self, file: &FileEntry, faults: Vec<Error>) -> Error {
         let mut attempts = Attempts { origin_asked: true, ..Attempts::default() };
         for (copy, fault) in self.copies.iter().zip(faults) {
-            let server = copy.url().url.to_string();
+            let url = &copy.url().url;
             let passes = fault.is_passing();
             let fault = match fault {
+                // There is no server that could be named.
+                Error::Pelican(Pelican::Corrupt { attempts, .. })
+                    if url.scheme() == Scheme::File =>
+                {
+                    let faults: Vec<_> = attempts.list.into_iter().map(|a| a.fault).collect();
+                    faults.join("; ")
+                }
+                Error::Pelican(Pelican::NotFound { .. }) => "it does not have the file".to_owned(),
                 Error::Pelican(Pelican::Corrupt { attempts, .. }) => attempts.to_string(),
                 fault => fault.to_string(),
             };
-            attempts.list.push(Attempt { server, fault, passes, cause: Cause::Other });
+            attempts.list.push(Attempt {
+                server: url.to_string(),
+                fault,
+                passes,
+                cause: Cause::Other,
+            });
         }
-        let (url, elapsed) = (file.name.to_string(), Duration::ZERO);
-        match attempts.list.iter().any(|attempt| attempt.passes) {
-            true => Pelican::Failed { action: "read", url, attempts, elapsed }.into(),
-            false => Pelican::Corrupt { url, attempts }.into(),
-        }
+        Error::NoCopy { file: file.name.to_string(), attempts: Box::new(attempts) }
+    }
+
+    /// Reads the blocks from `from` to the first wrong one, from a copy whose file has another
+    /// length. Returns whether that was all of the file.
+    fn stream_other_len(
+        &self,
+        remote: &RemoteBundle,
+        file: &FileEntry,
+        accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
+        from: u64,
+        sink: &mut Sink<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<bool, Error> {
+        let block_bytes = BLOCK_BYTES as u64;
+        let (url, len_bytes) = remote.found(self.client, file, cancel)?;
+        let start = from.saturating_mul(block_bytes);
+        let Some(len_bytes) = len_bytes.filter(|len| *len != file.bytes && *len > start) else {
+            return Ok(false);
+        };
+        // What follows the end of the file is no part of its last block.
+        let cut = |block: u64, bytes: &[u8]| {
+            let rest = file.bytes.saturating_sub(block.saturating_mul(block_bytes));
+            usize::try_from(rest).unwrap_or(usize::MAX).min(bytes.len())
+        };
+        let accepts = |block: u64, bytes: &[u8]| {
+            let cut = cut(block, bytes);
+            bytes.get(..cut).is_some_and(|bytes| accepts(block, bytes))
+        };
+        let mut is_whole = false;
+        let mut sink = |position: u64, bytes: &[u8]| {
+            let cut = cut(position / block_bytes, bytes);
+            sink(position, bytes.get(..cut).unwrap_or_default())?;
+            is_whole = position.saturating_add(cut as u64) >= file.bytes;
+            if is_whole { Err(io::Error::other("the rest is not of this file")) } else { Ok(()) }
+        };
+        let object = Object { url: &url, len_bytes, accepts: &accepts };
+        let read = self.client.stream(&object, from, &mut sink, cancel);
+        if is_whole { Ok(true) } else { read.map(|()| false).map_err(Error::from) }
     }
 }
 
@@ -185,25 +276,35 @@ impl BundleFiles for Copies<'_> {
         sink: &mut Sink<'_>,
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
-        let (mut next, mut stopped) = (from_block, false);
+        let (next, stopped) = (Cell::new(from_block), Cell::new(false));
+        let mut counted = |position: u64, bytes: &[u8]| -> io::Result<()> {
+            next.set(next.get() + 1);
+            sink(position, bytes).inspect_err(|_| stopped.set(true))
+        };
+        let is_final = |error: &Error| stopped.get() || error.is_cancelled();
         loop {
-            let (begun, mut faults) = (next, Vec::new());
+            let (begun, mut faults) = (next.get(), Vec::new());
             for (number, remote) in self.copies.iter().enumerate() {
-                let from = next;
-                let mut counted = |position: u64, bytes: &[u8]| -> io::Result<()> {
-                    next += 1;
-                    sink(position, bytes).inspect_err(|_| stopped = true)
-                };
+                let from = next.get();
                 let source = OfFederation { client: self.client, remote };
-                let read = source.stream(file, accepts, from, &mut counted, cancel);
-                self.note(number, |copy| copy.blocks += next - from);
+                let mut read = source.stream(file, accepts, from, &mut counted, cancel);
+                if let Err(Error::Pelican(Pelican::Corrupt { .. })) = &read {
+                    let from = next.get();
+                    match self.stream_other_len(remote, file, accepts, from, &mut counted, cancel) {
+                        Ok(true) => read = Ok(()),
+                        Err(error) if is_final(&error) => read = Err(error),
+                        // The first error says what is wrong with the copy.
+                        Ok(false) | Err(_) => {}
+                    }
+                }
+                self.note(number, |copy| copy.blocks += next.get() - from);
                 match read {
                     Ok(()) => return Ok(()),
-                    Err(error) if stopped || error.is_cancelled() => return Err(error),
+                    Err(error) if is_final(&error) => return Err(error),
                     Err(error) => faults.push(error),
                 }
             }
-            if next == begun {
+            if next.get() == begun {
                 return Err(self.none_has(file, faults));
             }
         }
