@@ -105,9 +105,6 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         }
     };
     bar.finish_and_clear();
-    if let Some((url, found)) = asked {
-        network::memory().first_seen(&url, found)?;
-    }
     let report = result.map_err(|error| {
         let cancelled = matches!(error, Error::Cancelled { .. });
         let mut failure = Failure::from(error);
@@ -122,6 +119,10 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         show::text(&faults(&report))?;
     } else {
         show::text(&text(&report))?;
+    }
+    // What is damaged is not what was published.
+    if let Some((url, found)) = asked.filter(|_| report.sound) {
+        network::memory().first_seen(&url, found)?;
     }
     Ok(if report.sound { Exit::Done } else { Exit::Unsound })
 }

@@ -45,7 +45,15 @@ time.sleep(0.4)
 def ended(code, interrupt_after=None):
     """How a program ended, and the end of what it said."""
     env = {**os.environ, "PYTHONPATH": os.environ["GULAR_PYTHON"]}
-    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    program = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        # A shell starts what runs in the background with Ctrl-C ignored, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     if interrupt_after is not None:
         for _ in range(interrupt_after):
             program.stdout.readline()

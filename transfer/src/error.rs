@@ -58,6 +58,10 @@ pub enum Error {
         /// The digest now.
         found: Digest,
     },
+    /// Copies that are not of one bundle, or of which one has a damaged manifest: where two are, and
+    /// their digests.
+    #[error("the manifests differ: that of `{}` has the digest {}, that of `{}` has {}", .0[0].0, .0[0].1, .0[1].0, .0[1].1)]
+    TwoManifests(Box<[(String, Digest); 2]>),
     /// The folder holds another bundle.
     #[error("the folder `{dir}` holds another bundle: its digest is {found}, expected {expected}")]
     OtherBundle {
@@ -337,6 +341,9 @@ impl Error {
             }
             Self::Changed { .. } => Some(
                 "ask the publisher: what is published must not change. To use the new data, add its digest to the URL: URL#blake3=…",
+            ),
+            Self::TwoManifests(_) => Some(
+                "give the digest of the right one, as it was printed when the bundle was made or published: `--from URL#blake3=…`",
             ),
             Self::OtherBundle { .. } => Some(
                 "fetch into another folder; if this folder was fetched from the same URL, its `manifest.json` was changed: remove that file and fetch again",

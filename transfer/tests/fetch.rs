@@ -693,3 +693,33 @@ fn splits_that_a_bundle_has_not_are_left_out_and_named_when_none_is_left() {
     let error = open(&[Split::Test]).unwrap_err();
     assert_eq!(error.to_string(), "the bundle has no split `test`; it has `train`, `val`");
 }
+
+/// A damaged manifest may still be one, and then nobody knows which copy is right.
+#[test]
+fn manifests_that_differ_are_not_repaired_without_a_digest() {
+    let published = publish();
+    let copy = |name: &str| {
+        let copy = published.dir.path().join(name);
+        published.fetch(&copy).unwrap();
+        copy
+    };
+    let [own, a, new] = ["own", "a", "new"].map(copy);
+    let manifest = own.join(MANIFEST_NAME);
+    let right = fs::read_to_string(&manifest).unwrap();
+    let wrong = right.replacen("\"train\"", "\"test\"", 1);
+    assert_ne!(right, wrong);
+    fs::remove_file(&manifest).unwrap();
+    fs::write(&manifest, wrong).unwrap();
+    fs::remove_dir_all(&new).unwrap();
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let repair = |dir: &Path, from: &[&Path]| {
+        let from = from.iter().map(|dir| format!("file://{}", dir.display()).parse().unwrap());
+        let (from, options) = (from.collect::<Vec<BundleUrl>>(), FetchOptions::default());
+        gular_transfer::repair(&client, &from, dir, &options, Watch::silent(&cancel))
+    };
+    for (dir, from) in [(&own, &[&*a][..]), (&new, &[&a, &own])] {
+        let error = repair(dir, from).unwrap_err();
+        assert!(matches!(error, gular_transfer::Error::TwoManifests(_)), "{error}");
+    }
+    assert_eq!(repair(&new, &[&a]).unwrap().failed.len(), 0);
+}

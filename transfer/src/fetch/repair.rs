@@ -86,11 +86,11 @@ pub struct CopyUsed {
 /// whatever the length of the file there. A file that cannot be repaired stays as it is, and does
 /// not keep others from being repaired.
 ///
-/// The bundle is the one whose digest a URL gives; else the one that `dir` has a manifest of; else
-/// that of the first copy.
+/// The bundle is the one whose digest a URL gives; else the one of the manifest that `dir` and all
+/// copies have, as far as they have one.
 ///
 /// # Errors
-/// Those of [`fetch`](super::fetch()) that concern all files. The report lists files of which no
+/// [`Error::TwoManifests`]; those of [`fetch`](super::fetch()) that concern all files. The report lists files of which no
 /// copy has some block.
 pub fn repair(
     client: &Client,
@@ -103,9 +103,10 @@ pub fn repair(
     let wanted = from.iter().find_map(|url| url.digest);
     let own = read_manifest(dir).ok();
     let own = own.and_then(|bytes| ManifestFile::parse("it", bytes).ok());
-    let bytes = match own.filter(|own| wanted.is_none_or(|wanted| wanted == own.digest())) {
-        Some(own) => own.bytes().to_vec(),
-        None => manifest_of(client, from, wanted, watch.cancel)?,
+    let own = own.filter(|own| wanted.is_none_or(|wanted| wanted == own.digest()));
+    let bytes = match (own, wanted) {
+        (Some(own), Some(_)) => own.bytes().to_vec(),
+        (own, _) => manifest_of(client, own.as_ref(), from, wanted, watch.cancel)?,
     };
     // A copy's own manifest may be damaged or missing.
     let copies = from.iter().map(|url| RemoteBundle::with(url, bytes.clone()));
@@ -142,23 +143,35 @@ pub fn repair(
     })
 }
 
-/// Returns the manifest of the first copy that has it.
+/// Returns the manifest that the folder, if it has one, and all copies that have one agree on. A
+/// damaged one may still be read; which of two is right, only a digest says.
 fn manifest_of(
     client: &Client,
+    own: Option<&ManifestFile>,
     from: &[BundleUrl],
     wanted: Option<Digest>,
     cancel: &AtomicBool,
 ) -> Result<Vec<u8>, Error> {
+    let mut found = own.map(|own| ("the folder".to_owned(), own.digest(), own.bytes().to_vec()));
     let mut first = None;
     for url in from {
-        let url = BundleUrl { digest: wanted, ..url.clone() };
-        match RemoteBundle::open(client, &url, cancel) {
-            Ok(copy) => return Ok(copy.manifest_bytes().to_vec()),
-            Err(error) if error.is_cancelled() => return Err(error),
-            Err(error) => first = first.or(Some(error)),
+        let of_copy = BundleUrl { digest: wanted, ..url.clone() };
+        match (RemoteBundle::open(client, &of_copy, cancel), &found) {
+            (Ok(copy), None) => {
+                let bytes = copy.manifest_bytes().to_vec();
+                found = Some((url.url.to_string(), copy.digest(), bytes));
+            }
+            (Ok(copy), Some((place, digest, _))) if copy.digest() != *digest => {
+                let manifests = [(place.clone(), *digest), (url.url.to_string(), copy.digest())];
+                return Err(Error::TwoManifests(Box::new(manifests)));
+            }
+            (Err(error), _) if error.is_cancelled() => return Err(error),
+            (Err(error), _) => first = first.or(Some(error)),
+            (Ok(_), _) => {}
         }
     }
-    Err(first.unwrap_or_else(Error::cancelled))
+    let bytes = found.map(|(_, _, bytes)| bytes);
+    bytes.ok_or_else(|| first.unwrap_or_else(Error::cancelled))
 }
 
 /// The copies as one source of the bundle's files.
