@@ -1,6 +1,11 @@
 //! Reads what HTCondor says of jobs: `condor_q -better-analyze`, `condor_q -long` and `-json`,
 //! `condor_history -long`, and the job's event log.
 
+use std::collections::BTreeMap;
+use std::iter;
+
+use serde_json::{Deserializer, Value};
+
 use super::causes::{CAUSES, Match, Sign};
 use super::{JobReason, JobState};
 
@@ -8,6 +13,12 @@ use super::{JobReason, JobState};
 fn id(text: &str) -> Option<String> {
     let mut parts = text.split('.').map(|part| part.parse::<u64>().ok());
     Some(format!("{}.{}", parts.next()??, parts.next()??))
+}
+
+/// The job and the words of a line such as `12.000:  Job is held.`
+fn verdict(line: &str) -> Option<(String, &str)> {
+    let (job, said) = line.split_once(":  ")?;
+    Some((id(job)?, said))
 }
 
 /// The output of `condor_q -better-analyze`, for each job.
@@ -32,12 +43,13 @@ pub(super) fn analysis(text: &str) -> Vec<JobReason> {
         {
             conditions.push((n, condition.trim()));
         }
-        let Some((job, said)) = line.split_once(":  ").and_then(|(job, s)| Some((id(job)?, s)))
-        else {
-            continue;
-        };
+        let Some((job, said)) = verdict(line) else { continue };
         if said.starts_with("Job is held") {
-            let reason = lines.by_ref().find_map(|line| line.strip_prefix("Hold reason: "));
+            let is_of_job = |line: &&str| {
+                verdict(line).is_none() && !line.starts_with("The Requirements expression for job")
+            };
+            let mut rest = iter::from_fn(|| lines.next_if(is_of_job));
+            let reason = rest.find_map(|line| line.strip_prefix("Hold reason: "));
             found.push(held(&job, None, None, reason.unwrap_or_default()));
         } else if said.starts_with("Job is running") {
             found.push(JobReason::new(&job, JobState::Running));
@@ -126,9 +138,42 @@ fn names(condition: &str, name: &str) -> bool {
     })
 }
 
+/// A job's attributes, their names in lower case.
+type Ad = Vec<(String, String)>;
+
 /// Attributes as `condor_q -long` or `-json` prints them, for each job.
 pub(super) fn ads(text: &str) -> Vec<JobReason> {
-    let mut ads: Vec<Vec<(String, String)>> = vec![Vec::new()];
+    let ads = json_ads(text).unwrap_or_else(|| ads_by_line(text));
+    ads.iter().filter_map(|ad| of_ad(ad)).collect()
+}
+
+/// The ads of JSON texts: arrays of objects, or one object after the other. `None` for other texts,
+/// and for JSON that is not whole.
+fn json_ads(text: &str) -> Option<Vec<Ad>> {
+    if !text.trim_start().starts_with(['[', '{']) {
+        return None;
+    }
+    let mut ads = Vec::new();
+    for value in Deserializer::from_str(text).into_iter::<Value>() {
+        let objects = match value.ok()? {
+            Value::Array(objects) => objects,
+            object => vec![object],
+        };
+        for object in objects {
+            let Value::Object(members) = object else { continue };
+            let members = members.into_iter().map(|(name, value)| match value {
+                Value::String(text) => (name.to_lowercase(), text),
+                other => (name.to_lowercase(), other.to_string()),
+            });
+            ads.push(members.collect());
+        }
+    }
+    Some(ads)
+}
+
+/// The ads of a text with one attribute per line.
+fn ads_by_line(text: &str) -> Vec<Ad> {
+    let mut ads: Vec<Ad> = vec![Vec::new()];
     for line in text.lines().map(str::trim) {
         // Jobs are apart by an empty line or a bracket.
         if line.is_empty() || line.starts_with(['{', '}', ',']) {
@@ -147,7 +192,7 @@ pub(super) fn ads(text: &str) -> Vec<JobReason> {
             ad.push((key.trim().to_lowercase(), value));
         }
     }
-    ads.iter().filter_map(|ad| of_ad(ad)).collect()
+    ads
 }
 
 fn of_ad(ad: &[(String, String)]) -> Option<JobReason> {
@@ -155,14 +200,15 @@ fn of_ad(ad: &[(String, String)]) -> Option<JobReason> {
         let name = name.to_lowercase();
         ad.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str())
     };
-    let number = |name: &str| get(name).and_then(|value| value.parse::<u32>().ok());
+    let number = |name: &str| get(name).and_then(|value| value.parse::<i64>().ok());
+    let code_in = |name: &str| number(name).and_then(|number| u32::try_from(number).ok());
     let job = match (number("ClusterId"), number("ProcId")) {
         (Some(cluster), Some(process)) => format!("{cluster}.{process}"),
         _ => "?".to_owned(),
     };
-    let code = number("HoldReasonCode");
-    let status =
-        number("JobStatus").or_else(|| code.or(get("HoldReason").map(|_| 0)).map(|_| 5))?;
+    let code = code_in("HoldReasonCode");
+    let is_held = code.is_some() || get("HoldReason").is_some();
+    let status = number("JobStatus").or(is_held.then_some(5))?;
     Some(match status {
         1 => {
             let found = JobReason::new(&job, JobState::Idle);
@@ -175,10 +221,14 @@ fn of_ad(ad: &[(String, String)]) -> Option<JobReason> {
             JobReason { said: get("RemoveReason").unwrap_or_default().to_owned(), ..found }
         }
         4 => {
-            let signal = number("ExitSignal").filter(|_| get("ExitBySignal") == Some("true"));
-            JobReason::ended(&job, number("ExitCode"), signal)
+            let by_signal = get("ExitBySignal").is_some_and(|is| is.eq_ignore_ascii_case("true"));
+            let (code, signal) = match by_signal {
+                true => (None, number("ExitSignal")),
+                false => (number("ExitCode"), None),
+            };
+            JobReason::ended(&job, code, signal)
         }
-        5 => held(&job, code, number("HoldReasonSubCode"), get("HoldReason").unwrap_or_default()),
+        5 => held(&job, code, code_in("HoldReasonSubCode"), get("HoldReason").unwrap_or_default()),
         _ => return None,
     })
 }
@@ -246,53 +296,108 @@ fn transfer(message: &str) -> Option<(u32, u32)> {
     Some((code, errno.and_then(|(number, _)| number.trim().parse().ok()).unwrap_or(0)))
 }
 
-/// A job's event log: the last event that changes a job's state counts.
+/// A job's event log.
 pub(super) fn log(text: &str) -> Vec<JobReason> {
-    let mut found: Vec<JobReason> = Vec::new();
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        let Some((number, job)) = event(line) else { continue };
-        let mut body = Vec::new();
-        while let Some(line) = lines.next_if(|line| line.trim() != "..." && event(line).is_none()) {
-            body.push(line.trim());
-        }
-        let first = body.first().copied().unwrap_or_default();
-        let number_in = |name: &str| {
-            let behind = body.iter().find_map(|line| line.split_once(name)).map(|(_, rest)| rest);
-            let digits = behind?.trim_start().split(|c: char| !c.is_ascii_digit()).next();
-            digits?.parse::<u32>().ok()
-        };
-        let idle = || JobReason::new(&job, JobState::Idle);
-        let reason = match number {
-            "000" => idle().because(&[Sign::Match(Match::Unasked)]),
-            "001" => JobReason::new(&job, JobState::Running),
-            "004" => idle().because(&[Sign::Match(Match::Evicted)]),
-            "005" => {
-                let (code, signal) = (number_in("return value"), number_in("(signal"));
-                JobReason::ended(&job, code, signal)
-            }
-            "007" | "024" => {
-                let found = idle().because(&[Sign::Match(Match::Evicted)]);
-                JobReason { said: first.to_owned(), ..found }
-            }
-            "009" => {
-                let found = JobReason::new(&job, JobState::Removed);
-                JobReason { said: first.to_owned(), ..found }
-            }
-            "012" => {
-                let codes = body.iter().position(|line| line.starts_with("Code "));
-                let message = body.get(..codes.unwrap_or(body.len())).unwrap_or_default();
-                held(&job, number_in("Code "), number_in("Subcode "), &message.join(" "))
-            }
-            "013" => idle().because(&[Sign::Match(Match::Unasked)]),
-            _ => continue,
-        };
-        match found.iter_mut().find(|known| known.job == job) {
-            Some(known) => *known = reason,
-            None => found.push(reason),
+    let mut log = EventLog::default();
+    text.lines().for_each(|line| log.line(line));
+    log.finish()
+}
+
+/// Reads a job's event log line by line: the last event that changes a job's state counts.
+///
+/// Its size depends on the number of jobs, not on that of the lines.
+#[derive(Debug, Default)]
+pub struct EventLog {
+    found: Vec<JobReason>,
+    /// Where each job is in `found`.
+    places: BTreeMap<String, usize>,
+    event: Option<Event>,
+}
+
+/// The event of which lines are being read.
+#[derive(Debug)]
+struct Event {
+    number: String,
+    job: String,
+    body: Vec<String>,
+}
+
+impl EventLog {
+    /// Reads the next line, without its end.
+    pub fn line(&mut self, line: &str) {
+        // HTCondor's events have some tens of lines.
+        const MAX_EVENT_LINES: usize = 1_000;
+        if let Some((number, job)) = event(line) {
+            self.end_event();
+            self.event = Some(Event { number: number.to_owned(), job, body: Vec::new() });
+        } else if line.trim() == "..." {
+            self.end_event();
+        } else if let Some(event) = &mut self.event
+            && event.body.len() < MAX_EVENT_LINES
+        {
+            event.body.push(line.trim().to_owned());
         }
     }
-    found
+
+    /// The reason of each job of the log.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<JobReason> {
+        self.end_event();
+        self.found
+    }
+
+    fn end_event(&mut self) {
+        let Some(event) = self.event.take() else { return };
+        let Some(reason) = event.reason() else { return };
+        match self.places.get(&event.job).and_then(|place| self.found.get_mut(*place)) {
+            Some(known) => *known = reason,
+            None => {
+                self.places.insert(event.job, self.found.len());
+                self.found.push(reason);
+            }
+        }
+    }
+}
+
+impl Event {
+    /// What the event says of its job; `None` if the job's state stays as it was.
+    fn reason(&self) -> Option<JobReason> {
+        let (job, body) = (&self.job, &self.body);
+        let first = || body.first().cloned().unwrap_or_default();
+        let number_in = |name: &str| {
+            let rest = body.iter().find_map(|line| line.split_once(name)).map(|(_, rest)| rest)?;
+            rest.split(')').next()?.trim().parse::<i64>().ok()
+        };
+        let idle = |why: Match| JobReason::new(job, JobState::Idle).because(&[Sign::Match(why)]);
+        Some(match self.number.as_str() {
+            "000" | "013" => idle(Match::Unasked),
+            "001" => JobReason::new(job, JobState::Running),
+            "004" => idle(Match::Evicted),
+            "005" => JobReason::ended(job, number_in("(return value"), number_in("(signal")),
+            "007" | "024" => JobReason { said: first(), ..idle(Match::Evicted) },
+            "009" => JobReason { said: first(), ..JobReason::new(job, JobState::Removed) },
+            "012" => {
+                let found = body.iter().enumerate().rev();
+                let codes = { found }.find_map(|(at, line)| Some((at, hold_codes(line)?)));
+                let (len, (code, subcode)) = match codes {
+                    Some((at, (code, subcode))) => (at, (Some(code), subcode)),
+                    None => (body.len(), (None, None)),
+                };
+                held(job, code, subcode, &body.get(..len).unwrap_or_default().join(" "))
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The codes of the line `Code 34 Subcode 102`.
+fn hold_codes(line: &str) -> Option<(u32, Option<u32>)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        ["Code", code] => Some((code.parse().ok()?, None)),
+        ["Code", code, "Subcode", subcode] => Some((code.parse().ok()?, subcode.parse().ok())),
+        _ => None,
+    }
 }
 
 /// The number and the job of a line such as `012 (123.000.000) 2026-05-01 10:00:00 Job was held.`
@@ -492,5 +597,93 @@ mod tests {
         let new = one("JobStatus = 5\nHoldReasonCode = 99\nHoldReason = \"odd\"\n");
         assert_eq!((new.why.as_str(), new.said.as_str()), ("", "odd (code 99)"));
         assert_eq!(one("HoldReason = \"Disk quota exceeded\"\n").job, "?");
+    }
+
+    #[test]
+    fn each_held_job_of_an_analysis_has_its_own_reason() {
+        let text = "12.000:  Job is held.\n\n12.001:  Run analysis summary ignoring user priority.  Of 2 machines,\n      2 are able to run your job\n\n12.002:  Job is held.\n\nHold reason: memory usage exceeded\n";
+        let found = why(text);
+        let [unsaid, idle, memory] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((unsaid.state, unsaid.said.as_str()), (JobState::Held, ""));
+        assert_eq!((idle.job.as_str(), idle.state), ("12.1", JobState::Idle));
+        assert!(memory.job == "12.2" && memory.why.contains("memory"), "{memory:?}");
+        let analysis = analyzed("[5]  0  TARGET.Memory >= RequestMemory\n", [2, 0, 0, 0, 0]);
+        let found = why(&format!("12.000:  Job is held.\n\n{analysis}"));
+        let [_, memory] = found.as_slice() else { panic!("{found:?}") };
+        assert!(memory.said.ends_with("RequestMemory = 8388608 (mb)"), "{memory:?}");
+    }
+
+    #[test]
+    fn only_an_exit_code_of_0_is_done() {
+        let check = |end: &str, event: &str, state: JobState, said: &str| {
+            let ad = format!("ClusterId = 1\nProcId = 0\nJobStatus = 4\n{end}\n");
+            let log =
+                format!("005 (1.0.0) 2026-05-01 10:00:00 Job terminated.\n\t({event})\n...\n");
+            for text in [ad, log] {
+                let found = one(&text);
+                assert_eq!((found.state, found.said.as_str()), (state, said), "{text}");
+            }
+        };
+        let normal = |code: &str| format!("1) Normal termination (return value {code}");
+        check("ExitCode = 0", &normal("0"), JobState::Done, "");
+        check("ExitCode = -1", &normal("-1"), JobState::Failed, "exit code -1");
+        let unknown = "it ended, without an exit code";
+        check("", &normal("?"), JobState::Unread, unknown);
+        check("ExitBySignal = true", "0) Abnormal termination", JobState::Unread, unknown);
+        let signal = "ExitBySignal = true\nExitSignal = 4294967290";
+        let event = "0) Abnormal termination (signal 4294967290";
+        check(signal, event, JobState::Failed, "signal 4294967290");
+        let largest = format!("ExitBySignal = true\nExitSignal = {}", i64::MAX);
+        assert_eq!(one(&format!("JobStatus = 4\n{largest}\n")).state, JobState::Failed);
+    }
+
+    #[test]
+    fn codes_of_a_hold_are_those_of_their_own_line() {
+        let text = "012 (1.0.0) 2026-05-01 10:00:00 Job was held.\n\tsomething new: HTTP Response\n\tCode 404 was unexpected\n\tCode 13 Subcode 2\n...\n";
+        assert_eq!(why(text)[0].source, held("1.0", Some(13), Some(2), "").source);
+        let text =
+            text.replace("13 Subcode 2", "99 Subcode 7").replace("Response\n\t", "Response ");
+        assert_eq!(
+            one(&text).said,
+            "something new: HTTP Response Code 404 was unexpected (code 99, subcode 7)"
+        );
+    }
+
+    #[test]
+    fn json_is_read_however_it_is_laid_out() {
+        let ad = |process: u32| {
+            format!(
+                r#"{{"ClusterId":12,"ProcId":{process},"JobStatus":4,"ExitBySignal":false,"ExitCode":127,"Env":["a",{{}}]}}"#
+            )
+        };
+        let (a, b) = (ad(0), ad(1));
+        for text in [
+            format!("[{a},{b}]"),
+            format!("{a}\n{b}\n"),
+            format!("[\n{a}\n]\n[\n{b}\n]\n"),
+            format!(" [ {} ,\n{b} ]", a.replace(',', "\n ,\n")),
+        ] {
+            let found = why(&text);
+            let jobs: Vec<&str> = found.iter().map(|reason| reason.job.as_str()).collect();
+            assert_eq!(jobs, ["12.0", "12.1"], "{text}");
+            assert!(found.iter().all(|reason| reason.why.contains("not found")), "{found:?}");
+        }
+        for odd in ["[", "{}", "[1, [], {}]", "[[[[", "{\"JobStatus\": {}}", "[{\"JobStatus\":1}"] {
+            assert_eq!(why(odd), [], "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_log_of_a_large_dag_is_read_in_time() {
+        let n = 60_000;
+        let begin = std::time::Instant::now();
+        let events = ["000", "001"].map(|number| {
+            let event =
+                |job: u32| format!("{number} ({job}.000.000) 2026-05-01 10:00:00 Job\n...\n");
+            (0..n).map(event).collect::<String>()
+        });
+        let found = why(&events.concat());
+        assert!(found.len() == 60_000 && found.iter().all(|job| job.state == JobState::Running));
+        assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
     }
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use causes::Sign;
 pub use causes::{CAUSES, Cause};
+pub use condor::EventLog;
 
 /// What became of a job, as far as a text says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -31,7 +32,7 @@ pub enum JobState {
     Removed,
     /// The job ended without an error.
     Done,
-    /// A line of the text is not understood.
+    /// The text does not say it, or not in words that are known here.
     Unread,
 }
 
@@ -47,7 +48,7 @@ impl JobState {
             Self::Failed => "failed",
             Self::Removed => "was removed",
             Self::Done => "is done",
-            Self::Unread => "is in a line that cannot be read",
+            Self::Unread => "is in a state that cannot be read",
         }
     }
 }
@@ -60,7 +61,7 @@ const MAX_SAID_CHARS: usize = 400;
 pub struct JobReason {
     /// The job's number, as its batch system writes it.
     pub job: String,
-    /// Its state; `unread` for a line that cannot be read.
+    /// Its state; `unread` if it cannot be read from the text.
     pub state: JobState,
     /// Why, as a part of a sentence; empty if there is nothing to say.
     pub why: String,
@@ -114,20 +115,21 @@ impl JobReason {
     }
 
     /// The reason of a job that ended with an exit code or was stopped by a signal.
-    fn ended(job: &str, code: Option<u32>, signal: Option<u32>) -> Self {
+    fn ended(job: &str, code: Option<i64>, signal: Option<i64>) -> Self {
+        let failed = |said: String, code: i64, other: Sign| {
+            let exit = u32::try_from(code).map(Sign::Exit).unwrap_or(other);
+            Self { said, ..Self::new(job, JobState::Failed).because(&[exit, other]) }
+        };
         match (code, signal) {
             (_, Some(signal)) if signal > 0 => {
-                let reason = Self::new(job, JobState::Failed);
-                let said = format!("signal {signal}");
-                Self { said, ..reason.because(&[Sign::Exit(128 + signal), Sign::Signal]) }
+                failed(format!("signal {signal}"), signal.saturating_add(128), Sign::Signal)
             }
             (Some(0), _) => Self::new(job, JobState::Done),
-            (Some(code), _) => {
-                let said = format!("exit code {code}");
-                let reason = Self::new(job, JobState::Failed);
-                Self { said, ..reason.because(&[Sign::Exit(code), Sign::Exit(1)]) }
+            (Some(code), _) => failed(format!("exit code {code}"), code, Sign::Exit(1)),
+            (None, _) => {
+                let said = "it ended, without an exit code".to_owned();
+                Self { said, ..Self::new(job, JobState::Unread) }
             }
-            _ => Self::new(job, JobState::Done),
         }
     }
 }

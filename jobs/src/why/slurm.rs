@@ -253,7 +253,7 @@ fn of(job: &str, state: &str, reason: &str, exit: &str) -> Option<JobReason> {
     let state = state_of(state)?;
     // `ReqNodeNotAvail,_UnavailableNodes:n1`
     let key = reason.split([',', '(']).next().unwrap_or_default().trim().replace(' ', "_");
-    let code = |part: Option<&str>| part.and_then(|part| part.parse::<u32>().ok());
+    let code = |part: Option<&str>| part.and_then(|part| part.parse::<i64>().ok());
     let mut parts = exit.split(':');
     let (status, signal) = (code(parts.next()), code(parts.next()));
     let by_state = |is: JobState| {
