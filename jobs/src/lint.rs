@@ -227,6 +227,15 @@ mod tests {
         assert_eq!(said("d/a.sh", "cd src\npython3 train.py --rate 1\n"), [""; 0]);
         assert_eq!(said("d/a.sh", "cp new.py train.py\npython3 train.py --rate 1\n"), [""; 0]);
         assert_eq!(said("d/a.sh", "python3 $DIR/train.py --rate 1\n"), [""; 0]);
+        let wrong = "python train.py --rate 1\n";
+        for option in ["--chdir=src", "-D src", "-Dsrc", "--chdir src"] {
+            let text = format!("{head}#SBATCH {option}\n{wrong}");
+            assert_eq!(said("d/a.sbatch", &text), [""; 0], "{option}");
+            let text = format!("{head}srun {option} {wrong}");
+            assert_eq!(said("d/a.sbatch", &text), [""; 0], "{option}");
+        }
+        let here = format!("{head}#SBATCH --chdir=.\n{wrong}");
+        assert_eq!(said("d/a.sbatch", &here), ["unknown-option d/a.sbatch:4"]);
     }
 
     #[test]

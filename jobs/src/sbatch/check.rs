@@ -41,8 +41,14 @@ pub(crate) fn check(
     let requeues = text.contains("scontrol requeue");
     let job = Job { restarts: requeues, needs_shebang: Some(&rules::NOT_SBATCH), ..Job::default() };
     shell::check(text, &script, &job, &mut report);
-    options::check_in(folder_of(file), &script, disk, &mut report);
-    let mut findings = programs(&script, file, disk, &job, &mut report, seen);
+    // Which files the programs are in another folder is not certain.
+    let stays =
+        header.get("chdir").is_none_or(|folder| matches!(folder.value.as_str(), "." | "./"));
+    let mut findings = Vec::new();
+    if stays {
+        options::check_in(folder_of(file), &script, disk, &mut report);
+        findings = programs(&script, file, disk, &job, &mut report, seen);
+    }
     report.findings.sort_by_key(|finding| finding.line);
     report.findings.append(&mut findings);
     report.findings

@@ -79,7 +79,10 @@ pub(crate) fn check(
         let is_made = script.commands.iter().any(|other| {
             other.brings() && other.words.iter().any(|word| base_name(word) == base_name(name))
         });
-        if !name.ends_with(".py") || is_made || script.writes(name) {
+        // srun may start the program in another folder.
+        let moves = |word: &String| word.starts_with("--chdir") || word.starts_with("-D");
+        let is_moved = command.words.iter().take_while(|word| *word != name).any(moves);
+        if !name.ends_with(".py") || is_made || is_moved || script.writes(name) {
             continue;
         }
         let Some(text) = text_of(name) else { continue };
@@ -243,6 +246,14 @@ const OPEN: [&str; 19] = [
     "CommandCollection",
 ];
 
+/// Names of parsers that are still to be followed.
+#[derive(Default)]
+struct Parsers<'a> {
+    names: Vec<&'a str>,
+    /// Functions that return a parser.
+    builders: Vec<&'a str>,
+}
+
 impl<'a> Source<'a> {
     fn of(text: &'a str) -> Self {
         let mut source = Self {
@@ -395,7 +406,7 @@ impl<'a> Source<'a> {
             Name(name) | Text(Some(name)) => OPEN.contains(name),
             _ => false,
         };
-        if self.tokens.iter().any(is_open) {
+        if self.tokens.iter().any(is_open) || self.keeps_the_rest() {
             return None;
         }
         match (uses("argparse"), uses("click"), uses("typer")) {
@@ -404,6 +415,17 @@ impl<'a> Source<'a> {
             (false, _, true) => self.typer(),
             _ => None,
         }
+    }
+
+    /// Whether an argument of argparse may take all words that follow, options too.
+    fn keeps_the_rest(&self) -> bool {
+        // The values of `argparse.REMAINDER` and `argparse.PARSER`.
+        let is_rest = |i: usize| match (self.before(i), self.at(i)) {
+            (Sign('=' | ':'), Text(Some("..." | "A..."))) => true,
+            (Sign('.'), Name("PARSER")) => self.at(i.saturating_sub(2)) == Name("argparse"),
+            _ => false,
+        };
+        self.imported.contains("PARSER") || (0..self.tokens.len()).any(is_rest)
     }
 
     fn argparse(&self) -> Option<Options> {
@@ -481,7 +503,9 @@ impl<'a> Source<'a> {
 
     /// Whether no other file can add options to a parser.
     fn keeps_parsers(&self) -> bool {
-        let mut names: Vec<&str> = Vec::new();
+        // Programs with more are not judged: each name is looked for in the whole program.
+        const MAX_NAMES: usize = 500;
+        let mut parsers = Parsers::default();
         let mut makes = false;
         for (i, token) in self.tokens.iter().enumerate() {
             let Name(name) = *token else { continue };
@@ -490,75 +514,148 @@ impl<'a> Source<'a> {
                 && self.before(i) == Sign('.')
                 && let Name(receiver) = self.at(i.saturating_sub(2))
             {
-                names.push(receiver);
+                parsers.names.push(receiver);
             }
             if MAKERS.contains(&name) && self.at(i + 1) == Sign('(') {
-                let first = self.first(i);
+                let (first, end) = (self.first(i), self.close(i + 1));
                 if self.before(first) == Sign('=')
                     && let Name(target) = self.at(first.saturating_sub(2))
                 {
-                    names.push(target);
+                    parsers.names.push(target);
                 }
                 if name == "ArgumentParser" {
                     makes = true;
-                    if !matches!(self.at(self.close(i + 1) + 1), End | Sign('.')) {
+                    if !matches!(self.at(end + 1), End | Sign('.')) {
                         return false;
                     }
                 }
+                if !self.stays(first, end, &mut parsers) {
+                    return false;
+                }
             }
         }
-        let mut seen = BTreeSet::new();
-        while let Some(name) = names.pop() {
-            if !seen.insert(name) {
-                continue;
-            }
-            if self.imported.contains(name) || !self.all(name).all(|i| self.keeps(i, &mut names)) {
-                return false;
+        let (mut names, mut builders) = (BTreeSet::new(), BTreeSet::new());
+        while names.len() + builders.len() < MAX_NAMES {
+            if let Some(name) = parsers.names.pop() {
+                if names.insert(name)
+                    && (self.imported.contains(name)
+                        || !self.all(name).all(|i| self.keeps(i, &mut parsers)))
+                {
+                    return false;
+                }
+            } else if let Some(name) = parsers.builders.pop() {
+                if builders.insert(name)
+                    && !self.all(name).all(|i| self.keeps_built(i, &mut parsers))
+                {
+                    return false;
+                }
+            } else {
+                return makes;
             }
         }
-        makes
+        false
     }
 
     /// Whether a parser stays in this file where its name stands at `i`. Other names that it gets
-    /// are added to `names`.
-    fn keeps(&self, i: usize, names: &mut Vec<&'a str>) -> bool {
+    /// are added to `parsers`.
+    fn keeps(&self, i: usize, parsers: &mut Parsers<'a>) -> bool {
         let first = self.first(i);
+        if !self.is_set(i + 1) || matches!(self.before(first), Sign('(' | ',')) {
+            return self.stays(first, i, parsers);
+        }
+        let last = self.last(i + 2);
+        match (self.at(last), self.at(last + 1)) {
+            (Name(name), Sign('(')) => MAKERS.contains(&name) || self.is_own(last),
+            (Name("None"), _) => true,
+            (Name(name), End) => {
+                parsers.names.push(name);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the parser that a function returns stays in this file, where the function's name
+    /// stands at `i`.
+    fn keeps_built(&self, i: usize, parsers: &mut Parsers<'a>) -> bool {
+        let first = self.first(i);
+        let is_own = matches!(self.at(first), Name(of) if matches!(of, "self" | "cls"));
+        match (self.before(i), self.at(i + 1)) {
+            (Name("def"), _) => true,
+            (_, Sign('(')) => self.stays(first, self.close(i + 1), parsers),
+            // Something else of this name.
+            (Sign('.'), _) => !is_own,
+            (Sign('(' | ','), Sign('=')) => self.is_set(i + 1),
+            _ => false,
+        }
+    }
+
+    /// Whether a parser stays in this file that is the value of the words `first..=last`.
+    fn stays(&self, first: usize, last: usize, parsers: &mut Parsers<'a>) -> bool {
+        // No function has more words.
+        const MAX_FUNCTION: usize = 5_000;
         let before = self.before(first);
-        match self.at(i + 1) {
+        match self.at(last + 1) {
             Sign('.') => {
-                let Name(method) = self.at(i + 2) else { return false };
+                let Name(method) = self.at(last + 2) else { return false };
                 METHODS.contains(&method) || MAKERS.contains(&method)
             }
-            _ if self.is_set(i + 1) && !matches!(before, Sign('(' | ',')) => {
-                let last = self.last(i + 2);
-                match (self.at(last), self.at(last + 1)) {
-                    (Name(name), Sign('(')) => MAKERS.contains(&name) || self.is_own(last),
-                    (Name("None"), _) => true,
-                    (Name(name), End) => {
-                        names.push(name);
-                        true
-                    }
-                    _ => false,
-                }
-            }
-            Sign(',' | ')') if matches!(before, Sign('(' | ',' | '=' | '*')) => {
-                let Some(open) = self.open(first) else { return true };
-                let (Sign('('), Name(function)) = (self.at(open), self.before(open)) else {
-                    return true;
-                };
-                let harmless = ["isinstance", "print", "type", "str", "repr"];
-                if self.before(open - 1) == Name("def") || harmless.contains(&function) {
-                    return true;
-                }
-                names.extend(self.functions.get(function).into_iter().flatten());
-                self.is_own(open - 1)
+            Sign(',' | ')' | ']' | '}')
+                if matches!(before, Sign('(' | ',' | '=' | '*' | '[' | '{' | ':'))
+                    || matches!(before, Name("else" | "or" | "and")) =>
+            {
+                self.stays_in_brackets(first, parsers)
             }
             End if before == Sign('=') => {
                 let Name(target) = self.at(first.saturating_sub(2)) else { return false };
-                names.push(target);
+                parsers.names.push(target);
+                true
+            }
+            End if before == Name("return") => {
+                parsers.builders.extend(self.function_at(first));
+                // The function of the parser's name may have others inside.
+                let is_made = |at: &usize| self.at(*at) == self.at(last) && self.is_set(at + 1);
+                let made = (first.saturating_sub(MAX_FUNCTION)..first).rev().find(is_made);
+                parsers.builders.extend(made.and_then(|at| self.function_at(at)));
                 true
             }
             _ => true,
+        }
+    }
+
+    /// Whether a parser stays in this file that is in the brackets around `first`.
+    fn stays_in_brackets(&self, first: usize, parsers: &mut Parsers<'a>) -> bool {
+        // No program has lists in lists in lists.
+        const MAX_DEPTH: usize = 8;
+        let mut at = first;
+        for _ in 0..MAX_DEPTH {
+            let Some(open) = self.open(at) else { return at == first };
+            match (self.at(open), self.before(open)) {
+                (_, Name("in")) => return true,
+                (Sign('['), Name(name)) => return !["return", "else", "or", "and"].contains(&name),
+                (Sign('['), Sign(')' | ']')) => return true,
+                (Sign('('), Name(function)) => {
+                    let harmless = ["isinstance", "print", "type", "str", "repr"];
+                    if self.before(open - 1) == Name("def") || harmless.contains(&function) {
+                        return true;
+                    }
+                    parsers.names.extend(self.functions.get(function).into_iter().flatten());
+                    return self.is_own(open - 1);
+                }
+                // A tuple, list or dict, or another word in brackets.
+                (_, Sign('(' | ',' | '[' | '{' | ':' | '=' | '*')) => at = open,
+                (bracket, _) => return bracket == Sign('('),
+            }
+        }
+        false
+    }
+
+    /// The last function that begins before `i`.
+    fn function_at(&self, i: usize) -> Option<&'a str> {
+        let def = (0..i).rev().find(|&at| self.at(at) == Name("def"))?;
+        match self.at(def + 1) {
+            Name(name) => Some(name),
+            _ => None,
         }
     }
 
@@ -591,7 +688,7 @@ impl<'a> Source<'a> {
         let mut known = self.written();
         known.extend(["--help", "--install-completion", "--show-completion"].map(str::to_owned));
         for name in self.functions.values().flatten() {
-            let name = name.replace('_', "-");
+            let name = name.replace('_', "-").to_lowercase();
             known.extend([format!("--{name}"), format!("--no-{name}")]);
         }
         Some(Options { known, abbreviated: false })
@@ -608,7 +705,23 @@ impl<'a> Source<'a> {
         let by_call = { makes.iter() }
             .flat_map(|make| self.calls(make))
             .any(|i| self.at(self.close(i + 1) + 1) == Sign('('));
-        if foreign || by_call || self.sets("cls") {
+        // Options in a list may come from anywhere.
+        let by_list = { makes.iter() }.flat_map(|make| self.calls(make)).any(|i| {
+            let end = self.close(i + 1);
+            (i..end).any(|at| {
+                (self.at(at) == Name("params") && self.is_set(at + 1))
+                    || (self.at(at) == Sign('*') && self.at(at + 1) == Sign('*'))
+            })
+        });
+        let adds = |i: usize| match (self.before(i), self.at(i + 1), self.at(i + 2)) {
+            (Sign('.'), Sign('.'), Name(method)) => {
+                ["append", "extend", "insert"].contains(&method)
+            }
+            (Sign('.'), Sign('+'), _) => true,
+            (Sign('.'), ..) => self.is_set(i + 1),
+            _ => false,
+        };
+        if foreign || by_call || by_list || self.sets("cls") || self.all("params").any(adds) {
             return false;
         }
         // Each function's decorators, one group after the other.
@@ -714,6 +827,23 @@ mod tests {
             "def more(q):\n    other.extend(q)\nmore(p)",
             "p.add_lightning_args(T)",
             "p.add_argument('r', nargs=argparse.REMAINDER)",
+            "p.add_argument('r', nargs='...')",
+            "p.add_argument('r', nargs=\"A...\")",
+            "p.add_argument('r', nargs=argparse.PARSER)",
+            "REST = '...'\np.add_argument('r', nargs=REST)",
+            "p.add_argument('r', **{'nargs': '...'})",
+            "from other import extend\nextend([p])",
+            "from other import extend\nextend(x, (p, 1))",
+            "other.extend({'p': p})",
+            "other.extend(parsers=[p])",
+            "other.extend(*[p])",
+            "cfg = {'p': p}\nother.extend(cfg)",
+            "cfg = [1, p]\nother.extend(cfg)",
+            "cfg = (p, 1)\nother.extend(cfg)",
+            "cfg = {}\ncfg['p'] = p\nother.extend(cfg)",
+            "other.extend(q or p)",
+            "other.extend(p.add_argument_group('g'))",
+            "def all():\n    return [p]\nother.extend(all())",
             "sys.argv.remove('--c')",
             "sys.argv = ['x']",
             "q = argparse.ArgumentParser(parents=[p])",
@@ -724,6 +854,19 @@ mod tests {
             "p.parse_args(words)",
         ] {
             assert_eq!(found(&of(lines), "--c"), [""; 0], "{lines}");
+        }
+        let built = "import argparse\nimport other\ndef build():\n    p = argparse.ArgumentParser()\n    def inner():\n        pass\n    return p\n";
+        for (end, expected) in [
+            ("build().parse_args()", ["--c"].as_slice()),
+            ("q = build()\nq.parse_args()", &["--c"]),
+            ("other.run(main)\nbuild().parse_args()", &["--c"]),
+            ("other.extend(build)\nbuild().parse_args()", &[]),
+            ("other.extend(make=build)\nbuild().parse_args()", &[]),
+            ("make = build\nmake().parse_args()", &[]),
+            ("other.extend(build())\nbuild().parse_args()", &[]),
+            ("q = build()\nother.extend(q)\nbuild().parse_args()", &[]),
+        ] {
+            assert_eq!(found(&format!("{built}{end}\n"), "--c"), expected, "{end}");
         }
         assert_eq!(
             found("from a import parser\nimport argparse\nparser.parse_args()", "--c"),
@@ -736,7 +879,16 @@ mod tests {
             found(odd, "--c");
             found(&of(&odd.repeat(100_000)), "--c");
         }
-        for many in ["def f(", "p.add_argument(", "f(p,", "p = [p, ", "import p, "] {
+        for many in [
+            "p = [[p, ",
+            "(p, [p], {p: p}, ",
+            "def f():\n return p\n",
+            "def f(",
+            "p.add_argument(",
+            "f(p,",
+            "p = [p, ",
+            "import p, ",
+        ] {
             found(&of(&many.repeat(9_000)), "--c");
         }
     }
@@ -752,12 +904,18 @@ mod tests {
                 "@click.command(context_settings={'ignore_unknown_options': True})",
             ),
             ("'--lr'", "*NAMES"),
+            ("@click.command()", "@click.command(params=PARAMS)"),
+            ("@click.command()", "@click.command(**SETTINGS)"),
+            ("main()\n", "main.params.extend(PARAMS)\nmain()\n"),
+            ("main()\n", "main.params += PARAMS\nmain()\n"),
             ("main()\n", "from other import cli\nmain.add_command(cli)\n"),
         ] {
             assert_eq!(found(&click.replacen(old, new, 1), "--rate 3"), [""; 0], "{new}");
         }
         let typer = "import typer\napp = typer.Typer()\n@app.command()\ndef main(lr: float = 1.0, batch_size: int = typer.Option(8, '--size'), amp: bool = True):\n    pass\napp()\n";
         assert_eq!(found(typer, "--lr 1 --size 8 --no-amp --batch-size 3 --rate 3"), ["--rate"]);
+        let upper = typer.replace("lr: float", "LR: float");
+        assert_eq!(found(&upper, "--lr 1 --LR 1"), ["--LR"]);
         let run = "import typer\ndef main(lr: float = 1.0):\n    pass\ntyper.run(main)\n";
         assert_eq!(found(run, "--lr 1 --rate 3"), ["--rate"]);
         assert_eq!(found(&run.replace("run(main)", "run(other.main)"), "--rate 3"), [""; 0]);
