@@ -253,7 +253,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             let pattern = format!("{path}={{path}},{{label}}{rest}");
             return Some(format!(
                 "if the first line is a row and does not name columns, say what a line has: `--labels {}`",
-                show::quoted(&pattern)
+                crate::show::quoted(&pattern)
             ));
         }
         E::NoColumn { what: "file names", .. } => {
