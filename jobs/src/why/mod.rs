@@ -117,7 +117,7 @@ impl JobReason {
     /// The reason of a job that ended with an exit code or was stopped by a signal.
     fn ended(job: &str, code: Option<i64>, signal: Option<i64>) -> Self {
         let failed = |said: String, code: i64, other: Sign| {
-            let exit = u32::try_from(code).map(Sign::Exit).unwrap_or(other);
+            let exit = u32::try_from(code).map_or(other, Sign::Exit);
             Self { said, ..Self::new(job, JobState::Failed).because(&[exit, other]) }
         };
         match (code, signal) {
