@@ -108,3 +108,62 @@ fn a_number_asks_the_batch_system_of_this_machine() {
     let down = why(dir.path(), &["15"]);
     assert!(down.code == Some(2) && down.stderr.contains("no controller"), "{down:?}");
 }
+
+#[test]
+fn each_process_of_a_cluster_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let ad = |cluster: u32, process: u32, rest: &str| {
+        format!("ClusterId = {cluster}\nProcId = {process}\n{rest}\n\n")
+    };
+    let queue = [
+        ad(12, 0, "JobStatus = 1"),
+        ad(12, 1, "JobStatus = 5\nHoldReasonCode = 34\nHoldReason = \"memory usage exceeded\""),
+        ad(12, 2, "JobStatus = 1"),
+        ad(12, 3, "JobStatus = 2"),
+    ];
+    let summary = "12.000:  Run analysis summary ignoring user priority.  Of 2 machines,\n 2 match but are serving other users\n";
+    tool(dir.path(), "condor_q", &[("-long 12", &queue.concat()), ("-better-analyze 12", summary)]);
+    let ended =
+        [ad(13, 1, "JobStatus = 4\nExitCode = 0"), ad(13, 0, "JobStatus = 4\nExitCode = 1")];
+    tool(
+        dir.path(),
+        "condor_history",
+        &[("-long 13", &ended.concat()), ("-long -limit 1 13.0", &ended[1])],
+    );
+    let said = |job: &str| {
+        let outcome = why(dir.path(), &[job]);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let lines = outcome.stdout.lines().filter(|line| line.starts_with("job "));
+        lines.map(|line| line.split(':').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let cluster =
+        ["job 12.0 is idle", "job 12.1 is held", "job 12.2 is idle", "job 12.3 is running"];
+    assert_eq!(said("12"), cluster);
+    assert!(why(dir.path(), &["12"]).stdout.contains("12.0 is idle: all machines that fit it are"));
+    assert_eq!(said("13"), ["job 13.1 is done", "job 13.0 failed"]);
+    assert_eq!(said("13.0"), ["job 13.0 failed"]);
+}
+
+#[test]
+fn the_end_of_a_long_log_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (submitted, held) = LOG.split_at(LOG.find("012 ").unwrap());
+    let line = "x".repeat(1 << 20);
+    let padding = format!("{line}\n").repeat(66);
+    put(dir.path(), "long.log", format!("{submitted}{padding}{held}").as_bytes());
+    put(dir.path(), "long.txt", padding.as_bytes());
+    let said = why(dir.path(), &["long.log"]);
+    assert!(said.code == Some(0) && said.stdout.starts_with("job 123.0 is held: "), "{said:?}");
+    let said = why(dir.path(), &["long.txt"]);
+    let hints = said.stderr.contains("longer than 64 MiB") && said.stderr.contains("fewer jobs");
+    assert!(said.code == Some(2) && hints, "{said:?}");
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_shown_in_a_plain_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "jobs", b"JobID State ExitCode\n7 ODD 0:0\nodd\n8 COMPLETED 0:0\n");
+    let said = why(dir.path(), &["jobs"]);
+    let expected = "Gular cannot read the state of job 7\n  said: 7 ODD 0:0\nGular cannot read this line:\n  said: odd\njob 8 is done\n";
+    assert_eq!((said.code, said.stdout.as_str()), (Some(1), expected), "{said:?}");
+}
