@@ -706,8 +706,10 @@ fn manifests_that_differ_are_not_repaired_without_a_digest() {
     let [own, a, new] = ["own", "a", "new"].map(copy);
     let manifest = own.join(MANIFEST_NAME);
     let right = fs::read_to_string(&manifest).unwrap();
-    let wrong = right.replacen("\"train\"", "\"test\"", 1);
-    assert_ne!(right, wrong);
+    // Another number of samples is as readable.
+    let at = right.find("\"samples\":").unwrap() + "\"samples\":".len();
+    let digit = if right[at..].starts_with('1') { "2" } else { "1" };
+    let wrong = format!("{}{digit}{}", &right[..at], &right[at + 1..]);
     fs::remove_file(&manifest).unwrap();
     fs::write(&manifest, wrong).unwrap();
     fs::remove_dir_all(&new).unwrap();
