@@ -721,7 +721,7 @@ fn manifests_that_differ_are_not_repaired_without_a_digest() {
     };
     for (dir, from) in [(&own, &[&*a][..]), (&new, &[&a, &own])] {
         let error = repair(dir, from).unwrap_err();
-        assert!(matches!(error, gular_transfer::Error::TwoManifests(_)), "{error}");
+        assert!(matches!(error, Error::TwoManifests(_)), "{error}");
     }
     assert_eq!(repair(&new, &[&a]).unwrap().failed.len(), 0);
 }
