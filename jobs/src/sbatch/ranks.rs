@@ -6,7 +6,7 @@ use crate::finding::FileFindings;
 use crate::rules;
 use crate::script::shell::{Command, Script};
 
-/// Programs that start the processes of a training, and read no MASTER_ADDR of Slurm's tasks.
+/// Programs that start the processes of a training run, and read no MASTER_ADDR of Slurm's tasks.
 const LAUNCHERS: [&str; 4] =
     ["torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate"];
 
