@@ -54,3 +54,11 @@ pub(super) fn unknown(name: &str) -> Doubt {
     let text = format!("column `{name}` has the label -1, which says that a class is unknown");
     Doubt::new(text, Vec::new())
 }
+
+/// A column whose classes look like several, such as `edema|mass`.
+pub(super) fn several(name: &str, word: &str) -> Doubt {
+    let text = format!(
+        "column `{name}` has the class `{word}`, which looks like several: --label-separator divides them"
+    );
+    Doubt::new(text, Vec::new())
+}

@@ -12,7 +12,7 @@ use super::cell::Cell;
 use super::columns::{
     LabelKind, Seen, ValueKind, all_labels, field, find_key, find_label, is_of_splits,
 };
-use super::doubts::{may_be_splits, no_classes, of_boxes, other_labels, unknown};
+use super::doubts::{may_be_splits, no_classes, of_boxes, other_labels, several, unknown};
 use super::indicators::{Indicators, are_classes, may_be_classes};
 use super::numbering::{MOST_CLASSES, Numbering, Words};
 use super::rows::{Tables, fault};
@@ -319,6 +319,9 @@ impl Table {
                 ));
             }
             self.doubts.push(unknown(column));
+        }
+        if let Some(word) = words.iter().find(|word| word.contains('|')) {
+            self.doubts.push(several(column, word));
         }
         match words.iter().find(|word| word.starts_with("['") && word.ends_with("']")) {
             Some(word) => fail(format!(
