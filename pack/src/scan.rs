@@ -77,11 +77,11 @@ pub(crate) struct Scan {
     pub(crate) pixels: Option<PixelColumns>,
 }
 
-/// Folders that systems put beside people's files. Source: `ditto`(1) of macOS; the index of
+/// Folders that systems make beside the files of users. Source: `ditto`(1) of macOS; the index of
 /// Synology's DSM.
 const OF_SYSTEMS: [&str; 2] = ["__MACOSX", "@eaDir"];
 
-/// Whether a segment of a path begins with a dot, or is none of people's.
+/// Whether a segment of a path begins with a dot, or is a folder that a system makes.
 pub(crate) fn hidden(name: &str) -> bool {
     name.split('/').any(|segment| segment.starts_with('.') || OF_SYSTEMS.contains(&segment))
 }
