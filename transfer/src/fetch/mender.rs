@@ -131,11 +131,10 @@ fn open_to_write(path: &Path) -> io::Result<File> {
         fs::set_permissions(path, Permissions::from_mode(0o644))?;
         let opened = OpenOptions::new().write(true).open(path);
         fs::set_permissions(path, Permissions::from_mode(0o444))?;
-        match opened {
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied && tries < MOST_TRIES => {
-                tries += 1
-            }
-            opened => return opened,
+        let taken_back = |e: &io::Error| e.kind() == io::ErrorKind::PermissionDenied;
+        if !opened.as_ref().is_err_and(taken_back) || tries == MOST_TRIES {
+            return opened;
         }
+        tries += 1;
     }
 }
