@@ -141,7 +141,7 @@ fn a_published_copy_that_was_cut_short_gives_its_whole_blocks() {
     let site = Site::alone();
     let (source, dir) = (site.scratch(), site.scratch());
     let [bundle, own] = ["bundle", "own"].map(|name| dir.path().join(name));
-    put(source.path(), "a/0.jpg".to_owned(), &[jpeg(0), noise(7, 3_000_000)].concat());
+    put(source.path(), "a/0.jpg", &[jpeg(0), noise(7, 3_000_000)].concat());
     pack(source.path(), &bundle, "10MB");
     let url = publish(&site, &bundle, &site.collection("cut"));
     site.json(["fetch", &url, text(&own)]);
