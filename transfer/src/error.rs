@@ -343,7 +343,7 @@ impl Error {
                 "ask the publisher: what is published must not change. To use the new data, add its digest to the URL: URL#blake3=…",
             ),
             Self::TwoManifests(_) => Some(
-                "give the digest of the right one, as it was printed when the bundle was made or published: `--from URL#blake3=…`",
+                "give the digest of the right one, as it was printed when the bundle was made or published: `URL#blake3=…`",
             ),
             Self::OtherBundle { .. } => Some(
                 "fetch into another folder; if this folder was fetched from the same URL, its `manifest.json` was changed: remove that file and fetch again",

@@ -58,7 +58,7 @@ pub(super) fn unknown(name: &str) -> Doubt {
 /// A column whose classes look like several, such as `edema|mass`.
 pub(super) fn several(name: &str, word: &str) -> Doubt {
     let text = format!(
-        "column `{name}` has the class `{word}`, which looks like several: --label-separator divides them"
+        "column `{name}` has the class `{word}`, which looks like several: a separator of labels divides them"
     );
     Doubt::new(text, Vec::new())
 }

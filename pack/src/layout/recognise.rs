@@ -464,7 +464,7 @@ pub(crate) fn numbered(classes: &BTreeSet<String>) -> Option<Doubt> {
     let numbers = numbers.filter(|numbers| !numbers.is_sorted())?;
     let (at, class) = numbers.iter().enumerate().find(|(at, class)| *at as u64 != **class)?;
     let text = format!(
-        "the classes are numbers, and are sorted as texts: the class `{class}` has the label {at}, as with torchvision; --classes gives another order"
+        "the classes are numbers, and are sorted as texts: the class `{class}` has the label {at}, as with torchvision; a list of classes gives another order"
     );
     Some(Doubt::new(text, Vec::new()))
 }
