@@ -36,13 +36,21 @@ impl Partial {
         beside(to, "fetch")
     }
 
+    /// Creates the file, so that others count it; it stays, even if nothing is stored in it.
+    pub(crate) fn reserve(to: &Path) -> Result<(), Error> {
+        Self::create(&Self::temp_of(to)).map(drop)
+    }
+
+    fn create(temp: &Path) -> Result<File, Error> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        options.open(temp).map_err(|e| Error::io("open", temp, e))
+    }
+
     /// Opens the file that an earlier run left of `to`, or creates an empty file.
     pub(crate) fn open(to: &Path) -> Result<Self, Error> {
         let temp = Self::temp_of(to);
-        let io = |e| Error::io("open", &temp, e);
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(&temp).map_err(io)?;
+        let file = Self::create(&temp)?;
         Ok(Self {
             file,
             temp,
@@ -235,6 +243,16 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn a_reserved_file_stays_until_it_is_opened_for_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("shard");
+        Partial::reserve(&to).unwrap();
+        assert!(Partial::temp_of(&to).exists());
+        drop(Partial::open(&to).unwrap());
+        assert!(!Partial::temp_of(&to).exists());
+    }
 
     #[test]
     fn a_name_of_any_length_has_a_temporary_one_that_is_no_longer() {

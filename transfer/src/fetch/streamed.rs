@@ -301,7 +301,7 @@ impl Streamed {
         let to = self.data.join(own);
         make_folder_of(&to)?;
         check_space(&self.data, missing)?;
-        Partial::open(&to).map(|_| true)
+        Partial::reserve(&to).map(|()| true)
     }
 }
 
