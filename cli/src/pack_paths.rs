@@ -116,7 +116,7 @@ pub(crate) fn hint(error: &LayoutError) -> Option<String> {
             "both patterns need the parts that tell samples apart, such as `{key}`".to_owned()
         }
         LayoutError::Meant { name, meant: "label", .. } => format!(
-            "write `{{label}}` in place of `{{{name}}}`; for a field beside no classes, add `--labels none`, or give it a name that is less like `label`"
+            "write `{{label}}` in place of `{{{name}}}`; if there are no classes, add `--labels none`"
         ),
         LayoutError::Meant { name, meant, .. } => format!(
             "write `{{{meant}}}` in place of `{{{name}}}`; for a field, give it a name that is less like `{meant}`"

@@ -242,7 +242,7 @@ impl Meaning {
     }
 }
 
-/// Lists that may say what is in each split, of a source whose folders are no splits.
+/// Lists that may say what is in each split, where no folder does.
 fn unread_lists(lists: &BTreeMap<String, Split>, no_splits: bool) -> Option<Doubt> {
     let splits: BTreeSet<Split> = lists.values().copied().collect();
     if !no_splits || splits.len() < 2 {

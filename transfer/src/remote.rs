@@ -315,9 +315,8 @@ impl Remote {
     ///
     /// The manifest is asked for first, through caches, like any object: ten thousand jobs that
     /// start at once must not all ask the one server that lists. Only if there is no manifest, a
-    /// server is asked what the URL is. If the URL has a digest, the nearest server is enough: its
-    /// word that there is no manifest, and that there is an object. So ten thousand jobs that fetch
-    /// an object from caches do not ask the origin.
+    /// server is asked what the URL is. If the URL has a digest, the nearest server's answers count,
+    /// so ten thousand jobs that fetch an object from caches do not ask the origin.
     ///
     /// # Errors
     /// [`Error::NoManifest`] for another collection; those of [`Client::stat`] and

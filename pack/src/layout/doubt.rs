@@ -6,7 +6,7 @@
 pub struct Doubt {
     /// What was found, and why it can be read in several ways.
     pub text: String,
-    /// The ways to read it; the first one is taken where the doubt is only a warning.
+    /// The ways to read it, the most likely first.
     pub readings: Vec<WayToRead>,
 }
 
