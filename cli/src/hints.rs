@@ -227,7 +227,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
         },
         E::Unlabelled { .. } => {
-            "add the missing rows to the table, or leave these images out with `--unlabelled skip`"
+            "add the missing rows to the table, leave these images out with `--unlabelled skip`, or pack them without labels and boxes with `--unlabelled keep`"
         }
         E::NoTable { .. } => {
             "give `--labels` the word `path`, the word `none`, or a table in one of these formats"
@@ -241,7 +241,11 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
                 None if first.contains([' ', '\t', ',']) => String::new(),
                 None => "{split=train}".to_owned(),
             };
+            let is_numbered = first.split_once(' ').is_some_and(|(number, name)| {
+                number.bytes().all(|b| b.is_ascii_digit()) && is_file_name(Some(&name.to_owned()))
+            });
             let parts = match first.contains([' ', '\t', ',']) {
+                _ if is_numbered => "{id:[0-9]+} {path}".to_owned(),
                 true if first.contains(',') => format!("{split}{{path}},{{label}}"),
                 true => format!("{split}{{path}}{separator}{{label}}"),
                 false => format!("{split}{{path}}"),

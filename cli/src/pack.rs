@@ -99,18 +99,19 @@ pub(crate) struct PackArgs {
     /// Where labels come from: `path`, `none`, a table
     ///
     /// `path`: from the part `{label}` of paths (see --images). With `none`, only folders that are
-    /// splits have a meaning, and files may be anywhere. A table (.csv, .tsv, .jsonl
-    /// or .parquet) has a row per image: a column of file names (`file_name`, `path`, `id`, …; see
-    /// --key-column), one of labels, and further columns, which become fields (see --columns). A
-    /// name matches an image if it equals the image's path below SRC, if that path ends with the
-    /// name, or if the name ends with that path; the extension may be left out. Several tables are
-    /// read as one: repeat the option. Labels in words become classes in sorted order; numbers are
-    /// taken as they are. A list of classes, in JSON or by --label-separator, becomes the field
-    /// `labels`, u8 of shape `[classes]`: 1 for each class of the image, 0 for all others. Boxes: a
-    /// COCO .json (instances) or a folder of YOLO's .txt files becomes the fields `boxes` and
-    /// `box_labels`, arrays with one row per box. A list without column names is given with the
-    /// pattern of its lines: `train.txt={split=train}{path}` or `list.txt={path} {label}`; if no
-    /// list has labels, those of --images count.
+    /// splits have a meaning, and files may be anywhere. A table (.csv, .tsv, .jsonl or .parquet) has a
+    /// row per image: a column of file names (`file_name`, `path`, `id`, …; see --key-column), one of
+    /// labels, and further columns, which become fields (see --columns). A name matches an image if it
+    /// equals the image's path below SRC, if that path ends with the name, or if the name ends with
+    /// that path; the extension may be left out. Several tables with the same columns are read as one:
+    /// repeat the option. Tables of the same images with other columns are joined, as are lists with
+    /// the part `{id}`. Labels in words become classes in sorted order; numbers are taken as they are.
+    /// A list of classes, in JSON or by --label-separator, becomes the field `labels`, u8 of shape
+    /// `[classes]`: 1 for each class of the image, 0 for all others. Boxes: a COCO .json (instances),
+    /// or a folder of YOLO's .txt or Pascal VOC's .xml files, becomes the fields `boxes` and
+    /// `box_labels`, arrays with one row per box. A list without column names is given with the pattern
+    /// of its lines: `train.txt={split=train}{path}` or `list.txt={path} {label}`; if no list has
+    /// labels, those of --images count.
     #[arg(long, default_value = "path", value_name = "WHERE", value_parser = pack_labels::parse, help_heading = "Labels")]
     pub(crate) labels: Vec<LabelsArg>,
     /// The table's column of file names
@@ -129,12 +130,13 @@ pub(crate) struct PackArgs {
     /// Separates several classes in one cell, such as `|` or a space
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Labels")]
     pub(crate) label_separator: Option<String>,
-    /// Images without a label: `fail` or `skip`
+    /// Images without a label: `fail`, `skip` or `keep`
     ///
     /// That is, without a row in the table, or not matched by a pattern of --images. `skip` leaves
-    /// them out and says how many.
-    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT", help_heading = "Labels", hide_possible_values = true)]
-    pub(crate) unlabelled: OnErrorArg,
+    /// them out and says how many. `keep` packs those without a row, with the label -1 and without
+    /// boxes: the backgrounds of a set for YOLO.
+    #[arg(long, default_value = "fail", value_name = "WHAT", value_parser = pack_labels::unlabelled(), help_heading = "Labels", hide_possible_values = true)]
+    pub(crate) unlabelled: Unlabelled,
     /// A file with one class name per line, which sets their order
     ///
     /// [default: the names in paths, sorted]
@@ -528,10 +530,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             true => pack_labels::of_rows(args)?,
             false => pack_labels::of_images(args)?,
         },
-        unlabelled: match args.unlabelled {
-            OnErrorArg::Fail => Unlabelled::Fail,
-            OnErrorArg::Skip => Unlabelled::Skip,
-        },
+        unlabelled: args.unlabelled,
         classes: args.classes.clone().map(Classes::File),
         fractions: args.fractions.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
         fractions_by: match args.fractions_by {

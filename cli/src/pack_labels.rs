@@ -1,9 +1,10 @@
 //! Where `gular pack` takes labels from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use gular_pack::{FieldColumns, Group, LabelColumn, Labels, Pattern, TableOptions};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gular_pack::{FieldColumns, Group, LabelColumn, Labels, Pattern, TableOptions, Unlabelled};
 
 use crate::exit::Failure;
 use crate::pack::PackArgs;
@@ -89,9 +90,14 @@ pub(crate) fn of_images(args: &PackArgs) -> Result<Labels, Failure> {
     if files.len() < args.labels.len() {
         return Err(several_sources());
     }
-    let lines: BTreeMap<PathBuf, Pattern> =
-        args.labels.iter().filter_map(LabelsArg::lines).collect();
-    let of_lines = lines.values().any(|lines| lines.has("split")).then(|| "split".to_owned());
+    let mut seen = BTreeSet::new();
+    let files = files.into_iter().filter(|file| seen.insert(file.clone())).collect();
+    let mut lines: BTreeMap<PathBuf, Vec<Pattern>> = BTreeMap::new();
+    for (path, pattern) in args.labels.iter().filter_map(LabelsArg::lines) {
+        lines.entry(path).or_default().push(pattern);
+    }
+    let has_splits = lines.values().flatten().any(|lines| lines.has("split"));
+    let of_lines = has_splits.then(|| "split".to_owned());
     Ok(Labels::Table(TableOptions {
         files,
         lines,
@@ -142,7 +148,8 @@ pub(crate) fn parse(text: &str) -> Result<LabelsArg, String> {
         }
         _ => {
             return Err("expected `path`, `none`, or a table: a file that ends in .csv, .tsv, \
-                        .jsonl or .parquet, a COCO .json, or a folder of YOLO's texts"
+                        .jsonl or .parquet, a COCO .json, or a folder of YOLO's \
+                        texts or Pascal VOC's XML"
                 .to_owned());
         }
     })
@@ -154,4 +161,13 @@ pub(crate) fn group(text: &str) -> Group {
         Some(part) => Group::Part(part.to_owned()),
         None => Group::Column(text.to_owned()),
     }
+}
+
+/// Parses `--unlabelled`.
+pub(crate) fn unlabelled() -> impl TypedValueParser<Value = Unlabelled> {
+    PossibleValuesParser::new(["fail", "skip", "keep"]).map(|word| match word.as_str() {
+        "skip" => Unlabelled::Skip,
+        "keep" => Unlabelled::Keep,
+        _ => Unlabelled::Fail,
+    })
 }

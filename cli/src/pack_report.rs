@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gular_bundle::Split;
-use gular_pack::{BadInputs, BaseReport, Doubt, PackReport, SplitReport, StoredSplit};
+use gular_pack::{
+    BadInputs, BaseReport, Doubt, JoinedTables, PackReport, SplitReport, StoredSplit,
+};
 
 use crate::{class_table, pack_paths, show};
 
@@ -34,6 +36,10 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
             of("labels", &columns.labels),
             of("splits", &columns.splits)
         );
+        for JoinedTables { files, by } in &columns.joined {
+            let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
+            let _ = writeln!(text, "{} joined by `{by}`", files.join(", "));
+        }
     }
     if let Some(columns) = &report.pixels {
         let [height, width, channels] = columns.shape;
@@ -143,16 +149,19 @@ pub(crate) fn read_as(report: &PackReport) -> String {
             }
             _ => all.join(", "),
         };
-        let _ = writeln!(
-            text,
-            "{}: {named}",
-            match all.len() {
-                1 => "1 class".to_owned(),
-                n => format!("{n} classes"),
-            }
-        );
+        let _ = writeln!(text, "{}: {named}", n_classes(all.len()));
+    }
+    if !report.box_classes.is_empty() {
+        let all = &report.box_classes;
+        let first: Vec<&str> = all.iter().take(MOST_CLASSES).map(String::as_str).collect();
+        let more = if all.len() > MOST_CLASSES { ", …" } else { "" };
+        let _ = writeln!(text, "boxes of {}: {}{more}", n_classes(all.len()), first.join(", "));
     }
     text + "\n"
+}
+
+fn n_classes(n: usize) -> String {
+    if n == 1 { "1 class".to_owned() } else { format!("{n} classes") }
 }
 
 /// Most classes that are named with their numbers of images.

@@ -58,7 +58,7 @@ pub use duplicates::{
 };
 pub use error::{BadInput, BadInputs, Error, FEW_FILES, OtherFiles, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
-pub use labels::{FieldColumns, LabelColumn, TableColumns, TableOptions};
+pub use labels::{FieldColumns, JoinedTables, LabelColumn, TableColumns, TableOptions};
 pub use layout::{
     Card, Doubt, Layout, LayoutError, Pattern, PatternError, PatternFault, TwoReadings, Values,
     WayToRead, datasets, parse_datasets, split_of,

@@ -70,10 +70,21 @@ impl PlanOptions {
         self.fractions.iter().map(of).collect::<Vec<_>>().join(",")
     }
 
-    /// The lists of images, with the patterns of their lines, as options take them.
+    /// The lists of images, with the patterns of their lines, and the table of a known dataset, as
+    /// options take them.
     pub(crate) fn lists(&self) -> Vec<String> {
         let Labels::Table(table) = &self.labels else { return Vec::new() };
-        table.lines.iter().map(|(path, lines)| format!("{}={lines}", path.display())).collect()
+        let of_file = |(path, patterns): (&PathBuf, &Vec<Pattern>)| {
+            let path = path.display().to_string();
+            patterns.iter().map(|lines| format!("{path}={lines}")).collect::<Vec<_>>()
+        };
+        let mut lists: Vec<String> = table.lines.iter().flat_map(of_file).collect();
+        // Tables that the user did not give.
+        if self.dataset.is_some() {
+            let tables = table.files.iter().filter(|file| !table.lines.contains_key(*file));
+            lists.extend(tables.map(|file| file.display().to_string()));
+        }
+        lists
     }
 
     /// How splits are made, for the plan.
@@ -199,6 +210,8 @@ pub enum Unlabelled {
     Fail,
     /// They are left out and counted.
     Skip,
+    /// Those without a row are packed without a label: of an unknown class, without boxes.
+    Keep,
 }
 
 /// How samples fall into splits by fractions.

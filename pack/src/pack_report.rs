@@ -51,6 +51,9 @@ pub struct PackReport {
     /// How the columns of a table of pixels were used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pixels: Option<PixelColumns>,
+    /// The classes of boxes, where a table has boxes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub box_classes: Vec<String>,
     /// Names of the fields besides image and label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,

@@ -13,7 +13,7 @@ use gular_files::TEMP_PREFIX;
 
 use crate::beside::{self, Beside};
 use crate::error::{BadInputs, OtherFiles};
-use crate::labels::Table;
+use crate::labels::{BOXES, Table};
 use crate::layout::of_known;
 use crate::output_folder::{Done, OutDir, finished_bundle};
 use crate::pack_report::{self, PackReport};
@@ -317,7 +317,7 @@ pub(crate) fn make_plan(
     if let Labels::Table(tables) = &options.labels {
         let table = Table::open(tables, listed_classes(options)?)?;
         table_classes = Some(table.classes.clone());
-        let folders = tables.files.iter().map(|file| folder_below(source.path(), file)).collect();
+        let folders = table.files().iter().map(|file| folder_below(source.path(), file)).collect();
         builder.join(table, folders);
     }
     let mut n = 0_u64;
@@ -334,6 +334,14 @@ pub(crate) fn make_plan(
     })?;
     progress(Progress::Scanned(n));
     let classes = match table_classes {
+        Some(mut of_table) if found.layout.has_labels() && builder.has_table_labels() => {
+            if options.classes.is_none() {
+                of_table.extend(found.classes.iter().cloned());
+                of_table.sort();
+                of_table.dedup();
+            }
+            of_table
+        }
         Some(classes) if !found.layout.has_labels() || !classes.is_empty() => classes,
         _ => crate::plan::classes(options, &found)?,
     };
@@ -427,6 +435,10 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         doubts: found.doubts.iter().chain(&plan.doubts).cloned().collect(),
         columns: plan.columns.clone(),
         pixels: found.pixels.clone(),
+        box_classes: match plan.fields.iter().any(|field| field.name.as_str() == BOXES) {
+            true if !plan.labelled => plan.classes.clone(),
+            _ => Vec::new(),
+        },
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
         tolerated: BadInputs::default(),
         misnamed: BadInputs::default(),

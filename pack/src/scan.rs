@@ -71,6 +71,8 @@ pub(crate) struct Scan {
     marks: Marks,
     /// The file that is the most likely table of labels, with its rank.
     table: Option<(u8, String)>,
+    /// The folder that all files of XML are in, which may have boxes.
+    annotations: Option<PathBuf>,
     /// Lists that have the name of a split, which may say what is in it.
     lists: BTreeMap<String, Split>,
     /// The meaning of the columns of a table of pixels.
@@ -119,7 +121,7 @@ pub(crate) fn scan(
     let Walk { mut scan, meaning, .. } = walk;
     let unmatched = scan.unmatched.n > 0;
     meaning.finish(options, &mut scan)?;
-    if unmatched && (options.unlabelled == Unlabelled::Fail || scan.files == 0) {
+    if unmatched && (options.unlabelled != Unlabelled::Skip || scan.files == 0) {
         let patterns: Vec<String> =
             options.images.iter().map(|pattern| format!("`{pattern}`")).collect();
         return Err(Error::Layout(LayoutError::Unmatched {
@@ -169,7 +171,9 @@ impl Meaning {
         if layout.has_splits() && takes_splits(options) {
             return fail("splits can come from paths or from a column, not from both");
         }
-        if layout.has_labels() && !wants_labels(options) {
+        // A table may say the classes of the images whose paths do not.
+        let by_table = matches!(options.labels, Labels::Table(_)) && !layout.all_have("label");
+        if layout.has_labels() && !wants_labels(options) && !by_table {
             return fail(match options.labels {
                 Labels::None => "a pattern names the class, but labels are turned off",
                 _ => "a pattern names the class, but labels are in a table",
@@ -221,8 +225,10 @@ impl Meaning {
         } else {
             let found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
                 for reading in &mut doubt.readings {
-                    let found =
-                        scan.table.as_ref().map_or(String::new(), |(_, table)| table.clone());
+                    let boxes =
+                        scan.annotations.as_ref().map(|folder| folder.display().to_string());
+                    let table = scan.table.as_ref().map(|(_, table)| table.clone());
+                    let found = boxes.or(table).unwrap_or_default();
                     reading.table = reading.table.as_ref().map(|_| found.clone());
                 }
                 LayoutError::from(doubt)
@@ -516,6 +522,11 @@ impl Walk<'_> {
                 && let Some(split) = split_within(&stem)
             {
                 self.scan.lists.insert(path.display().to_string(), split);
+            }
+            if extension == "xml" && path.is_file() {
+                let folder = path.parent().unwrap_or(path);
+                let all = self.scan.annotations.get_or_insert_with(|| folder.to_owned());
+                while !folder.starts_with(&all) && all.pop() {}
             }
             if TABLES.contains(&extension.as_str()) && path.is_file() {
                 let shown = path.display().to_string();

@@ -162,7 +162,7 @@ fn what_a_coco_file_does_not_list_is_counted_and_named() {
         (fault(&|c| c["categories"][1]["id"] = 90.into()), "two categories have the id 90"),
         (fault(&|c| c["categories"][1]["name"] = "toothbrush".into()), "the name `toothbrush`"),
         (fault(&|c| c["images"][1]["width"] = 0.into()), "`a.jpg` is 0 x 100 pixels"),
-        (fault(&|c| *c = serde_json::json!([])), "it is not a COCO file with boxes"),
+        (fault(&|c| *c = serde_json::json!({"info": 1})), "it is not a COCO file with boxes"),
     ] {
         assert!(error.contains(expected) && error.contains("instances.json"), "{error}");
     }
@@ -199,9 +199,8 @@ fn boxes_of_yolo_are_found_beside_the_images() {
     put(dir.path(), "labels/val/3.txt", b"1 0.5 0.5 1 1\n2 0.5 0.5 1 1\n");
     let error = run(&images, &dir.path().join("o"), plan(&labels), 1).unwrap_err().to_string();
     assert!(
-        error.contains(
-            "3.txt` line 2 cannot be read: its class number is 2, but `classes.txt` lists only 2"
-        ),
+        error.contains("3.txt` line 2 cannot be read: its class number is 2, but `")
+            && error.contains("labels/classes.txt` lists only 2"),
         "{error}"
     );
 }
@@ -221,6 +220,40 @@ fn boxes_of_yolo_are_found_in_every_split() {
     assert_eq!((report.images, report.splits.len()), (vec!["{split}/{key}.{ext}".to_owned()], 2));
     // That of the split `train`.
     assert_eq!(arrays(out.path(), &["box_labels"])[0].1[0].1, [0.0]);
+}
+
+#[test]
+fn classes_of_yolo_are_named_by_a_description_and_backgrounds_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    for i in 0..3 {
+        put(dir.path(), &format!("train/images/{i}.jpg"), &jpeg(i));
+    }
+    put(dir.path(), "train/labels/0.txt", b"1 0.5 0.5 1 1\n");
+    put(dir.path(), "train/labels/1.txt", b"0 0.5 0.5 1 1\n");
+    let packed = |yaml: &str, unlabelled| {
+        put(dir.path(), "data.yaml", yaml.as_bytes());
+        let plan = PlanOptions { unlabelled, ..plan(&dir.path().join("train/labels")) };
+        let out = tempfile::tempdir().unwrap();
+        run(&dir.path().join("train"), out.path(), plan, 1).map(|report| (report, out))
+    };
+    let list = "path: ../x\nnc: 2\nnames: ['car', dog]\n";
+    let error = packed(list, Unlabelled::Fail).unwrap_err().to_string();
+    assert!(error.contains("no row with a label"), "{error}");
+    for yaml in [list, "names:\n  1: dog\n  0: car\nnc: 2\n"] {
+        let (report, out) = packed(yaml, Unlabelled::Keep).unwrap();
+        assert_eq!((report.box_classes.join(" "), report.samples), ("car dog".to_owned(), 3));
+        let found = arrays(out.path(), &["boxes", "box_labels"]);
+        assert_eq!((found[0].1[1].1.as_slice(), found[2].1[0].1.len()), ([1.0].as_slice(), 0));
+    }
+    for (yaml, expected) in [
+        ("names: {0: car, 2: dog}", "`names` is neither a list of names"),
+        ("names: [car", "it is not YAML"),
+        ("a: &a [1]\nnames: [*a, *a]", "it has aliases"),
+        ("names: [car]", "data.yaml` lists only 1 classes"),
+    ] {
+        let error = packed(yaml, Unlabelled::Keep).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 /// A bundle of one image with a box, of these classes.

@@ -11,8 +11,13 @@ type Sample<'a> = (&'a str, Split, Option<&'a str>);
 
 use Split::{Test, Train, Val};
 
+/// Annotations of an image with one dog.
+const VOC: &str = "<annotation><size><width>8</width><height>8</height></size><object><name>dog\
+    </name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>8</ymax></bndbox></object>\
+    </annotation>";
+
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 17] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 24] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -85,6 +90,109 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 17] = [
             ("data/images/0034309.jpg", Train, Some("F/A-18")),
             ("data/images/1025794.jpg", Val, Some("BAE 146-200")),
             ("data/images/2.jpg", Test, Some("F/A-18")),
+        ],
+    ),
+    (
+        "nabirds",
+        &[
+            ("images/0817/a.jpg", ""),
+            ("images/0900/b.jpg", ""),
+            ("images.txt", "a-1 0817/a.jpg\nb-2 0900/b.jpg\n"),
+            ("image_class_labels.txt", "b-2 900\na-1 817\n"),
+            ("train_test_split.txt", "a-1 1\nb-2 0\n"),
+            ("hierarchy.txt", "817 1\n"),
+        ],
+        &[("images/0817/a.jpg", Train, Some("817")), ("images/0900/b.jpg", Test, Some("900"))],
+    ),
+    (
+        "cub-200-2011",
+        &[
+            ("images/001.Ani/a b_1.jpg", ""),
+            ("images/002.Tern/b_2.jpg", ""),
+            ("images.txt", "1 001.Ani/a b_1.jpg\n2 002.Tern/b_2.jpg\n"),
+            ("image_class_labels.txt", "1 1\n2 2\n"),
+            ("train_test_split.txt", "1 1\n2 0\n"),
+        ],
+        &[
+            ("images/001.Ani/a b_1.jpg", Train, Some("001.Ani")),
+            ("images/002.Tern/b_2.jpg", Test, Some("002.Tern")),
+        ],
+    ),
+    (
+        "tiny-imagenet",
+        &[
+            ("train/n01443537/images/n01443537_0.JPEG", ""),
+            ("train/n01629819/images/n01629819_0.JPEG", ""),
+            ("val/images/val_0.JPEG", ""),
+            ("test/images/test_0.JPEG", ""),
+            ("val/val_annotations.txt", "val_0.JPEG\tn01629819\t0\t32\t44\t62\n"),
+            ("wnids.txt", "n01443537\n"),
+            ("words.txt", "n01443537\tgoldfish\n"),
+        ],
+        &[
+            ("train/n01443537/images/n01443537_0.JPEG", Train, Some("n01443537")),
+            ("train/n01629819/images/n01629819_0.JPEG", Train, Some("n01629819")),
+            ("val/images/val_0.JPEG", Val, Some("n01629819")),
+        ],
+    ),
+    (
+        "voc-2007",
+        &[
+            ("JPEGImages/1.jpg", ""),
+            ("JPEGImages/2.jpg", ""),
+            ("JPEGImages/3.jpg", ""),
+            ("Annotations/1.xml", VOC),
+            ("Annotations/2.xml", VOC),
+            ("Annotations/3.xml", VOC),
+            ("ImageSets/Main/train.txt", "1\n"),
+            ("ImageSets/Main/val.txt", "3\n"),
+            ("ImageSets/Main/test.txt", "2\n"),
+        ],
+        &[
+            ("JPEGImages/1.jpg", Train, None),
+            ("JPEGImages/2.jpg", Test, None),
+            ("JPEGImages/3.jpg", Val, None),
+        ],
+    ),
+    (
+        "voc",
+        &[
+            ("JPEGImages/1.jpg", ""),
+            ("JPEGImages/2.jpg", ""),
+            ("JPEGImages/3.jpg", ""),
+            ("Annotations/1.xml", VOC),
+            ("Annotations/2.xml", VOC),
+            ("Annotations/3.xml", VOC),
+            ("ImageSets/Main/train.txt", "1\n"),
+            ("ImageSets/Main/val.txt", "3\n"),
+        ],
+        &[("JPEGImages/1.jpg", Train, None), ("JPEGImages/3.jpg", Val, None)],
+    ),
+    (
+        "sun397",
+        &[
+            ("a/abbey/sun_abc.jpg", ""),
+            ("a/apartment_building/outdoor/sun_abd.jpg", ""),
+            ("ClassName.txt", "/a/abbey\n"),
+        ],
+        &[
+            ("a/abbey/sun_abc.jpg", Train, Some("abbey")),
+            ("a/apartment_building/outdoor/sun_abd.jpg", Train, Some("apartment_building/outdoor")),
+        ],
+    ),
+    (
+        "omniglot",
+        &[
+            ("images_background/Greek/character01/0394_01.png", ""),
+            ("images_evaluation/Angelic/character02/0966_01.png", ""),
+        ],
+        &[
+            ("images_background/Greek/character01/0394_01.png", Train, Some("Greek/character01")),
+            (
+                "images_evaluation/Angelic/character02/0966_01.png",
+                Test,
+                Some("Angelic/character02"),
+            ),
         ],
     ),
     (
@@ -222,7 +330,7 @@ fn packed(files: &[File<'_>], prefix: &str, plan: PlanOptions) -> (Option<String
     let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (i, (path, text)) in (0..).zip(files) {
         let bytes = match path.rsplit('.').next().unwrap().to_lowercase().as_str() {
-            "jpg" => jpeg(i),
+            "jpg" | "jpeg" => jpeg(i),
             "png" => png(i),
             _ => text.as_bytes().to_vec(),
         };

@@ -12,9 +12,15 @@ fn packed(tables: &[(&str, &str)], lines: &[&str]) -> Result<PackReport, Error> 
     (0..8).for_each(|i| put(dir.path(), &format!("im/{i}.jpg"), &jpeg(i)));
     tables.iter().for_each(|(name, text)| put(dir.path(), name, text.as_bytes()));
     let files: Vec<_> = tables.iter().map(|(name, _)| dir.path().join(name)).collect();
-    let patterns = lines.iter().map(|line| Pattern::parse_line(line).unwrap());
-    let lines: BTreeMap<_, _> = files.iter().cloned().zip(patterns).collect();
-    let split = lines.values().any(|line| line.has("split")).then(|| "split".to_owned());
+    let mut of_files: BTreeMap<_, Vec<Pattern>> = BTreeMap::new();
+    for (i, line) in lines.iter().enumerate() {
+        // More patterns than tables are further ones of the last.
+        let file = files[i.min(files.len() - 1)].clone();
+        of_files.entry(file).or_default().push(Pattern::parse_line(line).unwrap());
+    }
+    let lines = of_files;
+    let has_split = lines.values().flatten().any(|line| line.has("split"));
+    let split = has_split.then(|| "split".to_owned());
     let labels = Labels::Table(TableOptions { files, lines, split, ..TableOptions::default() });
     let plan = PlanOptions { labels, ..PlanOptions::default() };
     run(&dir.path().join("im"), out.path(), plan, 1)
@@ -121,8 +127,8 @@ fn lists_may_give_the_splits_and_paths_the_classes() {
     let at = |name: &str| dir.path().join(name);
     let line = |text: &str| Pattern::parse_line(text).unwrap();
     let lines = BTreeMap::from([
-        (at("meta/train.txt"), line("{split=train}{path}")),
-        (at("meta/test.txt"), line("{split=test}{path}")),
+        (at("meta/train.txt"), vec![line("{split=train}{path}")]),
+        (at("meta/test.txt"), vec![line("{split=test}{path}")]),
     ]);
     let files = lines.keys().cloned().collect();
     let labels = Labels::Table(TableOptions {
@@ -139,6 +145,84 @@ fn lists_may_give_the_splits_and_paths_the_classes() {
     let of = |key: &str| (found[key].0, found[key].1[1][0]);
     assert_eq!(of("images/ribs/4.jpg"), (Split::Test, 1));
     assert_eq!(of("images/pie/1.jpg"), (Split::Train, 0));
+}
+
+/// Three lists that are joined by `{id}`: images, classes, splits.
+fn three(splits: &str) -> Result<PackReport, Error> {
+    let line = |text: &dyn Fn(usize) -> String| {
+        (0..8).map(|i| format!("{} {}\n", 100 + i, text(i))).collect::<String>()
+    };
+    let (images, classes) = (line(&|i| format!("{i}.jpg")), line(&|i| format!("ant {}", i % 2)));
+    let tables =
+        [("images.txt", images.as_str()), ("classes.txt", &classes), ("splits.txt", splits)];
+    let patterns = [
+        "{id:[0-9]+} {path}",
+        "{id:[0-9]+} {label:.+}",
+        "{split=train}{id:[0-9]+} 1",
+        "{split=val}{id:[0-9]+} 0",
+    ];
+    packed(&tables, &patterns)
+}
+
+#[test]
+fn one_json_document_may_be_the_table() {
+    let of = |row: &dyn Fn(usize) -> String| (0..8).map(row).collect::<Vec<_>>().join(",\n");
+    let class = |i: usize| ["bee", "fly"][i % 2];
+    let list = of(&|i| format!(r#"{{"image": "{i}.jpg", "label": "{}"}}"#, class(i)));
+    let names = of(&|i| format!(r#""{i}.jpg": "{}""#, class(i)));
+    let rows = of(&|i| format!(r#""{i}.jpg": {{"label": "{}", "age": {i}}}"#, class(i)));
+    for text in [format!("[{list}]"), format!("{{{names}}}"), format!("\u{feff}{{{rows}}}")] {
+        let report = packed(&[("labels.json", &text)], &[]).unwrap();
+        assert_eq!(classes(&report), [("bee", 4), ("fly", 4)], "{text}");
+    }
+    for (text, expected) in [
+        ("[1, 2]", "an element is not an object"),
+        (r#"[{"image": "0.jpg", "label": "bee"}"#, "labels.json` cannot be read"),
+        (r#"{"images": 3}"#, "not a COCO file"),
+        (r#"{"0.jpg": {"label": {"a": 1}}}"#, "labels.json"),
+    ] {
+        let error = packed(&[("labels.json", text)], &[]).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn lists_are_joined_by_id() {
+    let splits: String = (0..8).map(|i| format!("{} {}\n", 107 - i, i32::from(i > 2))).collect();
+    let report = three(&splits).unwrap();
+    assert_eq!(classes(&report), [("ant 0", 3), ("ant 1", 2)]);
+    assert_eq!(report.splits[&Split::Val].samples, 3);
+    assert!(report.fields.is_empty(), "{:?}", report.fields);
+    let joined = report.columns.unwrap().joined;
+    assert_eq!(joined.iter().map(|of| of.by.as_str()).collect::<Vec<_>>(), ["id", "id"]);
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused() {
+    for (splits, expected) in [
+        ("100 1\n101 0\n", "has no row with a label for them"),
+        ("7 1\n8 0\n", "no row of it has a `id` that is among those of"),
+        ("100 1\n100 0\n", "another row with the same `id`, `100`, says something else"),
+        ("100 2\n", "none of the patterns"),
+    ] {
+        let error = three(splits).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn tables_of_the_same_images_are_joined_and_others_put_together() {
+    let of = |header: &str, rows: std::ops::Range<usize>, cell: &dyn Fn(usize) -> String| {
+        rows.fold(format!("{header}\n"), |text, i| text + &format!("{i}.jpg,{}\n", cell(i)))
+    };
+    let class = |i: usize| ["bee", "fly"][i % 2].to_owned();
+    let labels = of("file_name,label", 0..8, &class);
+    let sizes = of("name,size", 0..8, &|i| i.to_string());
+    let report = packed(&[("a.csv", &labels), ("b.csv", &sizes)], &[]).unwrap();
+    assert_eq!((report.fields.as_slice(), report.samples), (["size".to_owned()].as_slice(), 8));
+    let (some, others) = (of("file_name,label", 0..5, &class), of("file_name,label", 5..8, &class));
+    let report = packed(&[("a.csv", &some), ("b.csv", &others)], &[]).unwrap();
+    assert!(report.samples == 8 && report.columns.unwrap().joined.is_empty());
 }
 
 #[test]

@@ -18,7 +18,7 @@ except ImportError as missing:
     skip("pack_tables", missing.name, "pip install numpy pyarrow pillow")
     finish()
 
-made = make_images("images", n=40, splits=("a", "b"))
+made = make_images("images", n=40, splits=("train", "test"))
 keys = sorted(made)
 rows = {
     "file_name": keys,
@@ -103,7 +103,7 @@ def archives_of_every_writer():
         for key in keys:
             archive.write(f"images/{key}", key)
     with zipfile.ZipFile("deflated.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.mkdir("a/")
+        archive.mkdir("train/")
         for key in reversed(keys):
             with archive.open(key, "w", force_zip64=True) as member:
                 member.write(made[key][0])

@@ -181,7 +181,7 @@ pub fn pack_onto(
     let version = Version { base: digest, about, skipped, decoder };
     let labels = said_of_kept(&options.plan, labelled);
     let unlisted = match options.plan.unlabelled {
-        Unlabelled::Fail => Unlisted::Fail,
+        Unlabelled::Fail | Unlabelled::Keep => Unlisted::Fail,
         Unlabelled::Skip => Unlisted::Skip,
     };
     let derive = DeriveOptions { labels, unlisted, ..derive };

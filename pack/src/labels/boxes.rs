@@ -1,7 +1,13 @@
 //! Boxes around the things in an image, as cells of a table.
 
+use std::fs;
+use std::path::Path;
+
 use super::cell::Cell;
 use super::columns::ValueKind;
+use super::rows::{MOST_ROW_BYTES, fault};
+use crate::Error;
+use crate::scan::walk;
 
 /// Columns, and fields, of boxes. Format: `FORMAT.md`, "Fields".
 const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
@@ -42,4 +48,36 @@ pub(super) fn cells(name: &str, boxes: impl Iterator<Item = Boxed>) -> Vec<Cell>
     }
     let lists = [corners, classes, crowds].map(Cell::List);
     std::iter::once(Cell::Text(name.to_owned())).chain(lists).collect()
+}
+
+/// Calls `each` with every file of `folder` that has this extension: its path, its name below the
+/// folder without the extension, and its text.
+pub(super) fn texts(
+    folder: &Path,
+    extension: &str,
+    each: &mut dyn FnMut(&Path, &str, &str) -> Result<(), Error>,
+) -> Result<(), Error> {
+    walk(folder, &mut |path| {
+        // Hidden files are ignored and links are followed, as for images.
+        if path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".") {
+            return Ok(None);
+        }
+        let metadata = fs::metadata(path);
+        if let Some(folder) = metadata.as_ref().ok().filter(|found| found.is_dir()) {
+            return Ok(Some(folder.clone()));
+        }
+        if path.extension().is_none_or(|e| e != extension) {
+            return Ok(None);
+        }
+        let relative = path.strip_prefix(folder).unwrap_or(path);
+        let Some(name) = relative.with_extension("").to_str().map(str::to_owned) else {
+            return Err(fault(path, None, "its name is not UTF-8"));
+        };
+        if metadata.map_err(|e| Error::io("read", path, e))?.len() > MOST_ROW_BYTES {
+            return Err(fault(path, None, format!("it has more than {MOST_ROW_BYTES} bytes")));
+        }
+        let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        each(path, &name, &text)?;
+        Ok(None)
+    })
 }

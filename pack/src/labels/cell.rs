@@ -59,6 +59,16 @@ impl Cell {
         }
     }
 
+    /// Bytes of memory that the cell takes, nearly.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Text(text) | Self::Written(text) | Self::Other(text) => text.len(),
+                Self::List(cells) => cells.iter().map(Self::bytes).sum(),
+                _ => 0,
+            }
+    }
+
     /// The cell's text as the name of a class or a file, without blanks around it.
     pub(super) fn word(&self) -> Option<String> {
         match self {

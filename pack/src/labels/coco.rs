@@ -22,35 +22,35 @@ use crate::Error;
 #[derive(Debug, Deserialize)]
 pub(super) struct Coco {
     /// The images, sorted by id.
-    images: Vec<CocoImage>,
+    pub(super) images: Vec<CocoImage>,
     /// The annotations, sorted by image.
-    annotations: Vec<Annotation>,
+    pub(super) annotations: Vec<Annotation>,
     /// The categories, sorted by id.
-    categories: Vec<Category>,
+    pub(super) categories: Vec<Category>,
 }
 
 #[derive(Debug, Deserialize)]
-struct CocoImage {
-    id: i64,
-    file_name: String,
-    width: Option<f64>,
-    height: Option<f64>,
+pub(super) struct CocoImage {
+    pub(super) id: i64,
+    pub(super) file_name: String,
+    pub(super) width: Option<f64>,
+    pub(super) height: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Annotation {
-    image_id: i64,
-    category_id: i64,
+pub(super) struct Annotation {
+    pub(super) image_id: i64,
+    pub(super) category_id: i64,
     /// The box: left, top, width, height in pixels.
-    bbox: Option<[f64; 4]>,
+    pub(super) bbox: Option<[f64; 4]>,
     #[serde(default)]
-    iscrowd: u8,
+    pub(super) iscrowd: u8,
 }
 
 #[derive(Debug, Deserialize)]
-struct Category {
-    id: i64,
-    name: String,
+pub(super) struct Category {
+    pub(super) id: i64,
+    pub(super) name: String,
 }
 
 impl Coco {

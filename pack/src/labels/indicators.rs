@@ -54,7 +54,7 @@ impl Indicators {
         let mut columns = vec![self.name.clone()];
         // For each column of the table, the class that it is.
         let mut of_class: Vec<Option<&String>> = Vec::new();
-        tables.read_plain(path, &mut |line, names, cells| {
+        tables.read_joined(path, &mut |line, names, cells| {
             for name in names.iter().skip(of_class.len()) {
                 let class = self.columns.iter().find(|column| *column == name);
                 if class.is_none() {

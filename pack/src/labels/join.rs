@@ -49,6 +49,9 @@ pub(crate) struct Joined {
     matched: u64,
 }
 
+/// What is known about an image without a row, if it is to be packed.
+pub(crate) type Without<'a> = &'a dyn Fn(&str) -> Option<Said>;
+
 /// The entries of the table for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
@@ -56,6 +59,13 @@ pub(crate) struct Said {
     pub(crate) group: String,
     pub(crate) label: i64,
     pub(crate) values: String,
+}
+
+impl Said {
+    /// Says nothing but the values of the fields.
+    pub(crate) fn nothing(values: String) -> Self {
+        Self { split: None, group: String::new(), label: -1, values }
+    }
 }
 
 impl Join {
@@ -105,10 +115,11 @@ impl Join {
         self.sorter.push(&key, record).map_err(|e| Error::io("sort in", &self.dir, e))
     }
 
-    /// Calls `each` with each image that has a label.
+    /// Calls `each` with each image that has a label, from a row or, as `without` says, without one.
     pub(crate) fn finish(
         self,
         table: &Table,
+        without: Without<'_>,
         each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), Error>,
     ) -> Result<Joined, Error> {
         let Self { dir, sorter, images: n_images, rows: n_rows } = self;
@@ -118,7 +129,7 @@ impl Join {
         for pair in sorter.finish().map_err(io)? {
             let (next, record) = pair.map_err(io)?;
             if !are_together(&last, &next) {
-                group(&images, &rows, table, &mut joined, each)?;
+                group(&images, &rows, table, &mut joined, without, each)?;
                 images.clear();
                 rows.clear();
                 last = next;
@@ -129,7 +140,7 @@ impl Join {
                 _ => {}
             }
         }
-        group(&images, &rows, table, &mut joined, each)?;
+        group(&images, &rows, table, &mut joined, without, each)?;
         let Joined { doubled, unclear, unlabelled, unused, matched, .. } = &joined;
         if doubled.n > 0 {
             let (n, names) = (doubled.n, doubled.to_string());
@@ -239,6 +250,7 @@ fn group(
     rows: &[Row],
     table: &Table,
     joined: &mut Joined,
+    without: Without<'_>,
     each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (mut paths, mut ends) = (HashMap::new(), HashMap::new());
@@ -285,7 +297,10 @@ fn group(
     for (image, row) in images.iter().zip(of_image) {
         joined.matched += u64::from(row.is_some());
         match row.and_then(|row| Some((row, row.label?))) {
-            None => joined.unlabelled.push(&image.key),
+            None => match without(&image.key).filter(|_| row.is_none()) {
+                Some(said) => each(&image.key, image.bytes, &said)?,
+                None => joined.unlabelled.push(&image.key),
+            },
             Some((row, label)) => {
                 let (group, values) = (row.group.clone(), row.values.clone());
                 let said = Said { split: row.split, group, label, values };
@@ -319,14 +334,14 @@ fn find(row: &Row, paths: &HashMap<&str, Which>, ends: &HashMap<&str, Which>) ->
 }
 
 /// A name with one kind of slash, and nothing that means no folder.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     let name = name.trim().replace('\\', "/");
     let segments = name.split('/').filter(|segment| !matches!(*segment, "" | "."));
     segments.collect::<Vec<_>>().join("/")
 }
 
 /// Removes the extension if it is one of images.
-fn without_extension(name: &str) -> &str {
+pub(super) fn without_extension(name: &str) -> &str {
     match name.rsplit_once('.') {
         Some((stem, extension)) if !stem.is_empty() && formats::is_image(extension) => stem,
         _ => name,

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::cell::Cell;
 use super::rows::{BOM, Each, MOST_COLUMNS, MOST_ROW_BYTES, fault, too_many_columns};
@@ -15,7 +15,7 @@ use crate::Error;
 pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
     let io = |e| Error::io("read", path, e);
     let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
-    let (mut columns, mut places) = (Vec::<String>::new(), HashMap::<String, usize>::new());
+    let mut columns = Columns::default();
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
@@ -35,25 +35,48 @@ pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
         let Value::Object(object) = value else {
             return Err(fault(path, Some(number), "it is not an object"));
         };
-        let mut cells = vec![Cell::Missing; columns.len()];
+        let cells = columns.cells(path, object)?;
+        each(number, columns.names(), &cells)?;
+    }
+    Ok(())
+}
+
+/// The columns that objects have had so far.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Columns {
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The cells of an object, in the order of the columns.
+    pub(super) fn cells(
+        &mut self,
+        path: &Path,
+        object: Map<String, Value>,
+    ) -> Result<Vec<Cell>, Error> {
+        let mut cells = vec![Cell::Missing; self.names.len()];
         for (name, value) in object {
-            let place = match places.get(&name) {
+            let place = match self.places.get(&name) {
                 Some(place) => *place,
                 None => {
-                    if columns.len() == MOST_COLUMNS {
+                    if self.names.len() == MOST_COLUMNS {
                         return Err(too_many_columns(path));
                     }
-                    places.insert(name.clone(), columns.len());
-                    columns.push(name);
+                    self.places.insert(name.clone(), self.names.len());
+                    self.names.push(name);
                     cells.push(Cell::Missing);
-                    columns.len() - 1
+                    self.names.len() - 1
                 }
             };
             cells[place] = cell(value);
         }
-        each(number, &columns, &cells)?;
+        Ok(cells)
     }
-    Ok(())
 }
 
 fn cell(value: Value) -> Cell {

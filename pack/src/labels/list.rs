@@ -1,6 +1,7 @@
-//! Lists without a header, whose lines a pattern reads: `{path} {label}`.
+//! Lists without a header, whose lines patterns read: `{path} {label}`.
 //!
-//! The columns are the names in the pattern. The image is `{path}`, otherwise the whole line.
+//! The columns are the names in the patterns. The image is `{path}`, otherwise the whole line; a list
+//! with `{id}` may leave it out, since its lines are looked up by that.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -8,19 +9,32 @@ use std::path::Path;
 
 use super::cell::Cell;
 use super::rows::{BOM, Each, MOST_ROW_BYTES, fault};
-use crate::layout::TwoReadings;
+use crate::layout::{TwoReadings, Values};
 use crate::{Error, Pattern};
 
 /// The name of the image in a pattern, and of the column.
 const PATH: &str = "path";
+/// The name of that by which the lines of several lists are joined.
+pub(super) const ID: &str = "id";
+
+/// Whether the lines of a list name no image, and are looked up.
+pub(super) fn is_looked_up(patterns: &[Pattern]) -> bool {
+    patterns.iter().all(|pattern| pattern.has(ID) && !pattern.has(PATH))
+}
 
 /// Reads a list; empty lines, and those that begin with `#`, say nothing.
-pub(super) fn read(path: &Path, lines: &Pattern, each: Each<'_>) -> Result<(), Error> {
+pub(super) fn read(path: &Path, patterns: &[Pattern], each: Each<'_>) -> Result<(), Error> {
     let io = |e| Error::io("read", path, e);
     let mut file = BufReader::new(File::open(path).map_err(io)?);
-    let mut columns: Vec<String> = lines.names().to_vec();
-    if !lines.has(PATH) {
-        columns.insert(0, PATH.to_owned());
+    let names_image = is_looked_up(patterns) || patterns.iter().any(|lines| lines.has(PATH));
+    let mut columns: Vec<String> = Vec::new();
+    if !names_image {
+        columns.push(PATH.to_owned());
+    }
+    for name in patterns.iter().flat_map(Pattern::names) {
+        if !columns.contains(name) {
+            columns.push(name.clone());
+        }
     }
     let mut bytes = Vec::new();
     for number in 1.. {
@@ -40,25 +54,51 @@ pub(super) fn read(path: &Path, lines: &Pattern, each: Each<'_>) -> Result<(), E
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
-        let values = lines.read(line).map_err(|TwoReadings { name, values: [short, long] }| {
-            let reason = format!(
-                "the pattern `{lines}` fits it in two ways: `{name}` may be `{short}` or `{long}`"
-            );
-            fault(path, Some(number), reason)
-        })?;
-        let Some(values) = values else {
-            return Err(fault(
-                path,
-                Some(number),
-                format!("the pattern `{lines}` does not fit it"),
-            ));
-        };
-        let whole = (!lines.has(PATH)).then_some(line);
-        let values = whole.into_iter().chain(values.iter().map(|(_, value)| value));
-        let cells: Vec<Cell> = values.map(Cell::written).collect();
+        let values = read_line(line, patterns, &|reason| fault(path, Some(number), reason))?;
+        let cells: Vec<Cell> = columns
+            .iter()
+            .map(|name| match values.get(name) {
+                Some(value) => Cell::written(value),
+                None if name == PATH => Cell::written(line),
+                None => Cell::Missing,
+            })
+            .collect();
         each(number, &columns, &cells)?;
     }
     Ok(())
+}
+
+/// The values in a line, by the pattern that says the most about it.
+fn read_line<'a>(
+    line: &'a str,
+    patterns: &'a [Pattern],
+    fault: &dyn Fn(String) -> Error,
+) -> Result<Values<'a>, Error> {
+    let mut best: Option<(&Pattern, Values<'a>)> = None;
+    for pattern in patterns {
+        let found = pattern.read(line).map_err(|TwoReadings { name, values: [short, long] }| {
+            fault(format!(
+                "the pattern `{pattern}` fits it in two ways: `{name}` may be `{short}` or `{long}`"
+            ))
+        })?;
+        let Some(values) = found else { continue };
+        match &best {
+            Some((other, _)) if other.weight() == pattern.weight() => {
+                return Err(fault(format!("both patterns, `{other}` and `{pattern}`, fit it")));
+            }
+            Some((other, _)) if other.weight() > pattern.weight() => {}
+            _ => best = Some((pattern, values)),
+        }
+    }
+    best.map(|(_, values)| values).ok_or_else(|| {
+        fault(match patterns {
+            [one] => format!("the pattern `{one}` does not fit it"),
+            _ => {
+                let shown: Vec<String> = patterns.iter().map(|p| format!("`{p}`")).collect();
+                format!("none of the patterns {} fits it", shown.join(", "))
+            }
+        })
+    })
 }
 
 /// The error for a list whose lines have no pattern, with the first of its lines.

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::cell::Cell;
 use super::coco::Coco;
 use super::indicators::Indicators;
-use super::{csv, jsonl, list, parquet, yolo};
+use super::lookup::Lookup;
+use super::{csv, json, jsonl, list, lookup, parquet, voc, yolo};
 use crate::{Error, Pattern};
 
 /// A callback for each row of a table. It gets the number of the line or row, the names of the
@@ -28,11 +29,15 @@ pub(super) enum Format {
     Csv,
     Tsv,
     JsonLines,
+    /// Rows in one JSON document.
+    Json,
     Parquet,
     /// Boxes in one JSON file.
     Coco,
     /// Boxes in a folder of text files.
     Yolo,
+    /// Boxes in a folder of XML files.
+    Voc,
     /// Lines whose parts a pattern names.
     List,
 }
@@ -40,7 +45,7 @@ pub(super) enum Format {
 impl Format {
     pub(super) fn of(path: &Path) -> Result<Self, Error> {
         if path.is_dir() {
-            return Ok(Self::Yolo);
+            return Ok(if voc::is_one(path) { Self::Voc } else { Self::Yolo });
         }
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match &*extension {
@@ -48,6 +53,7 @@ impl Format {
             "tsv" | "tab" => Ok(Self::Tsv),
             "jsonl" | "ndjson" => Ok(Self::JsonLines),
             "parquet" => Ok(Self::Parquet),
+            "json" if json::has_rows(path) => Ok(Self::Json),
             "json" => Ok(Self::Coco),
             "txt" | "lst" | "list" => Ok(Self::List),
             _ => Err(Error::NoTable { path: path.display().to_string() }),
@@ -58,8 +64,8 @@ impl Format {
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Csv | Self::Tsv | Self::JsonLines | Self::List => "line",
-            Self::Parquet => "row",
-            Self::Coco | Self::Yolo => "image",
+            Self::Parquet | Self::Json => "row",
+            Self::Coco | Self::Yolo | Self::Voc => "image",
         }
     }
 }
@@ -70,13 +76,15 @@ impl Format {
 pub(super) struct Tables {
     coco: Mutex<BTreeMap<PathBuf, Arc<Coco>>>,
     /// What the lines of each list mean.
-    lines: BTreeMap<PathBuf, Pattern>,
+    lines: BTreeMap<PathBuf, Vec<Pattern>>,
+    /// Rows of further tables, which are looked up for each row.
+    pub(super) lookups: Vec<Lookup>,
     /// Columns that are one of classes.
     pub(super) indicators: Option<Indicators>,
 }
 
 impl Tables {
-    pub(super) fn new(lines: &BTreeMap<PathBuf, Pattern>) -> Self {
+    pub(super) fn new(lines: &BTreeMap<PathBuf, Vec<Pattern>>) -> Self {
         Self { lines: lines.clone(), ..Self::default() }
     }
 
@@ -89,8 +97,21 @@ impl Tables {
     pub(super) fn read(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
         match &self.indicators {
             Some(indicators) => indicators.rows(path, self, each),
-            None => self.read_plain(path, each),
+            None => self.read_joined(path, each),
         }
+    }
+
+    /// Calls `each` with the rows of the table and of those that are joined with it.
+    pub(super) fn read_joined(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+        match self.lookups.as_slice() {
+            [] => self.read_plain(path, each),
+            lookups => lookup::rows(path, self, lookups, each),
+        }
+    }
+
+    /// The patterns of a list's lines.
+    pub(super) fn patterns(&self, path: &Path) -> &[Pattern] {
+        self.lines.get(path).map_or(&[], Vec::as_slice)
     }
 
     /// Calls `each` with the rows as they are in the file.
@@ -103,8 +124,9 @@ impl Tables {
             Format::Csv => csv::read(path, None, each),
             Format::Tsv => csv::read(path, Some(b'\t'), each),
             Format::JsonLines => jsonl::read(path, each),
+            Format::Json => json::read(path, each),
             Format::Parquet => parquet::read(path, each),
-            Format::Coco => self.coco(path)?.rows(path, each),
+            Format::Coco | Format::Voc => self.coco(path)?.rows(path, each),
             Format::Yolo => yolo::read(path, each),
         }
     }
@@ -112,8 +134,8 @@ impl Tables {
     /// The classes that a file of boxes names, if it does.
     pub(super) fn box_classes(&self, path: &Path) -> Result<Option<Vec<String>>, Error> {
         match self.format(path)? {
-            Format::Coco => Ok(Some(self.coco(path)?.classes())),
-            Format::Yolo => yolo::classes(path),
+            Format::Coco | Format::Voc => Ok(Some(self.coco(path)?.classes())),
+            Format::Yolo => Ok(yolo::classes(path)?.map(|found| found.names)),
             _ => Ok(None),
         }
     }
@@ -121,7 +143,7 @@ impl Tables {
     /// Whether a file has boxes, each with a class.
     pub(super) fn has_boxes(&self, path: &Path) -> Result<bool, Error> {
         Ok(match self.format(path)? {
-            Format::Coco => self.coco(path)?.has_boxes(),
+            Format::Coco | Format::Voc => self.coco(path)?.has_boxes(),
             Format::Yolo => true,
             _ => false,
         })
@@ -140,7 +162,7 @@ impl Tables {
         if let Some(coco) = known.get(path) {
             return Ok(Arc::clone(coco));
         }
-        let coco = Arc::new(Coco::open(path)?);
+        let coco = Arc::new(if path.is_dir() { voc::read(path)? } else { Coco::open(path)? });
         known.insert(path.to_owned(), Arc::clone(&coco));
         Ok(coco)
     }

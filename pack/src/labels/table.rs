@@ -14,6 +14,7 @@ use super::columns::{
 };
 use super::doubts::{may_be_splits, no_classes, of_boxes, other_labels, several, unknown};
 use super::indicators::{Indicators, are_classes, may_be_classes};
+use super::lookup::{self, JoinedTables, Lookup};
 use super::numbering::{MOST_CLASSES, Numbering, Words};
 use super::rows::{Tables, fault};
 use super::values::planned;
@@ -31,8 +32,9 @@ const LABELS: &str = "labels";
 pub struct TableOptions {
     /// The tables, read as one: CSV, TSV, JSON lines or Parquet, by extension.
     pub files: Vec<PathBuf>,
-    /// For lists without a header, what their lines mean.
-    pub lines: BTreeMap<PathBuf, Pattern>,
+    /// For lists without a header, what their lines mean: of several patterns, the one that says the
+    /// most about a line.
+    pub lines: BTreeMap<PathBuf, Vec<Pattern>>,
     /// The column of file names; `None` to find it by its name.
     pub key: Option<String>,
     /// The column of labels.
@@ -50,7 +52,8 @@ pub struct TableOptions {
 impl TableOptions {
     /// Whether it is known without reading them that the tables have no labels.
     pub(crate) fn has_no_labels(&self) -> bool {
-        let of_lines = !self.lines.is_empty() && !self.lines.values().any(|line| line.has("label"));
+        let of_lines =
+            !self.lines.is_empty() && !self.lines.values().flatten().any(|line| line.has("label"));
         self.label == LabelColumn::None || (self.label == LabelColumn::Find && of_lines)
     }
 
@@ -109,6 +112,9 @@ pub struct TableColumns {
     /// The column of splits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub splits: Option<String>,
+    /// Further tables, whose rows were looked up for those of the others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<JoinedTables>,
 }
 
 /// Tables whose columns have been read.
@@ -157,6 +163,9 @@ impl Table {
         classes: Option<Vec<String>>,
     ) -> Result<Self, Error> {
         let mut tables = Tables::new(&options.lines);
+        let (files, lookups) = lookup::take(options, &tables)?;
+        tables.lookups = lookups;
+        let options = &TableOptions { files, ..options.clone() };
         let mut survey = Survey::of(options, &tables)?;
         let key = survey.key(options)?;
         let mut doubts = Vec::new();
@@ -228,6 +237,53 @@ impl Table {
         matches!(self.label, Some((_, LabelKind::Name | LabelKind::Number)))
     }
 
+    /// Whether a column says the classes.
+    pub(crate) fn has_labels(&self) -> bool {
+        self.label.is_some()
+    }
+
+    /// Numbers the classes as in `classes`, which has those of paths, too.
+    pub(crate) fn renumber(&mut self, classes: &[String]) -> Result<(), Error> {
+        if let Some((column, kind)) = &self.label
+            && *kind != LabelKind::Name
+        {
+            let text = format!(
+                "a part of the paths names classes, so the column `{column}` must name one class for each of the other images, and it has numbers or several classes"
+            );
+            return Err(Error::setting(&["images", "label_column"], text));
+        }
+        if let Some(field) = self.fields.first() {
+            let text = format!(
+                "images whose class is in their path have no row, and so no value of the field `{}`",
+                field.name
+            );
+            return Err(Error::setting(&["columns"], text));
+        }
+        self.numbers = classes.iter().cloned().zip(0..).collect();
+        self.classes = classes.to_vec();
+        Ok(())
+    }
+
+    /// The values of the fields of an image without a row.
+    pub(crate) fn nothing(&self) -> Result<String, Error> {
+        let mut values = Vec::with_capacity(self.fields.len());
+        if self.several() {
+            values.push(Value::Array(Vec::new()));
+        }
+        for (name, kind) in &self.columns {
+            let empty = match kind {
+                ValueKind::Arrays { .. } | ValueKind::Lists { .. } => Cell::List(Vec::new()),
+                _ => Cell::Missing,
+            };
+            let value = planned(&empty, kind).ok_or_else(|| {
+                let text = format!("images without a row have no value of column `{name}`, which becomes a field of integers or of fixed length");
+                Error::setting(&["unlabelled", "columns"], text)
+            })?;
+            values.push(value);
+        }
+        Ok(if values.is_empty() { String::new() } else { Value::Array(values).to_string() })
+    }
+
     /// Whether classes are given by their names.
     pub(crate) fn by_name(&self) -> bool {
         matches!(self.label, Some((_, LabelKind::Name | LabelKind::Names)))
@@ -249,6 +305,7 @@ impl Table {
             file_names: self.key.clone(),
             labels: self.label.as_ref().map(|(name, _)| name.clone()),
             splits: self.options.split.clone(),
+            joined: self.tables.lookups.iter().map(Lookup::said).collect(),
         }
     }
 
@@ -473,6 +530,9 @@ impl Survey {
                 Ok(())
             })?;
             if survey.rows == before {
+                if let Some(lookup) = tables.lookups.first() {
+                    return Err(lookup.nothing_joins(path));
+                }
                 return Err(fault(path, None, "it has no rows"));
             }
         }
@@ -666,7 +726,9 @@ impl Survey {
     ) -> Result<(), Error> {
         let columns: Vec<&String> = match &options.fields {
             FieldColumns::All => {
-                self.columns.iter().filter(|c| !given.contains(c.as_str())).collect()
+                let joins = |c: &&String| table.tables.lookups.iter().any(|of| of.is_by_id(c));
+                let rest = self.columns.iter().filter(|c| !given.contains(c.as_str()));
+                rest.filter(|c| !joins(c)).collect()
             }
             FieldColumns::Named(names) => names.iter().collect(),
         };

@@ -3,28 +3,89 @@
 //!
 //! ```text
 //! labels/train/0001.txt    of images/train/0001.jpg
-//! labels/classes.txt       names of the classes, if there are names
+//! labels/classes.txt       names of the classes, if there are names; or
+//! data.yaml                beside the folder or above: `names: [car, dog]`
 //! ```
+//!
+//! Source: <https://docs.ultralytics.com/datasets/detect/>.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
+use saphyr_parser::{Event, Parser};
 
 use super::boxes::{self, Boxed};
-use super::rows::{Each, MOST_ROW_BYTES, fault};
+use super::rows::{Each, fault};
 use crate::Error;
-use crate::scan::walk;
 
 /// The file with the list of classes, which belongs to no image.
 const CLASSES: &str = "classes.txt";
 
-/// Names of the classes, where the folder says them.
-pub(super) fn classes(folder: &Path) -> Result<Option<Vec<String>>, Error> {
-    let path = folder.join(CLASSES);
-    match fs::read_to_string(&path) {
-        Ok(text) => {
-            let names = text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty());
-            Ok(Some(names.collect()))
+/// The files that describe a whole dataset, the names of its classes among other things.
+const DESCRIPTIONS: [&str; 4] = ["data.yaml", "data.yml", "dataset.yaml", "dataset.yml"];
+/// Such a file is beside the labels, or at most so many folders above.
+const MOST_ABOVE: usize = 2;
+
+/// Names of the classes, and the file that says them.
+pub(super) struct ClassNames {
+    pub(super) names: Vec<String>,
+    file: PathBuf,
+}
+
+/// Names of the classes, where the folder or a description says them.
+pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, Error> {
+    let file = folder.join(CLASSES);
+    if let Some(text) = text_of(&file)? {
+        let names = text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty());
+        return Ok(Some(ClassNames { names: names.collect(), file }));
+    }
+    for above in folder.ancestors().take(MOST_ABOVE + 1) {
+        for name in DESCRIPTIONS {
+            let file = above.join(name);
+            let Some(text) = text_of(&file)? else { continue };
+            // Each alias is a copy, so that a short text may be a large one.
+            let mut events = Parser::new_from_str(&text).map_while(Result::ok);
+            if events.any(|(event, _)| matches!(event, Event::Alias(_))) {
+                return Err(fault(&file, None, "it has aliases (`*`), which are not read"));
+            }
+            let yaml = Yaml::load_from_str(&text)
+                .map_err(|e| fault(&file, None, format!("it is not YAML: {e}")))?;
+            if let Some(listed) = yaml.first().and_then(|yaml| yaml.as_mapping_get("names")) {
+                let names = names_in(listed).ok_or_else(|| {
+                    let reason = "`names` is neither a list of names, nor a mapping of the numbers from 0 on to names";
+                    fault(&file, None, reason)
+                })?;
+                return Ok(Some(ClassNames { names, file }));
+            }
         }
+    }
+    Ok(None)
+}
+
+/// The names of a list, or of a mapping of numbers to names.
+fn names_in(listed: &Yaml<'_>) -> Option<Vec<String>> {
+    let text = |yaml: &Yaml<'_>| match yaml {
+        Yaml::Value(Scalar::String(text)) => Some(text.trim().to_owned()),
+        Yaml::Value(Scalar::Integer(n)) => Some(n.to_string()),
+        _ => None,
+    };
+    if let Some(list) = listed.as_sequence() {
+        return list.iter().map(text).collect();
+    }
+    let mut numbered: Vec<(usize, String)> = Vec::new();
+    for (number, name) in listed.as_mapping()? {
+        numbered.push((usize::try_from(number.as_integer()?).ok()?, text(name)?));
+    }
+    numbered.sort_unstable();
+    let is_whole = numbered.iter().map(|(number, _)| *number).eq(0..numbered.len());
+    is_whole.then(|| numbered.into_iter().map(|(_, name)| name).collect())
+}
+
+/// The text of a file, if there is one.
+fn text_of(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("read", path, e)),
     }
@@ -34,41 +95,25 @@ pub(super) fn classes(folder: &Path) -> Result<Option<Vec<String>>, Error> {
 pub(super) fn read(folder: &Path, each: Each<'_>) -> Result<(), Error> {
     let names = classes(folder)?;
     let mut row = 0;
-    walk(folder, &mut |path| {
-        // Hidden files are ignored and links are followed, as for images.
-        if path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".") {
-            return Ok(None);
+    boxes::texts(folder, "txt", &mut |path, name, text| {
+        if name == CLASSES.trim_end_matches(".txt") {
+            return Ok(());
         }
-        let metadata = fs::metadata(path);
-        if let Some(folder) = metadata.as_ref().ok().filter(|found| found.is_dir()) {
-            return Ok(Some(folder.clone()));
-        }
-        let relative = path.strip_prefix(folder).unwrap_or(path);
-        if path.extension().is_none_or(|e| e != "txt") || relative == Path::new(CLASSES) {
-            return Ok(None);
-        }
-        let Some(name) = relative.with_extension("").to_str().map(str::to_owned) else {
-            return Err(fault(path, None, "its name is not UTF-8"));
-        };
-        if metadata.map_err(|e| Error::io("read", path, e))?.len() > MOST_ROW_BYTES {
-            return Err(fault(path, None, format!("it has more than {MOST_ROW_BYTES} bytes")));
-        }
-        let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
         row += 1;
-        let boxed = boxed(path, &text, names.as_deref())?;
-        each(row, &boxes::columns(false), &boxes::cells(&name, boxed.into_iter()))?;
-        Ok(None)
+        let boxed = boxed(path, text, names.as_ref())?;
+        each(row, &boxes::columns(false), &boxes::cells(name, boxed.into_iter()))
     })
 }
 
 /// The boxes in a file, whose classes are among `names`.
-fn boxed(path: &Path, text: &str, names: Option<&[String]>) -> Result<Vec<Boxed>, Error> {
+fn boxed(path: &Path, text: &str, names: Option<&ClassNames>) -> Result<Vec<Boxed>, Error> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let boxed = lines.map(|(number, line)| {
         let boxed = parse(line).and_then(|boxed| match names {
-            Some(names) if boxed.class >= names.len() as i64 => Err(format!(
-                "its class number is {}, but `{CLASSES}` lists only {} classes, counted from 0",
+            Some(ClassNames { names, file }) if boxed.class >= names.len() as i64 => Err(format!(
+                "its class number is {}, but `{}` lists only {} classes, counted from 0",
                 boxed.class,
+                file.display(),
                 names.len()
             )),
             _ => Ok(boxed),

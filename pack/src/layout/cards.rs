@@ -106,6 +106,8 @@ enum Files<'a> {
     Archive(Vec<String>),
 }
 
+/// Most folders around a dataset, as in `VOCdevkit/VOC2012/`.
+const MOST_AROUND: usize = 3;
 /// Most members of an archive whose names are looked at.
 const MOST_NAMES: usize = 1 << 20;
 
@@ -148,11 +150,24 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The places where the dataset may begin: the source, and the one folder in it.
+    /// The places where the dataset may begin: the source, and the one folder in it, and so on.
     fn prefixes(&self) -> Vec<String> {
-        let one = match self {
+        let mut prefixes = vec![String::new()];
+        while prefixes.len() <= MOST_AROUND
+            && let Some(last) = prefixes.last()
+            && let Some(one) = self.one_folder(last)
+        {
+            let next = format!("{last}{one}/");
+            prefixes.push(next);
+        }
+        prefixes
+    }
+
+    /// The only folder below `prefix`.
+    fn one_folder(&self, prefix: &str) -> Option<String> {
+        match self {
             Self::Folder(folder) => {
-                let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+                let entries = fs::read_dir(folder.join(prefix)).into_iter().flatten().flatten();
                 let names = entries.filter(|entry| entry.path().is_dir());
                 let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
                 let names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
@@ -162,12 +177,14 @@ impl<'a> Files<'a> {
                 }
             }
             Self::Archive(names) => {
-                let top = |name: &String| name.split_once('/').map(|(top, _)| top.to_owned());
+                let top = |name: &String| {
+                    let below = name.strip_prefix(prefix)?;
+                    below.split_once('/').map(|(top, _)| top.to_owned())
+                };
                 let first = names.first().and_then(top);
                 first.clone().filter(|_| names.iter().all(|name| top(name) == first))
             }
-        };
-        std::iter::once(String::new()).chain(one.map(|one| one + "/")).collect()
+        }
     }
 }
 
@@ -189,12 +206,15 @@ impl Card {
         for list in &self.lists {
             let (file, line) = list.split_once('=').ok_or_else(|| bad(list))?;
             let path = source.join(format!("{prefix}{file}"));
-            files.push(path.clone());
-            lines.insert(path, Pattern::parse_line(line).map_err(LayoutError::from)?);
+            if !files.contains(&path) {
+                files.push(path.clone());
+            }
+            let line = Pattern::parse_line(line).map_err(LayoutError::from)?;
+            lines.entry(path).or_insert_with(Vec::new).push(line);
         }
         files.extend(self.table.iter().map(|file| source.join(format!("{prefix}{file}"))));
         let split =
-            lines.values().any(|line: &Pattern| line.has("split")).then(|| "split".to_owned());
+            lines.values().flatten().any(|line| line.has("split")).then(|| "split".to_owned());
         let labels = match files.is_empty() {
             true => Labels::Path,
             false => Labels::Table(TableOptions {

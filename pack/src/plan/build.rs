@@ -77,6 +77,11 @@ impl PlanBuilder {
         self.table = Some(Joining { table, folders, join });
     }
 
+    /// Whether a table says the classes of images.
+    pub(crate) fn has_table_labels(&self) -> bool {
+        self.table.as_ref().is_some_and(|joining| joining.table.has_labels())
+    }
+
     /// Adds the fields whose values are in files.
     pub(crate) fn files(&mut self, beside: Beside) {
         self.beside = beside;
@@ -166,7 +171,7 @@ impl PlanBuilder {
         let io = |e| Error::io("sort in", &dir, e);
         let mut from_table = FromTable::default();
         if let Some(joining) = table {
-            from_table = joining.finish(&options, &mut |record| {
+            from_table = joining.finish(&options, layout, classes, &mut |record| {
                 by_name.push(folded(record.key).as_bytes(), &record.encode()).map_err(io)
             })?;
         }
@@ -276,12 +281,29 @@ impl Joining {
     fn finish(
         self,
         options: &PlanOptions,
+        layout: &Layout,
+        classes: &[String],
         each: &mut dyn FnMut(&Record<'_>) -> Result<(), Error>,
     ) -> Result<FromTable, Error> {
-        let Self { table, folders, mut join } = self;
+        let Self { mut table, folders, mut join } = self;
+        let by_path = layout.has_labels() && table.has_labels();
+        if by_path {
+            table.renumber(classes)?;
+        }
         join.rows(&table, &folders)?;
+        let nothing = match options.unlabelled {
+            Unlabelled::Keep => Some(table.nothing()?),
+            Unlabelled::Fail | Unlabelled::Skip => None,
+        };
+        let has_class = |key: &str| {
+            layout.place(key).is_ok_and(|placed| placed.is_some_and(|of| of.label.is_some()))
+        };
+        let without = |key: &str| match by_path && has_class(key) {
+            true => Some(Said::nothing(String::new())),
+            false => nothing.clone().map(Said::nothing),
+        };
         let Joined { unlabelled, unused, repeated, .. } =
-            join.finish(&table, &mut |key, bytes, said| {
+            join.finish(&table, &without, &mut |key, bytes, said| {
                 let Said { split, group, label, values } = said;
                 each(&Record { key, bytes, split: *split, group, label: Some(*label), values })
             })?;
