@@ -38,8 +38,8 @@ pub(crate) struct RepairArgs {
     /// A copy, published or in a folder; repeatable
     ///
     /// The URL of the published bundle, or the folder of another copy. Copies are asked in this
-    /// order. The digest in a URL decides which bundle it is; without
-    /// one, the manifest in the folder does.
+    /// order. The digest in a URL decides which bundle it is; without one, all manifests, that of
+    /// the folder too, must be the same.
     #[arg(long, value_name = "URL|DIR", required = true, help_heading = None)]
     pub(crate) from: Vec<String>,
     /// Only these splits, such as `train,val`
