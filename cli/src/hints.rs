@@ -242,10 +242,15 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
                 None => "{split=train}".to_owned(),
             };
             let is_numbered = first.split_once(' ').is_some_and(|(number, name)| {
-                number.bytes().all(|b| b.is_ascii_digit()) && is_file_name(Some(&name.to_owned()))
+                let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+                is_number && is_file_name(Some(&name.to_owned()))
             });
+            if is_numbered {
+                return Some(format!(
+                    "say what its lines are; if the number is the class: `--labels '{path}={{label:[0-9]+}} {{path}}'`; if it is that by which other lists name the image: `--labels '{path}={{id:[0-9]+}} {{path}}'`"
+                ));
+            }
             let parts = match first.contains([' ', '\t', ',']) {
-                _ if is_numbered => "{id:[0-9]+} {path}".to_owned(),
                 true if first.contains(',') => format!("{split}{{path}},{{label}}"),
                 true => format!("{split}{{path}}{separator}{{label}}"),
                 false => format!("{split}{{path}}"),

@@ -78,9 +78,11 @@ fn way(way: &WayToRead) -> String {
     if let Some(column) = &way.label_column {
         options.push(format!("--label-column {}", show::quoted(column)));
     }
-    if let Some(table) = &way.table {
-        let file = if table.is_empty() { "FILE".to_owned() } else { show::quoted(table) };
-        options.push(format!("--labels {file}"));
+    match way.tables.as_deref() {
+        Some([]) => options.push("--labels FILE".to_owned()),
+        tables => options.extend(
+            tables.into_iter().flatten().map(|file| format!("--labels {}", show::quoted(file))),
+        ),
     }
     format!("{}: `{}`", way.when, options.join(" "))
 }

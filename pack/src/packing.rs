@@ -333,6 +333,14 @@ pub(crate) fn make_plan(
         builder.look(source, key, bytes)
     })?;
     progress(Progress::Scanned(n));
+    let has_classes = found.layout.has_labels() && !found.layout.all_have("label");
+    if let (Labels::Table(tables), true) = (&options.labels, has_classes)
+        && !tables.has_no_labels()
+        && !builder.has_table_labels()
+    {
+        let text = "some patterns name the class, and no table has it for the other images";
+        return Err(Error::setting(&["images", "labels"], text));
+    }
     let classes = match table_classes {
         Some(mut of_table) if found.layout.has_labels() && builder.has_table_labels() => {
             if options.classes.is_none() {
@@ -435,9 +443,10 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         doubts: found.doubts.iter().chain(&plan.doubts).cloned().collect(),
         columns: plan.columns.clone(),
         pixels: found.pixels.clone(),
-        box_classes: match plan.fields.iter().any(|field| field.name.as_str() == BOXES) {
-            true if !plan.labelled => plan.classes.clone(),
-            _ => Vec::new(),
+        box_classes: {
+            let has = |name: &str| plan.fields.iter().any(|field| field.name.as_str() == name);
+            let are_of_boxes = has(BOXES) && has("box_labels") && !has("labels") && !plan.labelled;
+            if are_of_boxes { plan.classes.clone() } else { Vec::new() }
         },
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
         tolerated: BadInputs::default(),

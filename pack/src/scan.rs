@@ -13,14 +13,12 @@ use crate::error::{BadInput, BadInputs, Fault};
 use crate::formats;
 use crate::labels::Names;
 use crate::layout::{
-    Doubt, Folders, Layout, LayoutError, Marks, Pattern, WayToRead, masks_among, named, recognise,
-    split_like, split_of, split_within,
+    Doubt, Folders, Layout, LayoutError, Marks, Pattern, TablesBeside, WayToRead, in_a_table,
+    masks_among, named, recognise, split_like, split_of, split_within,
 };
 use crate::source::{Archive, Source};
 use crate::{Error, Inputs, Labels, OnBadInput, PixelColumns, PlanOptions, Unlabelled};
 
-/// Extensions of tables that may have labels.
-const TABLES: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
 /// Extensions of lists without column names.
 const LISTS: [&str; 2] = ["txt", "lst"];
 /// Kinds of ignored files that are counted apart: names like `scan.000017` must
@@ -69,10 +67,8 @@ pub(crate) struct Scan {
     pub(crate) unmatched: Names,
     /// Images whose names end like those of masks.
     marks: Marks,
-    /// The file that is the most likely table of labels, with its rank.
-    table: Option<(u8, String)>,
-    /// The folder that all files of XML are in, which may have boxes.
-    annotations: Option<PathBuf>,
+    /// The files that may have the labels.
+    tables: TablesBeside,
     /// Lists that have the name of a split, which may say what is in it.
     lists: BTreeMap<String, Split>,
     /// The meaning of the columns of a table of pixels.
@@ -224,12 +220,12 @@ impl Meaning {
             vec!["{key}".to_owned()]
         } else {
             let found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
-                for reading in &mut doubt.readings {
-                    let boxes =
-                        scan.annotations.as_ref().map(|folder| folder.display().to_string());
-                    let table = scan.table.as_ref().map(|(_, table)| table.clone());
-                    let found = boxes.or(table).unwrap_or_default();
-                    reading.table = reading.table.as_ref().map(|_| found.clone());
+                let tables = scan.tables.likeliest();
+                if !tables.is_empty() && doubt.readings.iter().all(|way| way.tables.is_none()) {
+                    doubt.readings.push(in_a_table());
+                }
+                for way in doubt.readings.iter_mut().filter(|way| way.tables.is_some()) {
+                    way.tables = Some(tables.clone());
                 }
                 LayoutError::from(doubt)
             })?;
@@ -258,17 +254,6 @@ fn unread_lists(lists: &BTreeMap<String, Split>, no_splits: bool) -> Option<Doub
     let lists = lists.iter().map(|(list, split)| format!("{list}={{split={split}}}{{path}}"));
     let way = WayToRead { lists: lists.collect(), ..WayToRead::new("if each line is a path", &[]) };
     Some(Doubt::new(text, vec![way]))
-}
-
-/// How far down a table is among those that may have the labels, by its name.
-fn likely_table(path: &str) -> u8 {
-    let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    match name.as_str() {
-        _ if has(&["submission", "test"]) => 2,
-        _ if has(&["label", "train", "annot", "meta", "truth"]) => 0,
-        _ => 1,
-    }
 }
 
 /// Whether a part of paths is to be the class.
@@ -523,17 +508,8 @@ impl Walk<'_> {
             {
                 self.scan.lists.insert(path.display().to_string(), split);
             }
-            if extension == "xml" && path.is_file() {
-                let folder = path.parent().unwrap_or(path);
-                let all = self.scan.annotations.get_or_insert_with(|| folder.to_owned());
-                while !folder.starts_with(&all) && all.pop() {}
-            }
-            if TABLES.contains(&extension.as_str()) && path.is_file() {
-                let shown = path.display().to_string();
-                let rank = (likely_table(&shown), shown);
-                if self.scan.table.as_ref().is_none_or(|first| rank < *first) {
-                    self.scan.table = Some(rank);
-                }
+            if path.is_file() {
+                self.scan.tables.add(path, &extension);
             }
             return Ok(());
         };

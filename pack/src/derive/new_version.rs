@@ -181,7 +181,12 @@ pub fn pack_onto(
     let version = Version { base: digest, about, skipped, decoder };
     let labels = said_of_kept(&options.plan, labelled);
     let unlisted = match options.plan.unlabelled {
-        Unlabelled::Fail | Unlabelled::Keep => Unlisted::Fail,
+        Unlabelled::Keep => {
+            let text =
+                "a new version of a bundle cannot keep images without a row: pack all images again";
+            return Err(Error::setting(&["unlabelled"], text));
+        }
+        Unlabelled::Fail => Unlisted::Fail,
         Unlabelled::Skip => Unlisted::Skip,
     };
     let derive = DeriveOptions { labels, unlisted, ..derive };

@@ -115,7 +115,7 @@ impl NewLabels {
         let labelled = self.table.labelled();
         let mut said: HashMap<usize, Vec<OfRow>> = HashMap::new();
         let Joined { unlabelled, unused, .. } =
-            join.finish(&self.table, &|_| None, &mut |_, place, of_row: &Said| {
+            join.finish(&self.table, &|_, _| None, &mut |_, place, of_row: &Said| {
                 let row = Row((place & u64::from(u32::MAX)) as usize);
                 let label = i32::try_from(of_row.label).ok().filter(|_| labelled);
                 said.entry((place >> 32) as usize).or_default().push((row, label, of_row.split));

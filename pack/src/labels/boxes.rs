@@ -5,9 +5,10 @@ use std::path::Path;
 
 use super::cell::Cell;
 use super::columns::ValueKind;
-use super::rows::{MOST_ROW_BYTES, fault};
+use super::rows::{Format, MOST_ROW_BYTES, fault};
+use super::yolo;
 use crate::Error;
-use crate::scan::walk;
+use crate::scan::{hidden, walk};
 
 /// Columns, and fields, of boxes. Format: `FORMAT.md`, "Fields".
 const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
@@ -50,6 +51,38 @@ pub(super) fn cells(name: &str, boxes: impl Iterator<Item = Boxed>) -> Vec<Cell>
     std::iter::once(Cell::Text(name.to_owned())).chain(lists).collect()
 }
 
+/// The format of a folder of annotations.
+pub(super) fn format(folder: &Path) -> Result<Format, Error> {
+    let (mut xml, mut txt) = (None, None);
+    walk(folder, &mut |path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if hidden(&name) {
+            return Ok(None);
+        }
+        let seen = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("xml") => Some(&mut xml),
+            Some("txt") if name != yolo::CLASSES => Some(&mut txt),
+            _ => None,
+        };
+        if let Some(seen) = seen {
+            seen.get_or_insert_with(|| path.to_owned());
+        }
+        let is_known = xml.is_some() && txt.is_some();
+        Ok(fs::metadata(path).ok().filter(|found| found.is_dir() && !is_known))
+    })?;
+    match (xml, txt) {
+        (Some(xml), Some(txt)) => {
+            let (xml, txt) = (xml.display(), txt.display());
+            let reason = format!(
+                "it has boxes in two formats, such as `{xml}` and `{txt}`: give a folder with one of them"
+            );
+            Err(fault(folder, None, reason))
+        }
+        (Some(_), None) => Ok(Format::Voc),
+        _ => Ok(Format::Yolo),
+    }
+}
+
 /// Calls `each` with every file of `folder` that has this extension: its path, its name below the
 /// folder without the extension, and its text.
 pub(super) fn texts(
@@ -59,7 +92,7 @@ pub(super) fn texts(
 ) -> Result<(), Error> {
     walk(folder, &mut |path| {
         // Hidden files are ignored and links are followed, as for images.
-        if path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".") {
+        if hidden(&path.file_name().unwrap_or_default().to_string_lossy()) {
             return Ok(None);
         }
         let metadata = fs::metadata(path);

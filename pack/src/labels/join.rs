@@ -49,8 +49,8 @@ pub(crate) struct Joined {
     matched: u64,
 }
 
-/// What is known about an image without a row, if it is to be packed.
-pub(crate) type Without<'a> = &'a dyn Fn(&str) -> Option<Said>;
+/// What is known about an image whose row has no label, or which has no row, if it is to be packed.
+pub(crate) type Without<'a> = &'a dyn Fn(&str, Option<Said>) -> Option<Said>;
 
 /// The entries of the table for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -296,16 +296,19 @@ fn group(
     }
     for (image, row) in images.iter().zip(of_image) {
         joined.matched += u64::from(row.is_some());
-        match row.and_then(|row| Some((row, row.label?))) {
-            None => match without(&image.key).filter(|_| row.is_none()) {
-                Some(said) => each(&image.key, image.bytes, &said)?,
-                None => joined.unlabelled.push(&image.key),
-            },
-            Some((row, label)) => {
-                let (group, values) = (row.group.clone(), row.values.clone());
-                let said = Said { split: row.split, group, label, values };
-                each(&image.key, image.bytes, &said)?;
-            }
+        let said = row.map(|row| Said {
+            split: row.split,
+            group: row.group.clone(),
+            label: row.label.unwrap_or(-1),
+            values: row.values.clone(),
+        });
+        let said = match row.and_then(|row| row.label) {
+            Some(_) => said,
+            None => without(&image.key, said),
+        };
+        match said {
+            Some(said) => each(&image.key, image.bytes, &said)?,
+            None => joined.unlabelled.push(&image.key),
         }
     }
     Ok(())

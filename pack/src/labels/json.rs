@@ -1,4 +1,4 @@
-//! Tables in one JSON document that is not COCO's: read value by value, never held as a whole.
+//! Tables in one JSON document that is not COCO's: read row by row.
 //!
 //! ```text
 //! [{"image": "1.jpg", "label": "cat"}, …]       a list of rows
@@ -14,13 +14,14 @@ use serde::Deserializer as _;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::columns::find_key;
 use super::jsonl::Columns;
 use super::rows::{BOM, Each, fault};
 use crate::Error;
 
 /// The keys of COCO's document. Source: <https://cocodataset.org/#format-data>.
 const OF_COCO: [&str; 6] = ["info", "licenses", "images", "annotations", "categories", "type"];
+/// Keys of other programs' documents of this form are followed by one of these.
+const PARTS_OF_COCO: [&[u8]; 2] = [b"\"images\"", b"\"annotations\""];
 /// The columns that names and labels are put into.
 const NAME: &str = "file_name";
 const LABEL: &str = "label";
@@ -35,6 +36,10 @@ pub(super) fn has_rows(path: &Path) -> bool {
     match (read, text.split_first()) {
         (Ok(_), Some((b'[', _))) => true,
         (Ok(_), Some((b'{', rest))) => {
+            let has = |part: &&[u8]| rest.windows(part.len()).any(|window| window == *part);
+            if PARTS_OF_COCO.iter().any(has) {
+                return false;
+            }
             let mut first = serde_json::Deserializer::from_slice(rest).into_iter::<String>();
             first.next().is_some_and(|key| key.is_ok_and(|key| !OF_COCO.contains(&key.as_str())))
         }
@@ -91,10 +96,7 @@ impl Rows<'_> {
             Value::Object(row) => row,
             value => Map::from_iter([(LABEL.to_owned(), value)]),
         };
-        let columns: Vec<String> = row.keys().cloned().collect();
-        if find_key(&columns).is_none() {
-            row.insert(NAME.to_owned(), name.into());
-        }
+        row.insert(NAME.to_owned(), name.into());
         self.row(row)
     }
 

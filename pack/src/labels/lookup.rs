@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Lists are joined by `{id}`. Tables of which each has columns that the other lacks are joined by the
-//! names of images, if some names are in both; otherwise their rows are of other images. An image that
-//! one of the tables lacks has no row.
+//! names of images, if they are in one folder and some names are in both; otherwise their rows are of
+//! other images. An image that one of the tables lacks has no row.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -45,6 +46,8 @@ pub(super) struct Lookup {
     own: String,
     columns: Vec<String>,
     rows: HashMap<String, Vec<Cell>>,
+    /// Memory that the rows take, nearly.
+    bytes: usize,
 }
 
 /// A table's columns, and the one that names images.
@@ -66,17 +69,20 @@ impl Head {
         Ok(Self { file: file.to_owned(), columns, key })
     }
 
-    /// Whether each of two tables has columns that the other lacks, and they share only those that
-    /// name images.
-    fn adds_to(&self, other: &Self) -> bool {
-        let has_more = |a: &Self, b: &Self| {
-            let key = a.key.as_ref();
-            a.columns.iter().any(|column| Some(column) != key && !b.columns.contains(column))
+    /// The columns by which a table's rows are looked up for those of `first`, in that and in this: a
+    /// column of both that names the images of one of them, or those that name the images of each.
+    /// `None` if the rows are of other images, or if the tables share more.
+    fn joins(&self, first: &Self) -> Option<(String, String)> {
+        let (by, own) = (first.key.as_ref()?, self.key.as_ref()?);
+        let (by, own) = match (self.columns.contains(by), first.columns.contains(own)) {
+            (true, _) => (by, by),
+            (false, true) => (own, own),
+            (false, false) => (by, own),
         };
-        let names = [self.key.as_ref(), other.key.as_ref()];
-        let shares =
-            |column: &String| other.columns.contains(column) && !names.contains(&Some(column));
-        has_more(self, other) && has_more(other, self) && !self.columns.iter().any(shares)
+        let of_first = |column: &&String| *column != by && first.columns.contains(column);
+        let new = self.columns.iter().filter(|column| *column != own);
+        let adds = new.clone().next().is_some() && first.columns.len() > 1;
+        (adds && !new.clone().any(|column| of_first(&column))).then(|| (by.clone(), own.clone()))
     }
 }
 
@@ -96,7 +102,7 @@ pub(super) fn take(
     let mut lookups = Vec::new();
     for file in by_id {
         let head = Head::read(file, options, tables)?;
-        Lookup::add(&mut lookups, head, list::ID, list::ID, tables)?;
+        Lookup::add(&mut lookups, &head, list::ID, list::ID, tables)?;
     }
     let mut heads = Vec::new();
     for file in named {
@@ -113,15 +119,17 @@ pub(super) fn take(
         let reason = format!("it has no `{{{}}}`, by which other lists are joined", list::ID);
         return Err(fault(&first.file, None, reason));
     }
+    // Names in tables of two folders may be those of images in the one and in the other.
+    let is_elsewhere = |head: &Head| {
+        let are_tables =
+            [first, head].iter().all(|of| tables.patterns(&of.file).is_empty() && !of_boxes(of));
+        are_tables && head.file.parent() != first.file.parent()
+    };
     let (mut files, mut candidates) = (vec![first.file.clone()], Vec::new());
     for head in others {
-        match (&first.key, &head.key) {
-            (Some(by), Some(own)) if head.adds_to(first) => {
-                let head =
-                    Head { file: head.file.clone(), columns: head.columns.clone(), key: None };
-                Lookup::add(&mut candidates, head, by, own, tables)?;
-            }
-            _ => files.push(head.file.clone()),
+        match head.joins(first).filter(|_| !is_elsewhere(head)) {
+            Some((by, own)) => Lookup::add(&mut candidates, head, &by, &own, tables)?,
+            None => files.push(head.file.clone()),
         }
     }
     for candidate in candidates {
@@ -147,17 +155,15 @@ pub(super) fn rows(
         for (at, name) in names.iter().enumerate().skip(looked) {
             columns.push(name.clone());
             for (place, of) in places.iter_mut().zip(lookups).filter(|(_, of)| of.by == *name) {
-                debug_assert!(!of.columns.contains(name), "a column that both have");
                 place.get_or_insert(at);
             }
         }
         looked = names.len();
         let mut all = Vec::with_capacity(columns.len());
         for (place, of) in places.iter().zip(lookups) {
-            let word = place.and_then(|at| cells.get(at)).and_then(Cell::word);
-            let Some(found) = word.and_then(|word| of.rows.get(&name_of(&word))) else {
-                return Ok(());
-            };
+            let cell = place.and_then(|at| cells.get(at)).unwrap_or(&Cell::Missing);
+            let name = of.name_of(cell).ok_or_else(|| no_name(path, line, &of.by))?;
+            let Some(found) = of.rows.get(&name) else { return Ok(()) };
             all.extend(found.iter().cloned());
         }
         all.extend(cells.iter().cloned());
@@ -169,55 +175,76 @@ impl Lookup {
     /// Reads a table into the one of `lookups` that has its columns, or into a new one.
     fn add(
         lookups: &mut Vec<Self>,
-        head: Head,
+        head: &Head,
         by: &str,
         own: &str,
         tables: &Tables,
     ) -> Result<(), Error> {
-        let Head { file, mut columns, .. } = head;
-        columns.retain(|column| column != own);
+        let columns: Vec<String> =
+            head.columns.iter().filter(|column| *column != own).cloned().collect();
         let known = lookups.iter().position(|of: &Self| of.columns == columns && of.own == own);
         let at = known.unwrap_or_else(|| {
             let (by, own) = (by.to_owned(), own.to_owned());
-            lookups.push(Self { files: Vec::new(), by, own, columns, rows: HashMap::new() });
+            let (files, rows) = (Vec::new(), HashMap::new());
+            lookups.push(Self { files, by, own, columns, rows, bytes: 0 });
             lookups.len() - 1
         });
         match lookups.get_mut(at) {
-            Some(lookup) => lookup.read(&file, tables),
+            Some(lookup) => lookup.read(&head.file, tables),
             None => Ok(()),
         }
     }
 
     fn read(&mut self, file: &Path, tables: &Tables) -> Result<(), Error> {
-        let mut bytes = 0;
+        let (mut places, mut own, mut looked) = (vec![None; self.columns.len()], None, 0);
         tables.read_plain(file, &mut |line, names, cells| {
-            let cell = |name: &String| {
-                names.iter().position(|known| known == name).and_then(|at| cells.get(at))
+            if names.len() > looked {
+                looked = names.len();
+                let place = |column: &String| names.iter().position(|name| name == column);
+                places = self.columns.iter().map(place).collect();
+                own = place(&self.own);
+            }
+            let cell = |place: Option<usize>| {
+                place.and_then(|at| cells.get(at)).unwrap_or(&Cell::Missing)
             };
-            let Some(word) = cell(&self.own).and_then(Cell::word) else {
-                let reason = format!("the cell of `{}`, by which tables are joined, is empty", self.own);
-                return Err(fault(file, Some(line), reason));
-            };
-            let values: Vec<Cell> = self
-                .columns
-                .iter()
-                .map(|name| cell(name).cloned().unwrap_or(Cell::Missing))
-                .collect();
-            bytes += word.len() + values.iter().map(Cell::bytes).sum::<usize>();
-            if bytes > MOST_BYTES {
-                let reason = format!("its rows take more than {MOST_BYTES} bytes, too many to be joined with another table");
+            let name =
+                self.name_of(cell(own)).ok_or_else(|| no_name(file, line, &self.own))?;
+            let values: Vec<Cell> = places.iter().map(|place| cell(*place).clone()).collect();
+            self.bytes += name.len() + values.iter().map(Cell::bytes).sum::<usize>();
+            if self.bytes > MOST_BYTES {
+                let reason = format!(
+                    "its rows take more than {MOST_BYTES} bytes, too many to be joined with another table"
+                );
                 return Err(fault(file, Some(line), reason));
             }
-            match self.rows.insert(name_of(&word), values.clone()) {
-                Some(other) if other != values => {
-                    let reason = format!("another row with the same `{}`, `{word}`, says something else", self.own);
+            match self.rows.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(values);
+                    Ok(())
+                }
+                Entry::Occupied(entry) if *entry.get() == values => Ok(()),
+                Entry::Occupied(entry) => {
+                    let reason = format!(
+                        "another row with the same `{}`, `{}`, says something else",
+                        self.own,
+                        entry.key()
+                    );
                     Err(fault(file, Some(line), reason))
                 }
-                _ => Ok(()),
             }
         })?;
         self.files.push(file.to_owned());
         Ok(())
+    }
+
+    /// What a row is looked up by, in the form in which names of images are compared if it is one.
+    fn name_of(&self, cell: &Cell) -> Option<String> {
+        let word = cell.word().or_else(|| cell.class_number().map(|number| number.to_string()))?;
+        if self.by == self.own && self.own == list::ID {
+            return Some(word);
+        }
+        let plain = plain(&word);
+        Some(without_extension(&plain).to_owned())
     }
 
     /// Whether a row of `files` names an image that these name, too.
@@ -227,8 +254,8 @@ impl Lookup {
             tables.read_plain(file, &mut |_, names, cells| {
                 let cell =
                     names.iter().position(|name| *name == self.by).and_then(|at| cells.get(at));
-                let word = cell.and_then(Cell::word);
-                any |= word.is_some_and(|word| self.rows.contains_key(&name_of(&word)));
+                let name = cell.and_then(|cell| self.name_of(cell));
+                any |= name.is_some_and(|name| self.rows.contains_key(&name));
                 Ok(())
             })?;
         }
@@ -238,6 +265,10 @@ impl Lookup {
     /// Whether a column only joins lists.
     pub(super) fn is_by_id(&self, column: &str) -> bool {
         self.own == list::ID && self.by == column
+    }
+
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// How the tables were joined.
@@ -261,8 +292,7 @@ impl Lookup {
     }
 }
 
-/// The name of an image or of a row, in the form in which tables are compared.
-fn name_of(word: &str) -> String {
-    let plain = plain(word);
-    without_extension(&plain).to_owned()
+fn no_name(path: &Path, line: u64, column: &str) -> Error {
+    let reason = format!("the cell of `{column}`, by which tables are joined, is empty");
+    fault(path, Some(line), reason)
 }

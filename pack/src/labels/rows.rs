@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::boxes;
 use super::cell::Cell;
 use super::coco::Coco;
 use super::indicators::Indicators;
@@ -45,7 +46,7 @@ pub(super) enum Format {
 impl Format {
     pub(super) fn of(path: &Path) -> Result<Self, Error> {
         if path.is_dir() {
-            return Ok(if voc::is_one(path) { Self::Voc } else { Self::Yolo });
+            return boxes::format(path);
         }
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match &*extension {
@@ -59,15 +60,6 @@ impl Format {
             _ => Err(Error::NoTable { path: path.display().to_string() }),
         }
     }
-
-    /// The word for the unit that numbers of rows count.
-    pub(super) fn unit(self) -> &'static str {
-        match self {
-            Self::Csv | Self::Tsv | Self::JsonLines | Self::List => "line",
-            Self::Parquet | Self::Json => "row",
-            Self::Coco | Self::Yolo | Self::Voc => "image",
-        }
-    }
 }
 
 /// Reads tables, as often as asked: row by row, but for JSON of boxes, which is parsed once and
@@ -75,6 +67,7 @@ impl Format {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     coco: Mutex<BTreeMap<PathBuf, Arc<Coco>>>,
+    formats: Mutex<BTreeMap<PathBuf, Format>>,
     /// What the lines of each list mean.
     lines: BTreeMap<PathBuf, Vec<Pattern>>,
     /// Rows of further tables, which are looked up for each row.
@@ -88,9 +81,18 @@ impl Tables {
         Self { lines: lines.clone(), ..Self::default() }
     }
 
-    /// The format of a table; a list may have any name.
+    /// The format of a table, which is looked for once; a list may have any name.
     fn format(&self, path: &Path) -> Result<Format, Error> {
-        if self.lines.contains_key(path) { Ok(Format::List) } else { Format::of(path) }
+        if self.lines.contains_key(path) {
+            return Ok(Format::List);
+        }
+        let mut known = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(format) = known.get(path) {
+            return Ok(*format);
+        }
+        let format = Format::of(path)?;
+        known.insert(path.to_owned(), format);
+        Ok(format)
     }
 
     /// Calls `each` with the rows of the table at `path`.
@@ -119,7 +121,7 @@ impl Tables {
         if let Some(lines) = self.lines.get(path) {
             return list::read(path, lines, each);
         }
-        match Format::of(path)? {
+        match self.format(path)? {
             Format::List => Err(list::no_pattern(path)),
             Format::Csv => csv::read(path, None, each),
             Format::Tsv => csv::read(path, Some(b'\t'), each),
@@ -170,7 +172,13 @@ impl Tables {
 
 /// A fault of a table; `at` is the number of the line or row.
 pub(super) fn fault(path: &Path, at: Option<u64>, reason: impl Into<String>) -> Error {
-    let unit = Format::of(path).map_or("line", Format::unit);
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let unit = match &*extension {
+        "parquet" => "row",
+        "json" => "image",
+        _ if path.is_dir() => "image",
+        _ => "line",
+    };
     let at = at.map(|n| format!(" {unit} {n}")).unwrap_or_default();
     Error::Table { path: path.display().to_string(), at, reason: reason.into() }
 }

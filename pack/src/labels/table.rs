@@ -52,8 +52,10 @@ pub struct TableOptions {
 impl TableOptions {
     /// Whether it is known without reading them that the tables have no labels.
     pub(crate) fn has_no_labels(&self) -> bool {
-        let of_lines =
-            !self.lines.is_empty() && !self.lines.values().flatten().any(|line| line.has("label"));
+        let has_no_label = |file: &PathBuf| {
+            self.lines.get(file).is_some_and(|lines| !lines.iter().any(|line| line.has("label")))
+        };
+        let of_lines = self.files.iter().all(has_no_label);
         self.label == LabelColumn::None || (self.label == LabelColumn::Find && of_lines)
     }
 
@@ -264,8 +266,26 @@ impl Table {
         Ok(())
     }
 
+    /// Whether a column says the splits.
+    pub(crate) fn has_splits(&self) -> bool {
+        self.options.split.is_some()
+    }
+
+    /// All files that the rows are from, as messages list them.
+    pub(crate) fn all_files(&self) -> String {
+        let joined = self.tables.lookups.iter().flat_map(|of| of.files());
+        let shown = self.files().iter().chain(joined);
+        shown.map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(" or ")
+    }
+
     /// The values of the fields of an image without a row.
     pub(crate) fn nothing(&self) -> Result<String, Error> {
+        if let Some(split) = &self.options.split {
+            let text = format!(
+                "images without a row would have no split, since the column `{split}` sets the splits"
+            );
+            return Err(Error::setting(&["unlabelled", "split_column"], text));
+        }
         let mut values = Vec::with_capacity(self.fields.len());
         if self.several() {
             values.push(Value::Array(Vec::new()));

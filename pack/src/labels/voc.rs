@@ -8,7 +8,7 @@
 //! counted from 1, and a box holds those of its corners. What is `difficult`, which is not counted
 //! when a detector is judged, is a crowd.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use roxmltree::{Document, Node};
@@ -17,18 +17,9 @@ use super::boxes;
 use super::coco::{Annotation, Category, Coco, CocoImage};
 use super::rows::fault;
 use crate::Error;
-use crate::scan::walk;
 
-/// Whether a folder has annotations in XML.
-pub(super) fn is_one(folder: &Path) -> bool {
-    let mut found = false;
-    let walked = walk(folder, &mut |path| {
-        found |= path.extension().is_some_and(|extension| extension == "xml");
-        let metadata = path.metadata().ok().filter(|of| of.is_dir() && !found);
-        Ok(metadata)
-    });
-    walked.is_ok() && found
-}
+/// A box may end so many pixels outside of its image.
+const ROUNDING: f64 = 2.0;
 
 /// Something in an image, as a file says it.
 struct Object {
@@ -54,23 +45,36 @@ pub(super) fn read(folder: &Path) -> Result<Coco, Error> {
         }
         let size = |what| child(root, "size").and_then(|size| number(size, what));
         let id = images.len() as i64;
-        let (width, height) = (size("width"), size("height"));
-        images.push(CocoImage { id, file_name: name.to_owned(), width, height });
+        let (Some(width), Some(height)) = (size("width"), size("height")) else {
+            let reason = "it has no `size` of the image, of which boxes are fractions";
+            return Err(fault(path, None, reason));
+        };
+        let file_name = name.to_owned();
+        images.push(CocoImage { id, file_name, width: Some(width), height: Some(height) });
         for object in root.children().filter(|node| node.has_tag_name("object")) {
             let object = parse(object).ok_or_else(|| {
                 let line = document.text_pos_at(object.range().start).row;
                 let reason = format!("the object in line {line} has no name, or no `bndbox` whose `xmax` and `ymax` are above `xmin` and `ymin`");
                 fault(path, None, reason)
             })?;
+            let [left, top, across, down] = object.corners;
+            // Programs that count pixels from 0 or 1, or round, differ by a pixel or two.
+            if left + across > width + ROUNDING || top + down > height + ROUNDING {
+                let reason = format!(
+                    "the box of a `{}` is not within the image, whose size is {width} x {height}",
+                    object.name
+                );
+                return Err(fault(path, None, reason));
+            }
             objects.push((id, object));
         }
         Ok(())
     })?;
     let names: BTreeSet<&str> = objects.iter().map(|(_, object)| object.name.as_str()).collect();
-    let numbers = |name: &str| names.iter().position(|known| *known == name).unwrap_or(0) as i64;
+    let numbers: HashMap<&str, i64> = names.iter().copied().zip(0..).collect();
     let annotations = objects.iter().map(|(image_id, object)| Annotation {
         image_id: *image_id,
-        category_id: numbers(&object.name),
+        category_id: numbers.get(object.name.as_str()).copied().unwrap_or_default(),
         bbox: Some(object.corners),
         iscrowd: object.difficult.into(),
     });
@@ -86,7 +90,8 @@ fn parse(object: Node<'_, '_>) -> Option<Object> {
         ["xmin", "ymin", "xmax", "ymax"].map(|what| number(corners, what));
     let (left, top) = ((left? - 1.0).max(0.0), (top? - 1.0).max(0.0));
     let (width, height) = (right? - left, bottom? - top);
-    let difficult = number(object, "difficult").is_some_and(|n| n != 0.0);
+    let difficult = child(object, "difficult").and_then(|node| node.text()).map(str::trim);
+    let difficult = difficult.is_some_and(|text| !matches!(text, "" | "0" | "false" | "False"));
     let is_box = width > 0.0 && height > 0.0;
     is_box.then(|| Object { name: name.to_owned(), corners: [left, top, width, height], difficult })
 }
@@ -125,7 +130,6 @@ mod tests {
         file("a.xml", &object("dog", [1.0, 1.0, 20.0, 10.0]));
         file("b.xml", &object("cat", [0.0, 6.0, 10.0, 10.0]));
         file("c.xml", "");
-        assert!(is_one(dir.path()));
         let coco = read(dir.path()).unwrap();
         assert_eq!(coco.classes(), ["cat", "dog"]);
         let mut rows = Vec::new();

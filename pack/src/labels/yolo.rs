@@ -16,16 +16,18 @@ use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use saphyr_parser::{Event, Parser};
 
 use super::boxes::{self, Boxed};
-use super::rows::{Each, fault};
+use super::rows::{Each, MOST_ROW_BYTES, fault};
 use crate::Error;
 
 /// The file with the list of classes, which belongs to no image.
-const CLASSES: &str = "classes.txt";
+pub(super) const CLASSES: &str = "classes.txt";
 
 /// The files that describe a whole dataset, the names of its classes among other things.
 const DESCRIPTIONS: [&str; 4] = ["data.yaml", "data.yml", "dataset.yaml", "dataset.yml"];
 /// Such a file is beside the labels, or at most so many folders above.
 const MOST_ABOVE: usize = 2;
+/// Most lists and mappings in one another in such a file.
+const MOST_DEPTH: u32 = 32;
 
 /// Names of the classes, and the file that says them.
 pub(super) struct ClassNames {
@@ -38,17 +40,14 @@ pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, Error> {
     let file = folder.join(CLASSES);
     if let Some(text) = text_of(&file)? {
         let names = text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty());
-        return Ok(Some(ClassNames { names: names.collect(), file }));
+        return ClassNames::new(names.collect(), file).map(Some);
     }
-    for above in folder.ancestors().take(MOST_ABOVE + 1) {
+    let whole = folder.canonicalize().map_err(|e| Error::io("open", folder, e))?;
+    for above in whole.ancestors().take(MOST_ABOVE + 1) {
         for name in DESCRIPTIONS {
             let file = above.join(name);
             let Some(text) = text_of(&file)? else { continue };
-            // Each alias is a copy, so that a short text may be a large one.
-            let mut events = Parser::new_from_str(&text).map_while(Result::ok);
-            if events.any(|(event, _)| matches!(event, Event::Alias(_))) {
-                return Err(fault(&file, None, "it has aliases (`*`), which are not read"));
-            }
+            check_yaml(&file, &text)?;
             let yaml = Yaml::load_from_str(&text)
                 .map_err(|e| fault(&file, None, format!("it is not YAML: {e}")))?;
             if let Some(listed) = yaml.first().and_then(|yaml| yaml.as_mapping_get("names")) {
@@ -56,11 +55,42 @@ pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, Error> {
                     let reason = "`names` is neither a list of names, nor a mapping of the numbers from 0 on to names";
                     fault(&file, None, reason)
                 })?;
-                return Ok(Some(ClassNames { names, file }));
+                return ClassNames::new(names, file).map(Some);
             }
         }
     }
     Ok(None)
+}
+
+impl ClassNames {
+    fn new(names: Vec<String>, file: PathBuf) -> Result<Self, Error> {
+        let mut sorted: Vec<&String> = names.iter().collect();
+        sorted.sort();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(fault(&file, None, format!("two classes have the name `{}`", pair[0])));
+        }
+        Ok(Self { names, file })
+    }
+}
+
+/// Refuses what would take much memory: each alias is a copy, so that a short text may be a large
+/// one, and what is deep is freed by recursion.
+fn check_yaml(file: &Path, text: &str) -> Result<(), Error> {
+    let mut depth = 0_u32;
+    for (event, _) in Parser::new_from_str(text).map_while(Result::ok) {
+        match event {
+            Event::Alias(_) => {
+                return Err(fault(file, None, "it has aliases (`*`), which are not read"));
+            }
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+            Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MOST_DEPTH {
+            return Err(fault(file, None, "its lists and mappings are nested too deeply"));
+        }
+    }
+    Ok(())
 }
 
 /// The names of a list, or of a mapping of numbers to names.
@@ -84,7 +114,9 @@ fn names_in(listed: &Yaml<'_>) -> Option<Vec<String>> {
 
 /// The text of a file, if there is one.
 fn text_of(path: &Path) -> Result<Option<String>, Error> {
+    let is_large = fs::metadata(path).is_ok_and(|found| found.len() > MOST_ROW_BYTES);
     match fs::read_to_string(path) {
+        _ if is_large => Err(fault(path, None, format!("it has more than {MOST_ROW_BYTES} bytes"))),
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("read", path, e)),

@@ -19,8 +19,8 @@ pub struct WayToRead {
     pub images: Vec<String>,
     /// Whether images that no pattern matches are left out.
     pub leaves_out: bool,
-    /// The table of labels that is to be given; empty if it is not known.
-    pub table: Option<String>,
+    /// The tables of labels that are to be given; none if they are not known.
+    pub tables: Option<Vec<String>>,
     /// Lists that are to be given, each with the pattern of its lines.
     pub lists: Vec<String>,
     /// The column of labels that is to be given.

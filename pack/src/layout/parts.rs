@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::folders::{Folders, Marks};
+use super::folders::{Folder, Folders, Marks};
 use super::pattern::literal;
 use super::recognise::{CLASSES, KEY, list, of_splits};
 use super::{Doubt, WayToRead, split_of};
@@ -180,14 +180,76 @@ fn these_are_parts<'a>(
     let all = format!("{before}{}", if labelled { CLASSES } else { KEY });
     let mut ways = vec![way];
     if labelled {
-        let table = Some(String::new());
-        ways.push(WayToRead { table, ..WayToRead::new("if a table has the classes", &[]) });
+        ways.push(in_a_table());
     }
     ways.push(WayToRead::new(
         if labelled { "if they are classes" } else { "if all of them are images" },
         &[&all],
     ));
     Doubt::new(text, ways)
+}
+
+/// The classes are in a table.
+pub(crate) fn in_a_table() -> WayToRead {
+    WayToRead { tables: Some(Vec::new()), ..WayToRead::new("if a table has the classes", &[]) }
+}
+
+/// What a large set is divided into, beside the words for images.
+const DIVISIONS: [&str; 5] = ["part", "batch", "chunk", "archive", "volume"];
+
+/// Folders such as `images_001` and `images_002`, which only divide a set.
+pub(super) fn numbered_parts(folders: &Folders) -> Option<Doubt> {
+    let mut stems: Vec<&str> = folders
+        .top
+        .keys()
+        .map(|name| name.trim_end_matches(|c: char| c.is_ascii_digit()))
+        .collect();
+    stems.dedup();
+    let [stem] = stems.as_slice() else { return None };
+    let word = stem.trim_end_matches(['_', '-', ' ']).rsplit(['_', '-', ' ']).next()?;
+    if folders.top.len() < 2 || !(among(&IMAGES, word) || among(&DIVISIONS, word)) {
+        return None;
+    }
+    let inner: BTreeSet<&String> = folders.top.values().flat_map(|f| f.inner.keys()).collect();
+    let is_flat = folders.top.values().all(|folder| folder.below == 0);
+    let ways = match (is_flat, inner.len()) {
+        (true, _) => vec![WayToRead::new("if there are no classes", &["{*}/{key}.{ext}"])],
+        (false, 1) => vec![WayToRead::new("if there are no classes", &["{*}/{*}/{key}.{ext}"])],
+        _ => vec![WayToRead::new(
+            "if the classes are the folders inside",
+            &["{*}/{label}/{key}.{ext}"],
+        )],
+    };
+    let classes = WayToRead::new("if they are classes", &[CLASSES]);
+    let text = format!(
+        "{} look like numbered parts of the images, not like classes",
+        list(folders.top.keys().map(String::as_str))
+    );
+    Some(Doubt::new(text, [vec![in_a_table()], ways, vec![classes]].concat()))
+}
+
+/// A class folder that has the other class folders in it, as an archive that was unpacked into its
+/// own folder does.
+pub(super) fn copy_inside(folders: &Folders) -> Option<Doubt> {
+    let is_copy = |(name, folder): &(&String, &Folder)| {
+        let others = || folders.top.keys().filter(|other| other != name);
+        folder.direct == 0 && others().count() > 0 && others().eq(folder.inner.keys())
+    };
+    let (name, _) = folders.top.iter().find(is_copy)?;
+    let others: Vec<&str> =
+        folders.top.keys().filter(|other| *other != name).map(String::as_str).collect();
+    let text = format!(
+        "`{name}` has the folders in it that are beside it: {}",
+        list(others.iter().copied())
+    );
+    let escaped: Vec<String> = others.iter().map(|other| regex::escape(other)).collect();
+    let only = format!("{{label:{}}}/{KEY}", escaped.join("|"));
+    let way = WayToRead::new("if it is a copy", &[&only]);
+    let all = WayToRead::new(
+        "if it is not, and the folders of one name are one class",
+        &["{label}/{key}.{ext}", "{*}/{label}/{key}.{ext}"],
+    );
+    Some(Doubt::new(text, vec![WayToRead { leaves_out: true, ..way }, all]))
 }
 
 /// Images that have the names of masks; `patterns` are those of all of them.

@@ -10,7 +10,9 @@ use gular_bundle::Split;
 use regex::Regex;
 
 use super::folders::{Folder, Folders};
-use super::parts::{masks_of_splits, parts_in_splits, parts_of_samples};
+use super::parts::{
+    copy_inside, in_a_table, masks_of_splits, numbered_parts, parts_in_splits, parts_of_samples,
+};
 use super::pattern::literal;
 use super::split_words::{is_fold, split_like, split_within};
 use super::{Doubt, WayToRead, split_of};
@@ -250,10 +252,7 @@ fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
         readings.push(WayToRead { leaves_out: true, ..way });
     }
     readings.push(WayToRead::new("if there are no classes", &[&of_split(KEY)]));
-    readings.push(WayToRead {
-        table: Some(String::new()),
-        ..WayToRead::new("if a table has the classes", &[])
-    });
+    readings.push(in_a_table());
     Doubt::new(text, readings)
 }
 
@@ -344,7 +343,8 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
     if let Some(path) = &folders.first_flat {
         return Err(flat(folders, path));
     }
-    if let Some(doubt) = parts_of_samples(folders, true) {
+    let refused = parts_of_samples(folders, true).or_else(|| numbered_parts(folders));
+    if let Some(doubt) = refused.or_else(|| copy_inside(folders)) {
         return Err(doubt);
     }
     let mut found = Recognised::default();
@@ -431,10 +431,7 @@ fn flat(folders: &Folders, path: &str) -> Doubt {
         readings.push(WayToRead { leaves_out: true, ..way });
     }
     readings.push(WayToRead::new("if there are no classes", &[KEY]));
-    readings.push(WayToRead {
-        table: Some(String::new()),
-        ..WayToRead::new("if a table has the classes", &[])
-    });
+    readings.push(in_a_table());
     Doubt::new(text, readings)
 }
 
@@ -648,6 +645,20 @@ mod tests {
             &["{*}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
         );
         told(&["x/s1/1.jpg", "y/s2/1.jpg"], &[CLASSES], "in folders inside of the class folders");
+        refused(
+            &["a/1.jpg", "b/1.jpg", "all/a/1.jpg", "all/b/1.jpg"],
+            "`all` has the folders in it that are beside it: `a` and `b`",
+            &["{label:a|b}/{key}.{ext}", "{label}/{key}.{ext}", "{*}/{label}/{key}.{ext}"],
+        );
+        for (paths, without) in [
+            (["images_001/images/1.jpg", "images_002/images/2.jpg"], "{*}/{*}/{key}.{ext}"),
+            (["HAM_images_part_1/1.jpg", "HAM_images_part_2/2.jpg"], "{*}/{key}.{ext}"),
+        ] {
+            let doubt = read(&paths, true).unwrap_err();
+            assert!(doubt.text.contains("look like numbered parts of the images"), "{doubt}");
+            assert!(doubt.readings[0].tables.is_some() && doubt.readings[1].images == [without]);
+        }
+        clear(&["class1/1.jpg", "class2/2.jpg"], &[CLASSES], &["class1", "class2"]);
         told(&["x/s1/1.jpg", "y/1.jpg"], &[CLASSES], "differing depths");
         told(&["x/1.jpg", "x/2.jpg"], &[CLASSES], "all images have the class `x`");
         told(&["all/cat/1.jpg"], &[CLASSES], "its folder contains folders, such as `all/cat`");

@@ -3,6 +3,7 @@
 //! Two sorts: by folded key, where keys that differ only in case become
 //! neighbours; then by split and order, which is the order of the file.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use super::fractions::{Sample, Waiting};
 use super::options::{check_boxes, check_options};
 use super::write::{Content, write};
 use crate::beside::Beside;
-use crate::error::BadInputs;
+use crate::error::{BadInputs, counted};
 use crate::key_list::KeyList;
 use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
 use crate::layout::{Doubt, Layout, LayoutError};
@@ -210,6 +211,14 @@ impl PlanBuilder {
             let split = split.or(placed.split).or_else(by_hash);
             let label = match class.map(|class| (class, labels.get(class))) {
                 None => label.unwrap_or(-1),
+                Some((class, Some(of_path)))
+                    if label.is_some_and(|of| of >= 0 && of != *of_path) =>
+                {
+                    let text = format!(
+                        "`{file}` has the class `{class}` by its path, and another one by the table"
+                    );
+                    return Err(Error::setting(&["images", "labels"], text));
+                }
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
@@ -298,9 +307,15 @@ impl Joining {
         let has_class = |key: &str| {
             layout.place(key).is_ok_and(|placed| placed.is_some_and(|of| of.label.is_some()))
         };
-        let without = |key: &str| match by_path && has_class(key) {
-            true => Some(Said::nothing(String::new())),
-            false => nothing.clone().map(Said::nothing),
+        let kept = RefCell::new(Names::default());
+        let without = |key: &str, said: Option<Said>| {
+            // Without a row, nothing says the split where a column says those of others.
+            if by_path && has_class(key) && (said.is_some() || !table.has_splits()) {
+                return Some(said.unwrap_or_else(|| Said::nothing(String::new())));
+            }
+            let nothing = nothing.as_ref()?;
+            kept.borrow_mut().push(key);
+            Some(said.unwrap_or_else(|| Said::nothing(nothing.clone())))
         };
         let Joined { unlabelled, unused, repeated, .. } =
             join.finish(&table, &without, &mut |key, bytes, said| {
@@ -308,17 +323,21 @@ impl Joining {
                 each(&Record { key, bytes, split: *split, group, label: Some(*label), values })
             })?;
         if unlabelled.n > 0 && options.unlabelled == Unlabelled::Fail {
-            let files: Vec<String> =
-                table.files().iter().map(|p| format!("`{}`", p.display())).collect();
             return Err(Error::Unlabelled {
                 n: unlabelled.n,
                 images: unlabelled.to_string(),
-                why: format!("{} has no row with a label for them", files.join(" or ")),
+                why: format!("{} has no row with a label for them", table.all_files()),
             });
         }
         let (labelled, several) = (table.labelled(), table.several());
         let columns = Some(table.taken());
-        let Table { fields, split_stored, left_out, doubts, .. } = table;
+        let kept = kept.into_inner();
+        let Table { fields, split_stored, left_out, mut doubts, .. } = table;
+        if kept.n > 0 {
+            let n = counted(kept.n, "image has no row", "images have no row");
+            let text = format!("{n} or no label in it, and are packed without one: {kept}");
+            doubts.push(Doubt::new(text, Vec::new()));
+        }
         Ok(FromTable {
             labelled,
             several,
