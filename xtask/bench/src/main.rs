@@ -14,6 +14,7 @@ mod pack;
 mod python_image;
 mod rates;
 mod shuffle;
+mod soak;
 mod squashfs;
 mod timed;
 
@@ -127,6 +128,9 @@ enum What {
     /// How well orders mix samples that are stored class by class, by the batches they make;
     /// writes docs/bench/shuffle.svg.
     Shuffle,
+    /// Four processes publish and fetch through servers that fail in every way we know, and are
+    /// killed at random moments; at the end every byte is compared. A failure names its seed.
+    Soak(soak::Settings),
     /// Draw docs/bench/rates.svg, README's picture, from the newest records of `loader` and `gpu`.
     Rates,
 }
@@ -155,6 +159,12 @@ fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     if let What::Rates = args.what {
         return rates::write(&workspace.root.join("docs/bench"));
+    }
+    if let What::Soak(settings) = &args.what {
+        let ready = setup::without_libtorch(&workspace)?;
+        // The program with its debug assertions, as tests have it.
+        let [gular] = cargo::build(&workspace, &ready, Set::Plain, [&cargo::GULAR])?;
+        return soak::run(&gular, settings, &workspace.target.join("bench/soak"));
     }
     let ready = setup::prepare(&workspace, Line::Current)?;
     let work = workspace.target.join("bench");
@@ -243,7 +253,7 @@ fn run(args: &Args) -> Result<()> {
                 loader::Programs { gular, loader_rates, python, large_photos, library_path };
             loader::run(&workspace, &programs, settings, &work.join("loader"))
         }
-        What::Load(_) | What::Peers(_) | What::Rates => unreachable!("done before"),
+        What::Load(_) | What::Peers(_) | What::Rates | What::Soak(_) => unreachable!("done before"),
         What::Shuffle => shuffle::run(&workspace, &release(&cargo::PRINT_ORDER)?),
     }
 }
