@@ -61,6 +61,8 @@ impl Client {
         }
         match self.compare_with(&url.direct(), &local, cancel) {
             Err(Error::Cancelled) => Err(Error::Cancelled),
+            // A cache that tells of another object may be wrong, which only the origin knows.
+            Err(error) if error.is_passing() && matches!(first, Same::Other(_)) => Err(error),
             // The origin may let nobody read, or be down: what the cache tells is known.
             Err(_) => Ok(first),
             second => second,

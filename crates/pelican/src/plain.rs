@@ -110,8 +110,10 @@ impl Client {
             take.restart()?;
             match self.0.transfer(&direct, &mut take).await {
                 Ok(()) => {}
-                // The origin does not allow reads, or is down: the bytes cannot be confirmed.
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
+                // The origin is down, and may have the right bytes.
+                Err(error) if error.is_passing() => return Err(error),
+                // The origin does not allow reads: the bytes cannot be confirmed.
                 Err(_) => return corrupt(doubts),
             }
             match self.0.checksum_of(&direct, &take, &mut doubts).await? {

@@ -147,7 +147,12 @@ impl Inner {
                     .await);
             }
             status => {
-                let reason = format!("`{}` answers {status}{}", place.server, said(response).await);
+                let is_page = is_page(&response);
+                let reason = format!("answers {status}{}", said(response).await);
+                if is_page {
+                    return Err(unusable(url, &place, reason));
+                }
+                let reason = format!("`{}` {reason}", place.server);
                 return Err(Error::Unsupported { action: "list", url: url.to_string(), reason });
             }
         }
@@ -330,6 +335,13 @@ impl Inner {
             sleep(pause).await;
         }
     }
+}
+
+/// Whether an answer that claims success is the page of a login or of a broken proxy, which says
+/// nothing about the server behind it.
+fn is_page(response: &Response) -> bool {
+    let is_html = |kind: &str| kind.trim_start().starts_with("text/html");
+    response.status == 200 && response.header("content-type").is_some_and(is_html)
 }
 
 fn unusable(url: &Url, place: &Place, fault: String) -> Error {

@@ -174,6 +174,23 @@ fn a_listing_is_asked_for_as_patiently_as_an_object() {
     assert_eq!(origin.heads().len(), 4);
 }
 
+/// A server that cannot list says so with another status, so it may list at another time.
+#[test]
+fn a_login_page_in_place_of_a_listing_is_not_the_last_word() {
+    let origin = Server::start(|talk, _| {
+        talk.answer("200 OK", "Content-Type: text/html\r\n", b"<html>Please log in.</html>");
+        true
+    });
+    let error = list(&federation(&origin, ""), "/ns/d").unwrap_err();
+    assert!(matches!(error, Error::Failed { .. }) && error.is_passing(), "{error}");
+    let other = Server::start(|talk, _| {
+        talk.answer("405 Method Not Allowed", "", b"");
+        true
+    });
+    let error = list(&federation(&other, ""), "/ns/d").unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+}
+
 #[test]
 fn an_object_is_looked_at_in_caches_when_nobody_lists() {
     let broken = Server::start(|talk, _| {

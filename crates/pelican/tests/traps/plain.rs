@@ -201,6 +201,30 @@ fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
     check(&damaged, String::new(), sum(&sound), 1, "origin");
 }
 
+/// The cache's word is not the last one, and the origin may be there again later.
+#[test]
+fn a_wrong_copy_is_no_verdict_while_the_origin_is_down() {
+    let object = noise(1000);
+    let bytes = object.clone();
+    let cache = Server::start(move |talk, head| {
+        match head.method.as_str() {
+            "HEAD" => talk.answer_head("200 OK", "Digest: crc32c=00000001\r\n", bytes.len()),
+            _ => talk.answer("200 OK", "", &bytes),
+        }
+        true
+    });
+    let origin = Server::start(|talk, _| {
+        talk.answer("503 Service Unavailable", "", b"");
+        true
+    });
+    let federation = crate::federation::Federation::of(&[&cache.url], &[&origin.url]);
+    let (client, url) = (client_with(&federation.env()), federation.url("/ns/x"));
+    for error in [read(&client, &url).0.unwrap_err(), compare(&client, &url, &object).unwrap_err()]
+    {
+        assert!(matches!(error, Error::Failed { .. }) && error.is_passing(), "{error}");
+    }
+}
+
 /// The one request for the origin's checksum costs little, and not again for each object if the
 /// origin takes no connection.
 #[test]

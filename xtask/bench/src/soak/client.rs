@@ -19,11 +19,11 @@ use super::federation::Faulty;
 /// A command that neither succeeds after so many runs nor is killed does not work.
 const MAX_RUNS: u32 = 8;
 /// A command is killed so often at most.
-const MAX_KILLS: u32 = 3;
+const MAX_KILLS: u32 = 4;
 /// The share of runs that are killed, in percent.
-const KILLED: u64 = 50;
+const KILLED: u64 = 70;
 /// The last moment at which a run is killed; earlier ones are more likely.
-const LAST_KILL_MS: u64 = 4_000;
+const LAST_KILL_MS: u64 = 5_000;
 /// A client gives up after three minutes without progress, so a run that takes longer does not end.
 const TIME_LIMIT: Duration = Duration::from_secs(240);
 /// How often a run is looked at.

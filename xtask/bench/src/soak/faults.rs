@@ -44,6 +44,22 @@ pub(super) enum Fault {
     Failed,
 }
 
+impl Fault {
+    fn needs_range(self) -> bool {
+        matches!(self, Self::OtherBytes | Self::OtherRange)
+    }
+
+    /// Whether the answer claims that the object is another one than it is.
+    fn lies(self) -> bool {
+        matches!(self, Self::Shorter | Self::Longer | Self::OldBytes | Self::Page)
+            || self.needs_range()
+    }
+}
+
+/// The server whose word about the bytes of its objects is final: a client could not know that it
+/// lies, so it does not.
+pub(super) const ORIGIN: &str = "origin";
+
 /// A fault, its name in the record, and the methods that may meet it.
 type Row = (Fault, &'static str, &'static [&'static str]);
 
@@ -134,14 +150,14 @@ impl Faults {
         if !roll.percent(SHARE) {
             return None;
         }
-        let needs_range = |fault| matches!(fault, Fault::OtherBytes | Fault::OtherRange);
-        let rows: Vec<&Row> = FAULTS
-            .iter()
-            .filter(|(fault, _, methods)| {
-                methods.contains(&request.method())
-                    && (request.range().is_some() || !needs_range(*fault))
-            })
-            .collect();
+        let method = request.method();
+        let reads_at_origin = server == ORIGIN && matches!(method, "GET" | "HEAD");
+        let rows = FAULTS.iter().filter(|(fault, _, methods)| {
+            methods.contains(&method)
+                && (request.range().is_some() || !fault.needs_range())
+                && !(reads_at_origin && fault.lies())
+        });
+        let rows: Vec<&Row> = rows.collect();
         let idx = usize::try_from(roll.below(rows.len() as u64)).unwrap_or(0);
         let (fault, name, _) = rows.get(idx)?;
         self.count(name);
@@ -231,6 +247,8 @@ mod tests {
         let met: Vec<Fault> = met.map(|(fault, _)| fault).collect();
         assert!(met.contains(&Fault::Lost) && met.contains(&Fault::Denied), "{met:?}");
         assert!(!met.contains(&Fault::OldBytes) && !met.contains(&Fault::Redirect), "{met:?}");
+        let read = |i| faults.deal(ORIGIN, &Head::new(format!("GET /read/{i} HTTP/1.1")));
+        assert!((0..2000).filter_map(read).all(|(fault, _)| !fault.lies()));
         faults.calm();
         assert!((0..200).all(|i| faults.deal("o", &Head::new(format!("GET /x{i} H"))).is_none()));
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use gular_federation::{Caches, Federation, Options, Origin, TokenRequest, Trouble, mint};
 
-use super::faults::Faults;
+use super::faults::{Faults, ORIGIN};
 use super::proxy::{Listener, Proxy};
 use super::wire::Upstream;
 
@@ -45,7 +45,7 @@ impl Faulty {
         let honest = Federation::start(&Options::new(&own))?;
         let cache = honest.cache_url().context("a federation without a cache")?;
         let servers =
-            [("cache 1", cache.clone()), ("cache 2", cache), ("origin", honest.origin_url())];
+            [("cache 1", cache.clone()), ("cache 2", cache), (ORIGIN, honest.origin_url())];
         let listeners = [Listener::bind()?, Listener::bind()?, Listener::bind()?];
         let urls: Vec<String> = listeners.iter().map(Listener::url).collect();
         for ((name, upstream), listener) in servers.into_iter().zip(listeners) {

@@ -50,6 +50,7 @@ impl Input {
         // The bytes are noise: what is in an image does not matter here.
         let mut pack = command(gular);
         pack.arg("pack").arg(dir.join("images")).arg(&input.bundle);
+        pack.args(["--images", "class/{key}.{ext}"]);
         pack.args(["--check-images", "none", "--quiet", "--shard-size", SHARD_SIZE]);
         process::run(&mut pack)?;
         let large = LARGE_BYTES + roll.below(LARGE_BYTES);

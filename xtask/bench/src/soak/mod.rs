@@ -56,7 +56,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub(crate) objects: usize,
     /// After this time nothing fails and nobody is killed, so that the rest is soon done
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 40)]
     pub(crate) seconds: u64,
 }
 
@@ -150,11 +150,12 @@ impl Soak<'_> {
     /// Publishes all, then fetches all, then does both again without faults: this is the run after
     /// which no temporary file is left.
     fn all(&self) -> Result<()> {
-        self.each(|number| self.do_all(number, &self.publish(number)))?;
-        self.each(|number| self.do_all(number, &self.fetch(number)?))?;
-        self.at.faults.calm();
-        self.each(|number| self.do_all(number, &self.publish(number)))?;
-        self.each(|number| self.do_all(number, &self.fetch(number)?))
+        for pass in ["", "again-"] {
+            self.each(|number| self.do_all(number, pass, &self.publish(number)))?;
+            self.each(|number| self.do_all(number, pass, &self.fetch(number)?))?;
+            self.at.faults.calm();
+        }
+        Ok(())
     }
 
     /// Lets every client do something at the same time.
@@ -169,11 +170,11 @@ impl Soak<'_> {
         })
     }
 
-    fn do_all(&self, number: usize, jobs: &[Job]) -> Result<()> {
+    fn do_all(&self, number: usize, pass: &str, jobs: &[Job]) -> Result<()> {
         let client = self.client(number);
         fs::create_dir_all(client.temps())?;
         for job in jobs {
-            client.run(job.name, &job.args)?;
+            client.run(&format!("{pass}{}", job.name), &job.args)?;
         }
         Ok(())
     }

@@ -170,9 +170,13 @@ impl Proxy {
             }
             Fault::Redirect => {
                 let idx = usize::try_from(roll.below(self.others.len() as u64)).unwrap_or(0);
+                // A client that was redirected once has its token in the address alone.
                 let token = request.get("authorization").unwrap_or_default();
-                let token = token.replacen(' ', "%20", 1);
-                let to = format!("{}{}?authz={token}", self.others.get(idx)?, request.path());
+                let target = match request.target().contains("authz=") {
+                    true => request.target().to_owned(),
+                    false => format!("{}?authz={}", request.path(), token.replacen(' ', "%20", 1)),
+                };
+                let to = format!("{}{target}", self.others.get(idx)?);
                 let mut redirect = page(307, "text/plain", Vec::new());
                 redirect.head.set("Location", to);
                 redirect
