@@ -161,10 +161,14 @@ fn run(args: &Args) -> Result<()> {
         return rates::write(&workspace.root.join("docs/bench"));
     }
     if let What::Soak(settings) = &args.what {
+        let work = workspace.target.join("bench/soak");
+        if let Some(gular) = &settings.gular {
+            return soak::run(&std::path::absolute(gular)?, settings, &work);
+        }
         let ready = setup::without_libtorch(&workspace)?;
         // The program with its debug assertions, as tests have it.
         let [gular] = cargo::build(&workspace, &ready, Set::Plain, [&cargo::GULAR])?;
-        return soak::run(&gular, settings, &workspace.target.join("bench/soak"));
+        return soak::run(&gular, settings, &work);
     }
     let ready = setup::prepare(&workspace, Line::Current)?;
     let work = workspace.target.join("bench");

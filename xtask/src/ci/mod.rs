@@ -11,6 +11,7 @@ mod deny;
 mod fuzz;
 mod older_line;
 mod packages;
+mod soak;
 
 use self::bare_machine::BareMachine;
 use crate::peers::venv;
@@ -22,7 +23,7 @@ use crate::{dist, lint, peers, test};
 const FUZZ_SHORT: Duration = Duration::from_secs(4);
 const FUZZ_LONG: Duration = Duration::from_secs(60);
 
-/// Run all that CI runs: format, demo, test, lint, peers, fuzz.
+/// Run all that CI runs: format, demo, test, lint, peers, soak, fuzz.
 ///
 /// Demo and test are the two commands of README.md, on a machine that has only what README.md says
 /// is needed. Clippy lints each crate while it is compiled for them.
@@ -70,6 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let _ = packages.join();
         peers::peers(&workspace, &linted, "", &[], args.long)
     })?;
+    stages.run("soak", || soak::run(&workspace, &linted))?;
     let time = if args.long { FUZZ_LONG } else { FUZZ_SHORT };
     stages.run("fuzz", || {
         let built = fuzz_targets

@@ -22,8 +22,10 @@ const MAX_RUNS: u32 = 8;
 const MAX_KILLS: u32 = 4;
 /// The share of runs that are killed, in percent.
 const KILLED: u64 = 70;
-/// The last moment at which a run is killed; earlier ones are more likely.
-const LAST_KILL_MS: u64 = 5_000;
+/// The first and the last moment at which a run is killed; earlier ones are more likely, since most
+/// runs take less than a second.
+const FIRST_KILL_MS: u64 = 30;
+const LAST_KILL_MS: u64 = 4_000;
 /// A client gives up after three minutes without progress, so a run that takes longer does not end.
 const TIME_LIMIT: Duration = Duration::from_secs(240);
 /// How often a run is looked at.
@@ -127,8 +129,8 @@ impl Client<'_> {
     fn kill_at(&self, id: &str) -> Option<Duration> {
         let mut roll = self.at.chance.about(&format!("kill {id}"));
         let is_killed = roll.percent(KILLED) && !self.at.faults.is_calm();
-        let latest = 1 + roll.below(LAST_KILL_MS);
-        is_killed.then(|| Duration::from_millis(50 + roll.below(latest)))
+        let latest = LAST_KILL_MS >> roll.below(5);
+        is_killed.then(|| Duration::from_millis(FIRST_KILL_MS + roll.below(latest)))
     }
 
     fn run_once(&self, log: &Path, args: &[OsString], kill_at: Option<Duration>) -> Result<End> {

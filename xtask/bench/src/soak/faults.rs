@@ -85,6 +85,8 @@ const FAULTS: &[Row] = &[
 /// The share of requests that meet a fault, in percent. At 12, clients spend about half of their
 /// time waiting, and 2,000 objects still take less than a minute.
 const SHARE: u64 = 12;
+/// The share of requests for a range, of which there are few: only where a body was cut.
+const SHARE_OF_RANGES: u64 = 40;
 
 /// The same request meets no fault after so many trials, so that a client that tries often enough
 /// gets through.
@@ -147,15 +149,17 @@ impl Faults {
             return None;
         }
         let mut roll = self.chance.about(&format!("{what} {trial}"));
-        if !roll.percent(SHARE) {
+        let has_range = request.range().is_some();
+        if !roll.percent(if has_range { SHARE_OF_RANGES } else { SHARE }) {
             return None;
         }
         let method = request.method();
         let reads_at_origin = server == ORIGIN && matches!(method, "GET" | "HEAD");
+        let about_range = has_range && !reads_at_origin && roll.percent(50);
         let rows = FAULTS.iter().filter(|(fault, _, methods)| {
             methods.contains(&method)
-                && (request.range().is_some() || !fault.needs_range())
                 && !(reads_at_origin && fault.lies())
+                && fault.needs_range() == about_range
         });
         let rows: Vec<&Row> = rows.collect();
         let idx = usize::try_from(roll.below(rows.len() as u64)).unwrap_or(0);

@@ -58,6 +58,9 @@ pub(crate) struct Settings {
     /// After this time nothing fails and nobody is killed, so that the rest is soon done
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub(crate) seconds: u64,
+    /// The program [default: it is built first]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) gular: Option<PathBuf>,
 }
 
 /// Runs the soak in the folder `work`, which stays if something was wrong.

@@ -219,6 +219,7 @@ fn ask(
 }
 
 /// How an answer is sent.
+#[derive(Debug, Clone, Copy)]
 enum Pace {
     AtOnce,
     /// So many bytes of the body, and then the end of the connection.
