@@ -1,4 +1,4 @@
-//! Discovery and director: they tell clients where objects are, and serve none themselves.
+//! Discovery, director and registry: they tell clients where objects are, and serve none themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,6 +17,9 @@ use super::serve::{Handler, drain};
 
 /// The path at which anybody can read the counts of requests. No real federation has it.
 const COUNTS_PATH: &str = "/.well-known/gular-counts";
+
+/// The path at which the registry of a federation lists the namespaces.
+const NAMESPACES_PATH: &str = "/api/v1.0/registry_ui/namespaces";
 
 /// The director, which redirects clients.
 pub(super) struct Director {
@@ -61,6 +64,10 @@ impl Director {
                 }
                 "/.well-known/issuer.jwks" => {
                     return reply::json(StatusCode::OK, &self.issuer.keys());
+                }
+                NAMESPACES_PATH => {
+                    let own = json!([{"id": 1, "prefix": self.namespace.text()}]);
+                    return reply::json(StatusCode::OK, &own);
                 }
                 COUNTS_PATH => return reply::json(StatusCode::OK, &json!(self.counters.counts())),
                 _ => {}

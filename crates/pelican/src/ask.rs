@@ -69,7 +69,7 @@ impl Inner {
     /// Returns the director's answer, and whether it was cached.
     async fn ask(&self, url: &Url, verb: Verb) -> Result<(Route, bool), Error> {
         let (server, base) = match self.director(url.authority()).await? {
-            Director::At(server, base) => (server, base),
+            Director::At { server, base, .. } => (server, base),
             Director::Standalone(server) => {
                 let place = Place { server, target: url.request_path() };
                 return Ok((Route::of(vec![place]), false));
@@ -152,12 +152,12 @@ impl Inner {
                 return Err(self.denied(action, url, namespace.as_ref(), server, response).await);
             }
             404 => {
-                let (url, server, said) =
-                    (url.to_string(), server.to_string(), said(response).await);
-                return Err(match knows_no_origin(&said) {
-                    true => Error::NoOrigin { url, director: server, said },
-                    false => Error::NotFound { url, server, said },
-                });
+                let said = said(response).await;
+                if knows_no_origin(&said) {
+                    return Err(self.without_origin(url, server, said).await);
+                }
+                let (url, server) = (url.to_string(), server.to_string());
+                return Err(Error::NotFound { url, server, said });
             }
             405 | 501 => {
                 let reason = format!("the director answers {status}{}", said(response).await);
@@ -249,7 +249,7 @@ impl Inner {
     /// The server that decides who is asked: the director, or a standalone origin itself.
     pub(crate) async fn director_of(&self, authority: &str) -> Result<Server, Error> {
         Ok(match self.director(authority).await? {
-            Director::At(server, _) | Director::Standalone(server) => server,
+            Director::At { server, .. } | Director::Standalone(server) => server,
         })
     }
 }

@@ -70,5 +70,6 @@ impl Inner {
 /// Whether an error of asking the director is about the director, and not about the object or the
 /// token.
 fn is_the_directors(error: &Error) -> bool {
-    matches!(error, Error::Discovery { .. } | Error::Failed { .. } | Error::NoOrigin { .. })
+    use Error::{Discovery, Failed, NoNamespace, NoOrigin};
+    matches!(error, Discovery { .. } | Failed { .. } | NoOrigin { .. } | NoNamespace { .. })
 }

@@ -1,7 +1,7 @@
-//! Finds a federation's director, by asking its discovery host.
+//! Finds a federation's director and registry, by asking its discovery host.
 //!
 //! ```text
-//! https://HOST/.well-known/pelican-configuration ─▶ director_endpoint   kept 30 min
+//! https://HOST/.well-known/pelican-configuration ─▶ director_endpoint, kept 30 min
 //! ```
 
 use hyper::Method;
@@ -113,7 +113,13 @@ impl Inner {
                     let url = gular_files::mask_url(url);
                     Useless::lasting(format!("its director_endpoint `{url}` is not an http(s) URL"))
                 })?;
-                Ok(Director::At(server, base.trim_end_matches('/').to_owned()))
+                let registry = json.get("namespace_registration_endpoint");
+                let registry = registry.and_then(|url| Place::of(url.as_str()?));
+                Ok(Director::At {
+                    server,
+                    base: base.trim_end_matches('/').to_owned(),
+                    registry: registry.filter(|registry| registry.server.is_tls()),
+                })
             }
         }
     }

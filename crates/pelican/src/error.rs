@@ -210,6 +210,16 @@ pub enum Error {
         /// The server's words, after `: `.
         said: String,
     },
+    /// The federation has no namespace that the path begins with.
+    #[error("the federation `{host}` has no namespace for `{url}`")]
+    NoNamespace {
+        /// The object.
+        url: String,
+        /// The host of the URL.
+        host: String,
+        /// The namespace that was probably meant.
+        nearest: Option<String>,
+    },
     /// The director knows of no origin for the namespace, and so names no server: the origin
     /// has left, or the path is in no namespace.
     #[error("`{director}` knows no origin for `{url}`{said}")]
@@ -359,7 +369,8 @@ impl Error {
     #[must_use]
     pub fn reach(&self) -> Reach {
         match self {
-            Self::Discovery { .. } | Self::Token(_) | Self::Setting { .. } => Reach::All,
+            Self::Discovery { .. } | Self::NoNamespace { .. } => Reach::All,
+            Self::Token(_) | Self::Setting { .. } => Reach::All,
             Self::Denied { diagnosis, .. } if diagnosis.is_expired() => Reach::All,
             Self::Denied { .. } | Self::Unsupported { .. } => Reach::Refused,
             Self::Failed { .. } if !self.is_passing() => Reach::Refused,
@@ -392,6 +403,9 @@ impl Error {
             }
             Self::NotFound { url, .. } if file(url).is_some() => "check the path",
             Self::NotFound { .. } => "list the collection above this object",
+            Self::NoNamespace { nearest, .. } => {
+                return Some(hint_of_namespace(nearest.as_deref()));
+            }
             Self::NoOrigin { .. } => {
                 "compare the path with the federation's namespaces; if its origin is down, run the same command again later. To read from the caches until then, add the bundle's digest to the URL; if this machine has never read from this namespace, also set PELICAN_CLIENT_PREFERREDCACHES to a cache"
             }
@@ -432,6 +446,14 @@ fn not_there(url: &str, server: &str, said: &str) -> String {
 fn file(url: &str) -> Option<String> {
     let url = Url::parse(url).ok().filter(|url| url.scheme() == Scheme::File)?;
     Some(url.path().to_owned())
+}
+
+fn hint_of_namespace(nearest: Option<&str>) -> String {
+    let check = "check the beginning of the path, which is the namespace";
+    match nearest {
+        Some(nearest) => format!("{check}: did you mean `{nearest}`?"),
+        None => check.to_owned(),
+    }
 }
 
 fn hint_of(attempts: &Attempts) -> String {

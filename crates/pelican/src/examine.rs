@@ -479,6 +479,10 @@ fn director_fault(error: Error, probe: &mut Probe, asked: Duration) -> Result<Pr
             probe.first_byte = Some(asked);
             ProbeFault::Missing(said.trim_start_matches(": ").to_owned())
         }
+        error @ Error::NoNamespace { .. } => {
+            probe.first_byte = Some(asked);
+            ProbeFault::NoneNamed(error.to_string())
+        }
         Error::NoOrigin { said, .. } => {
             probe.first_byte = Some(asked);
             ProbeFault::NoneNamed(said.trim_start_matches(": ").to_owned())

@@ -42,6 +42,7 @@ pub mod protocol;
 mod read;
 mod receive;
 mod redirect;
+mod registry;
 mod retry;
 mod route;
 mod routes;

@@ -11,6 +11,7 @@ use crate::director::{Namespace, Source, join, server_prefix};
 use crate::flight::Gates;
 use crate::http::Server;
 use crate::preferred::Preferred;
+use crate::registry::Registered;
 use crate::route::{Place, Route, Verb};
 use crate::{Error, Url};
 
@@ -23,8 +24,15 @@ const KEEP_DIRECTOR: Duration = Duration::from_secs(30 * 60);
 /// The service that names the servers of a federation.
 #[derive(Debug, Clone)]
 pub(crate) enum Director {
-    /// The director's base URL, without `/` at its end.
-    At(Server, String),
+    /// The service of its own.
+    At {
+        /// The director.
+        server: Server,
+        /// The path that its requests begin with, without `/` at its end.
+        base: String,
+        /// Where the federation registers namespaces, if it says so.
+        registry: Option<Place>,
+    },
     /// A standalone origin: the host itself serves the objects.
     Standalone(Server),
 }
@@ -49,6 +57,7 @@ impl Directors {
 /// The answers of discovery hosts and directors.
 pub(crate) struct Routes {
     pub(crate) directors: Directors,
+    pub(crate) registered: Registered,
     pub(crate) gates: Gates,
     kept: Mutex<Vec<Kept>>,
     /// Questions whose answers hold for one object alone, so that nobody waits for
@@ -76,6 +85,7 @@ impl Routes {
         Ok(Self {
             only_cache: only_cache.map(the_cache).transpose()?,
             directors: Directors::default(),
+            registered: Registered::default(),
             gates: Gates::default(),
             kept: Mutex::default(),
             unkept: Mutex::default(),

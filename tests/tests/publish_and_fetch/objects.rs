@@ -56,6 +56,21 @@ fn an_absent_object_is_one_error_that_names_it() {
 }
 
 #[test]
+fn a_mistyped_namespace_is_no_reason_to_try_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { public_read: true, ..Options::new(dir.path().join("federation")) };
+    let federation = Federation::start(&options).unwrap();
+    let url = format!("{}/x", federation.url().replace("/gular", "/guler"));
+    let mut list = Command::new(gular());
+    list.args(["ls", &url]).env_remove("BEARER_TOKEN_FILE");
+    list.env("GULAR_CACHE", dir.path().join("node")).env("SSL_CERT_FILE", federation.ca_file());
+    let refused = finish(&mut list);
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
+    assert!(refused.stderr.contains(&format!("no namespace for `{url}`")), "{refused:?}");
+    assert!(refused.stderr.contains("did you mean `/gular`?"), "{refused:?}");
+}
+
+#[test]
 fn a_file_is_not_overwritten() {
     let site = Site::shared();
     let (dir, url) = (site.scratch(), format!("{}/file.bin", site.collection("once")));

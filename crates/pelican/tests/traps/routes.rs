@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gular_pelican::{Client, Error, Url};
+use gular_pelican::{Client, Error, Reach, Url};
 use tempfile::NamedTempFile;
 
 use crate::federation::{Federation, answer};
@@ -235,6 +235,37 @@ fn a_namespace_without_an_origin_is_not_an_object_that_does_not_exist() {
     assert!(matches!(error, Error::NoOrigin { .. }) && error.is_passing(), "{error}");
     assert!(!error.to_string().contains("does not exist"), "{error}");
     assert!(error.hint().unwrap().contains("digest"), "{error:?}");
+}
+
+/// The director says the same of both; the registry knows better, and is asked once.
+#[test]
+fn a_namespace_that_nobody_registered_is_not_one_whose_origin_is_away() {
+    let director = Server::start(|talk, _| {
+        let said = br#"{"status":"error","msg":"No sources found for the requested path"}"#;
+        talk.answer("404 Not Found", "Server: pelican/7.27.0\r\n", said);
+        true
+    });
+    let to = director.url.clone();
+    let discovery = Server::start_tls(move |talk, head| {
+        let host = head.exact("Host").unwrap();
+        let json = match head.path() {
+            "/api/v1.0/registry_ui/namespaces" => r#"[{"id": 1, "prefix": "/ns"}]"#.to_owned(),
+            _ => format!(
+                r#"{{"director_endpoint": "{to}", "namespace_registration_endpoint": "https://{host}/"}}"#
+            ),
+        };
+        talk.answer("200 OK", "", json.as_bytes());
+        true
+    });
+    let federation = Federation { discovery, director };
+    let client = client_with(&federation.env());
+    let error = read(&client, &federation.url("/sn/x")).unwrap_err();
+    assert!(matches!(error, Error::NoNamespace { .. }) && !error.is_passing(), "{error}");
+    assert!(error.to_string().contains("/sn/x") && error.reach() == Reach::All, "{error}");
+    assert!(error.hint().unwrap().contains("`/ns`"), "{error:?}");
+    let error = read(&client, &federation.url("/ns/x")).unwrap_err();
+    assert!(matches!(error, Error::NoOrigin { .. }) && error.is_passing(), "{error}");
+    assert_eq!(federation.discovery.heads().len(), 2, "discovery and registry, once each");
 }
 
 fn without(talk: &mut Talk, _: &Head) -> bool {
