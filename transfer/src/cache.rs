@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions, Split};
-use gular_files::write_file;
+use gular_files::{folder_of, remove_abandoned_temps, write_file};
 use gular_pelican::{Client, Env, Scheme};
 
 use crate::fetch::{Mender, Streamed, keep_whole};
@@ -300,6 +300,7 @@ impl Cache {
     /// Records the digest that was first seen at a URL; a different one later is an error.
     fn remember(&self, url: &BundleUrl, found: Digest) -> Result<(), Error> {
         let path = self.first_seen_file(url);
+        remove_abandoned_temps(folder_of(&path));
         match self.known(url) {
             Some(expected) if expected != found => {
                 Err(Error::Changed { url: url.url.to_string(), expected, found })

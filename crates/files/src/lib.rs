@@ -39,6 +39,7 @@ pub use pool::parallel;
 pub use size::Size;
 pub use whole::{
     TEMP_PREFIX, begins_with, folder_of, persist, persist_both, persist_new, persist_read_only,
-    remove_left_temps, rename_synced, sync_folder, temp_in, temp_with_mode, write_file,
+    remove_abandoned_temps, remove_left_temps, rename_synced, sync_folder, temp_in, temp_with_mode,
+    write_file,
 };
 pub use write_back::WriteBack;

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
@@ -13,6 +14,9 @@ use crate::Error;
 /// The prefix of this project's temporary files. A killed writer leaves them behind, and only the
 /// clean-up of a later writer removes them.
 pub const TEMP_PREFIX: &str = ".gular-tmp-";
+
+/// A small file is written within a second; on a file system that hangs, it may take some minutes.
+const ABANDONED: Duration = Duration::from_secs(15 * 60);
 
 /// The number of letters and digits that follow the prefix of a file that [`temp_in`] makes.
 const RANDOM_LEN: usize = 6;
@@ -28,12 +32,27 @@ pub fn temp_in(dir: &Path) -> Result<NamedTempFile, Error> {
 /// Removes the files that [`temp_in`] made in `dir` and a killed process left. The caller must make
 /// sure that nobody is writing there. Files that stay do no harm.
 pub fn remove_left_temps(dir: &Path) {
+    remove_temps(dir, Duration::ZERO);
+}
+
+/// Removes the files that [`temp_in`] made in `dir` and that a killed process left some time ago. For
+/// folders with small files, in which other processes may be writing at this moment.
+pub fn remove_abandoned_temps(dir: &Path) {
+    remove_temps(dir, ABANDONED);
+}
+
+fn remove_temps(dir: &Path, unchanged_for: Duration) {
     let is_left = |name: &str| {
         let random = name.strip_prefix(TEMP_PREFIX).unwrap_or_default();
         random.len() == RANDOM_LEN && random.bytes().all(|b| b.is_ascii_alphanumeric())
     };
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(is_left) {
+        let is_old = || {
+            let changed = entry.metadata().and_then(|found| found.modified()).ok();
+            changed.and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= unchanged_for)
+        };
+        let is_old = unchanged_for.is_zero() || is_old();
+        if is_old && entry.file_name().to_str().is_some_and(is_left) {
             // Folders are kept: no function here makes one.
             let _ = fs::remove_file(entry.path());
         }
@@ -204,6 +223,19 @@ mod tests {
         assert_eq!(names(dir.path()), ["f"]);
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o600, 0o600, "{mode:o}");
+    }
+
+    #[test]
+    fn what_another_process_may_be_writing_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let [old, new] = [0, 1].map(|_| temp_in(dir.path()).unwrap());
+        let before = std::time::SystemTime::now() - ABANDONED - Duration::from_secs(1);
+        old.as_file().set_modified(before).unwrap();
+        fs::write(dir.path().join("f"), "").unwrap();
+        remove_abandoned_temps(dir.path());
+        assert!(!old.path().exists() && new.path().exists());
+        remove_left_temps(dir.path());
+        assert_eq!(names(dir.path()), ["f"]);
     }
 
     #[test]

@@ -164,6 +164,7 @@ fn write(folder: &Path, name: &str, known: &Value) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt as _;
     let io = |e| Error::io("write", folder, e);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io)?;
+    gular_files::remove_abandoned_temps(folder);
     let mut file = gular_files::temp_with_mode(folder, 0o600)?;
     writeln!(file, "{known}").map_err(io)?;
     gular_files::persist(file, &folder.join(name))?;

@@ -137,7 +137,7 @@ impl Client<'_> {
         let mut gular = command(self.at.gular);
         // Nothing else of the environment: it may have tokens, proxies and caches.
         gular.env_clear().env("HOME", &self.home).env("TMPDIR", self.temps());
-        gular.env("GULAR_CACHE", self.home.join("cache"));
+        gular.env("GULAR_CACHE", self.cache());
         gular.env("SSL_CERT_FILE", &self.at.servers.ca_file);
         match self.number % 2 {
             0 => gular.env("BEARER_TOKEN", &self.at.servers.token),
@@ -147,6 +147,11 @@ impl Client<'_> {
         gular.stdout(File::create(out_of(log))?).stderr(File::create(err_of(log))?);
         let child = gular.spawn().with_context(|| process::cannot_start(&gular))?;
         wait(child, kill_at)
+    }
+
+    /// The node's cache.
+    pub(super) fn cache(&self) -> PathBuf {
+        self.home.join("cache")
     }
 
     /// The folder for temporary files.

@@ -157,6 +157,16 @@ impl Soak<'_> {
             self.each(|number| self.do_all(number, pass, &self.publish(number)))?;
             self.each(|number| self.do_all(number, pass, &self.fetch(number)?))?;
             self.at.faults.calm();
+            self.let_time_pass()?;
+        }
+        Ok(())
+    }
+
+    /// Lets the temporary files of the clients' caches look old. Others may be writing there, so what
+    /// a killed client left is removed some time later.
+    fn let_time_pass(&self) -> Result<()> {
+        for number in 0..CLIENTS {
+            sound::make_old(&self.client(number).cache())?;
         }
         Ok(())
     }

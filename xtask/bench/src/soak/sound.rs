@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 
@@ -54,6 +55,15 @@ pub(super) fn differences(copy: &Path, original: &Path) -> Result<Vec<String>> {
 pub(super) fn temporaries(dir: &Path) -> Result<Vec<String>> {
     let left = files(dir)?.into_iter().filter(|path| is_temporary(path));
     Ok(left.map(|path| format!("`{}` was left behind", dir.join(path).display())).collect())
+}
+
+/// Lets the temporary files below `dir` look as if they were written an hour ago.
+pub(super) fn make_old(dir: &Path) -> Result<()> {
+    for path in files(dir)?.into_iter().filter(|path| is_temporary(path)) {
+        let file = fs::File::options().write(true).open(dir.join(path))?;
+        file.set_modified(SystemTime::now() - Duration::from_secs(3600))?;
+    }
+    Ok(())
 }
 
 /// Returns the files below `dir`, which should have none.
