@@ -12,14 +12,16 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 use hyper::Method;
+use tokio::time::sleep;
 
 use crate::checked_blocks::{Stop, Take};
 use crate::checksum::{Algorithm, Checksum, Summer, WANT_DIGEST, digest_patience, parse_digest};
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
-use crate::http::{Request, Response, Server};
-use crate::route::{Verb, header};
-use crate::{Error, Scheme, Url, local};
+use crate::http::{Fault, Request, Response, Server};
+use crate::retry::{Policy, Retry};
+use crate::route::{Place, Verb, header, retry_after};
+use crate::{Error, Scheme, Token, Url, local};
 
 /// Receives the bytes of a plain object.
 pub trait PlainSink {
@@ -153,7 +155,7 @@ impl Inner {
                 "the director names no server that reports a checksum".to_owned(),
             ));
         };
-        let gave = |place: &&crate::route::Place| Some(&place.server) == take.server.as_ref();
+        let gave = |place: &&Place| Some(&place.server) == take.server.as_ref();
         let Some(place) = route.places.iter().find(gave).or(route.places.first()) else {
             return Ok(Sum::None(
                 "the director names no server that reports a checksum".to_owned(),
@@ -164,31 +166,7 @@ impl Inner {
             return Ok(Sum::None(format!("`{server}` took no connection a short time ago")));
         }
         let token = self.read_token(url, route.namespace.as_ref()).await?;
-        let request = |place: &crate::route::Place, ours: bool| {
-            let mut request = Request::new(Method::HEAD, &place.server, place.target.as_str())
-                .header(header("want-digest"), WANT_DIGEST)
-                .token(token.as_ref().filter(|_| ours));
-            request.patience = Some(digest_patience(take.position));
-            request
-        };
-        let told = match self.send_following(url, place, request).await {
-            Ok(response) => {
-                self.servers.answered(server);
-                let told = (response.status == 200).then(|| {
-                    let same_len = response.content_length().is_none_or(|n| n == take.position);
-                    (response.header("digest").and_then(parse_digest), same_len)
-                });
-                response.finish().await;
-                told
-            }
-            Err(fault) => {
-                self.servers.cool_down(server);
-                if fault.is_connection() {
-                    self.servers.unreachable(server);
-                }
-                None
-            }
-        };
+        let told = self.ask_for_checksum(url, place, token.as_ref(), take.position).await;
         Ok(match told {
             Some((_, false)) => {
                 doubts.add(server, format!("its length differs from {}", take.position));
@@ -207,6 +185,60 @@ impl Inner {
             },
             _ => Sum::None(format!("`{server}` reports no checksum")),
         })
+    }
+
+    /// Asks a server for the checksum of an object of which `len` bytes were read, more than once if
+    /// it fails: without a checksum, wrong bytes would not be noticed. Also returns whether the
+    /// object has this length; `None` if the server did not answer the question.
+    async fn ask_for_checksum(
+        &self,
+        url: &Url,
+        place: &Place,
+        token: Option<&Token>,
+        len: u64,
+    ) -> Option<(Option<Checksum>, bool)> {
+        let server = &place.server;
+        let request = |place: &Place, ours: bool| {
+            let mut request = Request::new(Method::HEAD, &place.server, place.target.as_str())
+                .header(header("want-digest"), WANT_DIGEST)
+                .token(token.filter(|_| ours));
+            request.patience = Some(digest_patience(len));
+            request
+        };
+        let mut retry = Retry::new(Policy::CHECKSUM, self.options.patience / 18);
+        loop {
+            let asked = match self.send_following(url, place, request).await {
+                Ok(response) => {
+                    self.servers.answered(server);
+                    let (status, asked) = (response.status, retry_after(&response));
+                    let same_len = response.content_length().is_none_or(|n| n == len);
+                    let checksum = response.header("digest").and_then(parse_digest);
+                    response.finish().await;
+                    match status {
+                        200 => {
+                            self.servers.gives_checksums(server, true);
+                            return Some((checksum, same_len));
+                        }
+                        408 | 429 | 500 | 502..=504 => asked,
+                        _ => return None,
+                    }
+                }
+                Err(Fault::Tls(..)) => return None,
+                Err(fault) => {
+                    self.servers.cool_down(server);
+                    if fault.is_connection() {
+                        self.servers.unreachable(server);
+                    }
+                    None
+                }
+            };
+            let worth = self.servers.may_give_checksums(server);
+            let Some(wait) = retry.again(asked).filter(|_| worth) else {
+                self.servers.gives_checksums(server, false);
+                return None;
+            };
+            sleep(wait).await;
+        }
     }
 }
 

@@ -38,6 +38,8 @@ impl Policy {
     pub(crate) const UPLOAD: Self = Self { trials: 4, first: Duration::from_secs(2) };
     /// A request to a server that is not part of a federation: its name may be mistyped.
     pub(crate) const EXCHANGE: Self = Self { trials: 4, first: Duration::from_secs(1) };
+    /// The checksum of an object that was read. Caches are asked before the origin.
+    pub(crate) const CHECKSUM: Self = Self { trials: 4, first: Duration::from_secs(1) };
     /// A director that is busy, or restarting, or behind a broken proxy. The Go client
     /// waits 3, 6, 9, 12 s.
     pub(crate) const DIRECTOR: Self = Self { trials: 5, first: Duration::from_secs(4) };

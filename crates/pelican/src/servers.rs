@@ -7,6 +7,7 @@
 //! | since when it takes no connection | the first that failed | one that is taken |
 //! | bytes per second | a transfer or a probe | ten minutes later |
 //! | how it spells names in listings | a question for one name | the end |
+//! | it gives no checksums | all trials to get one failed | it answers one |
 //! | of which objects it gave wrong bytes | another server's right ones | the end |
 
 use std::collections::{BTreeSet, HashMap};
@@ -34,6 +35,7 @@ struct Known {
     unreachable_since: Option<Instant>,
     rate: Option<(u64, Instant)>,
     spelling: Option<Spelling>,
+    without_checksums: bool,
     wrong: BTreeSet<String>,
 }
 
@@ -98,6 +100,16 @@ impl Servers {
     /// How the server spells names in listings, if it was asked.
     pub(crate) fn spelling(&self, server: &Server) -> Option<Spelling> {
         self.known(server, |known| known.spelling)
+    }
+
+    /// Records whether the server failed, however often it was asked for a checksum.
+    pub(crate) fn gives_checksums(&self, server: &Server, gives: bool) {
+        self.known(server, |known| known.without_checksums = !gives);
+    }
+
+    /// Whether it is worth asking the server for a checksum more than once.
+    pub(crate) fn may_give_checksums(&self, server: &Server) -> bool {
+        self.known(server, |known| !known.without_checksums)
     }
 
     /// Records that the server sent other bytes of this object than another server, whose bytes

@@ -2,7 +2,7 @@
 //! compare with what servers report.
 
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use gular_pelican::{Client, Error, PlainRead, PlainSink, Same, Url};
@@ -199,6 +199,25 @@ fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
     // A cache has no checksum of an object that it has only in part.
     check(&sound, String::new(), sum(&sound), 0, "origin");
     check(&damaged, String::new(), sum(&sound), 1, "origin");
+}
+
+#[test]
+fn a_server_that_is_busy_is_asked_again_for_a_checksum() {
+    let object = noise(1000);
+    let sum = format!("Digest: crc32c={:08x}\r\n", crc32c::crc32c(&object));
+    let asked = AtomicUsize::new(0);
+    let server = Server::start(move |talk, head| {
+        match head.method.as_str() {
+            "HEAD" if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
+                talk.answer_head("503 Service Unavailable", "", 0);
+            }
+            "HEAD" => talk.answer_head("200 OK", &sum, 1000),
+            _ => talk.answer("200 OK", "", &object),
+        }
+        true
+    });
+    let done = read(&client(), &server.url("/x")).0.unwrap();
+    assert!(done.checked.is_ok(), "{done:?}");
 }
 
 /// The cache's word is not the last one, and the origin may be there again later.
