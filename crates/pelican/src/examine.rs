@@ -261,6 +261,8 @@ impl Inner {
                 route.namespace = route.namespace.or(origin.namespace);
                 origin.places
             }
+            // The director's line says it.
+            Err(Error::NoNamespace { .. }) => Vec::new(),
             Err(error) => {
                 let mut probe = nothing_of(Role::Origin, String::new());
                 let why = match error {
