@@ -28,6 +28,9 @@ const FIRST_KILL_MS: u64 = 30;
 const LAST_KILL_MS: u64 = 4_000;
 /// A client gives up after three minutes without progress, so a run that takes longer does not end.
 const TIME_LIMIT: Duration = Duration::from_secs(240);
+/// How long a batch system would wait before it tries again. All runs together wait longer than a
+/// server is away.
+const LATER: Duration = Duration::from_millis(500);
 /// How often a run is looked at.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -101,6 +104,7 @@ impl Client<'_> {
                 }
                 End::Later => {
                     self.at.tally.later.fetch_add(1, Relaxed);
+                    sleep(LATER);
                 }
                 End::Hung => self.fault(&id, "it did not end", args),
                 End::Other(status) => {
