@@ -11,7 +11,7 @@
 //! client      runs of `gular`, killed and started again
 //! clients     all of them together
 //! sound       what must be true at the end
-//! run         the whole
+//! settings    what is asked for, and the whole run
 //! ```
 //!
 //! The same seed gives the same files, the same faults for the same requests and the same moments of
@@ -25,8 +25,8 @@ mod faults;
 mod federation;
 mod inputs;
 mod proxy;
-mod run;
+mod settings;
 mod sound;
 mod wire;
 
-pub(crate) use run::{Settings, run};
+pub(crate) use settings::{Settings, run};

@@ -1,4 +1,4 @@
-//! A soak from its beginning to its record.
+//! The settings of a soak, and the soak from its beginning to its record.
 
 use std::fs;
 use std::path::{Path, PathBuf};
