@@ -45,6 +45,7 @@ fn page() -> Result<String, Failure> {
     let mut text = String::from(HEAD);
     for card in known()? {
         let Card { name, title, source, images, lists, table, fields, .. } = &card;
+        let pixels = card.pixels.map(|_| "--as pixels".to_owned());
         let options = images.iter().map(|image| format!("--images {}", show::quoted(image)));
         let lists =
             lists.iter().chain(table).map(|list| format!("--labels {}", show::quoted(list)));
@@ -54,8 +55,14 @@ fn page() -> Result<String, Failure> {
         });
         let rest = card.leaves_out.then(|| "--unlabelled skip".to_owned());
         let fields = fields.iter().map(|field| format!("--field {}", show::quoted(field)));
-        let how: Vec<String> =
-            options.chain(lists).chain(columns).chain(fields).chain(rest).collect();
+        let how: Vec<String> = pixels
+            .into_iter()
+            .chain(options)
+            .chain(lists)
+            .chain(columns)
+            .chain(fields)
+            .chain(rest)
+            .collect();
         let how = how.join(" ").replace('|', "\\|");
         let _ = writeln!(text, "| `{name}` | [{title}]({source}) | `{how}` |");
     }
@@ -66,7 +73,7 @@ fn page() -> Result<String, Failure> {
 const HEAD: &str = "\
 # Known datasets
 
-`gular pack SRC OUT` recognises these datasets by files that they have, also inside one folder and, if they need no table, in a `.zip` or `.tar`. They need no options; the table shows those that would do the same. Patterns and tables are below SRC. Other datasets are read by their folders ([packing.md](packing.md#patterns)).
+`gular pack SRC OUT` recognises these datasets by files that they have, also inside one folder and, if they need no table, in a `.zip` or `.tar`. They need no options; the table shows those that would do the same. Patterns and tables are below SRC. Those read as `--as pixels` are also found in a `.tar.gz` and in folders below ([packing.md](packing.md#mnist-cifar-and-other-files-of-pixels)). Other datasets are read by their folders ([packing.md](packing.md#patterns)).
 
 | name | dataset | read as |
 |---|---|---|

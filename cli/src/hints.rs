@@ -277,6 +277,15 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NoColumn { .. } => {
             "choose among these columns with `--columns NAME,NAME`, `--columns all` or `--columns none`"
         }
+        E::PixelFiles { .. } => {
+            "give a folder or an archive with all files of one dataset, and no others of its kind"
+        }
+        E::PixelFile { .. } => {
+            "fetch the file again; if it has another format, unpack or convert it first"
+        }
+        E::NoLabels { .. } => {
+            "put the file of labels there, or pack without labels: `--labels none`"
+        }
         E::Table { .. } => {
             "correct the table, or export it again from the program that made it, as UTF-8"
         }

@@ -34,7 +34,7 @@ use crate::{datasets, pack_labels, pack_paths, pack_report, show, units};
 /// is named `train`, `val` or `test`, or by a similar word. For all other paths, --images says where
 /// class and split are. Class names become labels in sorted order. Labels may also be in a table
 /// (--labels FILE).
-/// SRC may also be a CSV of pixels, with a row per image.
+/// SRC may also be a CSV of pixels, with a row per image, or the files of MNIST or CIFAR.
 /// Images are stored byte for byte, unless --payload asks for pixels or for JPEG of a chosen size.
 /// The same images and options give the same bundle digest on any machine and with any --jobs. If
 /// interrupted, run the same command again: finished shards are kept.
@@ -60,7 +60,8 @@ pub(crate) struct PackArgs {
     /// Images: a folder or its URL, a .zip, .tar, .tar.gz or .tar.zst, or a CSV of pixels
     ///
     /// A .csv or .tsv file has a row of pixels per image, such as `label,pixel1,…,pixel784` (see
-    /// `--as pixels`).
+    /// `--as pixels`). A folder or an archive with the files of MNIST (`train-images-idx3-ubyte`),
+    /// CIFAR-10, CIFAR-100 or FER2013 is recognised, and needs no option.
     ///
     /// A URL, such as pelican://HOST/folder, names a collection that is fetched first (see
     /// --cache); it gives the same bundle as the folder would.
@@ -180,7 +181,8 @@ pub(crate) struct PackArgs {
     /// shape, which become the field `image`. `bytes`: files of any kind, byte for byte, which
     /// become the field `data`. `pixels`: a CSV in which each line is an image: a label (see
     /// --label-column), and in all other columns its pixel values, 0 to 255, row by row, with the
-    /// channels of a pixel next to each other. The images become the field `image`, u8 `[height,
+    /// channels of a pixel next to each other, or in one column `pixels` as text between spaces; or
+    /// the files of MNIST or CIFAR. The images become the field `image`, u8 `[height,
     /// width, channels]`, with one or three channels; they are squares unless --size gives their
     /// width and height. [default: images; pixels if SRC is a .csv or .tsv file]
     #[arg(
@@ -507,8 +509,9 @@ enum Made {
 
 /// Returns the files of `src` that are inputs.
 fn inputs(args: &PackArgs, src: &Path) -> Result<Inputs, Failure> {
-    let extension = src.extension().unwrap_or_default().to_ascii_lowercase();
-    let is_table = extension == "csv" || extension == "tsv";
+    let name = src.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let is_table = name.ends_with(".csv") || name.ends_with(".tsv");
     Ok(match args.inputs {
         None | Some(InputsArg::Images) if args.tile.is_some() => Inputs::Arrays,
         None if is_table && src.is_file() => Inputs::Pixels { size: args.payload.of_pixels()? },

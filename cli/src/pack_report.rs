@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gular_bundle::Split;
 use gular_pack::{
-    BadInputs, BaseReport, Doubt, JoinedTables, PackReport, SplitReport, StoredSplit,
+    BadInputs, BaseReport, Doubt, JoinedTables, PackReport, PixelColumns, SplitReport, StoredSplit,
 };
 
 use crate::{class_table, pack_paths, show};
@@ -40,16 +40,6 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
             let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
             let _ = writeln!(text, "{} joined by `{by}`", files.join(", "));
         }
-    }
-    if let Some(columns) = &report.pixels {
-        let [height, width, channels] = columns.shape;
-        let labels = columns.labels.as_ref().map(|column| format!("labels from {column}, "));
-        let _ = writeln!(
-            text,
-            "\n{}pixels of {width} x {height}, {}",
-            labels.unwrap_or_default(),
-            show::count(channels, "channel")
-        );
     }
     if !report.fields.is_empty() {
         let _ = writeln!(text, "further fields: {}", report.fields.join(", "));
@@ -118,17 +108,16 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
 /// How the source was read: patterns, splits, classes and further fields.
 pub(crate) fn read_as(report: &PackReport) -> String {
     let mut text = String::new();
-    if report.images.is_empty() {
+    if report.images.is_empty() && report.pixels.is_none() {
         return text;
     }
     if let Some(dataset) = &report.dataset {
         let _ = writeln!(text, "dataset: {dataset}");
     }
-    let given = |option: &str, texts: &[String]| -> String {
-        texts.iter().map(|text| format!(" {option} {}", show::quoted(text))).collect()
-    };
-    let (images, lists) = (given("--images", &report.images), given("--labels", &report.lists));
-    let _ = writeln!(text, "read as:{images}{lists}");
+    match &report.pixels {
+        Some(rows) => text.push_str(&rows_read_as(rows)),
+        None => text.push_str(&images_read_as(report)),
+    }
     // Words that are the names of splits say nothing new.
     if report.split_words.iter().any(|(word, split)| word != split.name()) {
         let words = report.split_words.iter();
@@ -162,6 +151,36 @@ pub(crate) fn read_as(report: &PackReport) -> String {
 
 fn n_classes(n: usize) -> String {
     if n == 1 { "1 class".to_owned() } else { format!("{n} classes") }
+}
+
+/// How paths were read, as the options that would do the same.
+fn images_read_as(report: &PackReport) -> String {
+    let given = |option: &str, texts: &[String]| -> String {
+        texts.iter().map(|text| format!(" {option} {}", show::quoted(text))).collect()
+    };
+    let (images, lists) = (given("--images", &report.images), given("--labels", &report.lists));
+    format!("read as:{images}{lists}\n")
+}
+
+/// How rows of pixels were read.
+fn rows_read_as(rows: &PixelColumns) -> String {
+    let [height, width, channels] = rows.shape;
+    let from = |what: &str, place: &Option<String>| {
+        place.as_ref().map(|place| format!("{what} from {place}, ")).unwrap_or_default()
+    };
+    let (labels, splits) = (from("labels", &rows.labels), from("splits", &rows.splits));
+    let channels = show::count(channels, "channel");
+    let mut text = format!("read as: {labels}{splits}pixels of {width} x {height}, {channels}\n");
+    for other in &rows.other_labels {
+        let _ = writeln!(
+            text,
+            "not used: labels from `{other}`; to use them, `--as pixels --label-column {other}`"
+        );
+    }
+    if !rows.unused.is_empty() {
+        let _ = writeln!(text, "columns not packed: {}", rows.unused.join(", "));
+    }
+    text
 }
 
 /// Most classes that are named with their numbers of images.

@@ -139,6 +139,32 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// Files of pixels that do not make one dataset.
+    #[error("`{path}` cannot be packed as one dataset: {reason}")]
+    PixelFiles {
+        /// The folder, archive or file.
+        path: String,
+        /// What is missing, or can be read in several ways.
+        reason: String,
+    },
+    /// A file of pixels, or of what belongs to them, that cannot be read.
+    #[error("`{path}` cannot be read as a file of {content}: {reason}")]
+    PixelFile {
+        /// The file.
+        path: String,
+        /// What it should have, such as `labels`.
+        content: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file of images without its file of labels.
+    #[error("the images in `{images}` have no labels: `{missing}` is missing beside it")]
+    NoLabels {
+        /// The file of images.
+        images: String,
+        /// The name of the file of labels.
+        missing: String,
+    },
     /// A column that a table does not have.
     #[error("the table `{path}` has no column {}; its columns are {}", wanted_column(what, wanted.as_deref()), all(columns))]
     NoColumn {

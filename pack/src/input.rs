@@ -210,8 +210,8 @@ impl<'a> InputReader<'a> {
 
     /// Makes the value of a file.
     fn whole(&mut self, source: &Source, record: &Record) -> Result<(Value, OfImage), Fault> {
-        if let Source::Pixels(table) = source {
-            let pixels = table.pixels(record.key.as_str())?;
+        if let Source::Pixels(rows) = source {
+            let pixels = rows.pixels(record.key.as_str())?;
             let size = self.plan.recipe.size();
             return Ok((self.maker.picture(pixels, None), OfImage { size, corner: (0, 0) }));
         }

@@ -73,4 +73,4 @@ pub use packing::{PackOptions, Progress, pack};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};
 pub use payload::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
-pub use source::{ArchiveLimit, ArchiveLimits, PixelColumns};
+pub use source::{ArchiveLimit, ArchiveLimits, PixelColumns, PixelFiles};

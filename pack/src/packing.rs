@@ -22,7 +22,7 @@ use crate::payload::PayloadRecipe;
 use crate::pixel_budget::PixelBudget;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::shard_workers::ShardWorkers;
-use crate::source::{PixelTable, Source};
+use crate::source::{PixelRows, Source};
 use crate::{
     CheckImages, Error, FractionsBy, Inputs, Labels, Layout, OnBadInput, Part, PlanOptions, scan,
 };
@@ -122,7 +122,7 @@ pub(crate) fn open_source(
     cancel: &AtomicBool,
 ) -> Result<Source, Error> {
     if let Inputs::Pixels { .. } = options.inputs {
-        return PixelTable::open(source, options, cancel).map(Source::Pixels);
+        return PixelRows::open(source, options, temp, cancel).map(Source::Pixels);
     }
     Source::open(source, options, Some(temp), cancel)
 }
@@ -310,9 +310,17 @@ pub(crate) fn make_plan(
 ) -> Result<(Plan, scan::Scan), Error> {
     let mut builder = PlanBuilder::new(dir, options)?;
     let mut table_classes = None;
-    if let Source::Pixels(table) = source {
-        table_classes = Some(table.classes().to_vec());
-        builder.labelled = table.labelled();
+    if let Source::Pixels(rows) = source {
+        if !options.fractions.is_empty() && !rows.split_words().is_empty() {
+            let words: Vec<String> = rows.split_words().keys().map(|w| format!("`{w}`")).collect();
+            let text = format!(
+                "splits can come from the source or from fractions, not from both; the source has {}",
+                words.join(", ")
+            );
+            return Err(Error::setting(&["fractions"], text));
+        }
+        table_classes = Some(rows.classes().to_vec());
+        builder.labelled = rows.labelled();
     }
     if let Labels::Table(tables) = &options.labels {
         let table = Table::open(tables, listed_classes(options)?)?;

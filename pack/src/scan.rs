@@ -71,7 +71,7 @@ pub(crate) struct Scan {
     tables: TablesBeside,
     /// Lists that have the name of a split, which may say what is in it.
     lists: BTreeMap<String, Split>,
-    /// The meaning of the columns of a table of pixels.
+    /// How rows of pixels were read.
     pub(crate) pixels: Option<PixelColumns>,
 }
 
@@ -105,10 +105,11 @@ pub(crate) fn scan(
             }
             walk.file(&path.join(name), size)
         })?,
-        Source::Pixels(table) => {
-            table.files(&mut |name, size| walk.file(&path.join(name), size))?;
-            walk.scan.skipped.extend(table.bad().cloned());
-            walk.scan.pixels = Some(table.columns());
+        Source::Pixels(rows) => {
+            rows.files(&mut |name, size| walk.file(&path.join(name), size))?;
+            walk.scan.skipped.extend(rows.bad().cloned());
+            walk.scan.pixels = Some(rows.columns().clone());
+            walk.scan.split_words = rows.split_words().clone();
         }
     }
     if let Some(error) = walk.bad.into_error() {

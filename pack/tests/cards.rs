@@ -350,7 +350,9 @@ fn packed(files: &[File<'_>], prefix: &str, plan: PlanOptions) -> (Option<String
 
 #[test]
 fn every_known_dataset_is_recognised_and_read() {
-    let cards = datasets().unwrap();
+    let mut cards = datasets().unwrap();
+    // Rows of pixels have tests of their own.
+    cards.retain(|card| card.pixels.is_none());
     let known: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
     assert_eq!(known, MADE.map(|(name, ..)| name), "each card has a dataset here, in this order");
     for ((name, files, expected), card) in MADE.iter().zip(&cards) {

@@ -321,6 +321,11 @@ pub(crate) fn find_label(columns: &[String]) -> Option<&String> {
     find(columns, &LABEL_NAMES).filter(|column| !is_coordinate(column, columns))
 }
 
+/// Finds the column of splits by its name.
+pub(crate) fn find_split(columns: &[String]) -> Option<&String> {
+    find(columns, &SPLIT_NAMES)
+}
+
 /// All columns whose names are names of labels.
 pub(super) fn all_labels(columns: &[String]) -> impl Iterator<Item = &String> {
     let named = |column: &&String| LABEL_NAMES.contains(&plain(column).as_str());

@@ -31,7 +31,7 @@ mod voc;
 mod yolo;
 
 pub(crate) use boxes::BOXES;
-pub(crate) use columns::find_label;
+pub(crate) use columns::{find_label, find_split};
 pub(crate) use csv::separator_of;
 pub(crate) use join::{Join, Joined, Said};
 pub use lookup::JoinedTables;

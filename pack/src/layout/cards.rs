@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern::literal;
 use super::{LayoutError, Pattern};
-use crate::source::Source;
+use crate::source::{Source, first_members, pixel_files};
 use crate::{
-    Error, FieldFiles, Inputs, LabelColumn, Labels, PlanOptions, TableOptions, Unlabelled,
+    Error, FieldFiles, Inputs, LabelColumn, Labels, PayloadOptions, PixelFiles, PlanOptions,
+    TableOptions, Unlabelled,
 };
 
 /// A known dataset.
@@ -28,9 +29,14 @@ pub struct Card {
     /// Where it is described.
     pub source: String,
     /// Files and folders by which it is recognised; folders end in a slash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub has: Vec<String>,
     /// The patterns of its images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
+    /// The form of its files, if its images are rows of pixels in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pixels: Option<PixelFiles>,
     /// Lists of images, each with the pattern of its lines: `FILE=PATTERN`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<String>,
@@ -71,23 +77,36 @@ pub fn datasets() -> Result<Vec<Card>, String> {
 /// What is wrong with the table, in words.
 pub fn parse_datasets(text: &str) -> Result<Vec<Card>, String> {
     let cards: Cards = toml::from_str(text).map_err(|e| e.to_string())?;
-    Ok(cards.card)
+    let is_open = |card: &&Card| card.has.is_empty() || card.images.is_empty();
+    match cards.card.iter().filter(|card| card.pixels.is_none()).find(is_open) {
+        Some(card) => Err(format!("`{}` must have `has` and `images`, or `pixels`", card.name)),
+        None => Ok(cards.card),
+    }
 }
 
 /// The options of a known dataset, if `source` is one and the caller says nothing about it.
 pub(crate) fn of_known(source: &Path, options: &PlanOptions) -> Result<Option<PlanOptions>, Error> {
     let is_open = options.images.is_empty()
-        && options.labels == Labels::Path
+        && matches!(options.labels, Labels::Path | Labels::None)
         && options.fields.is_empty()
         && options.inputs == Inputs::Images;
     if !is_open || options.dataset.is_some() {
         return Ok(None);
     }
-    let Some(files) = Files::of(source, options)? else { return Ok(None) };
     let own = datasets().map_err(Error::Option)?;
+    if let Some(card) = of_pixels(source, options, &own)? {
+        return card.options_of_pixels(options).map(Some);
+    }
+    if options.labels == Labels::None {
+        return Ok(None);
+    }
+    let Some(files) = Files::of(source, options)? else { return Ok(None) };
     for card in options.cards.iter().chain(&own) {
         for prefix in files.prefixes() {
             let is_folder = matches!(files, Files::Folder(_));
+            if card.pixels.is_some() {
+                continue;
+            }
             if !is_folder && (!card.lists.is_empty() || card.table.is_some()) {
                 continue;
             }
@@ -97,6 +116,34 @@ pub(crate) fn of_known(source: &Path, options: &PlanOptions) -> Result<Option<Pl
         }
     }
     Ok(None)
+}
+
+/// The known dataset of rows of pixels that `source` is.
+fn of_pixels<'c>(
+    source: &Path,
+    options: &'c PlanOptions,
+    own: &'c [Card],
+) -> Result<Option<&'c Card>, Error> {
+    let mut cards = options.cards.iter().chain(own);
+    if let Some(kind) = pixel_files(source, options)? {
+        return Ok(cards.find(|card| card.pixels == Some(kind)));
+    }
+    let mut tables = cards.filter(|card| card.pixels == Some(PixelFiles::Table)).peekable();
+    if tables.peek().is_none() {
+        return Ok(None);
+    }
+    let Some(files) = Files::of(source, options)? else {
+        let members = if source.is_file() { first_members(source) } else { Vec::new() };
+        let has = |path: &String| members.iter().any(|name| Path::new(name).ends_with(path));
+        return Ok(tables.find(|card| card.has.iter().all(has)));
+    };
+    let prefixes = files.prefixes();
+    let has = |card: &Card| {
+        let all =
+            |prefix: &String| card.has.iter().all(|path| files.has(&format!("{prefix}{path}")));
+        prefixes.iter().any(all)
+    };
+    Ok(tables.find(|card| has(card)))
 }
 
 /// What a source has, as far as cards ask.
@@ -189,6 +236,27 @@ impl<'a> Files<'a> {
 }
 
 impl Card {
+    /// The options with which it is packed, if its images are rows of pixels.
+    fn options_of_pixels(&self, given: &PlanOptions) -> Result<PlanOptions, Error> {
+        if given.payload != PayloadOptions::Encoded {
+            let text = format!(
+                "the images of this dataset ({}) are pixels already, and are stored unchanged",
+                self.title
+            );
+            return Err(Error::setting(&["payload"], text));
+        }
+        let column = self.label_column.clone().map_or(LabelColumn::Find, LabelColumn::Named);
+        Ok(PlanOptions {
+            inputs: Inputs::Pixels { size: None },
+            labels: match given.labels {
+                Labels::None => Labels::None,
+                _ => Labels::Column(column),
+            },
+            dataset: Some(self.title.clone()),
+            ..given.clone()
+        })
+    }
+
     /// The options with which it is packed, below `prefix` in `source`.
     fn options(
         &self,
@@ -252,12 +320,19 @@ mod tests {
         let cards = datasets().unwrap();
         let mut names: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
         for card in &cards {
-            let options = card.options(Path::new("x"), "in{1}/", &PlanOptions::default()).unwrap();
-            assert!(!options.images.is_empty() && card.source.contains("://"), "{}", card.name);
+            let given = PlanOptions::default();
+            let options = match card.pixels {
+                Some(_) => card.options_of_pixels(&given).unwrap(),
+                None => card.options(Path::new("x"), "in{1}/", &given).unwrap(),
+            };
+            let is_read = card.pixels.is_some() || !options.images.is_empty();
+            assert!(is_read && card.source.contains("://"), "{}", card.name);
         }
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), cards.len());
         assert!(parse_datasets("[[card]]\nname = \"x\"").is_err());
+        let open = "[[card]]\nname = \"x\"\ntitle = \"X\"\nsource = \"-\"";
+        assert!(parse_datasets(open).unwrap_err().contains("`x` must have `has` and `images`"));
     }
 }

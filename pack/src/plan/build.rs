@@ -40,7 +40,7 @@ pub struct PlanBuilder {
     leave_out: KeyList,
     /// Bytes of each scene that is cut.
     scenes: BTreeMap<String, u64>,
-    /// Whether a table of pixels, which is the source itself, has labels.
+    /// Whether rows of pixels, which are the source itself, have labels.
     pub(crate) labelled: bool,
 }
 
@@ -95,9 +95,10 @@ impl PlanBuilder {
         key: &BundlePath,
         bytes: u64,
     ) -> Result<(), Error> {
-        if let Source::Pixels(table) = source {
-            self.depths.pixels(table.shape(), key.as_str());
-            return self.add(key, bytes, Some(table.label(key.as_str())));
+        if let Source::Pixels(rows) = source {
+            self.depths.pixels(rows.shape(), key.as_str());
+            let (label, split) = rows.label_and_split(key.as_str());
+            return self.add(key, bytes, Some(label), split);
         }
         let start = self.depths.look(&self.options, source, key.as_str(), bytes);
         let (Some(tile), Some(start)) = (self.options.tile, start) else {
@@ -134,12 +135,18 @@ impl PlanBuilder {
         if let Some(Joining { join, .. }) = &mut self.table {
             return join.image(key.as_str(), bytes);
         }
-        self.add(key, bytes, None)
+        self.add(key, bytes, None, None)
     }
 
-    fn add(&mut self, key: &BundlePath, bytes: u64, label: Option<i64>) -> Result<(), Error> {
+    fn add(
+        &mut self,
+        key: &BundlePath,
+        bytes: u64,
+        label: Option<i64>,
+        split: Option<Split>,
+    ) -> Result<(), Error> {
         let key = key.as_str();
-        let record = Record { key, bytes, split: None, group: "", label, values: "" };
+        let record = Record { key, bytes, split, group: "", label, values: "" };
         self.by_name
             .push(folded(key).as_bytes(), &record.encode())
             .map_err(|e| Error::io("sort in", &self.dir, e))

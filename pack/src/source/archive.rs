@@ -83,15 +83,29 @@ impl Archive {
         name: &str,
         opening: &Opening<'_>,
     ) -> Result<Self, Error> {
-        let io = |e| Error::io("read", &path, e);
-        let window = match &outer.kind {
-            ArchiveKind::Tar(tar) => tar.window(name).map_err(io)?,
+        let window = outer.own_member(&path, name, opening)?;
+        Self::of(path, window, opening)
+    }
+
+    /// The bytes of a member, also of one in an archive in this one. What is in a zip is unpacked.
+    pub(super) fn member(&self, name: &str, opening: &Opening<'_>) -> Result<Window, Error> {
+        let path = self.path.join(name);
+        match self.nested.find(name) {
+            Some((inner, name)) => inner.own_member(&path, name, opening),
+            None => self.own_member(&path, name, opening),
+        }
+    }
+
+    /// The bytes of a member; `path` is for messages.
+    fn own_member(&self, path: &Path, name: &str, opening: &Opening<'_>) -> Result<Window, Error> {
+        let io = |e| Error::io("read", path, e);
+        match &self.kind {
+            ArchiveKind::Tar(tar) => tar.window(name).map_err(io),
             ArchiveKind::Zip(zip) => {
                 let (reader, packed) = zip.reader(name).map_err(io)?;
-                Window::whole(unpack(&path, reader, packed, opening)?).map_err(io)?
+                Window::whole(unpack(path, reader, packed, opening)?).map_err(io)
             }
-        };
-        Self::of(path, window, opening)
+        }
     }
 
     fn of(path: PathBuf, window: Window, opening: &Opening<'_>) -> Result<Self, Error> {

@@ -1,4 +1,4 @@
-//! Where images come from: a folder, an archive that stays packed, or a table of pixels.
+//! Where images come from: a folder, an archive that stays packed, or files of rows of pixels.
 //!
 //! ```text
 //! folder ─────────────────────────────────▶ files
@@ -6,7 +6,7 @@
 //! .tar ─ headers, walked once ────────────▶ members, each by a positional read
 //! .tar.gz .tar.zst ─ unpacked once ─ nameless temporary file ─▶ as .tar
 //! archives in an archive without images ─ in a .tar in place, of a .zip unpacked once ─▶ as these
-//! .csv ─ every row read once ──────────────▶ rows, each by a positional read
+//! .csv, MNIST, CIFAR ─ see `pixels` ────────▶ rows, each by a positional read
 //! ```
 
 mod archive;
@@ -29,8 +29,8 @@ use rustix::buffer::spare_capacity;
 pub(crate) use archive::Archive;
 use archive::Opening;
 pub use limits::{ArchiveLimit, ArchiveLimits};
-pub use pixels::PixelColumns;
-pub(crate) use pixels::PixelTable;
+pub use pixels::{PixelColumns, PixelFiles};
+pub(crate) use pixels::{PixelRows, first_members, pixel_files};
 
 use crate::scan::{hidden, walk};
 use crate::{Error, Inputs, PlanOptions};
@@ -40,7 +40,7 @@ use crate::{Error, Inputs, PlanOptions};
 pub(crate) enum Source {
     Folder(PathBuf),
     Archive(Archive),
-    Pixels(PixelTable),
+    Pixels(PixelRows),
 }
 
 impl Source {
@@ -70,7 +70,7 @@ impl Source {
         match self {
             Self::Folder(path) => path,
             Self::Archive(archive) => archive.path(),
-            Self::Pixels(table) => table.path(),
+            Self::Pixels(rows) => rows.path(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Source {
                     false => each(name, bytes),
                 });
             }
-            Self::Pixels(table) => return table.files(each),
+            Self::Pixels(rows) => return rows.files(each),
             Self::Folder(folder) => folder,
         };
         walk(folder, &mut |path| {
@@ -161,7 +161,7 @@ impl Source {
     }
 }
 
-/// A row has no bytes of its own: [`PixelTable::pixels`] reads it.
+/// A row has no bytes of its own: [`PixelRows::pixels`] reads it.
 fn is_row() -> io::Error {
     io::Error::other("it is a row of a table")
 }

@@ -1,7 +1,7 @@
 //! A part of a file, read at positions of its own.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Window {
     }
 
     /// Reads it from the beginning.
-    pub(super) fn reader(&self) -> impl Read + use<> {
+    pub(super) fn reader(&self) -> impl Read + Seek + use<> {
         Reader { window: self.clone(), at: 0 }
     }
 }
@@ -67,5 +67,17 @@ impl Read for Reader {
         let n = self.window.read_at(buffer, self.at)?;
         self.at += n as u64;
         Ok(n)
+    }
+}
+
+impl Seek for Reader {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.window.len().checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
     }
 }

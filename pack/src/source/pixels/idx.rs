@@ -1,0 +1,195 @@
+//! MNIST's idx files: numbers of one type in an array of any shape.
+//!
+//! ```text
+//! 0 0 │ type │ dimensions │ the size of each, u32 big-endian │ numbers, row by row
+//! ```
+//!
+//! Source: the section on file formats of <http://yann.lecun.com/exdb/mnist/>. The images of EMNIST
+//! are stored transposed; they are taken as they are, as by torchvision.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use super::files::{IdxFiles, base_name};
+use super::ids::Known;
+use super::place::Place;
+use super::rows::{
+    Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
+};
+use crate::source::archive::Opening;
+use crate::source::window::Window;
+use crate::{Error, LabelColumn, Labels, PlanOptions};
+
+/// The type of unsigned bytes.
+const UBYTE: u8 = 8;
+
+/// Opens idx files of one or several splits.
+pub(super) fn open(
+    place: &Place,
+    files: &[IdxFiles],
+    options: &PlanOptions,
+    opening: &Opening<'_>,
+) -> Result<PixelRows, Error> {
+    if let Labels::Column(LabelColumn::Named(name)) = &options.labels {
+        let text = format!("idx files have no columns, so none can be called `{name}`");
+        return Err(Error::setting(&["label_column"], text));
+    }
+    let labelled = wants_labels(options);
+    let mut parts = Vec::new();
+    let mut split_words = BTreeMap::new();
+    let mut shape: Option<([u64; 3], &str)> = None;
+    let mut names = Vec::new();
+    for IdxFiles { split, images, labels } in files {
+        let file = place.file(images, opening)?;
+        let path = place.path_of(images);
+        let [n, height, width] = header(&path, &file, "images")?;
+        let found = [height, width, 1];
+        check_shape(found, options).map_err(|e| bad(&path, "images", e.to_string()))?;
+        let (first, first_name) = *shape.get_or_insert((found, images));
+        if first != found {
+            let reason = format!(
+                "its images have {width} x {height} pixels, those of `{first_name}` {} x {}",
+                first[1], first[0]
+            );
+            return Err(bad(&path, "images", reason));
+        }
+        let labels = match (labelled, labels) {
+            (false, _) => Vec::new(),
+            (true, None) => {
+                let missing = base_name(images).replace("images", "labels").replace("idx3", "idx1");
+                return Err(Error::NoLabels { images: path.display().to_string(), missing });
+            }
+            (true, Some(labels)) => {
+                names.push(format!("`{}`", base_name(labels)));
+                labels_of(place, labels, opening, (n, base_name(images)))?
+            }
+        };
+        split_words.insert(base_name(images).to_owned(), *split);
+        let len = height.saturating_mul(width);
+        parts.push(Rows {
+            name: split.to_string(),
+            first: 0,
+            places: Places::Every {
+                start: file.len() - n.saturating_mul(len),
+                stride: len,
+                len,
+                n,
+            },
+            file,
+            form: Form::Pixels,
+            labels,
+            splits: RowSplits::All(*split),
+            bad: Vec::new(),
+        });
+    }
+    let most = parts.iter().flat_map(|part: &Rows| part.labels.iter().copied()).max();
+    let most = most.and_then(|most| u8::try_from(most).ok());
+    let names = names.join(", ");
+    let shown = place.path().display().to_string();
+    let classes = match most.filter(|_| labelled) {
+        Some(most) => Known::numbers(most).number(&mut parts, options, &names, &shown)?,
+        None => Vec::new(),
+    };
+    let shape = shape.map(|(shape, _)| shape).unwrap_or_default();
+    let labels = labelled.then_some(names);
+    let columns = PixelColumns { labels, shape, ..PixelColumns::default() };
+    Ok(PixelRows { path: place.path().to_owned(), parts, labelled, classes, columns, split_words })
+}
+
+fn labels_of(
+    place: &Place,
+    name: &str,
+    opening: &Opening<'_>,
+    (n_images, images): (u64, &str),
+) -> Result<Vec<i32>, Error> {
+    let file = place.file(name, opening)?;
+    let path = place.path_of(name);
+    let [n] = header(&path, &file, "labels")?;
+    if n != n_images {
+        let reason = format!("it has {n} labels, and `{images}` has {n_images} images");
+        return Err(bad(&path, "labels", reason));
+    }
+    let mut labels = Vec::new();
+    let mut reader = file.reader();
+    std::io::Seek::seek(&mut reader, std::io::SeekFrom::Start(file.len() - n))
+        .and_then(|_| BufReader::new(reader).read_to_end(&mut labels))
+        .map_err(|e| Error::io("read", &path, e))?;
+    Ok(labels.into_iter().map(i32::from).collect())
+}
+
+fn bad(path: &Path, content: &'static str, reason: String) -> Error {
+    Error::PixelFile { path: path.display().to_string(), content, reason }
+}
+
+/// Reads the `N` sizes in the header of a file of bytes, and compares them with its length.
+fn header<const N: usize>(
+    path: &Path,
+    file: &Window,
+    content: &'static str,
+) -> Result<[u64; N], Error> {
+    let mut head = Vec::new();
+    file.reader()
+        .take(4 + 4 * N as u64)
+        .read_to_end(&mut head)
+        .map_err(|e| Error::io("read", path, e))?;
+    parse_header(&head, file.len()).map_err(|e| bad(path, content, e.to_string()))
+}
+
+/// What is wrong with an idx file.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum IdxError {
+    #[error("it does not begin with the header of an idx file")]
+    NoHeader,
+    #[error("its numbers have the type 0x{0:02x}, expected 0x08 (unsigned bytes)")]
+    Type(u8),
+    #[error("it has {found} dimensions, expected {expected}")]
+    Dimensions { found: u8, expected: usize },
+    #[error("it has {found} bytes, its header says {expected}")]
+    Len { found: u64, expected: u64 },
+}
+
+fn parse_header<const N: usize>(head: &[u8], len: u64) -> Result<[u64; N], IdxError> {
+    let Some(([0, 0, dtype, dimensions], mut rest)) = head.split_first_chunk::<4>() else {
+        return Err(IdxError::NoHeader);
+    };
+    if *dtype != UBYTE {
+        return Err(IdxError::Type(*dtype));
+    }
+    if usize::from(*dimensions) != N {
+        return Err(IdxError::Dimensions { found: *dimensions, expected: N });
+    }
+    let mut sizes = [0; N];
+    for size in &mut sizes {
+        let (bytes, after) = rest.split_first_chunk::<4>().ok_or(IdxError::NoHeader)?;
+        *size = u64::from(u32::from_be_bytes(*bytes));
+        rest = after;
+    }
+    let numbers = sizes.iter().fold(1_u64, |n, size| n.saturating_mul(*size));
+    let expected = numbers.saturating_add(4 + 4 * N as u64);
+    match len == expected {
+        true => Ok(sizes),
+        false => Err(IdxError::Len { found: len, expected }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_says_the_length() {
+        let head = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 1, 0];
+        assert_eq!(parse_header(&head, 16 + 2 * 3 * 256), Ok([2, 3, 256]));
+        let check = |head: &[u8], len, expected: &str| {
+            let error = parse_header::<3>(head, len).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(&head, 16, "it has 16 bytes, its header says 1552");
+        check(&head[..9], 16, "header of an idx file");
+        check(b"not an idx file", 15, "header of an idx file");
+        check(&[0, 0, 12, 2], 4, "type 0x0c, expected 0x08");
+        check(&[0, 0, 8, 1], 4, "it has 1 dimensions, expected 3");
+        check(&[[0, 0, 8, 3], [255; 4], [255; 4], [255; 4]].concat(), 16, "its header says");
+    }
+}
