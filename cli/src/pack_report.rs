@@ -177,6 +177,11 @@ fn rows_read_as(rows: &PixelColumns) -> String {
             "not used: labels from `{other}`; to use them, `--as pixels --label-column {other}`"
         );
     }
+    if rows.is_transposed {
+        text.push_str(
+            "EMNIST's files have rows and columns exchanged; the images are packed so, as torchvision reads them\n",
+        );
+    }
     if !rows.unused.is_empty() {
         let _ = writeln!(text, "columns not packed: {}", rows.unused.join(", "));
     }

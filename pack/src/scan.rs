@@ -110,6 +110,7 @@ pub(crate) fn scan(
             walk.scan.skipped.extend(rows.bad().cloned());
             walk.scan.pixels = Some(rows.columns().clone());
             walk.scan.split_words = rows.split_words().clone();
+            walk.scan.ignored = rows.ignored().clone();
         }
     }
     if let Some(error) = walk.bad.into_error() {

@@ -19,6 +19,7 @@ mod pack;
 mod parts;
 mod patterns;
 mod payload;
+mod pixel_files;
 mod pixels;
 mod refused;
 mod scenes;

@@ -106,7 +106,8 @@ pub(super) fn open(
         shape: SHAPE,
         ..PixelColumns::default()
     };
-    Ok(PixelRows { path: place.path().to_owned(), parts, labelled, classes, columns, split_words })
+    let (path, ignored) = (place.path().to_owned(), BTreeMap::new());
+    Ok(PixelRows { path, parts, labelled, classes, columns, split_words, ignored })
 }
 
 fn batch(split: Split, first: u64, file: Window, places: Places, labels: Vec<i32>) -> Rows {

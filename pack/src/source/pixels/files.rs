@@ -8,7 +8,7 @@ use gular_bundle::Split;
 use serde::{Deserialize, Serialize};
 
 use super::place::first_members;
-use crate::scan::hidden;
+use crate::scan::{hidden, stem_and_extension};
 use crate::source::Source;
 use crate::{Error, PlanOptions, split_of};
 
@@ -34,6 +34,14 @@ pub(super) enum FileSet {
     Idx(Vec<IdxFiles>),
     Cifar(CifarFiles),
     Table(String),
+}
+
+/// The dataset that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) set: FileSet,
+    /// Other files at the same level: the number of each extension.
+    pub(super) ignored: BTreeMap<String, u64>,
 }
 
 /// The files of one split.
@@ -128,6 +136,32 @@ impl FileSet {
         }
     }
 
+    /// Whether this is one of its files.
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Idx(files) => files
+                .iter()
+                .any(|files| files.images == name || files.labels.as_deref() == Some(name)),
+            Self::Cifar(files) => {
+                files.batches.iter().any(|(_, batch)| batch == name)
+                    || files.names.iter().any(|found| found == name)
+            }
+            Self::Table(table) => table == name,
+        }
+    }
+
+    /// Returns it with what else is among `names`.
+    fn among(self, names: &[String]) -> Found {
+        let mut ignored = BTreeMap::new();
+        for name in names.iter().filter(|name| !self.has(name)) {
+            let extension = stem_and_extension(base_name(name)).1.to_ascii_lowercase();
+            let is_known = !extension.is_empty() && extension.len() <= LONGEST_EXTENSION;
+            let kind = if is_known { extension } else { "others".to_owned() };
+            *ignored.entry(kind).or_default() += 1;
+        }
+        Found { set: self, ignored }
+    }
+
     /// One of its files, for messages.
     fn first(&self) -> &str {
         match self {
@@ -147,13 +181,13 @@ pub(crate) fn pixel_files(
     options: &PlanOptions,
 ) -> Result<Option<PixelFiles>, Error> {
     if source.is_dir() {
-        return Ok(recognise(source, FolderLevels::new(source))?.map(|set| set.kind()));
+        return Ok(recognise(source, FolderLevels::new(source))?.map(|found| found.set.kind()));
     }
     let name = source.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     if ends(&[".zip", ".tar"]) {
         let names = names_of(&Source::open(source, options, None, &false.into())?)?;
-        return Ok(recognise(source, name_levels(names))?.map(|set| set.kind()));
+        return Ok(recognise(source, name_levels(names))?.map(|found| found.set.kind()));
     }
     if ends(&[".tar.gz", ".tgz", ".tar.zst"]) {
         return Ok(first_members(source).iter().find_map(|name| kind_of_member(name)));
@@ -180,6 +214,9 @@ fn kind_of_member(name: &str) -> Option<PixelFiles> {
     folder.map(|(_, kind)| *kind).or_else(is_idx)
 }
 
+/// Longer extensions are not counted apart.
+const LONGEST_EXTENSION: usize = 16;
+
 /// Most names of an archive that are looked at.
 const MOST_NAMES: usize = 1 << 16;
 
@@ -200,7 +237,7 @@ pub(super) fn names_of(source: &Source) -> Result<Vec<String>, Error> {
 pub(super) fn recognise(
     source: &Path,
     levels: impl Iterator<Item = Vec<String>>,
-) -> Result<Option<FileSet>, Error> {
+) -> Result<Option<Found>, Error> {
     for names in levels {
         let mut sets = cifar_sets(&names);
         for set in &sets {
@@ -213,7 +250,7 @@ pub(super) fn recognise(
             return Err(several(source, "the files of several datasets", first, second));
         }
         if let Some(set) = sets.pop() {
-            return Ok(Some(set));
+            return Ok(Some(set.among(&names)));
         }
     }
     Ok(None)
@@ -223,18 +260,19 @@ pub(super) fn recognise(
 pub(super) fn only_table(
     source: &Path,
     levels: impl Iterator<Item = Vec<String>>,
-) -> Result<Option<FileSet>, Error> {
-    let is_table = |name: &String| {
+) -> Result<Option<Found>, Error> {
+    let is_table = |name: &&String| {
         let name = name.to_lowercase();
         name.ends_with(".csv") || name.ends_with(".tsv")
     };
-    let tables = levels.map(|names| names.into_iter().filter(is_table).collect::<Vec<_>>());
-    let mut tables = tables.filter(|tables| !tables.is_empty());
-    match tables.next().unwrap_or_default().as_slice() {
-        [] => Ok(None),
-        [one] => Ok(Some(FileSet::Table(one.clone()))),
-        [first, second, ..] => Err(several(source, "several tables", first, second)),
+    for names in levels {
+        match names.iter().filter(is_table).collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [one] => return Ok(Some(FileSet::Table((*one).clone()).among(&names))),
+            [first, second, ..] => return Err(several(source, "several tables", first, second)),
+        }
     }
+    Ok(None)
 }
 
 fn several(source: &Path, what: &str, first: &str, second: &str) -> Error {
@@ -427,7 +465,8 @@ mod tests {
 
     fn found(names: &[&str]) -> Result<Option<FileSet>, String> {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        recognise(Path::new("src"), name_levels(names)).map_err(|e| e.to_string())
+        let found = recognise(Path::new("src"), name_levels(names)).map_err(|e| e.to_string());
+        found.map(|found| found.map(|found| found.set))
     }
 
     #[test]

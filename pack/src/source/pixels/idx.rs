@@ -93,8 +93,12 @@ pub(super) fn open(
     };
     let shape = shape.map(|(shape, _)| shape).unwrap_or_default();
     let labels = labelled.then_some(names);
-    let columns = PixelColumns { labels, shape, ..PixelColumns::default() };
-    Ok(PixelRows { path: place.path().to_owned(), parts, labelled, classes, columns, split_words })
+    let of_emnist =
+        |files: &IdxFiles| base_name(&files.images).to_lowercase().starts_with("emnist");
+    let is_transposed = files.iter().any(of_emnist);
+    let columns = PixelColumns { labels, shape, is_transposed, ..PixelColumns::default() };
+    let (path, ignored) = (place.path().to_owned(), BTreeMap::new());
+    Ok(PixelRows { path, parts, labelled, classes, columns, split_words, ignored })
 }
 
 fn labels_of(

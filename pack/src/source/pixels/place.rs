@@ -1,11 +1,13 @@
 //! Where the files of a dataset are: a folder, an archive, or one file.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::files::{
-    FileSet, FolderLevels, check_not_one_of_several, name_levels, names_of, only_table, recognise,
+    FileSet, FolderLevels, Found, check_not_one_of_several, name_levels, names_of, only_table,
+    recognise,
 };
 use crate::source::Source;
 use crate::source::archive::Opening;
@@ -54,12 +56,13 @@ impl Place {
     }
 
     /// Finds the files that are packed.
-    pub(super) fn file_set(&self) -> Result<FileSet, Error> {
+    pub(super) fn file_set(&self) -> Result<Found, Error> {
         let path = self.path();
         let found = match self {
             Self::File(path) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                return Ok(FileSet::Table(name));
+                let (set, ignored) = (FileSet::Table(name), BTreeMap::new());
+                return Ok(Found { set, ignored });
             }
             Self::Files(Source::Folder(_)) => match recognise(path, FolderLevels::new(path))? {
                 None => only_table(path, FolderLevels::new(path))?,

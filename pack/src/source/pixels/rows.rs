@@ -8,7 +8,7 @@ use gular_codec::Limits;
 use serde::Serialize;
 
 use super::super::archive::Opening;
-use super::files::FileSet;
+use super::files::{FileSet, Found};
 use super::place::Place;
 use super::table::Columns;
 use super::{cifar, idx, table};
@@ -31,6 +31,10 @@ pub struct PixelColumns {
     /// Columns that are neither pixels nor labels nor splits, and are not packed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unused: Vec<String>,
+    /// Whether the images are known to have rows and columns exchanged in their files, as those of
+    /// EMNIST. They are packed as they are.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_transposed: bool,
     /// Height, width and channels of an image. The columns of pixels fill it row by row, with the
     /// channels of a pixel together.
     pub shape: [u64; 3],
@@ -47,6 +51,8 @@ pub(crate) struct PixelRows {
     pub(super) columns: PixelColumns,
     /// The words or files that say splits.
     pub(super) split_words: BTreeMap<String, Split>,
+    /// Files beside those of the dataset: the number of each extension.
+    pub(super) ignored: BTreeMap<String, u64>,
 }
 
 /// Rows that follow each other in one file.
@@ -132,11 +138,13 @@ impl PixelRows {
     ) -> Result<Self, Error> {
         let opening = Opening { limits: &options.archive, temp, cancel };
         let place = Place::open(path, options, &opening)?;
-        match place.file_set()? {
+        let Found { set, ignored } = place.file_set()?;
+        let rows = match set {
             FileSet::Table(name) => table::open(&place, &name, options, &opening),
             FileSet::Idx(files) => idx::open(&place, &files, options, &opening),
             FileSet::Cifar(files) => cifar::open(&place, &files, options, &opening),
-        }
+        };
+        rows.map(|rows| Self { ignored, ..rows })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -166,6 +174,11 @@ impl PixelRows {
     /// The words or files that say splits, and the split that each one stands for.
     pub(crate) fn split_words(&self) -> &BTreeMap<String, Split> {
         &self.split_words
+    }
+
+    /// Files beside those of the dataset: the number of each extension.
+    pub(crate) fn ignored(&self) -> &BTreeMap<String, u64> {
+        &self.ignored
     }
 
     /// Returns the rows that are left out.

@@ -132,7 +132,8 @@ pub(super) fn open(
         None => Vec::new(),
     };
     let (path, parts) = (place.path().to_owned(), parts.into());
-    Ok(PixelRows { path, parts, labelled, classes, columns: said, split_words })
+    let ignored = BTreeMap::new();
+    Ok(PixelRows { path, parts, labelled, classes, columns: said, split_words, ignored })
 }
 
 fn fault(path: &Path, reason: String) -> Error {
