@@ -1,5 +1,5 @@
-//! Any bytes that look like an archive of images, a table of labels or of pixels, boxes, or a path
-//! pattern, give a plan or an error.
+//! Any bytes that look like an archive of images, a table of labels or of pixels, files of MNIST or
+//! CIFAR, boxes, or a path pattern, give a plan or an error.
 #![no_main]
 
 use std::fs;
@@ -19,10 +19,23 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert_eq!(Pattern::parse(pattern.as_str()).as_ref(), Ok(&pattern));
         let _ = pattern.read("train/great_dane_1.2.jpg");
     }
-    let (source, plan) = match choice % 8 {
+    // The choices of old inputs keep their meaning.
+    let kind = if *choice >= 254 { *choice } else { choice % 8 };
+    let (source, plan) = match kind {
+        254 | 255 => {
+            fs::create_dir(at("rows")).expect("a folder");
+            let (files, labels) = match kind {
+                254 => (["data_batch_1", "batches.meta"], Labels::Path),
+                _ => (["train-images-idx3-ubyte", "t10k-images-idx3-ubyte"], Labels::None),
+            };
+            for name in files {
+                fs::write(at("rows").join(name), rest).expect("a file");
+            }
+            (at("rows"), PlanOptions { labels, ..plain })
+        }
         // Arrays of an archive are read when the plan is made.
         0 | 1 => {
-            let name = at(if choice % 8 == 0 { "a.zip" } else { "a.tar" });
+            let name = at(if kind == 0 { "a.zip" } else { "a.tar" });
             fs::write(&name, rest).expect("a file");
             (name, PlanOptions { inputs: Inputs::Arrays, labels: Labels::None, ..plain })
         }

@@ -171,6 +171,7 @@ fn idx_files_that_do_not_fit_are_refused() {
     let images = "t10k-images-idx3-ubyte";
     check(images, Some(&idx(&[1, 2, 3], &[9; 5])), "it has 21 bytes, its header says 22");
     check(images, Some(&idx(&[1, 3, 2], &[9; 6])), "2 x 3 pixels, those of `train-images");
+    check(images, Some(&idx(&[u32::MAX, 0, 3], &[])), "its images have 3 x 0 pixels");
     check(images, Some(b"\x1f\x8bno gzip"), "it cannot be decompressed");
     check(
         "emnist-letters-train-images-idx3-ubyte",

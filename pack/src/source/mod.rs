@@ -74,6 +74,14 @@ impl Source {
         }
     }
 
+    /// Returns the archive that this is.
+    fn as_archive(&self) -> Option<&Archive> {
+        match self {
+            Self::Archive(archive) => Some(archive),
+            _ => None,
+        }
+    }
+
     /// An input of `bytes` bytes, in `memory` if it is a file, and how long it is now: another
     /// length has other bytes.
     pub(crate) fn read(

@@ -36,69 +36,86 @@ pub(super) fn open(
         return Err(Error::setting(&["label_column"], text));
     }
     let labelled = wants_labels(options);
-    let mut parts = Vec::new();
-    let mut split_words = BTreeMap::new();
+    let mut parts: Vec<Rows> = Vec::new();
     let mut shape: Option<([u64; 3], &str)> = None;
-    let mut names = Vec::new();
-    for IdxFiles { split, images, labels } in files {
-        let file = place.file(images, opening)?;
-        let path = place.path_of(images);
-        let [n, height, width] = header(&path, &file, "images")?;
-        let found = [height, width, 1];
-        check_shape(found, options).map_err(|e| bad(&path, "images", e.to_string()))?;
-        let (first, first_name) = *shape.get_or_insert((found, images));
-        if first != found {
+    for of_split in files {
+        let (rows, found) = rows_of(place, of_split, options, opening)?;
+        let images = &of_split.images;
+        let ([height, width, _], first) = *shape.get_or_insert((found, images));
+        if [height, width, 1] != found {
             let reason = format!(
-                "its images have {width} x {height} pixels, those of `{first_name}` {} x {}",
-                first[1], first[0]
+                "its images have {} x {} pixels, those of `{first}` {width} x {height}",
+                found[1], found[0]
             );
-            return Err(bad(&path, "images", reason));
+            return Err(bad(&place.path_of(images), "images", reason));
         }
-        let labels = match (labelled, labels) {
-            (false, _) => Vec::new(),
-            (true, None) => {
-                let missing = base_name(images).replace("images", "labels").replace("idx3", "idx1");
-                return Err(Error::NoLabels { images: path.display().to_string(), missing });
-            }
-            (true, Some(labels)) => {
-                names.push(format!("`{}`", base_name(labels)));
-                labels_of(place, labels, opening, (n, base_name(images)))?
-            }
-        };
-        split_words.insert(base_name(images).to_owned(), *split);
-        let len = height.saturating_mul(width);
-        parts.push(Rows {
-            name: split.to_string(),
-            first: 0,
-            places: Places::Every {
-                start: file.len() - n.saturating_mul(len),
-                stride: len,
-                len,
-                n,
-            },
-            file,
-            form: Form::Pixels,
-            labels,
-            splits: RowSplits::All(*split),
-            bad: Vec::new(),
-        });
+        parts.push(rows);
     }
-    let most = parts.iter().flat_map(|part: &Rows| part.labels.iter().copied()).max();
+    let quoted = |name: &String| format!("`{}`", base_name(name));
+    let names = files.iter().filter_map(|files| files.labels.as_ref()).map(quoted);
+    let labels = labelled.then(|| names.collect::<Vec<_>>().join(", "));
+    let most = parts.iter().flat_map(|part| part.labels.iter().copied()).max();
     let most = most.and_then(|most| u8::try_from(most).ok());
-    let names = names.join(", ");
-    let shown = place.path().display().to_string();
-    let classes = match most.filter(|_| labelled) {
-        Some(most) => Known::numbers(most).number(&mut parts, options, &names, &shown)?,
+    let classes = match labels.as_ref().zip(most) {
+        Some((labels, most)) => {
+            let shown = place.path().display().to_string();
+            Known::numbers(most).number(&mut parts, options, labels, &shown)?
+        }
         None => Vec::new(),
     };
-    let shape = shape.map(|(shape, _)| shape).unwrap_or_default();
-    let labels = labelled.then_some(names);
-    let of_emnist =
-        |files: &IdxFiles| base_name(&files.images).to_lowercase().starts_with("emnist");
-    let is_transposed = files.iter().any(of_emnist);
-    let columns = PixelColumns { labels, shape, is_transposed, ..PixelColumns::default() };
+    let columns = PixelColumns {
+        labels,
+        is_transposed: files.iter().any(|files| is_of_emnist(&files.images)),
+        shape: shape.map(|(shape, _)| shape).unwrap_or_default(),
+        ..PixelColumns::default()
+    };
+    let split_words = files.iter().map(|of| (base_name(&of.images).to_owned(), of.split)).collect();
     let (path, ignored) = (place.path().to_owned(), BTreeMap::new());
     Ok(PixelRows { path, parts, labelled, classes, columns, split_words, ignored })
+}
+
+fn is_of_emnist(name: &str) -> bool {
+    base_name(name).to_lowercase().starts_with("emnist")
+}
+
+/// The rows of one split, and the shape of its images.
+fn rows_of(
+    place: &Place,
+    files: &IdxFiles,
+    options: &PlanOptions,
+    opening: &Opening<'_>,
+) -> Result<(Rows, [u64; 3]), Error> {
+    let IdxFiles { split, images, labels } = files;
+    let file = place.file(images, opening)?;
+    let path = place.path_of(images);
+    let [n, height, width] = header(&path, &file, "images")?;
+    let len = height.saturating_mul(width);
+    if len == 0 {
+        return Err(bad(&path, "images", format!("its images have {width} x {height} pixels")));
+    }
+    let shape = [height, width, 1];
+    check_shape(shape, options).map_err(|e| bad(&path, "images", e.to_string()))?;
+    let labels = match (wants_labels(options), labels) {
+        (false, _) => Vec::new(),
+        (true, None) => {
+            let missing = base_name(images).replace("images", "labels").replace("idx3", "idx1");
+            return Err(Error::NoLabels { images: path.display().to_string(), missing });
+        }
+        (true, Some(labels)) => labels_of(place, labels, opening, (n, base_name(images)))?,
+    };
+    // The header has compared the numbers with the length of the file.
+    let start = file.len().saturating_sub(n.saturating_mul(len));
+    let rows = Rows {
+        name: split.to_string(),
+        first: 0,
+        file,
+        places: Places::Every { start, stride: len, len, n },
+        form: Form::Pixels,
+        labels,
+        splits: RowSplits::All(*split),
+        bad: Vec::new(),
+    };
+    Ok((rows, shape))
 }
 
 fn labels_of(

@@ -20,7 +20,7 @@ pub(super) enum Place {
     /// A table.
     File(PathBuf),
     /// A folder or an archive.
-    Files(Source),
+    Files(Box<Source>),
 }
 
 /// The first bytes of what gzip compressed.
@@ -34,7 +34,7 @@ impl Place {
     ) -> Result<Self, Error> {
         if path.is_dir() || is_archive(path)? {
             return Source::open(path, options, Some(opening.temp), opening.cancel)
-                .map(Self::Files);
+                .map(|source| Self::Files(Box::new(source)));
         }
         check_not_one_of_several(path)?;
         Ok(Self::File(path.to_owned()))
@@ -64,17 +64,19 @@ impl Place {
                 let (set, ignored) = (FileSet::Table(name), BTreeMap::new());
                 return Ok(Found { set, ignored });
             }
-            Self::Files(Source::Folder(_)) => match recognise(path, FolderLevels::new(path))? {
-                None => only_table(path, FolderLevels::new(path))?,
-                found => found,
-            },
-            Self::Files(source) => {
-                let names = names_of(source)?;
-                match recognise(path, name_levels(names.clone()))? {
-                    None => only_table(path, name_levels(names))?,
+            Self::Files(source) => match &**source {
+                Source::Folder(_) => match recognise(path, FolderLevels::new(path))? {
+                    None => only_table(path, FolderLevels::new(path))?,
                     found => found,
+                },
+                source => {
+                    let names = names_of(source)?;
+                    match recognise(path, name_levels(names.clone()))? {
+                        None => only_table(path, name_levels(names))?,
+                        found => found,
+                    }
                 }
-            }
+            },
         };
         found.ok_or_else(|| Error::PixelFiles {
             path: path.display().to_string(),
@@ -86,9 +88,13 @@ impl Place {
     pub(super) fn file(&self, name: &str, opening: &Opening<'_>) -> Result<Window, Error> {
         let path = self.path_of(name);
         let io = |e| Error::io("read", &path, e);
-        let file = match self {
-            Self::Files(Source::Archive(archive)) => archive.member(name, opening)?,
-            _ => {
+        let archive = match self {
+            Self::Files(source) => source.as_archive(),
+            Self::File(_) => None,
+        };
+        let file = match archive {
+            Some(archive) => archive.member(name, opening)?,
+            None => {
                 let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
                 Window::whole(file).map_err(io)?
             }
