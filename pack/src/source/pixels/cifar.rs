@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering;
 use gular_bundle::Split;
 
 use super::files::{CifarFiles, base_name};
-use super::ids::Known;
+use super::ids::KnownWords;
 use super::pickle::{Pickle, PickleError};
-use super::place::Place;
+use super::pixel_source::PixelSource;
 use super::rows::{
     Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
 };
@@ -58,13 +58,13 @@ const OF_HUNDRED: [LabelKind; 2] = [
 
 /// Opens the batches of CIFAR-10 or CIFAR-100.
 pub(super) fn open(
-    place: &Place,
+    source: &PixelSource,
     files: &CifarFiles,
     options: &PlanOptions,
     opening: &Opening<'_>,
 ) -> Result<PixelRows, Error> {
-    let shown = place.path().display().to_string();
-    check_shape(SHAPE, options).map_err(|e| bad(place.path(), "images", e.to_string()))?;
+    let shown = source.path().display().to_string();
+    check_shape(SHAPE, options).map_err(|e| bad(source.path(), "images", e.to_string()))?;
     let kinds = if files.form.is_hundred { OF_HUNDRED.as_slice() } else { OF_TEN.as_slice() };
     let (kind, kind_at) = label_kind(kinds, options, &shown)?;
     let labelled = wants_labels(options);
@@ -73,8 +73,8 @@ pub(super) fn open(
     for (split, name) in &files.batches {
         let of_split = parts.iter().filter(|part| part.name == split.name());
         let first = of_split.map(|part| part.places.n()).sum();
-        let file = place.file(name, opening)?;
-        let path = place.path_of(name);
+        let file = source.file(name, opening)?;
+        let path = source.path_of(name);
         let (places, labels) = match files.form.is_binary {
             true => {
                 // In CIFAR-100, the coarse label is before the fine one.
@@ -89,13 +89,13 @@ pub(super) fn open(
     let mut classes = Vec::new();
     if labelled {
         let most = parts.iter().flat_map(|part| part.labels.iter().copied()).max().unwrap_or(0);
-        let names = class_names(place, files, kind, opening)?;
+        let names = class_names(source, files, kind, opening)?;
         let known = match names {
             Some(names) => {
-                check_labels(place, &parts, names.len(), kind)?;
-                Known::names(names)
+                check_labels(source, &parts, names.len(), kind)?;
+                KnownWords::names(names)
             }
-            None => Known::numbers(u8::try_from(most).unwrap_or(u8::MAX)),
+            None => KnownWords::numbers(u8::try_from(most).unwrap_or(u8::MAX)),
         };
         classes = known.number(&mut parts, options, kind.labels, &shown)?;
     }
@@ -106,7 +106,7 @@ pub(super) fn open(
         shape: SHAPE,
         ..PixelColumns::default()
     };
-    let (path, ignored) = (place.path().to_owned(), BTreeMap::new());
+    let (path, ignored) = (source.path().to_owned(), BTreeMap::new());
     Ok(PixelRows { path, parts, labelled, classes, columns, split_words, ignored })
 }
 
@@ -230,7 +230,7 @@ fn python(
 
 /// The class names in the files beside the batches.
 fn class_names(
-    place: &Place,
+    source: &PixelSource,
     files: &CifarFiles,
     kind: &LabelKind,
     opening: &Opening<'_>,
@@ -238,7 +238,7 @@ fn class_names(
     let content = "class names";
     if !files.form.is_binary {
         let Some(name) = files.names.first() else { return Ok(None) };
-        let (path, file) = (place.path_of(name), place.file(name, opening)?);
+        let (path, file) = (source.path_of(name), source.file(name, opening)?);
         let pickle = unpickled(&path, &file, content)?;
         let names = pickle.texts(kind.names).ok_or_else(|| {
             bad(&path, content, format!("it has no list of texts `{}`", kind.names))
@@ -248,7 +248,7 @@ fn class_names(
     let Some(name) = files.names.iter().find(|name| base_name(name) == kind.names_file) else {
         return Ok(None);
     };
-    let (path, file) = (place.path_of(name), place.file(name, opening)?);
+    let (path, file) = (source.path_of(name), source.file(name, opening)?);
     let mut text = String::new();
     file.reader()
         .take(MOST_NAME_BYTES)
@@ -260,7 +260,7 @@ fn class_names(
 
 /// Checks that every label has a name.
 fn check_labels(
-    place: &Place,
+    source: &PixelSource,
     parts: &[Rows],
     n_names: usize,
     kind: &LabelKind,
@@ -272,7 +272,7 @@ fn check_labels(
             let labels = kind.labels;
             let reason =
                 format!("`{labels}` has the label {most}, and there are {n_names} class names");
-            Err(bad(place.path(), "CIFAR's images", reason))
+            Err(bad(source.path(), "CIFAR's images", reason))
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::Split;
 use serde::{Deserialize, Serialize};
 
-use super::place::first_members;
+use super::pixel_source::first_members;
 use crate::scan::{hidden, stem_and_extension};
 use crate::source::Source;
 use crate::{Error, PlanOptions, split_of};
@@ -38,7 +38,7 @@ pub(super) enum FileSet {
 
 /// The dataset that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundSet {
     pub(super) set: FileSet,
     /// Other files at the same level: the number of each extension.
     pub(super) ignored: BTreeMap<String, u64>,
@@ -151,7 +151,7 @@ impl FileSet {
     }
 
     /// Returns it with what else is among `names`.
-    fn among(self, names: &[String]) -> Found {
+    fn among(self, names: &[String]) -> FoundSet {
         let mut ignored = BTreeMap::new();
         for name in names.iter().filter(|name| !self.has(name)) {
             let extension = stem_and_extension(base_name(name)).1.to_ascii_lowercase();
@@ -159,7 +159,7 @@ impl FileSet {
             let kind = if is_known { extension } else { "others".to_owned() };
             *ignored.entry(kind).or_default() += 1;
         }
-        Found { set: self, ignored }
+        FoundSet { set: self, ignored }
     }
 
     /// One of its files, for messages.
@@ -237,7 +237,7 @@ pub(super) fn names_of(source: &Source) -> Result<Vec<String>, Error> {
 pub(super) fn recognise(
     source: &Path,
     levels: impl Iterator<Item = Vec<String>>,
-) -> Result<Option<Found>, Error> {
+) -> Result<Option<FoundSet>, Error> {
     for names in levels {
         let mut sets = cifar_sets(&names);
         for set in &sets {
@@ -260,7 +260,7 @@ pub(super) fn recognise(
 pub(super) fn only_table(
     source: &Path,
     levels: impl Iterator<Item = Vec<String>>,
-) -> Result<Option<Found>, Error> {
+) -> Result<Option<FoundSet>, Error> {
     let is_table = |name: &&String| {
         let name = name.to_lowercase();
         name.ends_with(".csv") || name.ends_with(".tsv")

@@ -16,7 +16,7 @@ pub(super) struct Ids {
 }
 
 /// All words, which can also be found by their id.
-pub(super) struct Known {
+pub(super) struct KnownWords {
     words: Words,
     by_id: Vec<String>,
     /// The class names in order, if the dataset says them.
@@ -50,7 +50,7 @@ impl Ids {
     }
 
     /// Returns all words of `column`.
-    pub(super) fn into_words(self, column: &str) -> Result<Known, Error> {
+    pub(super) fn into_words(self, column: &str) -> Result<KnownWords, Error> {
         if self.ids.len() > MOST_CLASSES {
             let text = format!("{column} has more than {MOST_CLASSES} classes");
             return Err(Error::setting(&["label_column"], text));
@@ -59,7 +59,7 @@ impl Ids {
         by_id.sort_unstable();
         let by_id: Vec<String> = by_id.into_iter().map(|(_, word)| word).collect();
         let most = (!self.has_names).then_some(self.most.unwrap_or(-1));
-        Ok(Known {
+        Ok(KnownWords {
             words: Words { words: by_id.iter().cloned().collect(), most },
             by_id,
             names: None,
@@ -67,7 +67,7 @@ impl Ids {
     }
 }
 
-impl Known {
+impl KnownWords {
     /// The words of labels that are class numbers already, the highest of which is `most`.
     pub(super) fn numbers(most: u8) -> Self {
         let by_id: Vec<String> = (0..=most).map(|n| n.to_string()).collect();

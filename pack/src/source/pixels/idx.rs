@@ -12,8 +12,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use super::files::{IdxFiles, base_name};
-use super::ids::Known;
-use super::place::Place;
+use super::ids::KnownWords;
+use super::pixel_source::PixelSource;
 use super::rows::{
     Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
 };
@@ -26,7 +26,7 @@ const UBYTE: u8 = 8;
 
 /// Opens idx files of one or several splits.
 pub(super) fn open(
-    place: &Place,
+    source: &PixelSource,
     files: &[IdxFiles],
     options: &PlanOptions,
     opening: &Opening<'_>,
@@ -39,7 +39,7 @@ pub(super) fn open(
     let mut parts: Vec<Rows> = Vec::new();
     let mut shape: Option<([u64; 3], &str)> = None;
     for of_split in files {
-        let (rows, found) = rows_of(place, of_split, options, opening)?;
+        let (rows, found) = rows_of(source, of_split, options, opening)?;
         let images = &of_split.images;
         let ([height, width, _], first) = *shape.get_or_insert((found, images));
         if [height, width, 1] != found {
@@ -47,7 +47,7 @@ pub(super) fn open(
                 "its images have {} x {} pixels, those of `{first}` {width} x {height}",
                 found[1], found[0]
             );
-            return Err(bad(&place.path_of(images), "images", reason));
+            return Err(bad(&source.path_of(images), "images", reason));
         }
         parts.push(rows);
     }
@@ -58,8 +58,8 @@ pub(super) fn open(
     let most = most.and_then(|most| u8::try_from(most).ok());
     let classes = match labels.as_ref().zip(most) {
         Some((labels, most)) => {
-            let shown = place.path().display().to_string();
-            Known::numbers(most).number(&mut parts, options, labels, &shown)?
+            let shown = source.path().display().to_string();
+            KnownWords::numbers(most).number(&mut parts, options, labels, &shown)?
         }
         None => Vec::new(),
     };
@@ -70,7 +70,7 @@ pub(super) fn open(
         ..PixelColumns::default()
     };
     let split_words = files.iter().map(|of| (base_name(&of.images).to_owned(), of.split)).collect();
-    let (path, ignored) = (place.path().to_owned(), BTreeMap::new());
+    let (path, ignored) = (source.path().to_owned(), BTreeMap::new());
     Ok(PixelRows { path, parts, labelled, classes, columns, split_words, ignored })
 }
 
@@ -80,14 +80,14 @@ fn is_of_emnist(name: &str) -> bool {
 
 /// The rows of one split, and the shape of its images.
 fn rows_of(
-    place: &Place,
+    source: &PixelSource,
     files: &IdxFiles,
     options: &PlanOptions,
     opening: &Opening<'_>,
 ) -> Result<(Rows, [u64; 3]), Error> {
     let IdxFiles { split, images, labels } = files;
-    let file = place.file(images, opening)?;
-    let path = place.path_of(images);
+    let file = source.file(images, opening)?;
+    let path = source.path_of(images);
     let [n, height, width] = header(&path, &file, "images")?;
     let len = height.saturating_mul(width);
     if len == 0 {
@@ -101,7 +101,7 @@ fn rows_of(
             let missing = base_name(images).replace("images", "labels").replace("idx3", "idx1");
             return Err(Error::NoLabels { images: path.display().to_string(), missing });
         }
-        (true, Some(labels)) => labels_of(place, labels, opening, (n, base_name(images)))?,
+        (true, Some(labels)) => labels_of(source, labels, opening, (n, base_name(images)))?,
     };
     // The header has compared the numbers with the length of the file.
     let start = file.len().saturating_sub(n.saturating_mul(len));
@@ -119,13 +119,13 @@ fn rows_of(
 }
 
 fn labels_of(
-    place: &Place,
+    source: &PixelSource,
     name: &str,
     opening: &Opening<'_>,
     (n_images, images): (u64, &str),
 ) -> Result<Vec<i32>, Error> {
-    let file = place.file(name, opening)?;
-    let path = place.path_of(name);
+    let file = source.file(name, opening)?;
+    let path = source.path_of(name);
     let [n] = header(&path, &file, "labels")?;
     if n != n_images {
         let reason = format!("it has {n} labels, and `{images}` has {n_images} images");

@@ -12,12 +12,12 @@ mod files;
 mod ids;
 mod idx;
 mod pickle;
-mod place;
+mod pixel_source;
 mod rows;
 mod table;
 
 pub use files::PixelFiles;
 pub(crate) use files::pixel_files;
-pub(crate) use place::first_members;
+pub(crate) use pixel_source::first_members;
 pub use rows::PixelColumns;
 pub(crate) use rows::PixelRows;

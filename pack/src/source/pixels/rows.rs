@@ -8,8 +8,8 @@ use gular_codec::Limits;
 use serde::Serialize;
 
 use super::super::archive::Opening;
-use super::files::{FileSet, Found};
-use super::place::Place;
+use super::files::{FileSet, FoundSet};
+use super::pixel_source::PixelSource;
 use super::table::Columns;
 use super::{cifar, idx, table};
 use crate::error::{BadInput, Fault};
@@ -137,12 +137,12 @@ impl PixelRows {
         cancel: &std::sync::atomic::AtomicBool,
     ) -> Result<Self, Error> {
         let opening = Opening { limits: &options.archive, temp, cancel };
-        let place = Place::open(path, options, &opening)?;
-        let Found { set, ignored } = place.file_set()?;
+        let source = PixelSource::open(path, options, &opening)?;
+        let FoundSet { set, ignored } = source.file_set()?;
         let rows = match set {
-            FileSet::Table(name) => table::open(&place, &name, options, &opening),
-            FileSet::Idx(files) => idx::open(&place, &files, options, &opening),
-            FileSet::Cifar(files) => cifar::open(&place, &files, options, &opening),
+            FileSet::Table(name) => table::open(&source, &name, options, &opening),
+            FileSet::Idx(files) => idx::open(&source, &files, options, &opening),
+            FileSet::Cifar(files) => cifar::open(&source, &files, options, &opening),
         };
         rows.map(|rows| Self { ignored, ..rows })
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use gular_bundle::{BundlePath, Split};
 
 use super::ids::Ids;
-use super::place::Place;
+use super::pixel_source::PixelSource;
 use super::rows::{Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, key};
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::labels::{BOM, MOST_ROW_BYTES, find_label, find_split, separator_of};
@@ -78,14 +78,14 @@ pub(super) enum RowError {
 ///
 /// Takes 13 bytes of memory for each row.
 pub(super) fn open(
-    place: &Place,
+    source: &PixelSource,
     name: &str,
     options: &PlanOptions,
     opening: &Opening<'_>,
 ) -> Result<PixelRows, Error> {
-    let path = &place.path_of(name);
+    let path = &source.path_of(name);
     let io = |e| Error::io("read", path, e);
-    let file = place.file(name, opening)?;
+    let file = source.file(name, opening)?;
     let mut lines = Lines::new(file.reader());
     let (mut first, mut second) = (Vec::new(), Vec::new());
     let Some(first_at) = lines.next(&mut first).map_err(io)? else {
@@ -131,7 +131,7 @@ pub(super) fn open(
         }
         None => Vec::new(),
     };
-    let (path, parts) = (place.path().to_owned(), parts.into());
+    let (path, parts) = (source.path().to_owned(), parts.into());
     let ignored = BTreeMap::new();
     Ok(PixelRows { path, parts, labelled, classes, columns: said, split_words, ignored })
 }

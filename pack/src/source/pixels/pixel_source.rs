@@ -6,7 +6,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::files::{
-    FileSet, FolderLevels, Found, check_not_one_of_several, name_levels, names_of, only_table,
+    FileSet, FolderLevels, FoundSet, check_not_one_of_several, name_levels, names_of, only_table,
     recognise,
 };
 use crate::source::Source;
@@ -16,7 +16,7 @@ use crate::source::window::Window;
 use crate::{Error, PlanOptions};
 
 /// The source of rows of pixels.
-pub(super) enum Place {
+pub(super) enum PixelSource {
     /// A table.
     File(PathBuf),
     /// A folder or an archive.
@@ -26,7 +26,7 @@ pub(super) enum Place {
 /// The first bytes of what gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-impl Place {
+impl PixelSource {
     pub(super) fn open(
         path: &Path,
         options: &PlanOptions,
@@ -56,13 +56,13 @@ impl Place {
     }
 
     /// Finds the files that are packed.
-    pub(super) fn file_set(&self) -> Result<Found, Error> {
+    pub(super) fn file_set(&self) -> Result<FoundSet, Error> {
         let path = self.path();
         let found = match self {
             Self::File(path) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let (set, ignored) = (FileSet::Table(name), BTreeMap::new());
-                return Ok(Found { set, ignored });
+                return Ok(FoundSet { set, ignored });
             }
             Self::Files(source) => match &**source {
                 Source::Folder(_) => match recognise(path, FolderLevels::new(path))? {
