@@ -78,7 +78,7 @@ pub(crate) fn of_images(args: &PackArgs) -> Result<Labels, Failure> {
             let text = format!("`{flag}` needs a table of labels, but none was given");
             return Err(Failure::new(
                 text,
-                Some("give a table with `--labels labels.csv`".to_owned()),
+                Some("give a table with `--labels labels.csv`; for rows of pixels, as those of CIFAR-100, add `--as pixels`".to_owned()),
             ));
         }
         return match args.labels.as_slice() {

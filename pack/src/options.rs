@@ -158,9 +158,11 @@ pub enum Inputs {
     Arrays,
     /// All files, which become field `data` byte for byte.
     Bytes,
-    /// The rows of a CSV, each the pixels of an image, 0 to 255, which become field `image`.
+    /// The rows of a CSV, each the pixels of an image, 0 to 255, which become field `image`; or
+    /// those of a dataset in files of a known form, see [`PixelFiles`](crate::PixelFiles).
     Pixels {
-        /// Columns and rows of an image; `None` takes a square of the table's columns.
+        /// Columns and rows of an image; `None` takes a square of the table's columns. Files of a
+        /// known form have a size of their own.
         size: Option<(u32, u32)>,
     },
 }
@@ -199,7 +201,8 @@ pub enum Labels {
     None,
     /// Labels are in tables that name the images.
     Table(TableOptions),
-    /// A column of the table that is the source: that of [`Inputs::Pixels`].
+    /// A column of the table that is the source, or the labels of that name in its files: those of
+    /// [`Inputs::Pixels`].
     Column(LabelColumn),
 }
 

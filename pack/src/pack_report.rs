@@ -38,17 +38,17 @@ pub struct PackReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<String>,
     /// How the paths of images were read: the patterns, as the option for them takes them. Empty
-    /// for a table of pixels.
+    /// for rows of pixels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// The words in the place of splits, such as the names of folders, and the split that each one
-    /// stands for.
+    /// The words in the place of splits, such as the names of folders or of the files of a split,
+    /// and the split that each one stands for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub split_words: BTreeMap<String, Split>,
     /// Columns of the tables of labels that were used for file names, labels and splits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<TableColumns>,
-    /// How the columns of a table of pixels were used.
+    /// How rows of pixels were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pixels: Option<PixelColumns>,
     /// The classes of boxes, where a table has boxes.
