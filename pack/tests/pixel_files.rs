@@ -190,6 +190,9 @@ fn idx_files_that_do_not_fit_are_refused() {
     let plan =
         PlanOptions { labels, inputs: Inputs::Pixels { size: None }, ..PlanOptions::default() };
     check_refused(dir.path(), plan, "idx files have no columns");
+    let (labels, size) = (Labels::Column(LabelColumn::Find), Some((3, 2)));
+    let plan = PlanOptions { labels, inputs: Inputs::Pixels { size }, ..PlanOptions::default() };
+    check_refused(dir.path(), plan, "are said by their files");
     let other = tempfile::tempdir().unwrap();
     put(other.path(), "cat/1.png", &png(1));
     let labels = Labels::Column(LabelColumn::Find);

@@ -14,7 +14,7 @@ use super::table::Columns;
 use super::{cifar, idx, table};
 use crate::error::{BadInput, Fault};
 use crate::source::window::Window;
-use crate::{Error, LabelColumn, Labels, PlanOptions};
+use crate::{Error, Inputs, LabelColumn, Labels, PlanOptions};
 
 /// How rows of pixels were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -139,6 +139,11 @@ impl PixelRows {
         let opening = Opening { limits: &options.archive, temp, cancel };
         let source = PixelSource::open(path, options, &opening)?;
         let FoundSet { set, ignored } = source.file_set()?;
+        let is_table = matches!(set, FileSet::Table(_));
+        if !is_table && matches!(options.inputs, Inputs::Pixels { size: Some(_) }) {
+            let text = "the width and the height of these images are said by their files";
+            return Err(Error::setting(&["size"], text));
+        }
         let rows = match set {
             FileSet::Table(name) => table::open(&source, &name, options, &opening),
             FileSet::Idx(files) => idx::open(&source, &files, options, &opening),
