@@ -154,7 +154,7 @@ pub(super) fn rows(
     tables.read_plain(path, &mut |line, names, cells| {
         for (at, name) in names.iter().enumerate().skip(looked) {
             columns.push(name.clone());
-            for (place, of) in places.iter_mut().zip(lookups).filter(|(_, of)| of.by == *name) {
+            for (place, _) in places.iter_mut().zip(lookups).filter(|(_, of)| of.by == *name) {
                 place.get_or_insert(at);
             }
         }
