@@ -248,6 +248,8 @@ fn classes_of_yolo_are_named_by_a_description_and_backgrounds_are_kept() {
     for (yaml, expected) in [
         ("names: {0: car, 2: dog}", "`names` is neither a list of names"),
         ("names: [car", "it is not YAML"),
+        ("names: [car, car]", "two classes have the name `car`"),
+        ("names: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1", "nested too deeply"),
         ("a: &a [1]\nnames: [*a, *a]", "it has aliases"),
         ("names: [car]", "data.yaml` lists only 1 classes"),
     ] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::support::{jpeg, put, run, samples};
 use gular_bundle::Split;
-use gular_pack::{Error, Labels, PackReport, Pattern, PlanOptions, TableOptions};
+use gular_pack::{Error, Labels, PackReport, Pattern, PlanOptions, TableOptions, Unlabelled};
 
 /// Packs eight images by tables of these names and texts.
 fn packed(tables: &[(&str, &str)], lines: &[&str]) -> Result<PackReport, Error> {
@@ -170,7 +170,8 @@ fn one_json_document_may_be_the_table() {
     let class = |i: usize| ["bee", "fly"][i % 2];
     let list = of(&|i| format!(r#"{{"image": "{i}.jpg", "label": "{}"}}"#, class(i)));
     let names = of(&|i| format!(r#""{i}.jpg": "{}""#, class(i)));
-    let rows = of(&|i| format!(r#""{i}.jpg": {{"label": "{}", "age": {i}}}"#, class(i)));
+    // The name of a row is before it, whatever is in the row.
+    let rows = of(&|i| format!(r#""{i}.jpg": {{"label": "{}", "id": {}}}"#, class(i), 7 - i));
     for text in [format!("[{list}]"), format!("{{{names}}}"), format!("\u{feff}{{{rows}}}")] {
         let report = packed(&[("labels.json", &text)], &[]).unwrap();
         assert_eq!(classes(&report), [("bee", 4), ("fly", 4)], "{text}");
@@ -184,6 +185,84 @@ fn one_json_document_may_be_the_table() {
         let error = packed(&[("labels.json", text)], &[]).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn tables_are_joined_by_a_column_of_both() {
+    let of = |header: &str, row: &dyn Fn(usize) -> String| {
+        (0..8).fold(format!("{header}\n"), |text, i| text + &row(i) + "\n")
+    };
+    let class = |i: usize| ["bee", "fly"][usize::from(i < 3)];
+    let images = of("image,id", &|i| format!("{i}.jpg,{}", 7 - i));
+    let labels = of("id,label", &|i| format!("{i},{}", class(i)));
+    for tables in
+        [[("a.csv", &images), ("b.csv", &labels)], [("b.csv", &labels), ("a.csv", &images)]]
+    {
+        let tables = tables.map(|(name, text)| (name, text.as_str()));
+        let report = packed(&tables, &[]).unwrap();
+        assert_eq!(classes(&report), [("bee", 5), ("fly", 3)]);
+        assert_eq!(report.columns.unwrap().joined[0].by, "id");
+    }
+    let empty = images.replace("3.jpg,4", "3.jpg,");
+    let error = packed(&[("a.csv", &empty), ("b.csv", &labels)], &[]).unwrap_err().to_string();
+    assert!(error.contains("line 5 cannot be read: the cell of `id`"), "{error}");
+}
+
+#[test]
+fn images_without_a_row_are_kept_and_told_if_nothing_else_is_unclear() {
+    let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["cat/1.jpg", "cat/2.jpg", "un/3.jpg", "un/4.jpg"] {
+        put(dir.path(), name, &jpeg(name.len() as u32));
+    }
+    let table = |text: &str| {
+        let file = dir.path().join("t.csv");
+        put(dir.path(), "t.csv", text.as_bytes());
+        let split = text.contains("split").then(|| "split".to_owned());
+        Labels::Table(TableOptions { files: vec![file], split, ..TableOptions::default() })
+    };
+    let images = ["{label:cat}/{key}.{ext}", "un/{key}.{ext}"].map(|text| text.parse().unwrap());
+    let pack = |text: &str, images: &[Pattern], unlabelled| {
+        let plan = PlanOptions {
+            images: images.to_vec(),
+            labels: table(text),
+            unlabelled,
+            ..PlanOptions::default()
+        };
+        run(dir.path(), out.path(), plan, 1)
+    };
+    let refused = |text: &str, images: &[Pattern], unlabelled, expected: &str| {
+        let error = pack(text, images, unlabelled).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    use Unlabelled::{Fail, Keep};
+    refused("file,label,split\n1.jpg,a,val\n", &[], Keep, "would have no split");
+    refused(
+        "file,label,split\n3.jpg,a,val\n4.jpg,a,val\n",
+        &images,
+        Fail,
+        "2 images have no label",
+    );
+    refused(
+        "file,label\n1.jpg,dog\n3.jpg,dog\n4.jpg,dog\n",
+        &images,
+        Fail,
+        "by its path, and another",
+    );
+    let report = pack("file,label\n3.jpg,dog\n4.jpg,cat\n", &images, Fail).unwrap();
+    assert_eq!(classes(&report), [("cat", 3), ("dog", 1)]);
+    let out = tempfile::tempdir().unwrap();
+    let plan = PlanOptions {
+        labels: table("file,label\n1.jpg,a\n2.jpg,\n"),
+        unlabelled: Keep,
+        ..PlanOptions::default()
+    };
+    let report = run(dir.path(), out.path(), plan, 1).unwrap();
+    assert_eq!((report.samples, report.unlabelled), (4, 0));
+    assert!(
+        report.doubts[0].text.contains("3 images have no row or no label"),
+        "{:?}",
+        report.doubts
+    );
 }
 
 #[test]

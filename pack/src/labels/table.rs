@@ -273,7 +273,7 @@ impl Table {
 
     /// All files that the rows are from, as messages list them.
     pub(crate) fn all_files(&self) -> String {
-        let joined = self.tables.lookups.iter().flat_map(|of| of.files());
+        let joined = self.tables.lookups.iter().flat_map(Lookup::files);
         let shown = self.files().iter().chain(joined);
         shown.map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(" or ")
     }

@@ -39,7 +39,7 @@ pub(super) struct ClassNames {
 pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, Error> {
     let file = folder.join(CLASSES);
     if let Some(text) = text_of(&file)? {
-        let names = text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty());
+        let names = text.trim_end().lines().map(|line| line.trim().to_owned());
         return ClassNames::new(names.collect(), file).map(Some);
     }
     let whole = folder.canonicalize().map_err(|e| Error::io("open", folder, e))?;
@@ -64,6 +64,9 @@ pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, Error> {
 
 impl ClassNames {
     fn new(names: Vec<String>, file: PathBuf) -> Result<Self, Error> {
+        if names.iter().any(String::is_empty) {
+            return Err(fault(&file, None, "a class has no name"));
+        }
         let mut sorted: Vec<&String> = names.iter().collect();
         sorted.sort();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {

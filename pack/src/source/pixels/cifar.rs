@@ -198,10 +198,10 @@ fn python(
         bad(path, content, format!("{expected}, found {}", keys()))
     })?;
     let n = array.shape.first().copied().unwrap_or(0);
-    let numbers = array.shape.iter().fold(1_u64, |n, size| n.saturating_mul(*size));
+    let is_of_planes = matches!(array.shape.as_slice(), [_, IMAGE_BYTES] | [_, 3, 32, 32]);
     let len = n.saturating_mul(IMAGE_BYTES);
     let end = array.bytes.start.saturating_add(array.bytes.len);
-    if n == 0 || numbers != len || array.bytes.len != len || end > file.len() {
+    if n == 0 || !is_of_planes || array.bytes.len != len || end > file.len() {
         let (shape, bytes) = (&array.shape, array.bytes.len);
         let reason = format!(
             "its array has the shape {shape:?} and {bytes} bytes, expected [n, {IMAGE_BYTES}]"
@@ -254,8 +254,8 @@ fn class_names(
         .take(MOST_NAME_BYTES)
         .read_to_string(&mut text)
         .map_err(|e| Error::io("read", &path, e))?;
-    let names = text.lines().map(str::trim).filter(|name| !name.is_empty());
-    Ok(Some(names.map(str::to_owned).collect()))
+    let names = text.trim_end().lines().map(|name| name.trim().to_owned());
+    Ok(Some(names.collect()))
 }
 
 /// Checks that every label has a name.

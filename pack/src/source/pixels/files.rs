@@ -8,6 +8,7 @@ use gular_bundle::Split;
 use serde::{Deserialize, Serialize};
 
 use super::pixel_source::first_members;
+use crate::formats;
 use crate::scan::{hidden, stem_and_extension};
 use crate::source::Source;
 use crate::{Error, PlanOptions, split_of};
@@ -238,7 +239,13 @@ pub(super) fn recognise(
     source: &Path,
     levels: impl Iterator<Item = Vec<String>>,
 ) -> Result<Option<FoundSet>, Error> {
+    let mut image: Option<String> = None;
     for names in levels {
+        let is_image = |name: &&String| {
+            let extension = stem_and_extension(base_name(name)).1;
+            formats::is_image(&extension.to_lowercase())
+        };
+        image = image.or_else(|| names.iter().find(is_image).cloned());
         let mut sets = cifar_sets(&names);
         for set in &sets {
             check_batches(source, set)?;
@@ -250,6 +257,10 @@ pub(super) fn recognise(
             return Err(several(source, "the files of several datasets", first, second));
         }
         if let Some(set) = sets.pop() {
+            if let Some(image) = &image {
+                let what = "images, and files of pixels";
+                return Err(several(source, what, image, set.first()));
+            }
             return Ok(Some(set.among(&names)));
         }
     }
@@ -368,10 +379,14 @@ fn idx_set(source: &Path, names: &[String]) -> Result<Option<Vec<IdxFiles>>, Err
         .iter()
         .filter_map(|split| {
             let images = (*found.get(&(*split, IdxContent::Images))?).clone();
-            let labels = found.get(&(*split, IdxContent::Labels)).map(|name| (*name).clone());
+            let labels = found.remove(&(*split, IdxContent::Labels)).cloned();
             Some(IdxFiles { split: *split, images, labels })
         })
         .collect();
+    if let Some(labels) = found.iter().find(|((_, content), _)| *content == IdxContent::Labels) {
+        let reason = format!("the images of the labels `{}` are missing", labels.1);
+        return Err(Error::PixelFiles { path: source.display().to_string(), reason });
+    }
     Ok((!sets.is_empty()).then_some(sets))
 }
 
@@ -422,7 +437,7 @@ impl Iterator for FolderLevels {
             for entry in fs::read_dir(self.root.join(&folder)).into_iter().flatten().flatten() {
                 self.entries += 1;
                 if self.entries > MOST_ENTRIES {
-                    return Some(files);
+                    return None;
                 }
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 if hidden(&name) {

@@ -12,6 +12,10 @@ use std::io::{self, BufRead as _, BufReader, Read, Seek};
 
 /// Most values of a pickle: that of CIFAR-100's 50,000 images has 200,000.
 const MOST_VALUES: usize = 1 << 20;
+/// Most texts of a list that are taken.
+const MOST_TEXTS: usize = 1 << 16;
+/// Most keys that a message names.
+const MOST_KEYS: usize = 16;
 /// Texts of more bytes stay in the file.
 const LONGEST_KEPT: u64 = 256;
 /// Longest line of protocol 0.
@@ -81,6 +85,7 @@ impl Pickle {
             values: Vec::new(),
             stack: Vec::new(),
             marks: Vec::new(),
+            collected: 0,
             memo: HashMap::new(),
         };
         let root = machine.run()?;
@@ -95,10 +100,10 @@ impl Pickle {
         items.iter().rev().find(|(k, _)| is_key(k)).and_then(|(_, id)| self.values.get(*id))
     }
 
-    /// The keys of the dictionary that are texts.
+    /// The first keys of the dictionary that are texts.
     pub(super) fn keys(&self) -> Vec<String> {
         let Some(Value::Dict(items)) = self.values.get(self.root) else { return Vec::new() };
-        items.iter().filter_map(|(key, _)| self.text(*key)).collect()
+        items.iter().filter_map(|(key, _)| self.text(*key)).take(MOST_KEYS).collect()
     }
 
     fn text(&self, id: Id) -> Option<String> {
@@ -126,6 +131,9 @@ impl Pickle {
     /// A list of texts.
     pub(super) fn texts(&self, key: &str) -> Option<Vec<String>> {
         let Value::List(items) = self.value(key)? else { return None };
+        if items.len() > MOST_TEXTS {
+            return None;
+        }
         items.iter().map(|id| self.text(*id)).collect()
     }
 
@@ -200,6 +208,8 @@ struct Machine<R: Read + Seek> {
     values: Vec<Value>,
     stack: Vec<Id>,
     marks: Vec<usize>,
+    /// Number of values that were put into others.
+    collected: usize,
     memo: HashMap<u32, Id>,
 }
 
@@ -473,6 +483,10 @@ impl<R: Read + Seek> Machine<R> {
     fn pop_mark(&mut self) -> Result<Vec<Id>, PickleError> {
         let at = self.marks.pop().filter(|at| *at <= self.stack.len());
         let at = at.ok_or_else(|| self.bytes.damaged("its stack has no mark"))?;
+        self.collected += self.stack.len() - at;
+        if self.collected > MOST_VALUES {
+            return Err(PickleError::TooLong);
+        }
         Ok(self.stack.split_off(at))
     }
 

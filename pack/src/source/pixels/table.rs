@@ -190,6 +190,7 @@ impl Columns {
         let split = find_split(&names).and_then(|name| at(name)).filter(has_split);
         let mut columns = Self { separator, names, n, label: None, labelled: false, split, pixels };
         columns.label = columns.find_label(options, path)?;
+        columns.split = split.filter(|_| columns.split != columns.label);
         columns.labelled = columns.label.is_some() && options.labels != Labels::None;
         Ok(columns)
     }
