@@ -223,7 +223,8 @@ impl Meaning {
         } else {
             let found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
                 let tables = scan.tables.likeliest();
-                if !tables.is_empty() && doubt.readings.iter().all(|way| way.tables.is_none()) {
+                let has_way = doubt.readings.iter().any(|way| way.tables.is_some());
+                if options.labels == Labels::Path && !tables.is_empty() && !has_way {
                     doubt.readings.push(in_a_table());
                 }
                 for way in doubt.readings.iter_mut().filter(|way| way.tables.is_some()) {
