@@ -211,7 +211,7 @@ def masks_and_webp_of_pillow():
             expected[f"{i}.webp"] = np.asarray(again).astype(np.uint16)
         with Image.open(source / f"{i}.webp") as again:
             pictures[f"{i}.webp"] = np.asarray(again.convert("RGB"))
-    options = ("--mask", f"{masks}/{{key}}_mask.{{ext}}", *LABELS)
+    options = ("--mask", f"./{masks}/{{key}}_mask.{{ext}}", *LABELS)
     gular("pack", source, "bundle masks", *options, "--payload", "raw", "--size", "20x24", "--fit", "stretch")
     found = values("bundle masks", "mask")
     nearest = {k: np.asarray(Image.fromarray(v.astype(np.int32)).resize((20, 24), Image.NEAREST)).astype(np.uint16) for k, v in expected.items()}
