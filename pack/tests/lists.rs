@@ -299,6 +299,10 @@ fn tables_of_the_same_images_are_joined_and_others_put_together() {
     let sizes = of("name,size", 0..8, &|i| i.to_string());
     let report = packed(&[("a.csv", &labels), ("b.csv", &sizes)], &[]).unwrap();
     assert_eq!((report.fields.as_slice(), report.samples), (["size".to_owned()].as_slice(), 8));
+    let both = of("name,size,age", 0..8, &|i| format!("{i},{i}"));
+    let tables = [("a.csv", labels.as_str()), ("b.csv", &sizes), ("c.csv", &both)];
+    let error = packed(&tables, &[]).unwrap_err().to_string();
+    assert!(error.contains("has the column `size`, too"), "{error}");
     let (some, others) = (of("file_name,label", 0..5, &class), of("file_name,label", 5..8, &class));
     let report = packed(&[("a.csv", &some), ("b.csv", &others)], &[]).unwrap();
     assert!(report.samples == 8 && report.columns.unwrap().joined.is_empty());

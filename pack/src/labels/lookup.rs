@@ -10,8 +10,8 @@
 //! names of images, if they are in one folder and some names are in both; otherwise their rows are of
 //! other images. An image that one of the tables lacks has no row.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -138,7 +138,22 @@ pub(super) fn take(
             false => files.extend(candidate.files),
         }
     }
+    check_columns(first, &lookups)?;
     Ok((files, lookups))
+}
+
+/// Refuses tables of which two have a column that does not join them.
+fn check_columns(first: &Head, lookups: &[Lookup]) -> Result<(), Error> {
+    let mut seen: BTreeSet<&String> = first.columns.iter().collect();
+    for lookup in lookups {
+        let twice = lookup.columns.iter().find(|column| !seen.insert(column));
+        if let (Some(column), Some(file)) = (twice, lookup.files.first()) {
+            let reason =
+                format!("another table that it is joined with has the column `{column}`, too");
+            return Err(fault(file, None, reason));
+        }
+    }
+    Ok(())
 }
 
 /// Calls `each` with the rows of a table for which all of `lookups` have one: first their columns.
