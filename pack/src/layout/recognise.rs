@@ -48,6 +48,9 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         splits(folders, labelled)
     } else if let Some(split) = some_split {
         Err(some_are_splits(folders, split, labelled))
+    } else if !labelled && all(&|name| split_like(name) == Some(Split::Train)) {
+        // As splits and as other folders, all of them are `train`.
+        Ok(splits_in_one(folders))
     } else if all(&|name| split_like(name).is_some() || is_fold(name)) {
         Err(may_be_splits(folders, labelled))
     } else if labelled {
@@ -583,6 +586,10 @@ mod tests {
                 "{label}/{key}.{ext}",
             ],
         );
+        let input = ["ISIC_Training_Input/1.jpg"];
+        assert!(read(&input, true).unwrap_err().text.contains("a split or a class"));
+        assert_eq!(read(&input, false).unwrap().patterns, [KEY]);
+        assert!(read(&["ISIC_Test_Input/1.jpg"], false).is_err());
         clear(
             &["trainer/1.jpg", "test tube/2.jpg", "cat/3.jpg"],
             &[CLASSES],
