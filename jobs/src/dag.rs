@@ -382,7 +382,7 @@ impl Reader<'_> {
     /// A line that begins with `first`, no command of DAGMan; `physical` is as it stands there.
     fn unknown(&mut self, n: usize, first: &str, physical: &str) {
         let command = canonical(first);
-        let distance = |known: &str| strsim::damerau_levenshtein(known, &command);
+        let distance = |known: &str| crate::spelling::distance(known, &command);
         let near = COMMANDS.iter().min_by_key(|known| distance(known));
         let near = match command.as_str() {
             "NODE" => Some(&"JOB"),
@@ -427,7 +427,7 @@ fn names(dag: &Dag, report: &mut FileFindings) {
         }
         let distance = |known: &str| match known.eq_ignore_ascii_case(name) {
             true => 0,
-            false => strsim::damerau_levenshtein(known, name),
+            false => crate::spelling::distance(known, name),
         };
         let near = dag.nodes.keys().min_by_key(|known| distance(known));
         // If `A3` is unknown, none of `A0`, `A1` and `A2` is the obvious one.

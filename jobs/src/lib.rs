@@ -22,6 +22,7 @@ mod repair;
 pub mod rules;
 mod sbatch;
 mod script;
+mod spelling;
 mod submit;
 mod units;
 pub mod why;

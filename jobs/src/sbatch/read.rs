@@ -107,9 +107,9 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings)
         let known = || OPTIONS.iter().chain(&MORE);
         let beginnings = known().filter(|option| option.starts_with(&name)).count();
         if !known().any(|option| *option == name) && beginnings != 1 {
-            let near = known().min_by_key(|option| strsim::damerau_levenshtein(option, &name));
+            let near = known().min_by_key(|option| crate::spelling::distance(option, &name));
             let most = if name.len() < 6 { 1 } else { 2 };
-            let near = near.filter(|option| strsim::damerau_levenshtein(option, &name) <= most);
+            let near = near.filter(|option| crate::spelling::distance(option, &name) <= most);
             let longer: Vec<String> = known()
                 .filter(|option| option.starts_with(&name) && name.len() > 2)
                 .map(|option| format!("`--{option}`"))

@@ -45,8 +45,7 @@ pub(crate) fn unknown<'a>(
         let plain = |text: &str| text.replace(['-', '_'], "");
         let near = options.known.iter().find(|known| {
             known.starts_with("--")
-                && (plain(known) == plain(option)
-                    || strsim::damerau_levenshtein(known, option) <= 2)
+                && (plain(known) == plain(option) || crate::spelling::distance(known, option) <= 2)
         });
         unknown.push((option.to_owned(), near.cloned()));
     }

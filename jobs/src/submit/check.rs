@@ -344,7 +344,7 @@ fn near(context: &Context<'_>, name: &str) -> Option<String> {
     let own = context.items.iter().chain(context.variables.keys()).map(String::as_str);
     let own = own.filter(|own| !is_known(own));
     let known = own.chain(["Process", "ProcId", "Cluster", "ClusterId", "Item", "JOB"]);
-    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &name);
+    let distance = |known: &str| crate::spelling::distance(&known.to_ascii_lowercase(), &name);
     let nearest = known.min_by_key(|known| distance(known))?;
     (distance(nearest) <= 2).then(|| nearest.to_owned())
 }

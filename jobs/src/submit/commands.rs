@@ -356,7 +356,7 @@ pub(super) fn sets(name: &str, command: &str) -> bool {
 pub(super) fn is_certain(name: &str, right: &str) -> bool {
     MISTAKES.iter().any(|(wrong, _)| *wrong == name)
         || name.replace('_', "") == right.to_ascii_lowercase().replace('_', "")
-        || strsim::damerau_levenshtein(name, &right.to_ascii_lowercase()) == 1
+        || crate::spelling::distance(name, &right.to_ascii_lowercase()) == 1
 }
 
 /// Returns the command that was probably meant.
@@ -373,7 +373,7 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
         6..=9 => 1,
         _ => 2,
     };
-    let near = |known: &&&str| strsim::damerau_levenshtein(known, &name) <= most;
+    let near = |known: &&&str| crate::spelling::distance(known, &name) <= most;
     spelled.or_else(|| KNOWN.iter().find(near)).copied()
 }
 
@@ -387,7 +387,7 @@ pub(super) fn nearest_attribute(name: &str) -> Option<&'static str> {
     let near = |known: &&&str| {
         let known = known.to_ascii_lowercase();
         known.replace('_', "") == plain
-            || (lower.len() > 7 && strsim::damerau_levenshtein(&known, &lower) <= 2)
+            || (lower.len() > 7 && crate::spelling::distance(&known, &lower) <= 2)
     };
     ATTRIBUTES.iter().find(near).copied()
 }

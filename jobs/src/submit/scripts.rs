@@ -96,7 +96,7 @@ fn is_near(one: &str, other: &str) -> bool {
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
     end(one) == end(other)
         && digits(one) == digits(other)
-        && strsim::damerau_levenshtein(one, other) == 1
+        && crate::spelling::distance(one, other) == 1
 }
 
 #[cfg(test)]

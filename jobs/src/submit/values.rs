@@ -241,10 +241,10 @@ fn words(context: &Context<'_>, report: &mut FileFindings) {
         }
         let what = format!("`{name}` cannot be `{text}`");
         let near = known.iter().min_by_key(|word| {
-            strsim::damerau_levenshtein(&word.to_lowercase(), &text.to_lowercase())
+            crate::spelling::distance(&word.to_lowercase(), &text.to_lowercase())
         });
         let near = near.filter(|word| {
-            strsim::damerau_levenshtein(&word.to_lowercase(), &text.to_lowercase()) <= 2
+            crate::spelling::distance(&word.to_lowercase(), &text.to_lowercase()) <= 2
         });
         report
             .add(&rules::BAD_WORD, set.line, what)

@@ -20,7 +20,7 @@ use words::is_assignment;
 const MAX_DEPTH: usize = 60;
 
 /// How many bytes may be read for nothing, since `((` looked like arithmetic and was not.
-const MAX_WASTED: usize = 1 << 20;
+const MAX_WASTED: usize = 1 << 16;
 
 /// One word, operator, line end or here-document, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
