@@ -6,9 +6,10 @@
 //! train_test_split      1 1 ───────┘
 //! ```
 //!
-//! Lists are joined by `{id}`. Tables of which each has columns that the other lacks are joined by the
-//! names of images, if they are in one folder and some names are in both; otherwise their rows are of
-//! other images. An image that one of the tables lacks has no row.
+//! Lists are joined by `{id}`. Tables in one folder, of which each has columns that the other lacks, are
+//! joined by a column of both that names the images of one of them, otherwise by the columns that name
+//! images; if no name is in both, their rows are of other images. An image that one of the tables lacks
+//! has no row.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};

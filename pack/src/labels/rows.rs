@@ -175,7 +175,8 @@ pub(super) fn fault(path: &Path, at: Option<u64>, reason: impl Into<String>) -> 
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let unit = match &*extension {
         "parquet" => "row",
-        "json" => "image",
+        "json" if !json::has_rows(path) => "image",
+        "json" => "row",
         _ if path.is_dir() => "image",
         _ => "line",
     };
