@@ -61,7 +61,8 @@ pub(super) fn format(folder: &Path) -> Result<Format, Error> {
         }
         let seen = match path.extension().and_then(|extension| extension.to_str()) {
             Some("xml") => Some(&mut xml),
-            Some("txt") if name != yolo::CLASSES => Some(&mut txt),
+            // Exports have notes for people, too.
+            Some("txt") if txt.is_none() && yolo::begins_with_box(path) => Some(&mut txt),
             _ => None,
         };
         if let Some(seen) = seen {

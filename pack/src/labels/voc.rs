@@ -130,6 +130,12 @@ mod tests {
         file("a.xml", &object("dog", [1.0, 1.0, 20.0, 10.0]));
         file("b.xml", &object("cat", [0.0, 6.0, 10.0, 10.0]));
         file("c.xml", "");
+        let notes = dir.path().join("README.roboflow.txt");
+        std::fs::write(&notes, "street - v1\n").unwrap();
+        assert_eq!(boxes::format(dir.path()).unwrap(), super::super::rows::Format::Voc);
+        std::fs::write(&notes, "0 0.5 0.5 1 1\n").unwrap();
+        let error = boxes::format(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("boxes in two formats"), "{error}");
         let coco = read(dir.path()).unwrap();
         assert_eq!(coco.classes(), ["cat", "dog"]);
         let mut rows = Vec::new();

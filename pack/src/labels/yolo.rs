@@ -10,6 +10,7 @@
 //! Source: <https://docs.ultralytics.com/datasets/detect/>.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
@@ -20,12 +21,14 @@ use super::rows::{Each, MOST_ROW_BYTES, fault};
 use crate::Error;
 
 /// The file with the list of classes, which belongs to no image.
-pub(super) const CLASSES: &str = "classes.txt";
+const CLASSES: &str = "classes.txt";
 
 /// The files that describe a whole dataset, the names of its classes among other things.
 const DESCRIPTIONS: [&str; 4] = ["data.yaml", "data.yml", "dataset.yaml", "dataset.yml"];
 /// Such a file is beside the labels, or at most so many folders above.
 const MOST_ABOVE: usize = 2;
+/// The longest line with a box that a folder's format is recognised by.
+const MOST_LINE_BYTES: u64 = 4096;
 /// Most lists and mappings in one another in such a file.
 const MOST_DEPTH: u32 = 32;
 
@@ -160,6 +163,14 @@ fn boxed(path: &Path, text: &str, names: Option<&ClassNames>) -> Result<Vec<Boxe
         })
     });
     boxed.collect()
+}
+
+/// Whether the first line of a file is a box.
+pub(super) fn begins_with_box(path: &Path) -> bool {
+    let mut line = String::new();
+    let file = fs::File::open(path).map(|file| BufReader::new(file.take(MOST_LINE_BYTES)));
+    let read = file.and_then(|mut file| file.read_line(&mut line));
+    read.is_ok() && parse(&line).is_ok()
 }
 
 fn parse(line: &str) -> Result<Boxed, String> {
