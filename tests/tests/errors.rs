@@ -150,7 +150,7 @@ fn unreadable_file() {
         command.arg("pack").arg(&case.source).arg(&case.out).uid(65_534).gid(65_534);
     }
     expect(&finish(&mut command), 2, &["cat/secret.jpg", "ermission"]);
-    assert_eq!(files(&case.out).len(), 0);
+    assert!(!case.out.exists() || files(&case.out).is_empty());
 }
 
 #[test]
