@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use gular_bundle::Axes;
 use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};
 
 use crate::about::AboutArgs;
@@ -37,6 +38,12 @@ pub(crate) struct AdoptArgs {
     /// [default: `image`, `jpg` and similar names, or the only column that can hold images]
     #[arg(long, value_name = "NAME", help_heading = "Columns")]
     pub(crate) image_column: Option<String>,
+    /// What the axes of images that are arrays mean, such as `cyx`
+    ///
+    /// One letter for each axis: `y` rows, `x` columns, `c` bands, `t` time, `z` depth. It is
+    /// needed if the shape has more than one reading.
+    #[arg(long, value_name = "AXES", help_heading = "Columns")]
+    pub(crate) axes: Option<Axes>,
     /// The column of labels; `folder`: the names of folders
     ///
     /// With `folder`, the names of folders are classes. The column has integers or class names. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
@@ -77,6 +84,7 @@ pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let options = AdoptOptions {
         image: args.image_column.clone(),
+        axes: args.axes.clone(),
         label: args.label_column.clone(),
         key: args.key_column.as_ref().map(|k| (k != "none").then(|| k.clone())),
         split: args.as_split.unwrap_or_default(),

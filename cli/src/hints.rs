@@ -332,6 +332,10 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::MixedArrays { .. } => {
             "pack the arrays of each type and shape into a bundle of their own"
         }
+        E::UnknownAxes { shape, .. } => return Some(axes(shape)),
+        E::WrongAxes { .. } => {
+            "give the axes of the array as it is stored with `--axes`, such as `--axes cyx`, one letter for each: `y` rows, `x` columns, `c` bands, `t` time, `z` depth"
+        }
         E::BadInputs(bad) => return Some(bad_inputs(bad)),
         E::Inside { .. } => "choose an output folder outside the source",
         E::NoSpace { .. } => "free some space, or choose a folder on another file system",
@@ -459,6 +463,19 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
 
 const WITHOUT_BASE: &str = ". Or leave out `--base`: then all images go into a new bundle";
 
+/// Says how the axes of an array of `shape` are given.
+fn axes(shape: &[u64]) -> String {
+    let letters = "one letter for each: `y` rows, `x` columns, `c` bands, `t` time, `z` depth";
+    match *shape {
+        [a, b, c] => format!(
+            "`--axes yxc` for {a} rows, {b} columns and {c} bands, or `--axes cyx` for {a} bands, {b} rows and {c} columns"
+        ),
+        [n] => format!("`--axes c` for {n} bands, or `--axes t` for {n} times"),
+        [_, _, _, _] => format!("say it with `--axes`, such as `--axes tcyx`, {letters}"),
+        _ => format!("say it with `--axes`, {letters}"),
+    }
+}
+
 /// Says what the first damaged input needs, or how to pack without all of them.
 fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
     let skip = "or run again with `--on-error skip`: this keeps finished shards, packs the other files, and lists the files left out in `skipped.jsonl`";
@@ -468,6 +485,12 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::UseLessMemory => "lower `--max-pixels` or use fewer `--jobs`",
         Remedy::Shrink => "set `--max-side`",
         Remedy::KeepColour => "pack with `--channels 3`",
+        Remedy::NameAxes => {
+            "name the axes of the field's arrays, such as `--axes depth=yx`, or `--axes depth=none` if its values are not on the pixels of the image"
+        }
+        Remedy::NotOnImage => {
+            "save them at the same size, or give `--axes FIELD=none` if the values are not on the pixels of the image"
+        }
         Remedy::Repair => {
             first.and_then(|bad| bad.hint.as_deref()).unwrap_or("repair or remove the file")
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use gular_bundle::{Envelope, Split};
+use gular_bundle::{Axes, Envelope, FieldName, Split};
 use gular_pack::{
     ArchiveLimits, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy, Inputs, OnBadInput,
     PackOptions, PackOrder, PackReport, Part, Pattern, PayloadOptions, PlanOptions, Progress,
@@ -193,6 +193,21 @@ pub(crate) struct PackArgs {
         help_heading = "Arrays and tiles"
     )]
     pub(crate) inputs: Option<InputsArg>,
+    /// What the axes of NumPy arrays mean, such as `cyx`
+    ///
+    /// One letter for each axis: `y` rows, `x` columns, `c` bands, `t` time, `z` depth. It is
+    /// needed for arrays whose shape has more than one reading. A shape like [12, 64, 64] can
+    /// only be `cyx`, [64, 64, 12] only `yxc`, and TIFF files are `yxc`. `depth=yx` gives the axes
+    /// of a --field. A field whose arrays or pictures have the size of the image is cropped and
+    /// mirrored with it; `depth=none` says that it is not on the image's pixels.
+    #[arg(
+        long,
+        value_name = "[FIELD=]AXES",
+        value_parser = axes,
+        help_heading = "Arrays and tiles",
+        hide_short_help = true
+    )]
+    pub(crate) axes: Vec<(FieldName, Option<Axes>)>,
     /// Cut TIFF scenes into tiles of N x N pixels; implies `--as arrays`
     ///
     /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
@@ -555,6 +570,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             min_valid: args.min_valid,
         }),
         inputs,
+        axes: args.axes.iter().cloned().collect(),
         fields: args.mask.iter().chain(&args.field).cloned().collect(),
         source_digests: args.source_digests,
         check: match args.check_images {
@@ -584,6 +600,19 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
 
 fn pattern(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text).map_err(|e| e.to_string())
+}
+
+/// Reads the argument of `--axes`.
+fn axes(text: &str) -> Result<(FieldName, Option<Axes>), String> {
+    let (field, axes) = match text.split_once('=') {
+        None => (FieldName::image(), text),
+        Some((name, axes)) => (FieldName::try_from(name.to_owned())?, axes),
+    };
+    let axes = match axes {
+        "none" if field != FieldName::image() => None,
+        axes => Some(axes.parse().map_err(|e: gular_bundle::AxesError| e.to_string())?),
+    };
+    Ok((field, axes))
 }
 
 pub(crate) fn fractions(text: &str) -> Result<Fractions, String> {
@@ -640,6 +669,18 @@ mod tests {
         let args = ["gular", "pack", "--merge", "a", "out", "--as", "bytes"];
         let error = crate::parse(args).unwrap_err().to_string();
         assert!(error.contains("`--merge` cannot be combined with `--as`"), "{error}");
+    }
+
+    #[test]
+    fn axes_are_those_of_the_image_unless_a_field_is_named() {
+        let name = |axes: Axes| axes.to_string();
+        let of = |text| axes(text).map(|(field, axes)| (field.to_string(), axes.map(name)));
+        assert_eq!(of("cyx"), Ok(("image".to_owned(), Some("cyx".to_owned()))));
+        assert_eq!(of("depth=yx"), Ok(("depth".to_owned(), Some("yx".to_owned()))));
+        assert_eq!(of("depth=none"), Ok(("depth".to_owned(), None)));
+        assert!(of("none").is_err() && of("image=none").is_err());
+        assert!(of("Depth=yx").unwrap_err().contains("`Depth`"));
+        assert!(of("chw").unwrap_err().contains("`chw`"));
     }
 
     #[test]

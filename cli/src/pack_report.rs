@@ -140,6 +140,24 @@ pub(crate) fn read_as(report: &PackReport) -> String {
         };
         let _ = writeln!(text, "{}: {named}", n_classes(all.len()));
     }
+    if let Some(axes) = &report.axes {
+        let of = |axis| match axis {
+            't' => "times",
+            'z' => "depths",
+            'c' => "bands",
+            'y' => "rows",
+            _ => "columns",
+        };
+        let words: Vec<&str> = axes.chars().map(of).collect();
+        let _ = writeln!(text, "arrays: {} (--axes {axes})", words.join(", "));
+    }
+    if !report.on_image.is_empty() {
+        let _ = writeln!(
+            text,
+            "on the image's pixels, cropped and mirrored with it: {}",
+            report.on_image.join(", ")
+        );
+    }
     if !report.box_classes.is_empty() {
         let all = &report.box_classes;
         let first: Vec<&str> = all.iter().take(MOST_CLASSES).map(String::as_str).collect();

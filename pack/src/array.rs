@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read as _;
 
-use gular_bundle::{Dtype, Npy};
+use gular_bundle::{Axes, Dtype, Npy};
 use gular_codec::Limits;
 use gular_codec::tiff::{Chunks, Geo, Number, Tiff};
 use rawzip::CompressionMethod;
@@ -84,6 +84,8 @@ fn transposed(data: &[u8], shape: &[u64], element: usize) -> Vec<u8> {
 pub(crate) struct Start {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
+    /// What the axes mean, if the format says it.
+    pub(crate) axes: Option<Axes>,
     /// The location on the Earth, if the file is a TIFF that has one.
     pub(crate) geo: Option<Geo>,
     /// Whether a JPEG decoder makes the array's numbers.
@@ -113,7 +115,8 @@ pub(crate) fn start(
         };
         let shape = vec![tiff.height.into(), tiff.width.into(), tiff.bands.into()];
         let (dtype, is_jpeg) = (dtype_of(tiff.number), tiff.is_jpeg());
-        return Ok(Start { dtype, shape, geo: Some(tiff.geo), is_jpeg });
+        let axes = Some(Axes::yxc());
+        return Ok(Start { dtype, shape, axes, geo: Some(tiff.geo), is_jpeg });
     }
     check_bytes(bytes)?;
     let packed = path.to_ascii_lowercase().ends_with(".npz");
@@ -121,7 +124,7 @@ pub(crate) fn start(
     let file = source.head(path, most).map_err(unreadable)?;
     let npy = header(&unpacked(&file)?)?
         .ok_or_else(|| Fault::new("it is not an .npy or .npz file".to_owned(), None))?;
-    Ok(Start { dtype: npy.dtype, shape: npy.shape, geo: None, is_jpeg: false })
+    Ok(Start { dtype: npy.dtype, shape: npy.shape, axes: None, geo: None, is_jpeg: false })
 }
 
 /// Whether a file's name is that of a TIFF.

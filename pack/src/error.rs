@@ -227,6 +227,22 @@ pub enum Error {
         /// The type and shape of the second.
         other: String,
     },
+    /// The axes of an array are not known: which of them holds the bands, say.
+    #[error("`{key}` has the shape {shape:?}, which can be read in more than one way")]
+    UnknownAxes {
+        /// The array.
+        key: String,
+        /// Its shape.
+        shape: Vec<u64>,
+    },
+    /// The axes that were given are not those of an array.
+    #[error("the axes that were given do not fit `{key}`: {reason}")]
+    WrongAxes {
+        /// The array.
+        key: String,
+        /// What was expected and found.
+        reason: String,
+    },
     /// Files that cannot be packed.
     #[error("{0}")]
     BadInputs(BadInputs),
@@ -563,6 +579,10 @@ pub enum Remedy {
     Shrink,
     /// Three channels instead of one would accept it.
     KeepColour,
+    /// It would be accepted if the axes of the field's arrays were named.
+    NameAxes,
+    /// It would be accepted if the field were not on its image's pixels.
+    NotOnImage,
 }
 
 /// What is wrong with an input, and what can be done about it.

@@ -1,8 +1,9 @@
 //! The options of packing, with defaults.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gular_bundle::{About, Envelope, FieldName, Payload, Split};
+use gular_bundle::{About, Axes, Envelope, FieldName, Payload, Split};
 
 use crate::{ArchiveLimits, Card, LabelColumn, Pattern, PayloadOptions, TableOptions};
 
@@ -39,6 +40,9 @@ pub struct PlanOptions {
     pub payload: PayloadOptions,
     /// Which files are inputs.
     pub inputs: Inputs,
+    /// What the axes of arrays mean, by field, where neither their format nor their shape says it;
+    /// `None` for a field whose values are not on the pixels of the image.
+    pub axes: BTreeMap<FieldName, Option<Axes>>,
     /// The size of tiles, if TIFF scenes are cut.
     pub tile: Option<TileOptions>,
     /// Fields whose values are files of their own.
@@ -124,6 +128,7 @@ impl Default for PlanOptions {
             envelope: Envelope::Shards,
             payload: PayloadOptions::Encoded,
             inputs: Inputs::Images,
+            axes: BTreeMap::new(),
             tile: None,
             fields: Vec::new(),
             source_digests: false,

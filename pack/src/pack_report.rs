@@ -57,6 +57,12 @@ pub struct PackReport {
     /// Names of the fields besides image and label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
+    /// Those of them that are on the pixels of the image, and are cropped and mirrored with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub on_image: Vec<String>,
+    /// What the axes of images mean that are arrays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub axes: Option<String>,
     /// Faulty images that were packed, because Pillow and torchvision also accept such faults: how
     /// many, and the first ones.
     pub tolerated: BadInputs,

@@ -457,6 +457,11 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
             if are_of_boxes { plan.classes.clone() } else { Vec::new() }
         },
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
+        on_image: {
+            let on_image = plan.fields.iter().filter(|field| field.is_on_image());
+            on_image.map(|field| field.name.to_string()).collect()
+        },
+        axes: plan.recipe.field(&[]).axes.map(String::from),
         tolerated: BadInputs::default(),
         misnamed: BadInputs::default(),
         empty_tiles: 0,

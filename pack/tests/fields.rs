@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::{files, jpeg, png, put, run, samples, small_shards};
-use gular_bundle::{Dtype, FieldKind, FieldName, Payload, npy_header};
+use gular_bundle::{Axes, Dtype, FieldKind, FieldName, Payload, npy_header};
 use gular_codec::{DecodeOptions, Decoder, Fit, fit_nearest};
 use gular_pack::{
     Error, FieldFiles, Inputs, Labels, OnBadInput, PayloadOptions, PlanOptions, RawOptions,
@@ -219,7 +219,8 @@ fn arrays_of_one_type_and_shape_become_pixels() {
         archive.finish().unwrap();
     }
     put(&source, "b/2.npz", &npz);
-    let plan = PlanOptions { inputs: Inputs::Arrays, ..small_shards() };
+    let axes = [(FieldName::image(), Some(Axes::yxc()))].into();
+    let plan = PlanOptions { inputs: Inputs::Arrays, axes, ..small_shards() };
     let out = dir.path().join("out");
     run(&source, &out, plan.clone(), 2).unwrap();
     let (bundle, found) = samples(&out);

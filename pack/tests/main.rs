@@ -4,6 +4,7 @@
 
 mod adopt;
 mod archives;
+mod axes;
 mod boxes;
 mod cards;
 mod convert;

@@ -134,6 +134,8 @@ class DataLoader:
         value / scale, less mean, divided by std.
     :param bands: Channels to take, by number from 0, in any order: one of grey pictures unless
         given, else all.
+    :param axes: What the axes of images that are arrays mean, such as ``"cyx"``, for a bundle that
+        does not say it: ``t`` time, ``z`` depth, ``c`` bands, ``y`` rows, ``x`` columns.
     :param depth: ``"u8"`` or ``"u16"``: bits of pixels, where the bundle's are not to stay.
     :param orientation: Whether pictures are turned as their EXIF orientation says;
         torchvision's ``ImageFolder`` does not.
@@ -203,6 +205,7 @@ class DataLoader:
         layout: str = "NCHW",
         normalise: Union[str, Sequence[Any]] = "imagenet",
         bands: Optional[Sequence[int]] = None,
+        axes: Optional[str] = None,
         depth: Optional[str] = None,
         fields: Sequence[str] = (),
         on_bad_sample: str = "fail",

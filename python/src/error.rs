@@ -22,7 +22,7 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
 /// Does the same as [`raise`], for an error about a batch of a loader, which can leave out a
 /// sample.
 pub(crate) fn raise_in_training(py: Python<'_>, error: &Error) -> PyErr {
-    let Error::Loader(LoaderError::Decode { .. } | LoaderError::MaskSize { .. }) = error else {
+    let Error::Loader(LoaderError::Decode { .. } | LoaderError::FieldSize { .. }) = error else {
         return raise(py, error);
     };
     let hint = "repair these images and pack again, or train without them: \
@@ -76,7 +76,7 @@ fn key(error: &Error) -> Option<&str> {
     match error {
         Error::Loader(
             LoaderError::Decode { key, .. }
-            | LoaderError::MaskSize { key, .. }
+            | LoaderError::FieldSize { key, .. }
             | LoaderError::Panicked { key, .. },
         )
         | Error::Bundle(BundleError::Label { key, .. } | BundleError::Value { key, .. }) => {
@@ -114,7 +114,7 @@ fn class(error: &Error) -> &'static str {
         }
         Error::State(_) => "StateError",
         Error::Rank(_) => "RankError",
-        Error::Loader(LoaderError::Decode { .. } | LoaderError::MaskSize { .. }) => "SampleError",
+        Error::Loader(LoaderError::Decode { .. } | LoaderError::FieldSize { .. }) => "SampleError",
         Error::Loader(LoaderError::Delivered { .. } | LoaderError::Uncounted { .. }) => {
             "DeliveryError"
         }

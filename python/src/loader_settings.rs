@@ -37,10 +37,11 @@ pub(crate) struct Settings {
     mixup: Option<f64>,
     cutmix: Option<f64>,
     numbers: NumberKind,
-    layout: Axes,
+    layout: Layout,
     normalise: Scale,
     depth: Option<Bits>,
     bands: Option<Vec<usize>>,
+    axes: Option<gular_bundle::Axes>,
     fields: Vec<String>,
     on_bad_sample: Bad,
     unknown_labels: Unknown,
@@ -97,7 +98,7 @@ enum NumberKind {
 
 /// The order of images in memory, and the order in which their axes are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-enum Axes {
+enum Layout {
     #[serde(rename = "NCHW")]
     Planes,
     #[serde(rename = "NHWC")]
@@ -184,7 +185,7 @@ impl Settings {
 
     /// Returns whether images that are stored pixel by pixel name their channels first.
     pub(crate) fn permuted(&self) -> bool {
-        self.layout == Axes::ChannelsLast
+        self.layout == Layout::ChannelsLast
     }
 
     /// Returns whether shards of a URL are fetched on demand: with order `window`, which needs a
@@ -294,8 +295,8 @@ impl Settings {
                 NumberKind::Stored => Numbers::Stored,
             },
             layout: match self.layout {
-                Axes::Planes => AxisOrder::Contiguous,
-                Axes::Pixels | Axes::ChannelsLast => AxisOrder::ChannelsLast,
+                Layout::Planes => AxisOrder::Contiguous,
+                Layout::Pixels | Layout::ChannelsLast => AxisOrder::ChannelsLast,
             },
             normalise,
             select: Select { only, never: self.never.map(Arc::new), fold },
@@ -308,6 +309,7 @@ impl Settings {
                 Some(Bits::U16) => Depth::U16,
             },
             bands: self.bands,
+            axes: self.axes,
             fields: self.fields,
             on_error: match self.on_bad_sample {
                 Bad::Fail => OnBadSample::Fail,

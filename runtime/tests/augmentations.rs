@@ -246,7 +246,7 @@ fn what_cannot_be_blended_is_named() {
     let masked = crate::fixtures::make_fields(image, &[mask], &|_, _| vec![7; 256]);
     let fields = vec!["mask".to_owned()];
     let wrong = LoaderOptions { blend: Some(BLENDS[1]), fields, ..options() };
-    assert!(refused(&masked.bundle, wrong).contains("masks cannot be blended"));
+    assert!(refused(&masked.bundle, wrong).contains("their `mask` cannot be"));
 }
 
 /// (columns, rows) of the stored pixels.

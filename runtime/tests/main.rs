@@ -10,6 +10,7 @@ mod fixtures;
 mod loader;
 mod metrics;
 mod mix;
+mod moved_fields;
 mod orders;
 mod pytorch_vectors;
 mod sampling;

@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Dtype;
+use crate::{Axes, Dtype};
 
 const IMAGE: &str = "image";
 const LABEL: &str = "label";
+const MASK: &str = "mask";
 
 /// One named part of every sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +18,13 @@ pub struct Field {
     pub name: FieldName,
     /// How a value is stored.
     pub kind: FieldKind,
-    /// Spectral bands, in the order of the last axis.
+    /// What the axes of a fixed field's values mean, if that is recorded; see
+    /// [`Field::known_axes`].
+    pub axes: Option<Axes>,
+    /// The field on whose pixels this field's values lie, so that they are cropped, mirrored and
+    /// resized with it: `image`, or none. See [`Field::is_on_image`].
+    pub grid: Option<FieldName>,
+    /// Spectral bands, in the order of axis `c`.
     pub bands: Vec<Band>,
     /// The value that means "nothing was measured here".
     pub nodata: Option<Decimal>,
@@ -55,6 +62,10 @@ struct FieldLine {
     shape: Option<Vec<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     media_types: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    axes: Option<Axes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grid: Option<FieldName>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     bands: Vec<Band>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,8 +87,8 @@ impl TryFrom<FieldLine> for Field {
     type Error = String;
 
     fn try_from(line: FieldLine) -> Result<Self, String> {
-        let FieldLine { name, kind, dtype, shape, media_types, bands, nodata, crs, transform } =
-            line;
+        let FieldLine { name, kind, dtype, shape, media_types, axes, grid, bands, .. } = line;
+        let FieldLine { nodata, crs, transform, .. } = line;
         let missing = |kind, member| format!("field `{name}` of kind `{kind}` has no `{member}`");
         let kind = match kind {
             KindName::Fixed => FieldKind::Fixed {
@@ -88,18 +99,18 @@ impl TryFrom<FieldLine> for Field {
                 media_types: media_types.ok_or_else(|| missing("bytes", "media_types"))?,
             },
         };
-        Ok(Self { name, kind, bands, nodata, crs, transform })
+        Ok(Self { name, kind, axes, grid, bands, nodata, crs, transform })
     }
 }
 
 impl From<Field> for FieldLine {
     fn from(field: Field) -> Self {
-        let Field { name, kind, bands, nodata, crs, transform } = field;
+        let Field { name, kind, axes, grid, bands, nodata, crs, transform } = field;
         let (kind, dtype, shape, media_types) = match kind {
             FieldKind::Fixed { dtype, shape } => (KindName::Fixed, Some(dtype), Some(shape), None),
             FieldKind::Bytes { media_types } => (KindName::Bytes, None, None, Some(media_types)),
         };
-        Self { name, kind, dtype, shape, media_types, bands, nodata, crs, transform }
+        Self { name, kind, dtype, shape, media_types, axes, grid, bands, nodata, crs, transform }
     }
 }
 
@@ -144,6 +155,12 @@ impl Field {
         matches!(self.name.as_str(), "labels" | "box_labels")
     }
 
+    /// Whether this is the classes of pixels, `mask`.
+    #[must_use]
+    pub fn is_mask(&self) -> bool {
+        self.name.as_str() == MASK
+    }
+
     /// Whether this is the input, `image`.
     #[must_use]
     pub fn is_image(&self) -> bool {
@@ -157,6 +174,23 @@ impl Field {
             FieldKind::Bytes { .. } => None,
             FieldKind::Fixed { dtype, shape } => Some((*dtype, shape)),
         }
+    }
+
+    /// Whether values lie on the pixels of `image`. Those of `mask` always do.
+    #[must_use]
+    pub fn is_on_image(&self) -> bool {
+        self.is_mask() || self.grid.as_ref().is_some_and(|of| of.as_str() == IMAGE)
+    }
+
+    /// The axes of a fixed field: as recorded, or `yxc` and `yx` where nothing is recorded and no
+    /// other reading is likely. `None` if there may be another reading.
+    #[must_use]
+    pub fn known_axes(&self) -> Option<Axes> {
+        if self.axes.is_some() {
+            return self.axes.clone();
+        }
+        let (dtype, shape) = self.as_fixed()?;
+        Axes::of_array(dtype, shape).filter(|axes| *axes != Axes::cyx())
     }
 
     /// A field of opaque bytes without further description.
@@ -180,7 +214,16 @@ impl Field {
     }
 
     fn plain(name: FieldName, kind: FieldKind) -> Self {
-        Self { name, kind, bands: Vec::new(), nodata: None, crs: None, transform: None }
+        Self {
+            name,
+            kind,
+            axes: None,
+            grid: None,
+            bands: Vec::new(),
+            nodata: None,
+            crs: None,
+            transform: None,
+        }
     }
 }
 
@@ -301,6 +344,21 @@ mod tests {
         for bad in ["", "Image", "_pad", "2d", "a.b", "key", "block", "é", &"a".repeat(65)] {
             assert!(FieldName::parse(bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn axes_that_were_not_recorded_are_those_of_pictures_or_unknown() {
+        let axes = |dtype, shape: &[u64], recorded: Option<&str>| {
+            let field = Field::fixed(FieldName::image(), dtype, shape.to_vec());
+            let axes = recorded.map(|axes| axes.parse().unwrap());
+            Field { axes, ..field }.known_axes().map(String::from)
+        };
+        assert_eq!(axes(Dtype::U8, &[2, 2, 3], None).as_deref(), Some("yxc"));
+        assert_eq!(axes(Dtype::F32, &[64, 64, 13], None).as_deref(), Some("yxc"));
+        assert_eq!(axes(Dtype::F32, &[64, 64], None).as_deref(), Some("yx"));
+        assert_eq!(axes(Dtype::U16, &[12, 64, 64], None), None);
+        assert_eq!(axes(Dtype::U16, &[12, 64, 64], Some("cyx")).as_deref(), Some("cyx"));
+        assert_eq!(axes(Dtype::U16, &[4, 12, 64, 64], None), None);
     }
 
     #[test]

@@ -22,6 +22,7 @@
     )
 )]
 
+mod axes;
 mod block;
 mod block_list;
 mod bundle;
@@ -44,6 +45,7 @@ mod split;
 mod tensors;
 mod view;
 
+pub use axes::{Axes, AxesError, Grid};
 pub use block::{BLOCK_BYTES, BlockTree, n_blocks};
 pub use block_list::{BLOCKS_SUFFIX, MAX_BLOCKS_BYTES};
 pub use bundle::{Bundle, OpenOptions, SampleId};

@@ -19,7 +19,7 @@ use std::path::Path;
 use gular_files::TEMP_PREFIX;
 use serde::{Deserialize, Serialize};
 
-use crate::{BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, Split};
+use crate::{Axes, BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, Split};
 
 pub use about::{About, MadeValue, Statistics};
 pub use entry::{FileEntry, ShardEntry};
@@ -347,6 +347,18 @@ impl Manifest {
                     field.name
                 ));
             }
+            let axes_fault = field.axes.as_ref().and_then(|axes| match field.as_fixed() {
+                Some((_, shape)) if shape.len() != axes.n() => {
+                    Some(format!("`{axes}` of {shape:?}"))
+                }
+                None if ![Axes::yx(), Axes::yxc()].contains(axes) => {
+                    Some(format!("`{axes}` of encoded values"))
+                }
+                _ => None,
+            });
+            if let Some(fault) = axes_fault {
+                return Some(format!("field `{}` has the axes {fault}", field.name));
+            }
             let scalar = FieldKind::Fixed { dtype: Dtype::I64, shape: Vec::new() };
             if field.is_label() && field.kind != scalar {
                 return Some("field `label` is not a single i64 number per sample".to_owned());
@@ -573,6 +585,8 @@ pub(crate) mod tests {
             ("\"name\":\"label\"", "\"name\":\"image\"", "occurs twice"),
             ("\"name\":\"label\"", "\"name\":\"Label\"", "not a valid field name"),
             ("\"dtype\":\"i64\"", "\"dtype\":\"f32\"", "not a single i64 number"),
+            ("\"dtype\":\"i64\"", "\"axes\":\"yx\",\"dtype\":\"i64\"", "has the axes `yx` of []"),
+            ("\"dtype\":\"i64\"", "\"axes\":\"hw\",\"dtype\":\"i64\"", "`hw` does not name axes"),
             ("dög \\\"x\\\"", "cat", "class `cat` occurs twice"),
             ("\"name\":\"val-", "\"name\":\"../val-", "not a safe relative path"),
             ("\"name\":\"val-", "\"name\":\".gular-tmp-fetch-val-", "a temporary file"),

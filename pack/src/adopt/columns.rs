@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gular_bundle::{Column, Dtype, Field, FieldName, Survey, Values};
+use gular_bundle::{Axes, Column, Dtype, Field, FieldName, Survey, Values};
 
 use crate::Error;
+use crate::payload::array_axes;
 
 /// Names that columns of images go by, best first.
 const IMAGE_NAMES: [&str; 8] = ["image", "img", "images", "jpg", "jpeg", "png", "data", "x"];
@@ -22,6 +23,8 @@ const MOST_CLASSES: usize = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) image: Option<String>,
+    /// What the axes of images that are arrays mean.
+    pub(crate) axes: Option<Axes>,
     /// The column of labels; [`FOLDER`] takes the folders of keys.
     pub(crate) label: Option<String>,
     /// Whether the files are trees of folders, as they were on a disk.
@@ -213,7 +216,7 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         classes: Vec::new(),
         left_out: BTreeMap::new(),
     };
-    roles.take_image(found, &image)?;
+    roles.take_image(found, &image, wanted.axes.as_ref())?;
     match label.as_deref() {
         Some(FOLDER) if found.kind(FOLDER).is_none() => {
             roles.fields.push((Field::label(), FOLDER.to_owned(), Take::Folder));
@@ -258,11 +261,17 @@ fn guess_image(found: &Found) -> Result<String, Error> {
 }
 
 impl Roles {
-    fn take_image(&mut self, found: &Found, column: &str) -> Result<(), Error> {
+    fn take_image(
+        &mut self,
+        found: &Found,
+        column: &str,
+        axes: Option<&Axes>,
+    ) -> Result<(), Error> {
         let field = match found.kind(column) {
             Some(StoredKind::Bytes) => Field::bytes(FieldName::image(), Vec::new()),
             Some(StoredKind::Fixed(dtype, shape)) => {
-                Field::fixed(FieldName::image(), *dtype, shape.clone())
+                let axes = Some(array_axes(column, (*dtype, shape), None, axes)?);
+                Field { axes, ..Field::fixed(FieldName::image(), *dtype, shape.clone()) }
             }
             _ => {
                 return Err(Error::setting(

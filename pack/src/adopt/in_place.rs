@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{
-    About, Backend, Bundle, BundlePath, Digest, Envelope, Field, FieldKind, FieldPlaces, FileEntry,
-    InPlace, Index, MANIFEST_NAME, MadeValue, Manifest, Payload, ReadAt, Row, Seen, Shard,
-    ShardEntry, ShardIdx, Split, Survey, index_in_place, survey,
+    About, Axes, Backend, Bundle, BundlePath, Digest, Envelope, Field, FieldKind, FieldPlaces,
+    FileEntry, InPlace, Index, MANIFEST_NAME, MadeValue, Manifest, Payload, ReadAt, Row, Seen,
+    Shard, ShardEntry, ShardIdx, Split, Survey, index_in_place, survey,
 };
 use gular_files::write_file;
 use serde::Serialize;
@@ -31,6 +31,8 @@ use crate::{Error, OnBadInput, Progress};
 pub struct AdoptOptions {
     /// The column of images; else by its name, or the only one that can be.
     pub image: Option<String>,
+    /// What the axes of images mean that are arrays, if their shape does not say it.
+    pub axes: Option<Axes>,
     /// The column of labels; without one it is found by its name.
     pub label: Option<String>,
     /// The column of keys; `Some(None)` makes keys of file names and rows.
@@ -223,6 +225,7 @@ impl Adopt<'_> {
     fn first_look(&self) -> Result<Found, Error> {
         let wanted = Wanted {
             image: self.options.image.clone(),
+            axes: self.options.axes.clone(),
             label: self.options.label.clone(),
             trees: self.sources.iter().all(|s| s.envelope == Envelope::Squashfs),
             key: self.options.key.clone(),

@@ -4,24 +4,26 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Dtype, Field, FieldName, media_type_of_extension};
-use gular_codec::Limits;
+use gular_bundle::{Axes, Dtype, Field, FieldName, media_type_of_extension};
+use gular_codec::{Limits, read_header};
 use serde_json::Value;
 
 use super::make::Make;
 use super::stems::{Found, Stems};
 use crate::array::{self, Start};
-use crate::error::Fault;
+use crate::error::{Fault, Remedy};
 use crate::layout::{Layout, Placed};
-use crate::payload::{PayloadOptions, PayloadRecipe};
+use crate::payload::{HEADER_BYTES, PayloadOptions, PayloadRecipe};
 use crate::scan::stem_and_extension;
 use crate::source::Source;
 use crate::{Error, FieldFiles, Inputs, PlanOptions};
 
 /// The fields whose values are files, while the plan is made.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct Beside<'a> {
     fields: Vec<Finding>,
+    /// The images.
+    images: Option<&'a Source>,
 }
 
 /// One field whose files are being found.
@@ -34,6 +36,8 @@ struct Finding {
     pixels: bool,
     /// Whether TIFF files become numbers, like images.
     arrays: bool,
+    /// What the user says about the axes of arrays.
+    axes: Option<Option<Axes>>,
     /// Columns and rows of tiles.
     tile: Option<u32>,
     limits: Limits,
@@ -50,6 +54,10 @@ struct Seen {
     array: Option<(Dtype, Vec<u64>, String)>,
     /// The first file that is not an array.
     file: Option<String>,
+    /// The axes of the values of the first file, if they are known.
+    axes: Option<Axes>,
+    /// Whether these values are on the pixels of the image.
+    on_image: bool,
     /// Whether a mask has 16-bit values.
     wide: bool,
     used: u64,
@@ -67,11 +75,11 @@ pub(crate) struct FilesOf {
     pub(crate) unused: u64,
 }
 
-impl Beside {
+impl<'a> Beside<'a> {
     /// Lists the files of every field; a compressed tar is unpacked in folder `temp`.
     pub(crate) fn open(
         options: &PlanOptions,
-        images: &Source,
+        images: &'a Source,
         layout: &Layout,
         temp: &Path,
         cancel: &AtomicBool,
@@ -84,13 +92,14 @@ impl Beside {
             let pixels = is_mask(name) && matches!(options.payload, PayloadOptions::Raw(_));
             let name = name.clone();
             let arrays = options.inputs == Inputs::Arrays;
+            let axes = options.axes.get(&name).cloned();
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };
             let (last, seen) = (None, Seen::default());
-            Ok(Finding { name, source, stems, pixels, arrays, tile, limits, last, seen })
+            Ok(Finding { name, source, stems, pixels, arrays, axes, tile, limits, last, seen })
         };
         let fields: Result<_, Error> = options.fields.iter().map(open).collect();
-        Ok(Self { fields: fields? })
+        Ok(Self { fields: fields?, images: Some(images) })
     }
 
     /// Returns the plan's values for the files of the image `key`, and their bytes. The order of
@@ -99,11 +108,13 @@ impl Beside {
         &mut self,
         key: &str,
         placed: &Placed<'_>,
+        recipe: &PayloadRecipe,
     ) -> Result<(Vec<Value>, u64), Fault> {
         let mut all = 0_u64;
         let mut values = Vec::with_capacity(self.fields.len());
+        let size = || self.images.and_then(|images| recipe.size_of(images, key));
         for field in &mut self.fields {
-            let Found { path, bytes } = field.find(key, placed)?;
+            let Found { path, bytes } = field.find(key, placed, &size)?;
             all = all.saturating_add(bytes);
             values.push(Value::Array(vec![bytes.into(), path.into()]));
         }
@@ -162,7 +173,13 @@ pub(crate) fn check(options: &PlanOptions) -> Result<(), Error> {
 }
 
 impl Finding {
-    fn find(&mut self, key: &str, placed: &Placed<'_>) -> Result<Found, Fault> {
+    /// Finds the file of the image `key`, whose columns and rows `size` returns.
+    fn find(
+        &mut self,
+        key: &str,
+        placed: &Placed<'_>,
+        size: &dyn Fn() -> Option<(u32, u32)>,
+    ) -> Result<Found, Fault> {
         if let Some((_, found)) = self.last.as_ref().filter(|(last, _)| last == key) {
             return Ok(found.clone());
         }
@@ -181,7 +198,7 @@ impl Finding {
             );
             return Err(Fault::new(reason, Some("add the file")));
         };
-        self.look(key, &found)?;
+        self.look(key, &found, size)?;
         self.seen.used += 1;
         if self.tile.is_some() {
             self.last = Some((key.to_owned(), found.clone()));
@@ -190,9 +207,14 @@ impl Finding {
     }
 
     /// Finds what a file is and whether it goes with those before.
-    fn look(&mut self, key: &str, found: &Found) -> Result<(), Fault> {
+    fn look(
+        &mut self,
+        key: &str,
+        found: &Found,
+        size: &dyn Fn() -> Option<(u32, u32)>,
+    ) -> Result<(), Fault> {
         let Found { path, bytes } = found;
-        let name = &self.name;
+        let name = &self.name.clone();
         let extension = stem_and_extension(path).1.to_ascii_lowercase();
         let fault = |reason: String, hint| Err(Fault::new(reason, hint));
         let is_array = match extension.as_str() {
@@ -206,7 +228,7 @@ impl Finding {
                 ..fault
             };
             let start = array::start(&self.source, path, *bytes, &self.limits).map_err(named)?;
-            let Start { dtype, mut shape, is_jpeg, .. } = start;
+            let Start { dtype, mut shape, is_jpeg, axes, .. } = start;
             if is_mask(name) && is_jpeg {
                 let reason =
                     format!("the mask `{path}` is compressed by JPEG, which changes its values");
@@ -236,6 +258,9 @@ impl Finding {
                     return fault(reason, Some("save it as TIFF"));
                 }
                 (*height, *width) = (side.into(), side.into());
+            }
+            if self.seen.array.is_none() {
+                self.place(path, &shape, axes, size())?;
             }
             let (d, s, first) =
                 self.seen.array.get_or_insert_with(|| (dtype, shape.clone(), key.to_owned()));
@@ -273,34 +298,107 @@ impl Finding {
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
         }
+        if self.seen.file.is_none() && !is_mask(name) {
+            let (axes, on_image) = self.picture(path, size);
+            (self.seen.axes, self.seen.on_image) = (axes, on_image);
+        }
         self.seen.file.get_or_insert_with(|| key.to_owned());
         let media_type = media_type_of_extension(&extension).unwrap_or("application/octet-stream");
         self.seen.media_types.insert(media_type);
         Ok(())
     }
 
+    /// Finds what the axes of the first array, of `shape`, mean, and whether its values are on the
+    /// pixels of its image, which has `size`. `of_format` are the axes that its format gives.
+    fn place(
+        &mut self,
+        path: &str,
+        shape: &[u64],
+        of_format: Option<Axes>,
+        size: Option<(u32, u32)>,
+    ) -> Result<(), Fault> {
+        if is_mask(&self.name) {
+            return Ok(());
+        }
+        let fault = |reason: String| Fault { remedy: Remedy::NameAxes, ..Fault::new(reason, None) };
+        let is_on = |axes: &Axes| {
+            let grid = axes.grid(shape).map(|grid| (grid.width, grid.height));
+            grid.is_some()
+                && (self.tile.is_some() || grid == size.map(|(w, h)| (w.into(), h.into())))
+        };
+        let axes = match (&self.axes, of_format) {
+            (Some(None), _) => return Ok(()),
+            (Some(Some(axes)), None) if axes.n() == shape.len() => Some(axes.clone()),
+            (Some(Some(axes)), of_format) if of_format.as_ref() != Some(axes) => {
+                let name = &self.name;
+                return Err(fault(format!(
+                    "its `{name}`, `{path}`, has the shape {shape:?}{}, not the axes `{axes}`",
+                    of_format.map_or_else(String::new, |axes| format!(" and the axes `{axes}`"))
+                )));
+            }
+            (_, Some(axes)) => Some(axes),
+            (_, None) => {
+                let fitting = [Axes::yx(), Axes::yxc(), Axes::cyx()];
+                let mut fitting = fitting.into_iter().filter(|axes| is_on(axes));
+                match (fitting.next(), fitting.next()) {
+                    (Some(_), Some(_)) => {
+                        let name = &self.name;
+                        return Err(fault(format!(
+                            "its `{name}`, `{path}`, has the shape {shape:?}, which can be read in two ways"
+                        )));
+                    }
+                    (axes, _) => axes,
+                }
+            }
+        };
+        self.seen.on_image = axes.as_ref().is_some_and(is_on);
+        self.seen.axes = axes;
+        Ok(())
+    }
+
+    /// The axes of a picture, and whether it is on the pixels of its image.
+    fn picture(&self, path: &str, size: &dyn Fn() -> Option<(u32, u32)>) -> (Option<Axes>, bool) {
+        let head = || self.source.head(path, HEADER_BYTES).ok();
+        let (None, Some(head)) = (&self.axes, head()) else { return (None, false) };
+        let header = read_header(&head, &self.limits).ok();
+        let on_image = header.is_some_and(|header| size() == Some(header.upright_size()));
+        let axes = if gular_codec::holds_values(&head) { Axes::yx() } else { Axes::yxc() };
+        (on_image.then_some(axes), on_image)
+    }
+
     fn finish(self, recipe: &PayloadRecipe) -> FilesOf {
         let Self { name, source, stems, seen, tile, .. } = self;
         let unused = stems.len().saturating_sub(seen.used);
         let mask = is_mask(&name);
+        let grid = seen.on_image.then(FieldName::image);
+        let axes = seen.axes.filter(|_| !mask);
+        let on_image = seen.on_image;
         let (field, make) = match (recipe, seen.array) {
             (PayloadRecipe::Raw { width, height, fit, .. }, array) if mask => {
                 let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
                 let dtype = array.map_or(of_png, |(dtype, ..)| dtype);
                 let shape = vec![u64::from(*height), u64::from(*width)];
-                let make = Make::Mask { dtype, to: (*width, *height), fit: *fit };
+                let make = Make::Fitted { dtype, to: (*width, *height), fit: *fit };
                 (Field::fixed(name, dtype, shape), make)
             }
             (_, Some((dtype, shape, _))) => {
+                let on_image = on_image || mask;
                 let make = match tile {
                     Some(side) => Make::Window { dtype, side, mask },
-                    None => Make::Array { dtype, shape: shape.clone(), mask },
+                    None => {
+                        Make::Array { dtype, shape: shape.clone(), axes: axes.clone(), on_image }
+                    }
                 };
-                (Field::fixed(name, dtype, shape), make)
+                (Field { axes, grid, ..Field::fixed(name, dtype, shape) }, make)
             }
             (_, None) => {
                 let media_types = seen.media_types.into_iter().map(str::to_owned).collect();
-                (Field::bytes(name, media_types), Make::Bytes { mask })
+                let make = match &axes {
+                    _ if mask => Make::Mask,
+                    Some(axes) if on_image => Make::Picture { one_channel: *axes == Axes::yx() },
+                    _ => Make::Bytes,
+                };
+                (Field { axes, grid, ..Field::bytes(name, media_types) }, make)
             }
         };
         FilesOf { field, source, make, unused }

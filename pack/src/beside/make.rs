@@ -1,26 +1,30 @@
 //! Makes the value of a file.
 
-use gular_bundle::Dtype;
-use gular_codec::{Decoder, Fit, fit_nearest};
+use gular_bundle::{Axes, Dtype};
+use gular_codec::{Decoder, Fit, fit_nearest, holds_values, read_header};
 use serde_json::Value;
 
 use super::FilesOf;
 use crate::array;
-use crate::error::Fault;
+use crate::error::{Fault, Remedy};
 use crate::input::{StoredValue, read_file};
 use crate::scenes::{Scenes, Wanted};
 
 /// The values that a field's files become.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Make {
-    /// The bytes of each file; a mask must have its image's size.
-    Bytes { mask: bool },
-    /// Numbers of one type and shape.
-    Array { dtype: Dtype, shape: Vec<u64>, mask: bool },
+    /// The bytes of each file.
+    Bytes,
+    /// The bytes of each file, which is a mask of its image's size.
+    Mask,
+    /// The bytes of each file, which is a picture of its image's size.
+    Picture { one_channel: bool },
+    /// Numbers of one type and shape; on its image's pixels, or of any size.
+    Array { dtype: Dtype, shape: Vec<u64>, axes: Option<Axes>, on_image: bool },
     /// The part of a scene that matches the image's tile.
     Window { dtype: Dtype, side: u32, mask: bool },
     /// A mask of the shape that its image is brought to.
-    Mask { dtype: Dtype, to: (u32, u32), fit: Fit },
+    Fitted { dtype: Dtype, to: (u32, u32), fit: Fit },
 }
 
 /// Reads the files of samples; one per thread.
@@ -36,9 +40,9 @@ impl<'a> ReadFiles<'a> {
     /// Whether [`ReadFiles::read`] uses its argument `size`.
     pub(crate) fn compares_sizes(&self) -> bool {
         self.fields.iter().any(|of| match of.make {
-            Make::Bytes { mask } | Make::Array { mask, .. } => mask,
-            Make::Mask { .. } => true,
-            Make::Window { .. } => false,
+            Make::Array { on_image, .. } => on_image,
+            Make::Mask | Make::Picture { .. } | Make::Fitted { .. } => true,
+            Make::Bytes | Make::Window { .. } => false,
         })
     }
 
@@ -66,8 +70,12 @@ impl<'a> ReadFiles<'a> {
     ) -> Result<bool, Fault> {
         for (file, stored) in self.files(planned).zip(stored) {
             let value = match file.of.make {
-                Make::Bytes { .. } if !stored.has_len(file.bytes) => return Ok(false),
-                Make::Bytes { .. } => file.read()?,
+                Make::Bytes | Make::Mask | Make::Picture { .. } => {
+                    if !stored.has_len(file.bytes) {
+                        return Ok(false);
+                    }
+                    file.read()?
+                }
                 _ => file.value(image, decoder, scenes)?,
             };
             if !stored.is(&value) {
@@ -154,26 +162,44 @@ impl FilesOf {
         decoder: &mut Decoder,
     ) -> Result<Vec<u8>, Fault> {
         match &self.make {
-            Make::Bytes { mask: true } => {
+            Make::Mask => {
                 let (size, _) = decoder.decode_values(&file)?;
                 same_size(size, image)?;
                 Ok(file)
             }
-            Make::Bytes { mask: false } => {
+            Make::Picture { one_channel } => {
+                if *one_channel != holds_values(&file) {
+                    let found = if *one_channel { "colours" } else { "one channel" };
+                    let reason = format!("it has {found}, other than the first file of the field");
+                    return Err(Fault { remedy: Remedy::NotOnImage, ..Fault::new(reason, None) });
+                }
+                let size = match one_channel {
+                    true => decoder.decode_values(&file)?.0,
+                    false => read_header(&file, &decoder.options().limits)?.upright_size(),
+                };
+                let unlike = |fault| Fault { remedy: Remedy::NotOnImage, ..fault };
+                same_size(size, image).map_err(unlike)?;
+                Ok(file)
+            }
+            Make::Bytes => {
                 check_text(&self.field, &file)?;
                 Ok(file)
             }
-            Make::Array { dtype, shape, mask } => {
-                if let ([height, width], true) = (shape.as_slice(), mask) {
-                    let side = |n: &u64| u32::try_from(*n).unwrap_or(u32::MAX);
-                    same_size((side(width), side(height)), image)?;
+            Make::Array { dtype, shape, axes, on_image } => {
+                let yx = Axes::yx();
+                let grid = axes.as_ref().unwrap_or(&yx).grid(shape);
+                if let (Some(grid), true) = (grid, on_image) {
+                    let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+                    let remedy = if axes.is_some() { Remedy::NotOnImage } else { Remedy::Repair };
+                    let unlike = |fault| Fault { remedy, ..fault };
+                    same_size((side(grid.width), side(grid.height)), image).map_err(unlike)?;
                 }
                 Ok(array::values(&file, *dtype, shape, &decoder.options().limits)?.0)
             }
             Make::Window { .. } => {
                 Err(Fault::new("it is a scene, which can only be read in parts".to_owned(), None))
             }
-            Make::Mask { dtype, to, fit } => {
+            Make::Fitted { dtype, to, fit } => {
                 let (size, values) = mask(&file, *dtype, decoder)?;
                 same_size(size, image)?;
                 let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);

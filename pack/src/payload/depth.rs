@@ -1,6 +1,6 @@
 //! Finds the pixel type of a set of images before anything is planned.
 
-use gular_bundle::{Decimal, Dtype};
+use gular_bundle::{Axes, Decimal, Dtype};
 use gular_codec::Limits;
 
 use super::{PayloadOptions, StoredDepth};
@@ -17,8 +17,8 @@ use crate::{Error, Inputs, PlanOptions};
 pub(crate) struct Depths {
     u8: Option<String>,
     u16: Option<String>,
-    /// Types and shapes of arrays.
-    arrays: Vec<(Dtype, Vec<u64>, String)>,
+    /// Types and shapes of arrays, the axes that their format gives, and the first key of each.
+    arrays: Vec<(ArrayKind, String)>,
     /// Whether one of the arrays has a location on the Earth.
     is_geo: bool,
     /// Whether a JPEG decoder makes the numbers of one of the arrays.
@@ -27,11 +27,21 @@ pub(crate) struct Depths {
     bands: Vec<(Vec<String>, Option<String>)>,
 }
 
+/// What must be the same for all arrays of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ArrayKind {
+    dtype: Dtype,
+    shape: Vec<u64>,
+    axes: Option<Axes>,
+}
+
 /// The properties that all arrays of a set share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Common {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
+    /// What the axes mean.
+    pub(crate) axes: Option<Axes>,
     pub(crate) is_geo: bool,
     /// Whether a JPEG decoder makes some of the numbers.
     pub(crate) is_jpeg: bool,
@@ -63,7 +73,8 @@ impl Depths {
     /// Records a picture of 8 bits and this shape.
     pub(crate) fn pixels(&mut self, shape: [u64; 3], key: &str) {
         if self.arrays.is_empty() {
-            self.arrays.push((Dtype::U8, shape.to_vec(), key.to_owned()));
+            let (dtype, shape, axes) = (Dtype::U8, shape.to_vec(), Some(Axes::yxc()));
+            self.arrays.push((ArrayKind { dtype, shape, axes }, key.to_owned()));
         }
     }
 
@@ -98,19 +109,13 @@ impl Depths {
         if let (Some(tile), [height, width, _]) = (options.tile, shape.as_mut_slice()) {
             (*height, *width) = (tile.size.into(), tile.size.into());
         }
-        let known = self.arrays.iter().position(|(d, s, _)| *d == start.dtype && *s == shape);
-        match known {
-            Some(at) => {
-                if let Some((.., first)) =
-                    self.arrays.get_mut(at).filter(|(.., f)| key < f.as_str())
-                {
-                    key.clone_into(first);
-                }
+        let kind = ArrayKind { dtype: start.dtype, shape, axes: start.axes.clone() };
+        if let Some((_, first)) = self.arrays.iter_mut().find(|(known, _)| *known == kind) {
+            if key < first.as_str() {
+                key.clone_into(first);
             }
-            None if self.arrays.len() < MOST_KINDS => {
-                self.arrays.push((start.dtype, shape, key.to_owned()));
-            }
-            None => {}
+        } else if self.arrays.len() < MOST_KINDS {
+            self.arrays.push((kind, key.to_owned()));
         }
         self.is_jpeg |= start.is_jpeg;
         if let Some(geo) = &start.geo {
@@ -123,8 +128,8 @@ impl Depths {
         Some(start)
     }
 
-    /// Returns the properties that all arrays share.
-    pub(crate) fn arrays(mut self) -> Result<Common, Error> {
+    /// Returns the properties that all arrays share; `axes` are those that the user gave.
+    pub(crate) fn arrays(mut self, axes: Option<&Axes>) -> Result<Common, Error> {
         self.arrays.sort_by(|(.., a), (.., b)| a.cmp(b));
         let mut arrays = self.arrays.into_iter();
         let (bands, nodata) = match self.bands.as_slice() {
@@ -133,19 +138,25 @@ impl Depths {
         };
         let Self { is_geo, is_jpeg, .. } = self;
         // If no array can be read, each gives its own error when it is packed.
-        let Some((dtype, shape, first)) = arrays.next() else {
-            let (dtype, shape) = (Dtype::U8, Vec::new());
-            return Ok(Common { dtype, shape, is_geo, is_jpeg, bands, nodata });
+        let Some((kind, first)) = arrays.next() else {
+            let (dtype, shape, axes) = (Dtype::U8, Vec::new(), None);
+            return Ok(Common { dtype, shape, axes, is_geo, is_jpeg, bands, nodata });
         };
-        if let Some((other, other_shape, second)) = arrays.next() {
-            return Err(Error::MixedArrays {
-                first,
-                found: format!("{dtype:?} {shape:?}"),
-                second,
-                other: format!("{other:?} {other_shape:?}"),
-            });
+        if let Some((other, second)) = arrays.next() {
+            let of = |kind: &ArrayKind| {
+                let ArrayKind { dtype, shape, axes } = kind;
+                let axes = axes.as_ref().map_or_else(String::new, |axes| format!(" {axes}"));
+                (format!("{dtype:?} {shape:?}"), axes)
+            };
+            let ((mut found, axes), (mut other, other_axes)) = (of(&kind), of(&other));
+            if found == other {
+                (found, other) = (found + &axes, other + &other_axes);
+            }
+            return Err(Error::MixedArrays { first, found, second, other });
         }
-        Ok(Common { dtype, shape, is_geo, is_jpeg, bands, nodata })
+        let ArrayKind { dtype, shape, axes: of_format } = kind;
+        let axes = array_axes(&first, (dtype, &shape), of_format, axes)?;
+        Ok(Common { dtype, shape, axes: Some(axes), is_geo, is_jpeg, bands, nodata })
     }
 
     /// Returns the depth of all images.
@@ -155,6 +166,29 @@ impl Depths {
             (None, Some(_)) => Ok(StoredDepth::U16),
             (_, None) => Ok(StoredDepth::U8),
         }
+    }
+}
+
+/// The axes of the array `key`: those that its format gives, or the user, or its shape
+/// if that has one reading.
+pub(crate) fn array_axes(
+    key: &str,
+    (dtype, shape): (Dtype, &[u64]),
+    of_format: Option<Axes>,
+    given: Option<&Axes>,
+) -> Result<Axes, Error> {
+    let wrong = |reason: String| Error::WrongAxes { key: key.to_owned(), reason };
+    match (of_format, given) {
+        (Some(found), Some(given)) if found != *given => {
+            Err(wrong(format!("its format has the axes `{found}`, not `{given}`")))
+        }
+        (None, Some(given)) if given.n() != shape.len() => {
+            Err(wrong(format!("it has the shape {shape:?}, not the axes `{given}`")))
+        }
+        (Some(axes), _) => Ok(axes),
+        (None, Some(given)) => Ok(given.clone()),
+        (None, None) => Axes::of_array(dtype, shape)
+            .ok_or_else(|| Error::UnknownAxes { key: key.to_owned(), shape: shape.to_vec() }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::mem;
 use std::ops::RangeInclusive;
 
-use gular_bundle::{Digest, Dtype};
+use gular_bundle::{Axes, Digest, Dtype};
 use gular_codec::tiff::Geo;
 use gular_codec::{Decoder, Error, JpegEncoder, Picture, Resize, resize};
 
@@ -72,11 +72,11 @@ impl Maker<'_> {
     pub(crate) fn make(&self, file: &mut Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
         match *self.recipe {
             PayloadRecipe::Encoded | PayloadRecipe::Bytes => Ok(Value::of(mem::take(file))),
-            PayloadRecipe::Arrays { dtype, ref shape, .. } => {
+            PayloadRecipe::Arrays { dtype, ref shape, ref axes, .. } => {
                 let limits = &decoder.options().limits;
                 let (bytes, geo) = array::values(file, dtype, shape, limits)?;
-                let (true, None, Some((planes, plane))) = (self.statistics, &geo, planes(shape))
-                else {
+                let planes = axes.as_ref().and_then(|axes| planes(axes, shape));
+                let (true, Some((planes, plane))) = (self.statistics, planes) else {
                     return Ok(self.picture(bytes, geo));
                 };
                 let size = (bytes.len() / planes).max(1);
@@ -136,16 +136,11 @@ impl Maker<'_> {
 /// Numbers of channels whose pixels are summed.
 const MOST_CHANNELS: RangeInclusive<usize> = 1..=256;
 
-/// Smaller pictures are not told from pictures of many channels.
-const LEAST_SIDE: u64 = 8;
-
-/// The number of channels and the shape of each, in arrays `[channels, height, width]`: those
-/// have fewer channels than rows and columns.
-fn planes(shape: &[u64]) -> Option<(usize, [u64; 2])> {
+/// The number of channels and the shape of each, in arrays whose channels come first.
+fn planes(axes: &Axes, shape: &[u64]) -> Option<(usize, [u64; 2])> {
     let [channels, height, width] = *shape else { return None };
     let planes = usize::try_from(channels).ok().filter(|n| MOST_CHANNELS.contains(n))?;
-    let side = height.min(width);
-    (side >= LEAST_SIDE && channels < side).then_some((planes, [height, width]))
+    (*axes == Axes::cyx()).then_some((planes, [height, width]))
 }
 
 /// Sums over an array that is a picture of 8 or 16 bits, one per channel.
@@ -198,8 +193,9 @@ mod tests {
         let shape = vec![3, 8, 9];
         let (bands, geo) = (Vec::new(), false);
         let (nodata, tile, decoder) = (None, None, None);
+        let (dtype, axes) = (Dtype::U8, Some(Axes::cyx()));
         let recipe =
-            PayloadRecipe::Arrays { dtype: Dtype::U8, shape, bands, nodata, geo, tile, decoder };
+            PayloadRecipe::Arrays { dtype, shape, axes, bands, nodata, geo, tile, decoder };
         let maker = Maker { recipe: &recipe, spares: &Spares::new(0), statistics: true };
         // Channel 0 is 1 everywhere, channel 1 is 2, channel 2 is 3.
         let planar: Vec<u8> = (1..=3).flat_map(|value| [value; 72]).collect();
@@ -207,8 +203,7 @@ mod tests {
         let value = maker.make(&mut file, &mut Decoder::new(DecodeOptions::default())).unwrap();
         let sums = value.sums.unwrap();
         assert_eq!((sums.pixels, sums.sum), (72, vec![72, 144, 216]));
-        assert_eq!(planes(&[2, 3, 5]), None, "two rows of five channels");
-        assert_eq!(planes(&[64, 64, 13]), None);
-        assert_eq!(planes(&[1, 28, 28]), Some((1, [28, 28])));
+        assert_eq!(planes(&Axes::yxc(), &[2, 3, 5]), None, "two rows of five channels");
+        assert_eq!(planes(&Axes::cyx(), &[1, 28, 28]), Some((1, [28, 28])));
     }
 }

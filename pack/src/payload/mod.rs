@@ -9,8 +9,8 @@ mod make;
 mod options;
 mod recipe;
 
-pub(crate) use depth::Depths;
+pub(crate) use depth::{Depths, array_axes};
 pub use gular_codec::Fit;
 pub(crate) use make::{Maker, Value};
 pub use options::{PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
-pub(crate) use recipe::PayloadRecipe;
+pub(crate) use recipe::{HEADER_BYTES, PayloadRecipe};

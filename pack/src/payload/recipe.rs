@@ -3,14 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use gular_bundle::{Band, Decimal, Dtype, Field, FieldName, MadeValue, Payload};
-use gular_codec::{Fit, JpegEncoder, jpeg_backend};
+use gular_bundle::{Axes, Band, Decimal, Dtype, Field, FieldName, MadeValue, Payload};
+use gular_codec::{Fit, JpegEncoder, Limits, jpeg_backend, read_header};
 use serde::Serialize;
 
 use super::depth::Common;
 use super::{Depths, PayloadOptions, RawOptions, StoredDepth};
 use crate::input::MOST_BYTES;
+use crate::source::Source;
 use crate::{Error, Inputs, PlanOptions};
+
+/// Bytes of a picture that are read to find its size.
+pub(crate) const HEADER_BYTES: usize = 1 << 20;
 
 /// Fields of what is on the Earth. Format: `FORMAT.md`, "Fields".
 const CRS: &str = "image_crs";
@@ -28,6 +32,8 @@ pub(crate) enum PayloadRecipe {
     Arrays {
         dtype: Dtype,
         shape: Vec<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        axes: Option<Axes>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         bands: Vec<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,8 +88,9 @@ impl PayloadRecipe {
             Inputs::Images => {}
             Inputs::Bytes => return Ok(Self::Bytes),
             Inputs::Arrays | Inputs::Pixels { .. } => {
-                let Common { dtype, shape, is_geo: geo, is_jpeg, bands, nodata } =
-                    depths.arrays()?;
+                let given = options.axes.get(&FieldName::image()).and_then(Option::as_ref);
+                let Common { dtype, shape, axes, is_geo: geo, is_jpeg, bands, nodata } =
+                    depths.arrays(given)?;
                 let bytes =
                     shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
                 if bytes.is_none_or(|n| n > MOST_BYTES) {
@@ -100,7 +107,7 @@ impl PayloadRecipe {
                     min_valid: tile.min_valid.to_string(),
                 });
                 let decoder = is_jpeg.then(jpeg_backend);
-                return Ok(Self::Arrays { dtype, shape, bands, nodata, geo, tile, decoder });
+                return Ok(Self::Arrays { dtype, shape, axes, bands, nodata, geo, tile, decoder });
             }
         }
         // Every decoder makes the same pixels of a PNG.
@@ -146,9 +153,10 @@ impl PayloadRecipe {
                 let name = FieldName::parse("data").unwrap_or(name);
                 Field::bytes(name, media_types.to_vec())
             }
-            Self::Arrays { dtype, ref shape, ref bands, ref nodata, .. } => {
+            Self::Arrays { dtype, ref shape, ref axes, ref bands, ref nodata, .. } => {
                 let band = |name: &String| Band { name: name.clone(), wavelength_nm: None };
                 Field {
+                    axes: axes.clone(),
                     bands: bands.iter().map(band).collect(),
                     nodata: nodata.as_deref().and_then(Decimal::parse),
                     ..Field::fixed(name, dtype, shape.clone())
@@ -176,9 +184,22 @@ impl PayloadRecipe {
 
     /// Returns columns and rows of images that are arrays.
     pub(crate) fn size(&self) -> Option<(u32, u32)> {
-        let Self::Arrays { shape, .. } = self else { return None };
-        let [height, width, ..] = shape.as_slice() else { return None };
-        Some((u32::try_from(*width).ok()?, u32::try_from(*height).ok()?))
+        let Self::Arrays { shape, axes: Some(axes), .. } = self else { return None };
+        let grid = axes.grid(shape)?;
+        Some((u32::try_from(grid.width).ok()?, u32::try_from(grid.height).ok()?))
+    }
+
+    /// Returns columns and rows of the image `key` as it is stored, if files beside it can have the
+    /// same pixels: if it is an array, or a picture that is not made smaller.
+    pub(crate) fn size_of(&self, images: &Source, key: &str) -> Option<(u32, u32)> {
+        match self {
+            Self::Arrays { .. } => self.size(),
+            Self::Encoded | Self::Reencoded { max_side: None, .. } => {
+                let head = images.head(key, HEADER_BYTES).ok()?;
+                Some(read_header(&head, &Limits::default()).ok()?.upright_size())
+            }
+            Self::Reencoded { .. } | Self::Raw { .. } | Self::Bytes => None,
+        }
     }
 
     /// Bytes of every value, where they all have the same.

@@ -29,13 +29,13 @@ use crate::{Error, FractionsBy, Group, Labels, OnBadInput, PackOrder, PlanOption
 
 /// Collects keys, then writes the plan.
 #[derive(Debug)]
-pub struct PlanBuilder {
+pub struct PlanBuilder<'a> {
     dir: PathBuf,
     options: PlanOptions,
     by_name: Sorter,
     depths: Depths,
     table: Option<Joining>,
-    beside: Beside,
+    beside: Beside<'a>,
     /// Keys of samples that are looked at and not packed.
     leave_out: KeyList,
     /// Bytes of each scene that is cut.
@@ -54,7 +54,7 @@ struct Joining {
     join: Join,
 }
 
-impl PlanBuilder {
+impl<'a> PlanBuilder<'a> {
     /// Makes a builder that sorts in folder `dir` what does not fit in memory.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl PlanBuilder {
     }
 
     /// Adds the fields whose values are in files.
-    pub(crate) fn files(&mut self, beside: Beside) {
+    pub(crate) fn files(&mut self, beside: Beside<'a>) {
         self.beside = beside;
     }
 
@@ -229,7 +229,7 @@ impl PlanBuilder {
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
-            match beside.planned(file, &placed) {
+            match beside.planned(file, &placed, &recipe) {
                 Ok(_) if leave_out.has(key) => {}
                 Ok((mut files, of_files)) => {
                     files.splice(0..0, layout.values(&placed.values));

@@ -72,6 +72,8 @@ pub struct PictureEdit<'a> {
     pub channels: usize,
     /// The field `mask`, if the batch has it.
     pub mask: Option<MaskView<'a>>,
+    /// The other fields that move with the picture; of planes, each is one of these.
+    pub(crate) others: Vec<MaskView<'a>>,
     /// The sample's number in its split.
     pub sample: u64,
     /// The sample's key.
@@ -87,6 +89,8 @@ pub struct MaskView<'a> {
     pub bytes: &'a mut [u8],
     /// Bytes of a value, or of all channels of a pixel.
     pub pixel: usize,
+    /// The bytes of a pixel that lies outside the stored mask.
+    pub(crate) fill: &'a [u8],
 }
 
 impl PictureEdit<'_> {
@@ -190,12 +194,12 @@ impl PictureEdit<'_> {
     /// Applies `job` to the picture and its mask.
     fn each(&mut self, job: &mut impl Move) {
         match &mut self.pixels {
-            Pixels::U8(values) => job.pixels(values, self.channels),
-            Pixels::U16(values) => job.pixels(values, self.channels),
-            Pixels::F32(values) => job.pixels(values, self.channels),
+            Pixels::U8(values) => job.pixels(values, self.channels, &[]),
+            Pixels::U16(values) => job.pixels(values, self.channels, &[]),
+            Pixels::F32(values) => job.pixels(values, self.channels, &[]),
         }
-        if let Some(mask) = &mut self.mask {
-            job.pixels(mask.bytes, mask.pixel);
+        for mask in self.mask.iter_mut().chain(&mut self.others) {
+            job.pixels(mask.bytes, mask.pixel, mask.fill);
         }
     }
 }
@@ -208,7 +212,8 @@ fn clip(start: u32, len: u32, end: usize) -> std::ops::Range<usize> {
 
 /// Moves pixels that have `n` values each.
 trait Move {
-    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize);
+    /// `fill` are the values of a pixel that lies outside, which has zeros if there are none.
+    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize, fill: &[T]);
 }
 
 struct Mirror {
@@ -218,7 +223,7 @@ struct Mirror {
 }
 
 impl Move for Mirror {
-    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize) {
+    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize, _: &[T]) {
         let line = self.width * n;
         if self.rows {
             let rows = values.len() / line;
@@ -240,7 +245,7 @@ struct Turn {
 }
 
 impl Move for Turn {
-    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize) {
+    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize, _: &[T]) {
         let from = values.to_vec();
         for (to, cell) in values.chunks_exact_mut(n).enumerate() {
             let (y, x) = (to / self.side, to % self.side);
@@ -258,7 +263,7 @@ struct Shift {
 }
 
 impl Move for Shift {
-    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize) {
+    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize, fill: &[T]) {
         let from = values.to_vec();
         let source = |at: usize, by: i64, len: usize| {
             let source = i64::try_from(at).ok()?.checked_sub(by)?;
@@ -268,6 +273,7 @@ impl Move for Shift {
             let x = source(to % self.width, self.right, self.width);
             let y = source(to / self.width, self.down, self.height);
             match x.zip(y) {
+                None if fill.len() == cell.len() => cell.copy_from_slice(fill),
                 None => cell.fill(T::default()),
                 Some((x, y)) => cell.copy_from_slice(&from[(y * self.width + x) * n..][..n]),
             }
@@ -290,7 +296,8 @@ mod tests {
             width,
             height,
             channels: 2,
-            mask: Some(MaskView { bytes: &mut mask, pixel: 3 }),
+            mask: Some(MaskView { bytes: &mut mask, pixel: 3, fill: &[] }),
+            others: Vec::new(),
             sample: 0,
             key: "",
             refused: None,
@@ -346,6 +353,7 @@ mod tests {
                 height: 40,
                 channels: 2,
                 mask: None,
+                others: Vec::new(),
                 sample,
                 key: "",
                 refused: None,
@@ -370,6 +378,7 @@ mod tests {
             height,
             channels: 1,
             mask: None,
+            others: Vec::new(),
             sample: 0,
             key: "",
             refused: None,
@@ -391,6 +400,7 @@ mod tests {
                 height,
                 channels,
                 mask: None,
+                others: Vec::new(),
                 sample: 0,
                 key: "",
                 refused: None,

@@ -22,21 +22,26 @@ impl Blender {
     /// Returns `None` if nothing is blended.
     ///
     /// # Errors
-    /// [`Error::Option`] without images, and with masks: half a class has no meaning.
-    pub(super) fn new(options: &LoaderOptions, columns: &[Column]) -> Result<Option<Self>, Error> {
+    /// [`Error::Option`] without images, and with a field `moved` on their pixels, such as masks:
+    /// half a class has no meaning.
+    pub(super) fn new(
+        options: &LoaderOptions,
+        columns: &[Column],
+        moved: Option<&str>,
+    ) -> Result<Option<Self>, Error> {
         let Some(blend) = options.blend else { return Ok(None) };
         let refuse = |reason: &str| Err(Error::Option { option: "blend", reason: reason.into() });
         let image = columns.first().filter(|column| column.name == "image");
         let Some((dtype, _)) = image.and_then(|image| image.fixed.as_ref()) else {
             return refuse("there are no images");
         };
-        if columns.iter().any(|column| column.name == "mask") {
-            return refuse("masks cannot be blended");
+        if let Some(field) = moved {
+            return refuse(&format!("images are blended, and their `{field}` cannot be"));
         }
         let (width, height) = options.transform.size();
         let (width, height) = (width as usize, height as usize);
         let planes = match (options.layout, image.and_then(|image| image.fixed.as_ref())) {
-            (AxisOrder::Contiguous, Some((_, shape))) => shape.first().copied().unwrap_or(1),
+            (AxisOrder::Contiguous, Some((_, shape))) => shape.iter().rev().skip(2).product(),
             _ => 1,
         };
         Ok(Some(Self {

@@ -152,10 +152,11 @@ impl Loader {
         let image = self.about.columns.first().filter(|_| self.about.pictured)?;
         let (dtype, shape) = image.fixed.as_ref()?;
         let channels = match self.about.layout {
-            AxisOrder::Contiguous => shape.first(),
-            AxisOrder::ChannelsLast => shape.last(),
+            // Those of all times and depths.
+            AxisOrder::Contiguous => shape.iter().rev().skip(2).product(),
+            AxisOrder::ChannelsLast => *shape.last()?,
         };
-        Some((*dtype, *channels?))
+        Some((*dtype, channels))
     }
 
     /// Passes the memory of the images of all batches to `hold`, in whole pages, and keeps what it
@@ -549,9 +550,9 @@ fn start(
     meters: &Arc<Meters>,
 ) -> Result<(Arc<About>, Arc<BatchSlots>, Pool), Error> {
     let columns = source.columns().to_vec();
-    let blender = Blender::new(options, &columns)?;
+    let blender = Blender::new(options, &columns, source.moved())?;
     let about = About {
-        pictured: columns.first().is_some_and(|column| column.name == "image"),
+        pictured: source.has_pictures(),
         columns,
         labelled,
         size: options.transform.size(),

@@ -23,27 +23,29 @@ pub enum LoaderError {
     },
     /// The loader cannot make pictures of the bundle's samples.
     #[error(
-        "the bundle has {found}; expected a field `image` with encoded images, or with pixels of \
-        shape [height, width, channels] and type u8, u16, i8, i16, f16, bf16 or f32"
+        "the bundle has {found}; expected a field `image` with encoded images, or with arrays of at \
+        least one row and column"
     )]
     NoImages {
         /// What the sample has instead.
         found: String,
     },
-    /// A mask has another size than its image.
+    /// A mask, or another field on the pixels of an image, has another size than the image.
     #[error(
-        "the mask of sample `{key}` (row {row} of shard `{shard}`) has {} x {} pixels, but its image has {} x {}",
-        mask.0, mask.1, image.0, image.1
+        "the `{field}` of sample `{key}` (row {row} of shard `{shard}`) has {} x {} pixels, but its image has {} x {}",
+        size.0, size.1, image.0, image.1
     )]
-    MaskSize {
+    FieldSize {
+        /// The field.
+        field: String,
         /// The sample.
         key: String,
         /// Its shard's file name.
         shard: String,
         /// Its row in the shard.
         row: Row,
-        /// (width, height) of the mask, upright.
-        mask: (u32, u32),
+        /// Its width and height, upright.
+        size: (u32, u32),
         /// (width, height) of the image, upright.
         image: (u32, u32),
     },
@@ -133,7 +135,7 @@ impl LoaderError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Decode { .. } | Self::MaskSize { .. } => {
+            Self::Decode { .. } | Self::FieldSize { .. } => {
                 "repair this image and pack again, or leave such images out of training"
             }
             Self::NoImages { .. } => "the bundle's manifest lists its fields",

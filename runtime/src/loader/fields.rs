@@ -1,11 +1,11 @@
 //! How each field of a bundle appears in a batch.
 
-use gular_bundle::{Bundle, Dtype, Field, FieldIdx};
+use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx};
 
 use super::columns::Column;
-use super::normalise::Writer;
-use super::pixels::Pixels;
-use super::{AxisOrder, Depth, LoaderError, LoaderOptions};
+use super::normalise::{Normalise, Writer};
+use super::pixels::{Pixels, number_bytes};
+use super::{AxisOrder, Depth, LoaderError, LoaderOptions, Numbers};
 use crate::Error;
 
 /// The number of channels of a decoded picture, and of a batch of grey pictures.
@@ -33,16 +33,71 @@ pub(super) struct ImageField {
 #[derive(Debug)]
 pub(super) struct OtherField {
     pub(super) field: FieldIdx,
+    pub(super) is_mask: bool,
     pub(super) kind: OtherKind,
 }
 
 #[derive(Debug)]
 pub(super) enum OtherKind {
-    /// A mask, cropped and resized like the image. It is stored as these pixels, or encoded if this
-    /// is `None`.
-    Mask(Option<Pixels>),
+    /// Moved with the image: for each pixel the stored value under its centre.
+    Nearest(NearestField),
+    /// Moved with the image and interpolated like it.
+    Interpolated(InterpolatedField),
     /// Delivered as it is stored; a number has this many bytes.
     Plain(usize),
+}
+
+/// Classes, or other numbers that must not be mixed.
+#[derive(Debug)]
+pub(super) struct NearestField {
+    /// The form in which it stores pixels, if it is not encoded.
+    pub(super) pixels: Option<Pixels>,
+    /// The bytes of a pixel that lies outside of what is stored.
+    pub(super) fill: Vec<u8>,
+    /// Whether bands come before rows and columns in a batch.
+    pub(super) planes: bool,
+}
+
+/// A second picture, or numbers like heights.
+#[derive(Debug)]
+pub(super) struct InterpolatedField {
+    /// The form in which it stores pixels, if it is not encoded.
+    pub(super) pixels: Option<Pixels>,
+    /// Writes the pixels; `None`: as those of the image are written.
+    pub(super) writer: Option<Writer>,
+    /// The number of planes in a row of a batch.
+    pub(super) planes: usize,
+}
+
+impl OtherKind {
+    /// Whether it is moved with the image.
+    pub(super) fn is_moved(&self) -> bool {
+        !matches!(self, Self::Plain(_))
+    }
+
+    /// The pixels that it stores, if it is moved with the image and not encoded.
+    pub(super) fn pixels(&self) -> Option<&Pixels> {
+        match self {
+            Self::Nearest(field) => field.pixels.as_ref(),
+            Self::Interpolated(field) => field.pixels.as_ref(),
+            Self::Plain(_) => None,
+        }
+    }
+
+    /// The number of planes in a row of a batch, each of which has one value, or one pixel of
+    /// several values, for each pixel of the image; and the bytes of a pixel outside.
+    pub(super) fn planes(&self) -> (usize, &[u8]) {
+        match self {
+            Self::Nearest(field) => {
+                let planes = field.pixels.map_or(1, |pixels| pixels.channels);
+                let planes = if field.planes { planes } else { 1 };
+                let fill = field.fill.get(..field.fill.len() / planes.max(1)).unwrap_or_default();
+                (planes, fill)
+            }
+            Self::Interpolated(field) => (field.planes, &[]),
+            Self::Plain(_) => (1, &[]),
+        }
+    }
 }
 
 impl Fields {
@@ -61,16 +116,24 @@ impl Fields {
         if image.is_none() && options.fields.is_empty() {
             return Err(LoaderError::NoImages { found: "no field `image`".into() }.into());
         }
-        let image = image.map(|(at, field)| image_field(at, field, options)).transpose()?;
-        let mut columns: Vec<Column> = image
-            .iter()
-            .map(|image| Column {
-                name: "image".into(),
-                field: image.field,
-                fixed: Some((image.writer.dtype(), image_shape(image, options))),
-            })
-            .collect();
+        let mut columns: Vec<Column> = Vec::new();
         let mut others = Vec::new();
+        let image = match image {
+            // Without rows and columns there is nothing to crop.
+            Some((at, field)) if is_no_picture(field, options)? => {
+                let (kind, fixed) = plain_field(field);
+                others.push(OtherField { field: at, is_mask: false, kind });
+                columns.push(Column { name: "image".into(), field: at, fixed });
+                None
+            }
+            Some((at, field)) => {
+                let image = image_field(at, field, options)?;
+                let fixed = Some((image.writer.dtype(), image_shape(&image, options)));
+                columns.push(Column { name: "image".into(), field: at, fixed });
+                Some(image)
+            }
+            None => None,
+        };
         for name in &options.fields {
             let refuse = |reason: String| Error::Option { option: "fields", reason };
             let at = fields.iter().position(|field| field.name.as_str() == name);
@@ -84,21 +147,18 @@ impl Fields {
             if field.is_image() || field.is_label() || columns.iter().any(|c| c.field == at) {
                 return Err(refuse(format!("every batch contains `{name}` already")));
             }
-            let (kind, fixed) = if name == "mask" {
-                if image.is_none() {
+            let (kind, fixed) = match &image {
+                Some(image) if field.is_on_image() => {
+                    moved_field(field, image, options).map_err(refuse)?
+                }
+                None if name == "mask" => {
                     return Err(refuse(
                         "masks belong to images, and the bundle has no images".into(),
                     ));
                 }
-                mask_field(field, options).map_err(refuse)?
-            } else {
-                let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
-                let fixed = field.as_fixed();
-                let fixed = fixed.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
-                let element = field.as_fixed().map_or(1, |(dtype, _)| dtype.size_bytes());
-                (OtherKind::Plain(number(&element)), fixed)
+                _ => plain_field(field),
             };
-            others.push(OtherField { field: at, kind });
+            others.push(OtherField { field: at, is_mask: field.is_mask(), kind });
             columns.push(Column { name: name.clone(), field: at, fixed });
         }
         let proof = columns.first().map_or(FieldIdx(0), |column| column.field);
@@ -123,6 +183,31 @@ impl Fields {
     }
 }
 
+/// The way in which a field is loaded, and the type and shape of the result.
+type LoadedField = (OtherKind, Option<(Dtype, Vec<usize>)>);
+
+/// Whether images are arrays without rows and columns, which are delivered as they are stored.
+fn is_no_picture(field: &Field, options: &LoaderOptions) -> Result<bool, Error> {
+    let Some((_, shape)) = field.as_fixed() else {
+        if options.axes.is_some() {
+            let reason = "the bundle's images are encoded, and no arrays".into();
+            return Err(Error::Option { option: "axes", reason });
+        }
+        return Ok(false);
+    };
+    let axes = options.axes_of(field, shape)?;
+    Ok(axes.place('y').is_none() || axes.place('x').is_none())
+}
+
+/// A field that is delivered as it is stored.
+fn plain_field(field: &Field) -> LoadedField {
+    let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
+    let fixed = field.as_fixed();
+    let element = fixed.map_or(1, |(dtype, _)| dtype.size_bytes());
+    let fixed = fixed.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
+    (OtherKind::Plain(number(&element)), fixed)
+}
+
 fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<ImageField, Error> {
     let (pixels, stored) = match of.as_fixed() {
         None => {
@@ -130,17 +215,24 @@ fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<I
             (None, if wide { Dtype::U16 } else { Dtype::U8 })
         }
         Some((dtype, shape)) => {
-            let pixels = Pixels::of(dtype, shape);
-            let made = pixels.and_then(|pixels| pixels.made_as(options.depth));
-            let Some((pixels, made)) = pixels.zip(made) else {
+            let axes = options.axes_of(of, shape)?;
+            let Some(pixels) = Pixels::of(dtype, shape, &axes) else {
                 let found = format!("a field `image` of {dtype:?} {shape:?}");
                 return Err(LoaderError::NoImages { found }.into());
             };
+            let made = pixels.made_as(options.depth);
+            let is_wide = matches!(dtype, Dtype::U32 | Dtype::I32 | Dtype::I64 | Dtype::F64);
+            if is_wide && options.numbers == Numbers::Stored {
+                let reason = format!(
+                    "images of {dtype:?} become f32, f16 or bf16, and are not delivered as they are stored"
+                );
+                return Err(Error::Option { option: "numbers", reason });
+            }
             // Floats are used only as an intermediate step.
             (Some(pixels), if made == Dtype::F32 { dtype } else { made })
         }
     };
-    let channels = pixels.map_or(RGB, |pixels| pixels.channels);
+    let channels = pixels.map_or(RGB, |pixels| pixels.bands());
     let bands = match &options.bands {
         Some(bands) => bands.clone(),
         // Networks take grey pictures with three channels, like colour.
@@ -153,13 +245,23 @@ fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<I
     }
     let LoaderOptions { numbers, layout, .. } = options;
     let normalise = options.normalise.of_channels(bands.len());
-    if *numbers != super::Numbers::Stored
+    if *numbers != Numbers::Stored
         && let Some(reason) = normalise.fault(bands.len())
     {
         return Err(Error::Option { option: "normalise", reason });
     }
-    let writer = Writer::new(*numbers, *layout, bands, stored, &normalise);
-    Ok(ImageField { field, pixels, writer })
+    let Some(pixels) = pixels.filter(Pixels::is_series) else {
+        let writer = Writer::new(*numbers, *layout, bands, stored, &normalise);
+        return Ok(ImageField { field, pixels, writer });
+    };
+    if *layout == AxisOrder::ChannelsLast {
+        let reason = "images with an axis of times or depths have their bands before rows and columns, in the order [times, depths, bands, rows, columns]".into();
+        return Err(Error::Option { option: "layout", reason });
+    }
+    let all = pixels.channels_of(&bands);
+    let normalise = normalise.repeated(all.len());
+    let writer = Writer::new(*numbers, AxisOrder::Contiguous, all, stored, &normalise);
+    Ok(ImageField { field, pixels: Some(pixels), writer })
 }
 
 /// The shape of an image, in the order of its memory layout.
@@ -167,27 +269,114 @@ fn image_shape(image: &ImageField, options: &LoaderOptions) -> Vec<usize> {
     let (width, height) = options.transform.size();
     let (width, height) = (width as usize, height as usize);
     let channels = image.writer.bands.len();
+    let series = image.pixels.map(|pixels| pixels.series).unwrap_or_default();
+    let series: Vec<usize> = series.into_iter().flatten().collect();
     match image.writer.layout {
-        AxisOrder::Contiguous => vec![channels, height, width],
+        AxisOrder::Contiguous => {
+            let bands = channels / series.iter().product::<usize>().max(1);
+            [series, vec![bands, height, width]].concat()
+        }
         AxisOrder::ChannelsLast => vec![height, width, channels],
     }
 }
 
-/// The way in which a mask is loaded, and the type and shape of the result.
-type MaskField = (OtherKind, Option<(Dtype, Vec<usize>)>);
-
-fn mask_field(field: &Field, options: &LoaderOptions) -> Result<MaskField, String> {
+/// A field whose values lie on the pixels of `image`.
+fn moved_field(
+    field: &Field,
+    image: &ImageField,
+    options: &LoaderOptions,
+) -> Result<LoadedField, String> {
     let (width, height) = options.transform.size();
-    let mut result = vec![height as usize, width as usize];
+    let (width, height) = (width as usize, height as usize);
+    let is_mask = field.is_mask();
+    let axes = field.known_axes();
     let Some((dtype, shape)) = field.as_fixed() else {
-        let wide = options.depth == Depth::U16;
-        let dtype = if wide { Dtype::U16 } else { Dtype::U8 };
-        return Ok((OtherKind::Mask(None), Some((dtype, result))));
+        let is_picture = !is_mask && axes != Some(Axes::yx());
+        if is_picture {
+            return encoded_picture(image, options);
+        }
+        let dtype = if options.depth == Depth::U16 { Dtype::U16 } else { Dtype::U8 };
+        let fill = fill_value(field, dtype, options)?;
+        let kind = NearestField { pixels: None, fill, planes: false };
+        return Ok((OtherKind::Nearest(kind), Some((dtype, vec![height, width]))));
     };
-    let pixels = Pixels::of(dtype, shape);
-    let pixels = pixels.ok_or_else(|| format!("`mask` of {dtype:?} {shape:?} is not a picture"))?;
-    if shape.len() == 3 {
-        result.push(pixels.channels);
+    let name = &field.name;
+    let pixels = axes.as_ref().and_then(|axes| Pixels::of(dtype, shape, axes));
+    let pixels =
+        pixels.ok_or_else(|| format!("`{name}` of {dtype:?} {shape:?} is not a picture"))?;
+    let has_bands = axes.is_some_and(|axes| axes.n() > 2);
+    let is_second = |image: &Pixels| {
+        let alike = |of: &Pixels| (of.dtype, of.channels, of.series);
+        pixels.channels > 1 && alike(image) == alike(&pixels)
+    };
+    if !is_mask && image.pixels.as_ref().is_some_and(is_second) {
+        let (shape, dtype) = (image_shape(image, options), image.writer.dtype());
+        let planes = image.writer.planes();
+        let kind = InterpolatedField { pixels: Some(pixels), writer: None, planes };
+        return Ok((OtherKind::Interpolated(kind), Some((dtype, shape))));
     }
-    Ok((OtherKind::Mask(Some(pixels)), Some((dtype, result))))
+    let is_float = matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
+    let layout = if pixels.is_series() { AxisOrder::Contiguous } else { options.layout };
+    let planes = has_bands && !is_mask && layout == AxisOrder::Contiguous;
+    let series: Vec<usize> = pixels.series.into_iter().flatten().collect();
+    let result = match (has_bands, planes) {
+        (false, _) => vec![height, width],
+        (true, true) => [series, vec![pixels.bands(), height, width]].concat(),
+        (true, false) => vec![height, width, pixels.channels],
+    };
+    if is_float && !is_mask && field.nodata.is_none() {
+        // The arithmetic is that of f32.
+        let made = if dtype == Dtype::F64 { Dtype::F32 } else { dtype };
+        let (bands, how) = ((0..pixels.channels).collect(), Normalise::scaled());
+        let writer = Some(Writer::new(Numbers::Stored, layout, bands, made, &how));
+        let planes = if planes { pixels.channels } else { 1 };
+        let kind = InterpolatedField { pixels: Some(pixels), writer, planes };
+        return Ok((OtherKind::Interpolated(kind), Some((made, result))));
+    }
+    let fill = fill_value(field, dtype, options)?.repeat(pixels.channels);
+    let kind = NearestField { pixels: Some(pixels), fill, planes };
+    Ok((OtherKind::Nearest(kind), Some((dtype, result))))
+}
+
+/// A second picture, encoded.
+fn encoded_picture(image: &ImageField, options: &LoaderOptions) -> Result<LoadedField, String> {
+    let (width, height) = options.transform.size();
+    let (width, height) = (width as usize, height as usize);
+    if image.pixels.is_none() {
+        let (shape, dtype) = (image_shape(image, options), image.writer.dtype());
+        let planes = image.writer.planes();
+        let kind = InterpolatedField { pixels: None, writer: None, planes };
+        return Ok((OtherKind::Interpolated(kind), Some((dtype, shape))));
+    }
+    let dtype = if options.depth == Depth::U16 { Dtype::U16 } else { Dtype::U8 };
+    let how = Normalise::scaled();
+    let writer = Writer::new(Numbers::Stored, options.layout, (0..RGB).collect(), dtype, &how);
+    let shape = match options.layout {
+        AxisOrder::Contiguous => vec![RGB, height, width],
+        AxisOrder::ChannelsLast => vec![height, width, RGB],
+    };
+    let planes = writer.planes();
+    let kind = InterpolatedField { pixels: None, writer: Some(writer), planes };
+    Ok((OtherKind::Interpolated(kind), Some((dtype, shape))))
+}
+
+/// The bytes of a value that lies outside of a stored field: that of the options for masks, the
+/// field's nodata, or the largest value of unsigned numbers, -1 of signed ones, or NaN.
+fn fill_value(field: &Field, dtype: Dtype, options: &LoaderOptions) -> Result<Vec<u8>, String> {
+    let nodata = field.nodata.as_ref().and_then(|text| text.as_str().parse::<f64>().ok());
+    let given = options.mask_fill.filter(|_| field.is_mask()).map(|fill| fill as f64);
+    if let Some(bytes) = given.or(nodata).and_then(|value| number_bytes(dtype, value)) {
+        return Ok(bytes);
+    }
+    if let Some(given) = given {
+        return Err(format!("the fill {given} of masks is no {dtype:?}"));
+    }
+    let value = match dtype {
+        Dtype::U8 => f64::from(u8::MAX),
+        Dtype::U16 => f64::from(u16::MAX),
+        Dtype::U32 => f64::from(u32::MAX),
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => -1.0,
+        Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 => f64::NAN,
+    };
+    Ok(number_bytes(dtype, value).unwrap_or_default())
 }

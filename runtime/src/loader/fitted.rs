@@ -99,7 +99,8 @@ impl LoaderOptions {
                 size: Some((width, height)),
                 is_grey: channels == 1,
             };
-            return Ok(Pixels::of(dtype, shape).map(of));
+            let axes = self.axes_of(field, shape)?;
+            return Ok(Pixels::of(dtype, shape, &axes).map(of));
         }
         let headers = self.headers(bundle, at, cancel)?;
         let sizes = headers.iter().map(|header| match self.orientation {

@@ -67,6 +67,13 @@ impl Normalise {
         usable.then_some(Self { scale: Some(1.0), mean, std })
     }
 
+    /// Returns it for `channels` channels, of which each group in turn is normalised as all of them
+    /// are now.
+    pub(super) fn repeated(&self, channels: usize) -> Self {
+        let repeat = |values: &[f32]| values.iter().copied().cycle().take(channels).collect();
+        Self { scale: self.scale, mean: repeat(&self.mean), std: repeat(&self.std) }
+    }
+
     /// Says what is wrong with it for `channels` channels.
     pub(super) fn fault(&self, channels: usize) -> Option<String> {
         let fits = |values: &[f32]| values.len() == 1 || values.len() == channels;
@@ -169,6 +176,14 @@ impl Writer {
             _ => Table::None,
         };
         Self { numbers, layout, bands, stored, channels, table }
+    }
+
+    /// The number of planes that rows of a batch have.
+    pub(super) fn planes(&self) -> usize {
+        match self.layout {
+            AxisOrder::Contiguous => self.bands.len(),
+            AxisOrder::ChannelsLast => 1,
+        }
     }
 
     /// Returns the type of the numbers in a batch.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gular_bundle::Split;
+use gular_bundle::{Axes, Field, Split};
 use gular_codec::{JpegBackend, Limits, OrientationPolicy, Scaling};
 
 use super::{AxisOrder, Depth, Draw, Normalise, Numbers, Select, UnknownLabels};
@@ -66,12 +66,21 @@ pub struct LoaderOptions {
     /// order; [`Field::bands`](gular_bundle::Field) names them. `None` takes all channels; a single
     /// channel (grey) is then copied three times.
     pub bands: Option<Vec<usize>>,
+    /// The value of mask pixels that lie outside of the stored mask, where a transform pads the
+    /// picture. `None`: the mask's nodata, or else 255 for `u8`, 65,535 for `u16`, -1 for signed
+    /// numbers. Losses must ignore it.
+    pub mask_fill: Option<i64>,
+    /// What the axes of images that are arrays mean, for a bundle that does not say it.
+    pub axes: Option<Axes>,
     /// Whether a picture with colours is an error, since `bands` was chosen for grey ones.
     pub only_grey: bool,
     /// What [`LoaderOptions::fitted`] has chosen, and why, in words.
     pub fitted: Option<String>,
     /// Fields that batches have besides `image` and `label`, by name. A `mask` is cropped, resized
-    /// and mirrored like its image, without interpolation; other fields are delivered as stored.
+    /// and mirrored like its image, without interpolation, and so is every other field on the
+    /// image's pixels ([`Field::is_on_image`]): floats without nodata are interpolated, and a
+    /// second picture like the image is made as the image is. Other fields are delivered as
+    /// stored.
     pub fields: Vec<String>,
     /// What to do about an image that cannot be decoded.
     pub on_error: OnBadSample,
@@ -157,6 +166,8 @@ impl LoaderOptions {
             n_epochs: None,
             depth: Depth::default(),
             bands: None,
+            mask_fill: None,
+            axes: None,
             only_grey: false,
             fitted: None,
             fields: Vec::new(),
@@ -168,6 +179,26 @@ impl LoaderOptions {
             limits: Limits::default(),
             jpeg: JpegBackend::default(),
             scaling: Scaling::Reduced,
+        }
+    }
+
+    /// The axes of the images, `field`, that are arrays of `shape`.
+    pub(super) fn axes_of(&self, field: &Field, shape: &[u64]) -> Result<Axes, Error> {
+        let wrong = |reason: String| Err(Error::Option { option: "axes", reason });
+        match (&field.axes, &self.axes) {
+            (Some(known), Some(given)) if known != given => {
+                wrong(format!("`{given}`, but the bundle says that its images are `{known}`"))
+            }
+            (None, Some(given)) if given.n() != shape.len() => {
+                wrong(format!("`{given}`, but the images have the shape {shape:?}"))
+            }
+            (None, Some(given)) => Ok(given.clone()),
+            _ => match field.known_axes() {
+                Some(axes) => Ok(axes),
+                None => wrong(format!(
+                    "the bundle does not say what the axes of its images of shape {shape:?} mean: name them, such as `cyx` for bands, rows and columns, or `yxc`"
+                )),
+            },
         }
     }
 

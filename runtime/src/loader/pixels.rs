@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use gular_bundle::Dtype;
+use gular_bundle::{Axes, Dtype};
 use gular_codec::{Error, Picture, Rect, Resize, Resizer, Sample};
 use half::{bf16, f16};
 
@@ -18,13 +18,39 @@ use super::Depth;
 use super::normalise::{PixelRows, Writer};
 use crate::augment::{self, Placement};
 
-/// The shape in which a field stores pixels: `[height, width, channels]`, or `[height, width]`.
+/// The shape in which a field stores pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pixels {
     pub(super) width: u32,
     pub(super) height: u32,
+    /// Values at each pixel: the bands, of all times and depths together.
     pub(super) channels: usize,
     pub(super) dtype: Dtype,
+    /// The numbers of times and of depths, if these are axes.
+    pub(super) series: [Option<usize>; 2],
+    /// How the values lie if they are not `[height, width, channels]`.
+    strides: Option<Strides>,
+}
+
+/// How far apart neighbouring values lie, counted in values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Strides {
+    row: usize,
+    column: usize,
+    /// The axes at one pixel, the last one fastest: their lengths and strides.
+    channels: [(usize, usize); 3],
+}
+
+impl Strides {
+    /// Where the values of a pixel lie, from its first one on.
+    fn offsets(&self) -> impl Iterator<Item = usize> {
+        let [times, depths, bands] =
+            self.channels.map(|(n, stride)| (0..n).map(move |i| i * stride));
+        times.flat_map(move |t| {
+            let bands = bands.clone();
+            depths.clone().flat_map(move |z| bands.clone().map(move |c| t + z + c))
+        })
+    }
 }
 
 /// Buffers that a thread keeps between samples.
@@ -34,6 +60,10 @@ pub(super) struct PixelTools {
     pub(super) u8s: Kept<u8>,
     pub(super) u16s: Kept<u16>,
     f32s: Kept<f32>,
+    /// Stored values that were brought into the order `[height, width, channels]`.
+    pub(super) ordered: Vec<u8>,
+    /// Pixels that were moved, before they are written as planes.
+    pub(super) moved: Vec<u8>,
 }
 
 /// Buffers for pixels between two steps.
@@ -116,37 +146,108 @@ impl<T: Copy + Default> Kept<T> {
 }
 
 impl Pixels {
-    /// `None` where the shape or type is not a picture's.
-    pub(super) fn of(dtype: Dtype, shape: &[u64]) -> Option<Self> {
-        let (height, width, channels) = match *shape {
-            [height, width] => (height, width, 1),
-            [height, width, channels] => (height, width, channels),
-            _ => return None,
-        };
+    /// `None` where the shape is not a picture's.
+    pub(super) fn of(dtype: Dtype, shape: &[u64], axes: &Axes) -> Option<Self> {
+        let grid = axes.grid(shape)?;
         let side = |n: u64| u32::try_from(n).ok().filter(|n| *n > 0);
-        let channels = side(channels)? as usize;
-        Some(Self { width: side(width)?, height: side(height)?, channels, dtype })
+        let (width, height) = (side(grid.width)?, side(grid.height)?);
+        let channels = side(grid.channels)? as usize;
+        // The length and the stride of an axis.
+        let axis = |letter| {
+            let at = axes.place(letter)?;
+            let stride = shape.iter().skip(at + 1).try_fold(1_u64, |n, m| n.checked_mul(*m))?;
+            Some((usize::try_from(*shape.get(at)?).ok()?, usize::try_from(stride).ok()?))
+        };
+        let ((_, row), (_, column)) = (axis('y')?, axis('x')?);
+        let of_pixel = ['t', 'z', 'c'].map(axis);
+        let strides =
+            Strides { row, column, channels: of_pixel.map(|axis| axis.unwrap_or((1, 0))) };
+        let in_order = column == channels
+            && row == width as usize * channels
+            && strides.offsets().eq(0..channels);
+        let series = [of_pixel[0], of_pixel[1]].map(|axis| axis.map(|(n, _)| n));
+        let strides = (!in_order).then_some(strides);
+        Some(Self { width, height, channels, dtype, series, strides })
     }
 
-    /// The type in which they are cut and resized; `None` for types whose values cannot be
-    /// mixed without loss.
-    pub(super) fn made_as(self, depth: Depth) -> Option<Dtype> {
-        match (self.dtype, depth) {
-            (Dtype::U8, Depth::Stored) | (Dtype::U8 | Dtype::U16, Depth::U8) => Some(Dtype::U8),
-            (Dtype::U16, Depth::Stored) | (Dtype::U8 | Dtype::U16, Depth::U16) => Some(Dtype::U16),
-            (Dtype::I8 | Dtype::I16 | Dtype::F16 | Dtype::Bf16 | Dtype::F32, _) => Some(Dtype::F32),
-            (Dtype::U32 | Dtype::I32 | Dtype::I64 | Dtype::F64, _) => None,
+    /// Whether values are stored in the order `[height, width, channels]`.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.strides.is_none()
+    }
+
+    /// Whether there is an axis of times or depths.
+    pub(super) fn is_series(&self) -> bool {
+        self.series.iter().any(Option::is_some)
+    }
+
+    /// The number of bands, which each time and depth has.
+    pub(super) fn bands(&self) -> usize {
+        self.channels / self.series.iter().flatten().product::<usize>().max(1)
+    }
+
+    /// The chosen bands of all times and depths, by their number among the channels.
+    pub(super) fn channels_of(&self, bands: &[usize]) -> Vec<usize> {
+        let starts = (0..self.channels).step_by(self.bands().max(1));
+        starts.flat_map(|start| bands.iter().map(move |band| start + band)).collect()
+    }
+
+    /// Returns `part` of a stored sample, that [`Pixels::part`] named, in the order
+    /// `[height, width, channels]`; `rows` are those that are needed.
+    pub(super) fn in_order<'a>(
+        &self,
+        part: &'a [u8],
+        rows: Range<u32>,
+        ordered: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        let Some(strides) = self.strides else { return part };
+        match self.dtype.size_bytes() {
+            1 => self.reorder::<1>(&strides, part, rows, ordered),
+            2 => self.reorder::<2>(&strides, part, rows, ordered),
+            4 => self.reorder::<4>(&strides, part, rows, ordered),
+            _ => self.reorder::<8>(&strides, part, rows, ordered),
+        }
+        ordered
+    }
+
+    fn reorder<const N: usize>(
+        &self,
+        strides: &Strides,
+        stored: &[u8],
+        rows: Range<u32>,
+        ordered: &mut Vec<u8>,
+    ) {
+        let (values, _) = stored.as_chunks::<N>();
+        let line = self.width as usize * self.channels;
+        ordered.resize(rows.len() * line * N, 0);
+        let (cells, _) = ordered.as_chunks_mut::<N>();
+        for (y, cells) in rows.zip(cells.chunks_exact_mut(line.max(1))) {
+            for (channel, offset) in strides.offsets().enumerate() {
+                let from = values.get(offset + y as usize * strides.row..).unwrap_or_default();
+                let from = from.iter().step_by(strides.column.max(1));
+                let to = cells.get_mut(channel..).unwrap_or_default();
+                to.iter_mut().step_by(self.channels).zip(from).for_each(|(to, from)| *to = *from);
+            }
         }
     }
 
-    /// Returns what `place` needs of a stored sample: a range of its bytes, the shape of these
-    /// pixels, and what is done to them.
-    pub(super) fn part(self, place: &Placement) -> (Range<usize>, Self, Placement) {
+    /// The type in which they are cut and resized.
+    pub(super) fn made_as(self, depth: Depth) -> Dtype {
+        match (self.dtype, depth) {
+            (Dtype::U8, Depth::Stored) | (Dtype::U8 | Dtype::U16, Depth::U8) => Dtype::U8,
+            (Dtype::U16, Depth::Stored) | (Dtype::U8 | Dtype::U16, Depth::U16) => Dtype::U16,
+            _ => Dtype::F32,
+        }
+    }
+
+    /// Returns what `place` needs of a stored sample.
+    pub(super) fn part(self, place: &Placement) -> Part {
         let (rows, place) = place.rows();
         let element = usize::try_from(self.dtype.size_bytes()).unwrap_or(1);
         let line = self.width as usize * self.channels * element;
-        let bytes = rows.start as usize * line..rows.end as usize * line;
-        (bytes, Self { height: rows.end - rows.start, ..self }, place)
+        let needed = if self.strides.is_some() { 0..self.height } else { rows.clone() };
+        let bytes = needed.start as usize * line..needed.end as usize * line;
+        let pixels = Self { height: rows.end - rows.start, strides: None, ..self };
+        Part { bytes, rows, pixels, place }
     }
 
     /// Whether the result of `place` is a row of a batch, byte by byte.
@@ -164,24 +265,24 @@ impl Pixels {
         depth: Depth,
         tools: &mut PixelTools,
     ) -> Result<PixelType, Error> {
-        let PixelTools { resizer, u8s, u16s, f32s } = tools;
+        let PixelTools { resizer, u8s, u16s, f32s, .. } = tools;
         let pixel_type = match (self.dtype, self.made_as(depth)) {
-            (Dtype::U8, Some(Dtype::U8)) => {
+            (Dtype::U8, Dtype::U8) => {
                 let Kept { whole, made, .. } = u8s;
                 made.resize(place.len(self.channels), 0);
                 self.bytes(stored, place, false, resizer, whole, made)?;
                 PixelType::U8
             }
             // The second byte of a little-endian pair is the high one.
-            (_, Some(Dtype::U8)) => {
+            (_, Dtype::U8) => {
                 self.bring(stored, place, resizer, u8s, |[_, high]: [u8; 2]| high)?;
                 PixelType::U8
             }
-            (Dtype::U8, Some(Dtype::U16)) => {
+            (Dtype::U8, Dtype::U16) => {
                 self.bring(stored, place, resizer, u16s, |[v]: [u8; 1]| u16::from(v) * 257)?;
                 PixelType::U16
             }
-            (_, Some(Dtype::U16)) => {
+            (_, Dtype::U16) => {
                 self.bring(stored, place, resizer, u16s, u16::from_le_bytes)?;
                 PixelType::U16
             }
@@ -195,6 +296,18 @@ impl Pixels {
                     }),
                     Dtype::F16 => self.bring(stored, place, resizer, f32s, |v: [u8; 2]| {
                         f16::from_le_bytes(v).to_f32()
+                    }),
+                    Dtype::U32 => self.bring(stored, place, resizer, f32s, |v: [u8; 4]| {
+                        u32::from_le_bytes(v) as f32
+                    }),
+                    Dtype::I32 => self.bring(stored, place, resizer, f32s, |v: [u8; 4]| {
+                        i32::from_le_bytes(v) as f32
+                    }),
+                    Dtype::I64 => self.bring(stored, place, resizer, f32s, |v: [u8; 8]| {
+                        i64::from_le_bytes(v) as f32
+                    }),
+                    Dtype::F64 => self.bring(stored, place, resizer, f32s, |v: [u8; 8]| {
+                        f64::from_le_bytes(v) as f32
                     }),
                     Dtype::Bf16 => self.bring(stored, place, resizer, f32s, |v: [u8; 2]| {
                         bf16::from_le_bytes(v).to_f32()
@@ -308,13 +421,27 @@ impl Pixels {
     }
 }
 
+/// The part of a stored sample that a row of a batch needs.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The bytes that are read.
+    pub(super) bytes: Range<usize>,
+    /// The rows that are needed of them.
+    pub(super) rows: Range<u32>,
+    /// The shape of these rows once they are in order.
+    pub(super) pixels: Pixels,
+    /// What is done to them.
+    pub(super) place: Placement,
+}
+
 /// Moves a mask as its image is moved: from `stored`, (width, height) pixels of `pixel` bytes,
-/// the value under the centre of each pixel of the result, and zeros around it.
+/// the value under the centre of each pixel of the result, and `fill` around it.
 pub(super) fn move_mask(
     stored: &[u8],
     (width, height): (u32, u32),
     pixel: usize,
     place: &Placement,
+    fill: &[u8],
     out: &mut [u8],
 ) {
     let Placement { region, resize, pad, .. } = *place;
@@ -333,13 +460,13 @@ pub(super) fn move_mask(
         let y = within(y, top, keep.height);
         let row = y.map(|y| from(keep.y + y, region.y, region.height, resize.height));
         let Some(row) = row.and_then(|row| stored.get(row)) else {
-            line.fill(0);
+            line.chunks_exact_mut(pixel).for_each(|cell| cell.copy_from_slice(fill));
             continue;
         };
         for (x, cell) in (0..columns).zip(line.chunks_exact_mut(pixel)) {
             let x = if resize.flip { columns - 1 - x } else { x };
             match within(x, left, keep.width) {
-                None => cell.fill(0),
+                None => cell.copy_from_slice(fill),
                 Some(x) => {
                     let x = from(keep.x + x, region.x, region.width, resize.width);
                     cell.copy_from_slice(&row[x * pixel..][..pixel]);
@@ -349,6 +476,35 @@ pub(super) fn move_mask(
     }
 }
 
+/// Writes pixels of `channels` values of `element` bytes as one plane for each channel.
+pub(super) fn planes(pixels: &[u8], channels: usize, element: usize, out: &mut [u8]) {
+    let plane = out.len() / channels.max(1);
+    for (channel, plane) in out.chunks_exact_mut(plane.max(1)).enumerate() {
+        let values = pixels.chunks_exact(element).skip(channel).step_by(channels);
+        plane.chunks_exact_mut(element).zip(values).for_each(|(to, from)| to.copy_from_slice(from));
+    }
+}
+
+/// The little-endian bytes of `value` as `dtype`; `None` if it is not one of its numbers.
+pub(super) fn number_bytes(dtype: Dtype, value: f64) -> Option<Vec<u8>> {
+    let bits = match dtype {
+        Dtype::U8 | Dtype::I8 => 8,
+        Dtype::U16 | Dtype::I16 => 16,
+        Dtype::U32 | Dtype::I32 => 32,
+        Dtype::I64 => 53,
+        Dtype::F16 => return Some(f16::from_f64(value).to_le_bytes().to_vec()),
+        Dtype::Bf16 => return Some(bf16::from_f64(value).to_le_bytes().to_vec()),
+        Dtype::F32 => return Some((value as f32).to_le_bytes().to_vec()),
+        Dtype::F64 => return Some(value.to_le_bytes().to_vec()),
+    };
+    let signed = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64);
+    let most = (1_i64 << if signed { bits - 1 } else { bits }) as f64;
+    let least = if signed { -most } else { 0.0 };
+    let fits = value.fract() == 0.0 && (least..most).contains(&value);
+    let size = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+    fits.then(|| (value as i64).to_le_bytes()[..size].to_vec())
+}
+
 /// The picture that a sample of payload `raw` holds, to be looked at: 8-bit RGB, of 16-bit
 /// samples the high byte.
 ///
@@ -356,7 +512,9 @@ pub(super) fn move_mask(
 /// another length.
 #[must_use]
 pub fn stored_picture(dtype: Dtype, shape: &[u64], stored: &[u8]) -> Option<Picture> {
-    let pixels = Pixels::of(dtype, shape).filter(|pixels| matches!(pixels.channels, 1 | 3))?;
+    let axes = if shape.len() == 2 { Axes::yx() } else { Axes::yxc() };
+    let pixels = Pixels::of(dtype, shape, &axes);
+    let pixels = pixels.filter(|pixels| matches!(pixels.channels, 1 | 3))?;
     let bytes = match dtype {
         Dtype::U8 => 1,
         Dtype::U16 => 2,
@@ -386,11 +544,74 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_has_two_or_three_axes() {
-        assert_eq!(Pixels::of(Dtype::U16, &[4, 6]), Pixels::of(Dtype::U16, &[4, 6, 1]));
-        assert_eq!(Pixels::of(Dtype::F32, &[4, 6, 7]).map(|pixels| pixels.channels), Some(7));
-        for shape in [&[3][..], &[0, 6, 3], &[1 << 32, 6, 3], &[4, 6, 0], &[1, 4, 6, 3]] {
-            assert_eq!(Pixels::of(Dtype::U8, shape), None, "{shape:?}");
+    fn a_picture_has_rows_and_columns() {
+        let of = |shape: &[u64], axes: &str| Pixels::of(Dtype::U16, shape, &axes.parse().unwrap());
+        assert_eq!(of(&[4, 6], "yx"), of(&[4, 6, 1], "yxc"));
+        assert_eq!(of(&[4, 6, 7], "yxc").map(|pixels| pixels.channels), Some(7));
+        assert_eq!(
+            of(&[2, 7, 4, 6], "tcyx").map(|pixels| (pixels.channels, pixels.bands())),
+            Some((14, 7))
+        );
+        for (shape, axes) in [
+            (&[3][..], "c"),
+            (&[0, 6, 3], "yxc"),
+            (&[1 << 32, 6, 3], "yxc"),
+            (&[4, 6, 0], "yxc"),
+            (&[4, 6, 3], "yx"),
+        ] {
+            assert_eq!(of(shape, axes), None, "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_any_order_come_in_the_order_of_pixels() {
+        // Each value is named by its place: 1000 t + 100 c + 10 y + x.
+        let lens = [('t', 2_usize), ('z', 1), ('c', 3), ('y', 4), ('x', 5)];
+        let named = |axes: &str| {
+            let lens: Vec<usize> = axes
+                .chars()
+                .map(|axis| lens.iter().find(|(of, _)| *of == axis).unwrap().1)
+                .collect();
+            let n: usize = lens.iter().product();
+            let value = |mut at: usize| {
+                let mut value = 0;
+                for (axis, len) in axes.bytes().map(char::from).zip(&lens).rev() {
+                    let i = at % len;
+                    at /= len;
+                    value += i * match axis {
+                        't' => 1000,
+                        'c' => 100,
+                        'y' => 10,
+                        'x' => 1,
+                        _ => 0,
+                    };
+                }
+                value as u16
+            };
+            let shape: Vec<u64> = lens.iter().map(|n| *n as u64).collect();
+            (shape, (0..n).flat_map(|at| value(at).to_le_bytes()).collect::<Vec<u8>>())
+        };
+        let ordered = |axes: &str| {
+            let (shape, stored) = named(axes);
+            let pixels = Pixels::of(Dtype::U16, &shape, &axes.parse().unwrap()).unwrap();
+            let mut ordered = Vec::new();
+            let values = match pixels.strides {
+                None => stored[2 * 5 * pixels.channels..][..2 * 2 * 5 * pixels.channels].to_vec(),
+                Some(_) => pixels.in_order(&stored, 1..3, &mut ordered).to_vec(),
+            };
+            values.chunks(2).map(|v| u16::from_le_bytes([v[0], v[1]])).collect::<Vec<_>>()
+        };
+        let (_, stored) = named("yxc");
+        assert_eq!(stored.len(), 2 * 60);
+        let expected = ordered("yxc");
+        assert_eq!(expected[..4], [10, 110, 210, 11]);
+        for axes in ["cyx", "ycx", "xyc", "cxy", "zcyx", "xcyz"] {
+            assert_eq!(ordered(axes), expected, "{axes}");
+        }
+        let expected = ordered("yxtc");
+        assert_eq!(expected[..7], [10, 110, 210, 1010, 1110, 1210, 11]);
+        for axes in ["tcyx", "tyxc", "ctyx", "ytcx"] {
+            assert_eq!(ordered(axes), expected, "{axes}");
         }
     }
 
@@ -407,13 +628,27 @@ mod tests {
     }
 
     #[test]
+    fn a_number_has_bytes_if_its_type_has_it() {
+        assert_eq!(number_bytes(Dtype::U8, 255.0), Some(vec![255]));
+        assert_eq!(number_bytes(Dtype::I16, -1.0), Some(vec![255, 255]));
+        assert_eq!(number_bytes(Dtype::U32, 4_294_967_295.0), Some(vec![255; 4]));
+        assert_eq!(number_bytes(Dtype::I64, -9999.0), Some((-9999_i64).to_le_bytes().to_vec()));
+        for (dtype, value) in
+            [(Dtype::U8, 256.0), (Dtype::U8, -1.0), (Dtype::I8, 0.5), (Dtype::I16, f64::NAN)]
+        {
+            assert_eq!(number_bytes(dtype, value), None, "{dtype:?} {value}");
+        }
+        assert_eq!(number_bytes(Dtype::F32, 0.5), Some(0.5_f32.to_le_bytes().to_vec()));
+    }
+
+    #[test]
     fn a_mask_goes_where_its_image_goes() {
         // 4 x 3 pixels of two bytes, named by their number.
         let stored: Vec<u8> = (0..12).flat_map(|i| [i, 100 + i]).collect();
         let check = |region, resize: Resize, keep, expected: &[u8]| {
             let place = Placement { region, resize, keep, pad: None };
             let mut out = vec![0; expected.len() * 2];
-            move_mask(&stored, (4, 3), 2, &place, &mut out);
+            move_mask(&stored, (4, 3), 2, &place, &[0, 0], &mut out);
             let expected: Vec<u8> = expected.iter().flat_map(|i| [*i, 100 + i]).collect();
             assert_eq!(out, expected, "{place:?}");
         };
@@ -426,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_surround_pictures_and_masks_alike() {
+    fn zeros_surround_pictures_and_a_value_of_its_own_masks() {
         use crate::augment::Pad;
 
         // 3 x 2 pixels of 4 x 3 that are named by their number.
@@ -436,10 +671,11 @@ mod tests {
             let pad = Some(Pad { left, top, width: 4, height: 3 });
             let place = Placement { region: Rect::new(1, 1, 3, 2), resize, keep: None, pad };
             let mut mask = [9; 12];
-            move_mask(&stored, (4, 3), 1, &place, &mut mask);
-            assert_eq!(mask, *expected, "{place:?}");
+            move_mask(&stored, (4, 3), 1, &place, &[255], &mut mask);
+            let filled = expected.iter().map(|v| if *v == 0 { 255 } else { *v });
+            assert!(mask.into_iter().eq(filled), "{place:?}: {mask:?}");
             let mut tools = PixelTools::default();
-            let pixels = Pixels { width: 4, height: 3, channels: 1, dtype: Dtype::U8 };
+            let pixels = Pixels::of(Dtype::U8, &[3, 4], &Axes::yx()).unwrap();
             let pixel_type = pixels.resize(&stored, &place, Depth::Stored, &mut tools).unwrap();
             let how = super::super::Normalise::scaled();
             let layout = super::super::AxisOrder::ChannelsLast;

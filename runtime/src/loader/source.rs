@@ -7,17 +7,17 @@ use std::time::Instant;
 
 use gular_bundle::{Bundle, FieldIdx, Row, SampleEntry, SampleId, Shard, ShardIdx, Split};
 use gular_codec::{
-    DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Resize, Sample, Scaling,
-    read_header,
+    DecodeOptions, Decoder, Header, JpegBackend, Limits, OrientationPolicy, Resize, Sample,
+    Scaling, read_header,
 };
 
 use super::ahead::Ahead;
 use super::batch_slots::Ticket;
 use super::columns::Column;
-use super::fields::{Fields, ImageField, OtherKind, RGB};
+use super::fields::{Fields, ImageField, InterpolatedField, NearestField, OtherKind, RGB};
 use super::fitted::is_grey;
 use super::labels::{self, UNKNOWN};
-use super::pixels::{Kept, PixelTools, PixelType, Pixels, copy, move_mask};
+use super::pixels::{Kept, Part, PixelTools, PixelType, copy, move_mask, planes};
 use super::slot::Cell;
 use super::stats::{Meters, Phase};
 use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
@@ -54,9 +54,9 @@ enum Unmade {
     U16,
     /// The image has colours, and one channel was chosen as others are grey.
     Colours,
-    /// The mask has another size than its image.
-    Mask {
-        mask: (u32, u32),
+    /// A field on the image's pixels has another size than the image.
+    Size {
+        field: (u32, u32),
         image: (u32, u32),
     },
 }
@@ -71,6 +71,8 @@ impl From<gular_codec::Error> for Unmade {
 pub(super) struct Tools {
     decoder: Decoder,
     pixels: PixelTools,
+    /// Of fields that move with the image, whose own pixels are kept until the end.
+    second: PixelTools,
     /// The sample as stored; unused where files are mapped.
     stored: Vec<u8>,
     /// The reader that may have read the sample already.
@@ -173,6 +175,17 @@ impl Source {
         &self.fields.columns
     }
 
+    /// Whether the first field in a row is a picture.
+    pub(super) fn has_pictures(&self) -> bool {
+        self.fields.image.is_some()
+    }
+
+    /// The first field that is moved with the image.
+    pub(super) fn moved(&self) -> Option<&str> {
+        let other = self.fields.others.iter().find(|other| other.kind.is_moved())?;
+        Some(other.field.of(&self.bundle.manifest().fields)?.name.as_str())
+    }
+
     /// Returns the number of bytes in a row of each field.
     pub(super) fn row_bytes(&self, options: &LoaderOptions) -> Result<Vec<Option<usize>>, Error> {
         self.fields.row_bytes(options)
@@ -195,8 +208,8 @@ impl Source {
             jpeg: self.jpeg,
             scaling: self.scaling,
         });
-        let (pixels, ahead) = (PixelTools::default(), ahead.cloned());
-        Tools { decoder, pixels, stored: Vec::new(), ahead }
+        let (pixels, second) = (PixelTools::default(), PixelTools::default());
+        Tools { decoder, pixels, second, stored: Vec::new(), ahead: ahead.cloned() }
     }
 
     /// Returns the shard of a sample.
@@ -236,8 +249,8 @@ impl Source {
         meters: &Meters,
     ) -> Result<Option<i64>, Error> {
         let is_broken = |error: &Error| {
-            use LoaderError::{Decode, MaskSize};
-            matches!(error, Error::Loader(Decode { .. } | MaskSize { .. }))
+            use LoaderError::{Decode, FieldSize};
+            matches!(error, Error::Loader(Decode { .. } | FieldSize { .. }))
         };
         let error = match self.make(ticket, tools, meters) {
             Err(error) if self.on_error != OnBadSample::Fail && is_broken(&error) => error,
@@ -302,29 +315,31 @@ impl Source {
             bytes += read;
             made = Some((image, cell, placed, pixel_type));
         }
-        let mut mask = None;
+        let mut moved = Vec::new();
         for (other, cell) in self.fields.others.iter().zip(cells) {
             let field = other.field;
             let value = Value { shard: &shard, id, field, entry: &entry, read: read(field) };
-            let part = match (&other.kind, &made) {
-                (OtherKind::Mask(Some(pixels)), Some((_, _, (size, place), _)))
+            let part = match (other.kind.pixels(), &made) {
+                (Some(pixels), Some((_, _, (size, place), _)))
                     if (pixels.width, pixels.height) == *size =>
                 {
-                    Some(pixels.part(place).0)
+                    Some(pixels.part(place).bytes)
                 }
                 _ => None,
             };
             let (read, ()) = self.with_stored(value, part, tools, meters, |stored, tools| {
-                match (cell, &other.kind, &made) {
-                    (Cell::Row(cell), OtherKind::Mask(pixels), Some((.., placed, _))) => {
-                        self.mask(*pixels, stored, placed, tools, cell)?;
-                        mask = Some(&mut cell[..]);
+                match (&mut *cell, &other.kind, &made) {
+                    (Cell::Row(cell), OtherKind::Nearest(of), Some((.., placed, _))) => {
+                        self.nearest(of, stored, placed, tools, cell)?;
+                    }
+                    (Cell::Row(cell), OtherKind::Interpolated(of), Some((image, _, placed, _))) => {
+                        self.interpolated(of, image, stored, placed, tools, cell)?;
                     }
                     (Cell::Row(cell), OtherKind::Plain(element), _) => {
                         native(stored, cell, *element);
                     }
-                    // Without an image, no mask is made.
-                    (Cell::Row(_), OtherKind::Mask(_), None) => {}
+                    // Without an image, nothing moves with it.
+                    (Cell::Row(_), ..) => {}
                     (Cell::Bytes(cell), ..) => {
                         cell.clear();
                         cell.extend_from_slice(stored);
@@ -333,6 +348,9 @@ impl Source {
                 Ok(())
             })?;
             bytes += read;
+            if let (Cell::Row(cell), true) = (cell, other.kind.is_moved()) {
+                moved.push((other, cell));
+            }
         }
         if let Some((image, cell, (_, place), Some(pixel_type))) = made {
             let finish = || {
@@ -343,23 +361,34 @@ impl Source {
                 if let Some(augment) = &self.augment {
                     let pixels = tools.pixels.pixels(pixel_type);
                     let (sample, key) = (ticket.sample, row.key.as_str());
-                    let mask =
-                        mask.map(|bytes| MaskView { pixel: bytes.len() / (width * height), bytes });
                     let mut picture = PictureEdit {
                         pixels,
                         width,
                         height,
                         channels,
                         mask: None,
+                        others: Vec::new(),
                         sample,
                         key,
                         refused: None,
                     };
                     if std::mem::take(&mut flip) {
-                        // The mask has been mirrored already.
+                        // The other fields have been mirrored already.
                         picture.flip_horizontal();
                     }
-                    picture.mask = mask;
+                    for (other, cell) in &mut moved {
+                        let (planes, fill) = other.kind.planes();
+                        let view = |bytes: &mut [u8]| bytes.len() / (width * height);
+                        let plane = cell.len() / planes.max(1);
+                        for bytes in cell.chunks_exact_mut(plane.max(1)) {
+                            let view = MaskView { pixel: view(bytes), bytes, fill };
+                            if other.is_mask {
+                                picture.mask = Some(view);
+                            } else {
+                                picture.others.push(view);
+                            }
+                        }
+                    }
                     let done = augment.apply(&mut picture, &mut rng);
                     done.map_err(|reason| Error::Option { option: "augment", reason })?;
                 }
@@ -401,8 +430,9 @@ impl Source {
         // For stored pixels it is known which are needed before they are read.
         let size = (whole.width, whole.height);
         let placed = (size, self.transform.place(size.0, size.1, rng));
-        let (part, pixels, place) = whole.part(&placed.1);
-        let is_row = self.augment.is_none() && pixels.is_row(&place, &image.writer);
+        let Part { bytes: part, rows, pixels, place } = whole.part(&placed.1);
+        let is_row =
+            self.augment.is_none() && whole.is_in_order() && pixels.is_row(&place, &image.writer);
         if is_row && value.needs_no_check() {
             let since = Instant::now();
             meters.time(Phase::Read, || value.read_part(part.start, cell))?;
@@ -412,10 +442,16 @@ impl Source {
         let bring = |part: &[u8], tools: &mut Tools| -> Result<Option<PixelType>, Unmade> {
             let tools = &mut tools.pixels;
             let writer = &image.writer;
-            if self.augment.is_none() && pixels.straight(part, &place, tools, writer, cell)? {
-                return Ok(None);
-            }
-            Ok(Some(pixels.resize(part, &place, self.depth, tools)?))
+            let mut ordered = std::mem::take(&mut tools.ordered);
+            let part = whole.in_order(part, rows, &mut ordered);
+            let made = match self.augment.is_none()
+                && pixels.straight(part, &place, tools, writer, cell)?
+            {
+                true => None,
+                false => Some(pixels.resize(part, &place, self.depth, tools)?),
+            };
+            tools.ordered = ordered;
+            Ok(made)
         };
         let (bytes, pixel_type) = self.with_stored(value, Some(part), tools, meters, bring)?;
         Ok((bytes, placed, pixel_type))
@@ -472,7 +508,7 @@ impl Source {
         if buffer.capacity() <= KEPT_BYTES {
             tools.stored = buffer;
         }
-        Ok((len, made.map_err(|unmade| self.unmade(shard, id, unmade))?))
+        Ok((len, made.map_err(|unmade| self.unmade(shard, id, field, unmade))?))
     }
 
     /// Decodes a picture, to its row where that takes it as it is, else to `tools`; what was done
@@ -486,70 +522,126 @@ impl Source {
         cell: &mut [u8],
     ) -> Result<(Placed, Option<PixelType>), Unmade> {
         let header = read_header(stored, &self.limits)?;
-        if header.bit_depth > 8 && self.depth == Depth::Stored {
-            return Err(Unmade::U16);
-        }
-        if self.only_grey && !is_grey(&header) {
-            return Err(Unmade::Colours);
-        }
-        let size = match self.orientation {
-            OrientationPolicy::Apply => header.upright_size(),
-            OrientationPolicy::Ignore => (header.width, header.height),
-        };
+        let size = self.size(&header);
         let place = self.transform.place(size.0, size.1, rng);
-        let Tools { decoder, pixels: PixelTools { u8s, u16s, .. }, .. } = tools;
+        let Tools { decoder, pixels, .. } = tools;
         let Placement { region, keep, pad, .. } = place;
-        if keep.is_none() && pad.is_none() && self.augment.is_none() && image.writer.copies(RGB) {
+        let is_row = keep.is_none() && pad.is_none() && self.augment.is_none();
+        if is_row && image.writer.copies(RGB) && header.bit_depth <= 8 {
             decoder.crop_resize(stored, region, &place.resize, cell)?;
             return Ok(((size, place), None));
         }
-        // The picture is mirrored while it is written.
-        let resize = Resize { flip: false, ..place.resize };
-        let pixel_type = if self.depth == Depth::U16 {
-            decode(u16s, &place, |out| decoder.crop_resize_u16(stored, region, &resize, out))?;
-            PixelType::U16
-        } else {
-            decode(u8s, &place, |out| decoder.crop_resize(stored, region, &resize, out))?;
-            PixelType::U8
-        };
-        tools.pixels.pad(pixel_type, &place, RGB);
+        let pixel_type = self.decoded(&header, stored, &place, decoder, pixels)?;
         Ok(((size, place), Some(pixel_type)))
     }
 
-    /// Crops, resizes and mirrors a mask in the way of its image.
-    fn mask(
+    /// Crops, resizes and mirrors a field in the way of its image, without interpolation.
+    fn nearest(
         &self,
-        pixels: Option<Pixels>,
+        of: &NearestField,
         stored: &[u8],
         (image, place): &Placed,
         tools: &mut Tools,
         cell: &mut [u8],
     ) -> Result<(), Unmade> {
-        let check = |mask: (u32, u32)| match mask == *image {
-            true => Ok(()),
-            false => Err(Unmade::Mask { mask, image: *image }),
-        };
-        if let Some(pixels) = pixels {
-            let size = (pixels.width, pixels.height);
-            check(size)?;
+        if let Some(pixels) = of.pixels {
+            same_size((pixels.width, pixels.height), *image)?;
             let element = usize::try_from(pixels.dtype.size_bytes()).unwrap_or(1);
-            let (_, part, place) = pixels.part(place);
+            let Part { rows, pixels: part, place, .. } = pixels.part(place);
             let size = (part.width, part.height);
-            move_mask(stored, size, pixels.channels * element, &place, cell);
+            let pixel = pixels.channels * element;
+            let PixelTools { ordered, moved, .. } = &mut tools.pixels;
+            let stored = pixels.in_order(stored, rows, ordered);
+            if of.planes && pixels.channels > 1 {
+                moved.resize(cell.len(), 0);
+                move_mask(stored, size, pixel, &place, &of.fill, moved);
+                planes(moved, pixels.channels, element, cell);
+            } else {
+                move_mask(stored, size, pixel, &place, &of.fill, cell);
+            }
             to_native(cell, element);
             return Ok(());
         }
         let (size, values) = tools.decoder.decode_values(stored)?;
-        check(size)?;
+        same_size(size, *image)?;
         if self.depth == Depth::U16 {
-            let values: Vec<[u8; 2]> = values.iter().map(|v| v.to_ne_bytes()).collect();
-            move_mask(values.as_flattened(), size, 2, place, cell);
+            let values: Vec<[u8; 2]> = values.iter().map(|v| v.to_le_bytes()).collect();
+            move_mask(values.as_flattened(), size, 2, place, &of.fill, cell);
+            to_native(cell, 2);
             return Ok(());
         }
         let narrow = |v: &u16| u8::try_from(*v).map_err(|_| Unmade::U16);
         let values: Vec<u8> = values.iter().map(narrow).collect::<Result<_, _>>()?;
-        move_mask(&values, size, 1, place, cell);
+        move_mask(&values, size, 1, place, &of.fill, cell);
         Ok(())
+    }
+
+    /// Crops, resizes and mirrors a field in the way of its image, interpolated like it.
+    fn interpolated(
+        &self,
+        of: &InterpolatedField,
+        image: &ImageField,
+        stored: &[u8],
+        (size, place): &Placed,
+        tools: &mut Tools,
+        cell: &mut [u8],
+    ) -> Result<(), Unmade> {
+        let Tools { decoder, second, .. } = tools;
+        let writer = of.writer.as_ref().unwrap_or(&image.writer);
+        let (width, _) = place.size();
+        let (width, flip) = (width as usize, place.resize.flip);
+        if let Some(pixels) = of.pixels {
+            same_size((pixels.width, pixels.height), *size)?;
+            let Part { rows, pixels: part, place, .. } = pixels.part(place);
+            let mut ordered = std::mem::take(&mut second.ordered);
+            let stored = pixels.in_order(stored, rows, &mut ordered);
+            let pixel_type = part.resize(stored, &place, self.depth, second)?;
+            second.ordered = ordered;
+            second.write(pixel_type, (width, pixels.channels), flip, writer, cell);
+            return Ok(());
+        }
+        let header = read_header(stored, &self.limits)?;
+        same_size(self.size(&header), *size)?;
+        let pixel_type = self.decoded(&header, stored, place, decoder, second)?;
+        second.write(pixel_type, (width, RGB), flip, writer, cell);
+        Ok(())
+    }
+
+    /// Columns and rows of an encoded picture.
+    fn size(&self, header: &Header) -> (u32, u32) {
+        match self.orientation {
+            OrientationPolicy::Apply => header.upright_size(),
+            OrientationPolicy::Ignore => (header.width, header.height),
+        }
+    }
+
+    /// Decodes a picture to `pixels`, as `place` says but not mirrored.
+    fn decoded(
+        &self,
+        header: &Header,
+        stored: &[u8],
+        place: &Placement,
+        decoder: &mut Decoder,
+        pixels: &mut PixelTools,
+    ) -> Result<PixelType, Unmade> {
+        if header.bit_depth > 8 && self.depth == Depth::Stored {
+            return Err(Unmade::U16);
+        }
+        if self.only_grey && !is_grey(header) {
+            return Err(Unmade::Colours);
+        }
+        let PixelTools { u8s, u16s, .. } = pixels;
+        // The picture is mirrored while it is written.
+        let resize = Resize { flip: false, ..place.resize };
+        let pixel_type = if self.depth == Depth::U16 {
+            decode(u16s, place, |out| decoder.crop_resize_u16(stored, place.region, &resize, out))?;
+            PixelType::U16
+        } else {
+            decode(u8s, place, |out| decoder.crop_resize(stored, place.region, &resize, out))?;
+            PixelType::U8
+        };
+        pixels.pad(pixel_type, place, RGB);
+        Ok(pixel_type)
     }
 
     /// Names a sample as far as the bundle still can.
@@ -559,15 +651,17 @@ impl Source {
             .map_or_else(|_| format!("{} {sample}", self.split), |key| key.as_str().to_owned())
     }
 
-    fn unmade(&self, shard: &Shard, id: SampleId, unmade: Unmade) -> Error {
+    fn unmade(&self, shard: &Shard, id: SampleId, field: FieldIdx, unmade: Unmade) -> Error {
         let key = shard.key(id.row).ok().flatten().unwrap_or_default();
         let entry = id.shard.of(&self.bundle.manifest().shards);
         let shard = entry.map(|s| s.file.name.to_string()).unwrap_or_default();
         let row = id.row;
         match unmade {
             Unmade::Undecodable(source) => LoaderError::Decode { key, shard, row, source }.into(),
-            Unmade::Mask { mask, image } => {
-                LoaderError::MaskSize { key, shard, row, mask, image }.into()
+            Unmade::Size { field: size, image } => {
+                let field = field.of(&self.bundle.manifest().fields);
+                let field = field.map(|field| field.name.to_string()).unwrap_or_default();
+                LoaderError::FieldSize { field, key, shard, row, size, image }.into()
             }
             Unmade::U16 => {
                 let reason = format!(
@@ -599,6 +693,11 @@ fn decode<T: Sample>(
     to(whole)?;
     copy(whole, width, RGB, keep, made);
     Ok(())
+}
+
+/// Checks that a field on the pixels of an image has the image's size.
+fn same_size(field: (u32, u32), image: (u32, u32)) -> Result<(), Unmade> {
+    (field == image).then_some(()).ok_or(Unmade::Size { field, image })
 }
 
 /// Copies numbers as they are stored, little-endian, to this machine's order.

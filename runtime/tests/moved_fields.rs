@@ -1,0 +1,338 @@
+//! Arrays whose axes lie in any order, and fields that move with the image.
+
+use std::sync::Arc;
+
+use gular_bundle::{Axes, Dtype, Field, FieldName};
+use gular_codec::encode_png;
+use gular_runtime::augment::{Augment, Blend};
+use gular_runtime::{
+    AxisOrder, Bundle, Error, Loader, LoaderOptions, Normalise, Numbers, Split, Transform,
+};
+
+use crate::fixtures::{Made, make_fields};
+
+const SIDES: [(char, usize); 5] = [('t', 2), ('z', 1), ('c', 5), ('y', 24), ('x', 20)];
+
+/// The value of sample `i` at one place; neighbours differ, and all are whole and below 2048.
+fn value(i: usize, [t, c, y, x]: [usize; 4]) -> u16 {
+    ((i * 131 + t * 700 + c * 223 + y * 29 + x * 7) % 2000) as u16
+}
+
+/// The numbers of sample `i` in the order of `axes`.
+fn numbers(i: usize, axes: &str) -> Vec<u16> {
+    let side = |axis: char| SIDES.iter().find(|(of, _)| *of == axis).unwrap().1;
+    let n: usize = axes.chars().map(side).product();
+    let place = |mut at: usize| {
+        let mut place = [0; 4];
+        for axis in axes.bytes().rev().map(char::from) {
+            if let Some(of) = "tcyx".find(axis) {
+                place[of] = at % side(axis);
+            }
+            at /= side(axis);
+        }
+        place
+    };
+    (0..n).map(|at| value(i, place(at))).collect()
+}
+
+fn shape(axes: &str) -> Vec<u64> {
+    axes.chars().map(|axis| SIDES.iter().find(|(of, _)| *of == axis).unwrap().1 as u64).collect()
+}
+
+fn bytes(dtype: Dtype, numbers: &[u16]) -> Vec<u8> {
+    let of = |v: &u16| match dtype {
+        Dtype::U8 => vec![*v as u8],
+        Dtype::U16 => v.to_le_bytes().to_vec(),
+        Dtype::F16 => half::f16::from_f32(f32::from(*v)).to_le_bytes().to_vec(),
+        Dtype::F32 => f32::from(*v).to_le_bytes().to_vec(),
+        Dtype::U32 => u32::from(*v).to_le_bytes().to_vec(),
+        Dtype::I32 => i32::from(*v).to_le_bytes().to_vec(),
+        Dtype::I64 => i64::from(*v).to_le_bytes().to_vec(),
+        _ => f64::from(*v).to_le_bytes().to_vec(),
+    };
+    numbers.iter().flat_map(of).collect()
+}
+
+fn field(name: &str, dtype: Dtype, axes: &str) -> Field {
+    let name = FieldName::parse(name).unwrap();
+    let grid = (name != FieldName::image()).then(FieldName::image);
+    Field { axes: Some(axes.parse().unwrap()), grid, ..Field::fixed(name, dtype, shape(axes)) }
+}
+
+fn of_axes(dtype: Dtype, axes: &str) -> Made {
+    let image = field("image", dtype, axes);
+    make_fields(image, &[], &|i, _| bytes(dtype, &numbers(i, axes)))
+}
+
+/// The bytes of field `name` of all batches of an epoch, and the shape of a sample.
+fn epoch(bundle: &Arc<Bundle>, options: &LoaderOptions, name: &str) -> (Vec<usize>, Vec<u8>) {
+    let mut loader = Loader::new(Arc::clone(bundle), options.clone()).unwrap();
+    let (mut shape, mut all) = (Vec::new(), Vec::new());
+    for batch in loader.epoch(0) {
+        let batch = batch.unwrap();
+        let values = batch.field(name).unwrap();
+        let array = values.array().unwrap();
+        shape = array.shape[1..].to_vec();
+        all.extend_from_slice(array.bytes);
+    }
+    (shape, all)
+}
+
+fn options(transform: Transform) -> LoaderOptions {
+    let mut options = LoaderOptions::new(Split::Train);
+    (options.batch_size, options.threads, options.transform) = (4, 2, transform);
+    options
+}
+
+const TRANSFORMS: [Transform; 4] = [
+    Transform::Train { width: 11, height: 9, scale: (0.3, 1.0), ratio: (0.7, 1.4), flip: 0.5 },
+    Transform::Crop { width: 16, height: 16, padding: 3, flip: 0.5 },
+    Transform::Eval { resize_short: 18, width: 14, height: 16 },
+    Transform::Resize { width: 20, height: 24 },
+];
+
+#[test]
+fn arrays_give_the_same_batches_whatever_the_order_of_their_axes() {
+    for dtype in [Dtype::U16, Dtype::F32] {
+        let first = of_axes(dtype, "yxc");
+        for axes in ["cyx", "xcy", "ycx"] {
+            let other = of_axes(dtype, axes);
+            for transform in TRANSFORMS {
+                for (layout, numbers, bands) in [
+                    (AxisOrder::Contiguous, Numbers::F32, Some(vec![3, 0, 1])),
+                    (AxisOrder::ChannelsLast, Numbers::Stored, None),
+                ] {
+                    let mut options = options(transform);
+                    (options.layout, options.numbers) = (layout, numbers);
+                    (options.bands, options.normalise) = (bands, Normalise::scaled());
+                    let expected = epoch(&first.bundle, &options, "image");
+                    let found = epoch(&other.bundle, &options, "image");
+                    assert!(found == expected, "{dtype:?} {axes} {transform:?} {layout:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bands_that_come_first_are_the_bands() {
+    let made = of_axes(Dtype::U16, "cyx");
+    let mut options = options(Transform::Resize { width: 20, height: 24 });
+    (options.layout, options.bands) = (AxisOrder::Contiguous, Some(vec![4, 1]));
+    options.order.kind = gular_runtime::order::OrderKind::Torch { shuffle: false };
+    let (shape, found) = epoch(&made.bundle, &options, "image");
+    assert_eq!(shape, [2, 24, 20]);
+    let expected = (0..12).flat_map(|i| {
+        let of = numbers(i, "cyx");
+        [&of[4 * 480..], &of[480..2 * 480]].concat()
+    });
+    let expected: Vec<u8> = expected.flat_map(u16::to_ne_bytes).collect();
+    assert!(found == expected);
+}
+
+#[test]
+fn times_come_before_bands() {
+    let stored = of_axes(Dtype::F32, "ytxc");
+    let mut options = options(Transform::Resize { width: 20, height: 24 });
+    options.bands = Some(vec![2]);
+    let refused = Loader::new(Arc::clone(&stored.bundle), options.clone()).unwrap_err();
+    assert!(refused.to_string().contains("times"), "{refused}");
+    options.layout = AxisOrder::Contiguous;
+    let (shape, found) = epoch(&stored.bundle, &options, "image");
+    assert_eq!(shape, [2, 1, 24, 20]);
+    let (_, again) = epoch(&of_axes(Dtype::F32, "ctyx").bundle, &options, "image");
+    assert!(found == again);
+}
+
+#[test]
+fn axes_that_nobody_named_are_asked_for() {
+    let image = Field { axes: None, ..field("image", Dtype::U16, "cyx") };
+    let made = make_fields(image, &[], &|i, _| bytes(Dtype::U16, &numbers(i, "cyx")));
+    let mut options = options(TRANSFORMS[0]);
+    let refused = Loader::new(Arc::clone(&made.bundle), options.clone()).unwrap_err();
+    assert!(matches!(refused, Error::Option { option: "axes", .. }), "{refused}");
+    assert!(refused.to_string().contains("[5, 24, 20]"), "{refused}");
+    options.axes = Some(Axes::cyx());
+    let expected = epoch(&of_axes(Dtype::U16, "cyx").bundle, &options, "image");
+    assert!(epoch(&made.bundle, &options, "image") == expected);
+    options.axes = Some(Axes::yx());
+    let refused = Loader::new(Arc::clone(&made.bundle), options.clone()).unwrap_err();
+    assert!(refused.to_string().contains("`yx`"), "{refused}");
+    // What is recorded is not overruled.
+    let recorded = of_axes(Dtype::U16, "yxc");
+    options.axes = Some(Axes::cyx());
+    let refused = Loader::new(recorded.bundle, options).unwrap_err();
+    assert!(refused.to_string().contains("`yxc`"), "{refused}");
+}
+
+#[test]
+fn every_type_is_delivered_as_floats() {
+    let mut options = options(TRANSFORMS[0]);
+    (options.numbers, options.normalise) = (Numbers::F32, Normalise::scaled());
+    let expected = epoch(&of_axes(Dtype::F32, "cyx").bundle, &options, "image");
+    for dtype in [Dtype::U32, Dtype::I32, Dtype::I64, Dtype::F64] {
+        let made = of_axes(dtype, "cyx");
+        assert!(epoch(&made.bundle, &options, "image") == expected, "{dtype:?}");
+        let stored = LoaderOptions { numbers: Numbers::Stored, ..options.clone() };
+        let refused = Loader::new(made.bundle, stored).unwrap_err();
+        assert!(matches!(refused, Error::Option { option: "numbers", .. }), "{refused}");
+    }
+}
+
+#[test]
+fn arrays_without_rows_and_columns_are_delivered_as_they_are() {
+    let made = of_axes(Dtype::I32, "tc");
+    let (shape, found) = epoch(&made.bundle, &options(TRANSFORMS[0]), "image");
+    assert_eq!((shape, found.len()), (vec![2, 5], 12 * 10 * 4));
+}
+
+/// Flips, turns and shifts, as augmentations do it.
+fn turned() -> Augment {
+    Augment::new(|picture, rng| {
+        if rng.unit() < 0.5 {
+            picture.flip_vertical();
+        }
+        picture.rotate_90(rng.below(4) as u32);
+        picture.pad_crop(2, rng);
+    })
+}
+
+#[test]
+fn a_field_on_the_pixels_of_the_image_goes_where_the_image_goes() {
+    let image = field("image", Dtype::F32, "yx");
+    let more = [field("height", Dtype::F32, "yx"), field("flow", Dtype::F32, "cyx")];
+    let classes = field("zone", Dtype::U16, "yx");
+    let fields = [&more[..], &[classes]].concat();
+    let made = make_fields(image, &fields, &|i, name| match name {
+        "zone" => bytes(Dtype::U16, &numbers(i, "yx")),
+        "flow" => bytes(Dtype::F32, &numbers(i, "cyx")),
+        _ => bytes(Dtype::F32, &numbers(i, "yx")),
+    });
+    for (transform, augment, layout) in [
+        (TRANSFORMS[0], None, AxisOrder::Contiguous),
+        (
+            Transform::Crop { width: 16, height: 16, padding: 3, flip: 0.5 },
+            Some(turned()),
+            AxisOrder::Contiguous,
+        ),
+        (
+            Transform::Crop { width: 16, height: 16, padding: 3, flip: 0.5 },
+            Some(turned()),
+            AxisOrder::ChannelsLast,
+        ),
+        (TRANSFORMS[2], None, AxisOrder::ChannelsLast),
+    ] {
+        let mut options = options(transform);
+        (options.bands, options.augment, options.layout) = (Some(vec![0]), augment, layout);
+        options.fields = ["height", "flow", "zone"].map(str::to_owned).to_vec();
+        let resizes = !matches!(transform, Transform::Crop { .. });
+        let of = |name| {
+            let (shape, bytes) = epoch(&made.bundle, &options, name);
+            let floats = |bytes: &[u8]| f32::from_ne_bytes(bytes.try_into().unwrap());
+            (shape, bytes.chunks_exact(4).map(floats).collect::<Vec<f32>>())
+        };
+        let (_, expected) = of("image");
+        let (shape, heights) = of("height");
+        assert_eq!(shape.len(), 2);
+        // Around the picture there are zeros, which no height is.
+        let same = |(a, b): (&f32, &f32)| a == b || (*a == 0.0 && b.is_nan());
+        assert!(expected.iter().zip(&heights).all(same), "{transform:?}");
+        let (shape, flow) = of("flow");
+        let pixels = shape.iter().product::<usize>() / 5;
+        let first: Vec<f32> = match layout {
+            AxisOrder::Contiguous => {
+                flow.chunks_exact(5 * pixels).flat_map(|of| of[..pixels].to_vec()).collect()
+            }
+            AxisOrder::ChannelsLast => flow.iter().step_by(5).copied().collect(),
+        };
+        assert!(expected.iter().zip(&first).all(same), "{transform:?} {layout:?}");
+        let (shape, zones) = epoch(&made.bundle, &options, "zone");
+        assert_eq!(shape.len(), 2);
+        let zones = zones.chunks_exact(2).map(|v| u16::from_ne_bytes([v[0], v[1]]));
+        if resizes {
+            let known: Vec<u16> = (0..12).flat_map(|i| numbers(i, "yx")).collect();
+            assert!(zones.clone().all(|zone| known.contains(&zone)));
+        } else {
+            let same =
+                |(a, zone): (&f32, u16)| *a == f32::from(zone) || (*a == 0.0 && zone == u16::MAX);
+            assert!(expected.iter().zip(zones).all(same), "{transform:?}");
+        }
+    }
+}
+
+#[test]
+fn a_second_picture_is_made_as_the_first_is() {
+    let picture = |i: usize| {
+        let rgb: Vec<u8> = (0..24 * 20 * 3).map(|at| (at * 31 + i * 17) as u8).collect();
+        encode_png(&rgb, 20, 24).unwrap()
+    };
+    let encoded = |name: &str| {
+        let name = FieldName::parse(name).unwrap();
+        let grid = (name != FieldName::image()).then(FieldName::image);
+        Field { grid, ..Field::bytes(name, vec!["image/png".to_owned()]) }
+    };
+    let made = make_fields(encoded("image"), &[encoded("after")], &|i, _| picture(i));
+    let arrays = make_fields(
+        field("image", Dtype::U16, "cyx"),
+        &[field("after", Dtype::U16, "cyx")],
+        &|i, _| bytes(Dtype::U16, &numbers(i, "cyx")),
+    );
+    for bundle in [&made.bundle, &arrays.bundle] {
+        for transform in TRANSFORMS {
+            let mut options = options(transform);
+            (options.numbers, options.layout) = (Numbers::F32, AxisOrder::Contiguous);
+            (options.normalise, options.bands) = (Normalise::scaled(), Some(vec![2, 0]));
+            options.fields = vec!["after".to_owned()];
+            let first = epoch(bundle, &options, "image");
+            assert!(epoch(bundle, &options, "after") == first, "{transform:?}");
+        }
+        let mut options = options(TRANSFORMS[0]);
+        (options.fields, options.blend) =
+            (vec!["after".to_owned()], Some(Blend::MixUp { alpha: 1.0 }));
+        (options.normalise, options.numbers) = (Normalise::scaled(), Numbers::F32);
+        let refused = Loader::new(Arc::clone(bundle), options).unwrap_err();
+        assert!(refused.to_string().contains("`after`"), "{refused}");
+    }
+}
+
+#[test]
+fn a_field_of_another_size_is_named() {
+    let image = field("image", Dtype::F32, "yx");
+    let height = Field {
+        axes: Some(Axes::yx()),
+        ..Field::fixed(FieldName::parse("height").unwrap(), Dtype::F32, vec![12, 10])
+    };
+    let height = Field { grid: Some(FieldName::image()), ..height };
+    let made = make_fields(image, &[height], &|i, name| match name {
+        "height" => vec![0; 480],
+        _ => bytes(Dtype::F32, &numbers(i, "yx")),
+    });
+    let mut options = options(TRANSFORMS[1]);
+    options.fields = vec!["height".to_owned()];
+    let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+    let error = loader.epoch(0).find_map(Result::err).unwrap();
+    assert!(error.to_string().contains("the `height` of sample"), "{error}");
+    assert!(error.to_string().contains("has 10 x 12 pixels, but its image has 20 x 24"), "{error}");
+}
+
+#[test]
+fn masks_are_filled_as_they_are_told() {
+    let (image, mask) = (field("image", Dtype::F32, "yx"), field("mask", Dtype::I16, "yx"));
+    let made = make_fields(image, &[mask], &|_, name| match name {
+        "mask" => vec![0; 960],
+        _ => vec![0; 1920],
+    });
+    let mut options = options(Transform::Crop { width: 20, height: 24, padding: 8, flip: 0.0 });
+    options.fields = vec!["mask".to_owned()];
+    let fills = |options: &LoaderOptions| {
+        let (_, values) = epoch(&made.bundle, options, "mask");
+        let values = values.chunks_exact(2).map(|v| i16::from_ne_bytes([v[0], v[1]]));
+        values.collect::<std::collections::BTreeSet<i16>>().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(fills(&options), [-1, 0]);
+    options.mask_fill = Some(-100);
+    assert_eq!(fills(&options), [-100, 0]);
+    options.mask_fill = Some(40_000);
+    let refused = Loader::new(Arc::clone(&made.bundle), options).unwrap_err();
+    assert!(refused.to_string().contains("40000"), "{refused}");
+}
