@@ -35,6 +35,7 @@ from .errors import (
     SampleError,
     StateError,
     TransferError,
+    UnmovedFieldWarning,
 )
 from .loader import DataLoader, Sample, merge_states
 from .mix import Mix
@@ -69,6 +70,7 @@ __all__ = [
     "Shift",
     "StateError",
     "TransferError",
+    "UnmovedFieldWarning",
     "VerticalFlip",
     "__version__",
     "merge_states",

@@ -65,5 +65,9 @@ class EmptyBatchWarning(UserWarning):
     """The last batch of each epoch of a training run is empty on some ranks."""
 
 
+class UnmovedFieldWarning(UserWarning):
+    """A field that may tell places on the image is not cropped and mirrored with it."""
+
+
 class ForkError(Error, RuntimeError):
     """A loader was used in a process forked from the one that made it."""

@@ -14,7 +14,7 @@ from ._gular import mask
 from .arrays import converter
 from .augment import Change
 from .device import Copies
-from .errors import EmptyBatchWarning, Error, OptionError, RankError
+from .errors import EmptyBatchWarning, Error, OptionError, RankError, UnmovedFieldWarning
 from .settings import Transform, epoch_number, listed, plain, refuse_unknown, selected, settings, state_of
 from .waiting import Lines, made
 
@@ -63,7 +63,9 @@ class DataLoader:
     weight    float32 ``[n]``, with ``mixup`` or ``cutmix`` alone: the part that is the sample's
               own; ``other_label``, int64 ``[n]``, is the class of the rest
     others    each name in ``fields``: a ``mask`` of shape ``[n, height, width]``, moved as
-              its image; other numbers ``[n, …]`` of their own type; bytes as a list
+              its image, and so is each field on the image's pixels: floats interpolated, a
+              second picture made as the image is, other numbers as they are; fields elsewhere
+              ``[n, …]`` of their own type; bytes as a list
     ========  =========================================================================
 
     ``n`` is ``batch_size``, or less in the last batch; in evaluations over several ranks it may
@@ -136,6 +138,9 @@ class DataLoader:
         given, else all.
     :param axes: What the axes of images that are arrays mean, such as ``"cyx"``, for a bundle that
         does not say it: ``t`` time, ``z`` depth, ``c`` bands, ``y`` rows, ``x`` columns.
+    :param mask_fill: The value of mask pixels outside of the stored mask, where the picture is
+        padded; unless given, the mask's nodata, or else 255 for ``u8``, 65535 for ``u16``, -1 for
+        signed numbers. Losses must ignore it: ``ignore_index=255``.
     :param depth: ``"u8"`` or ``"u16"``: bits of pixels, where the bundle's are not to stay.
     :param orientation: Whether pictures are turned as their EXIF orientation says;
         torchvision's ``ImageFolder`` does not.
@@ -206,6 +211,7 @@ class DataLoader:
         normalise: Union[str, Sequence[Any]] = "imagenet",
         bands: Optional[Sequence[int]] = None,
         axes: Optional[str] = None,
+        mask_fill: Optional[int] = None,
         depth: Optional[str] = None,
         fields: Sequence[str] = (),
         on_bad_sample: str = "fail",
@@ -270,6 +276,14 @@ class DataLoader:
         self._restored = 0
         if self._own:
             self._warn_of_empty_batches(self._own)
+        if self._about["left_behind"]:
+            names = ", ".join(f"`{name}`" for name in self._about["left_behind"])
+            warnings.warn(
+                f"{names}: delivered as stored, and not cropped and mirrored with the image: the bundle does not say "
+                "that the values lie on its pixels",
+                UnmovedFieldWarning,
+                stacklevel=2,
+            )
         #: What `state_dict` says where the loader is ahead of the caller.
         self._handed: Optional[str] = None
 

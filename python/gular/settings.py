@@ -24,7 +24,7 @@ def settings(source: str, of: Mapping[str, Any]) -> str:
     if of["keys"] is not None and of["select"] is not None:
         raise OptionError("option `select`: `keys` also selects samples", "give either `select` or `keys`")
     same = (
-        "split batch_size seed drop_last rank world_size workers slots read_ahead mixup cutmix numbers layout axes depth "
+        "split batch_size seed drop_last rank world_size workers slots read_ahead mixup cutmix numbers layout axes mask_fill depth "
         "on_bad_sample unknown_labels jpeg scaling max_pixels never across_epochs check digest"
     )
     bands, cache, limit = of["bands"], of["cache"], of["cache_limit"]

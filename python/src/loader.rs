@@ -163,6 +163,7 @@ impl Loader {
                 "folder": bundle.dir(),
                 "classes": manifest.classes,
                 "fields": manifest.fields,
+                "left_behind": loader.left_behind(),
                 "n_samples": bundle.n_samples(options.split) - loader.n_left_out(),
                 "workers": loader.stats().threads,
             })

@@ -41,7 +41,8 @@ pub(crate) struct Settings {
     normalise: Scale,
     depth: Option<Bits>,
     bands: Option<Vec<usize>>,
-    axes: Option<gular_bundle::Axes>,
+    axes: Option<gular_runtime::Axes>,
+    mask_fill: Option<i64>,
     fields: Vec<String>,
     on_bad_sample: Bad,
     unknown_labels: Unknown,
@@ -310,6 +311,7 @@ impl Settings {
             },
             bands: self.bands,
             axes: self.axes,
+            mask_fill: self.mask_fill,
             fields: self.fields,
             on_error: match self.on_bad_sample {
                 Bad::Fail => OnBadSample::Fail,

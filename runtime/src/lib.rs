@@ -34,8 +34,9 @@ pub use deadline::Deadline;
 pub use end_time::EndTime;
 pub use error::Error;
 pub use gular_bundle::{
-    Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Error as BundleError, Field, FieldIdx,
-    Index, NotBrought, OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues, Split,
+    Axes, Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Error as BundleError, Field,
+    FieldIdx, Index, NotBrought, OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues,
+    Split,
 };
 pub use gular_codec::{
     DecodeOptions, Decoder, Error as CodecError, JpegBackend, Limits, OrientationPolicy, Scaling,

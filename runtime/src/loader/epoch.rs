@@ -359,6 +359,13 @@ impl Loader {
         self.under_way.map_or(0, |under_way| under_way.span.n_steps() - under_way.step)
     }
 
+    /// The fields of its batches that are delivered as stored, although the image is cropped or
+    /// turned, and that may tell places on it: arrays of two axes or more, pictures, boxes.
+    #[must_use]
+    pub fn left_behind(&self) -> Vec<String> {
+        self.source.left_behind()
+    }
+
     /// The options that the loader was made with.
     #[must_use]
     pub fn options(&self) -> &LoaderOptions {

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gular_bundle::{Bundle, FieldIdx, Row, SampleEntry, SampleId, Shard, ShardIdx, Split};
+use gular_bundle::{
+    Bundle, Field, FieldIdx, FieldKind, Row, SampleEntry, SampleId, Shard, ShardIdx, Split,
+};
 use gular_codec::{
     DecodeOptions, Decoder, Header, JpegBackend, Limits, OrientationPolicy, Resize, Sample,
     Scaling, read_header,
@@ -184,6 +186,25 @@ impl Source {
     pub(super) fn moved(&self) -> Option<&str> {
         let other = self.fields.others.iter().find(|other| other.kind.is_moved())?;
         Some(other.field.of(&self.bundle.manifest().fields)?.name.as_str())
+    }
+
+    /// The fields that are delivered as stored although the image is cropped or turned, and that
+    /// may tell places on it: arrays of two axes or more, pictures, boxes.
+    pub(super) fn left_behind(&self) -> Vec<String> {
+        let is_still = matches!(self.transform, Transform::Resize { .. }) && self.augment.is_none();
+        if self.fields.image.is_none() || is_still {
+            return Vec::new();
+        }
+        let fields = &self.bundle.manifest().fields;
+        let unmoved = self.fields.others.iter().filter(|other| !other.kind.is_moved());
+        let unmoved = unmoved.filter_map(|other| other.field.of(fields));
+        let tells_places = |field: &&Field| match &field.kind {
+            FieldKind::Fixed { shape, .. } => shape.len() > 1,
+            FieldKind::Bytes { media_types } => {
+                media_types.iter().any(|m| m.starts_with("image/") || m == "application/x-npy")
+            }
+        };
+        unmoved.filter(tells_places).map(|field| field.name.to_string()).collect()
     }
 
     /// Returns the number of bytes in a row of each field.
