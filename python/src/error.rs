@@ -77,6 +77,7 @@ fn key(error: &Error) -> Option<&str> {
         Error::Loader(
             LoaderError::Decode { key, .. }
             | LoaderError::FieldSize { key, .. }
+            | LoaderError::NoBoxes { key, .. }
             | LoaderError::Panicked { key, .. },
         )
         | Error::Bundle(BundleError::Label { key, .. } | BundleError::Value { key, .. }) => {

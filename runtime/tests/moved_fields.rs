@@ -336,3 +336,89 @@ fn masks_are_filled_as_they_are_told() {
     let refused = Loader::new(Arc::clone(&made.bundle), options).unwrap_err();
     assert!(refused.to_string().contains("40000"), "{refused}");
 }
+
+#[test]
+fn boxes_go_with_their_image() {
+    // One bright pixel of each image, and the box around it.
+    let (width, height) = (20_u64, 24_u64);
+    let at = |i: usize| ((i * 7 + 3) % 20, (i * 11 + 5) % 24);
+    let image = Field::fixed(FieldName::image(), Dtype::F32, vec![height, width]);
+    let npy = |name: &str| {
+        Field::bytes(FieldName::parse(name).unwrap(), vec!["application/x-npy".to_owned()])
+    };
+    let file = |dtype, shape: &[u64], numbers: Vec<u8>| {
+        [gular_bundle::npy_header(dtype, shape), numbers].concat()
+    };
+    let made = make_fields(image, &[npy("boxes"), npy("box_labels")], &|i, name| {
+        let (x, y) = at(i);
+        match name {
+            "boxes" => {
+                let sides = [
+                    x as f64 / 20.0,
+                    y as f64 / 24.0,
+                    (x + 1) as f64 / 20.0,
+                    (y + 1) as f64 / 24.0,
+                ];
+                let all = [sides, [0.0, 0.0, 1.0, 1.0]];
+                file(
+                    Dtype::F64,
+                    &[2, 4],
+                    all.as_flattened().iter().flat_map(|v| v.to_le_bytes()).collect(),
+                )
+            }
+            "box_labels" => {
+                let labels = [i as i64, 99];
+                file(Dtype::I64, &[2], labels.iter().flat_map(|v| v.to_le_bytes()).collect())
+            }
+            _ => {
+                let mut pixels = vec![0.0_f32; 480];
+                pixels[y * 20 + x] = 1.0;
+                pixels.iter().flat_map(|v| v.to_le_bytes()).collect()
+            }
+        }
+    });
+    let (mut seen, mut gone) = (0, 0);
+    for epoch in 0..8 {
+        let mut options = options(Transform::Crop { width: 16, height: 16, padding: 2, flip: 0.5 });
+        (options.augment, options.bands) = (Some(turned()), Some(vec![0]));
+        options.fields = ["box_labels", "boxes"].map(str::to_owned).to_vec();
+        let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+        for batch in loader.epoch(epoch) {
+            let batch = batch.unwrap();
+            let image = batch.field("image").unwrap();
+            let images = image.array().unwrap().values::<f32>().unwrap().chunks(256);
+            let bytes = |name| batch.field(name).unwrap().bytes().unwrap();
+            let rows = images.zip(bytes("boxes")).zip(bytes("box_labels"));
+            for (id, ((image, boxes), labels)) in batch.sample_ids().iter().zip(rows) {
+                let npy = gular_bundle::Npy::parse(boxes).unwrap();
+                let numbers = boxes[npy.data_at as usize..].chunks(8);
+                let numbers: Vec<f64> =
+                    numbers.map(|v| f64::from_le_bytes(v.try_into().unwrap())).collect();
+                let of_labels = gular_bundle::Npy::parse(labels).unwrap();
+                assert_eq!(npy.shape, [of_labels.shape[0], 4]);
+                let first = &labels[of_labels.data_at as usize..][..8];
+                match image.iter().position(|v| *v == 1.0) {
+                    Some(pixel) => {
+                        let (x, y) = ((pixel % 16) as f64, (pixel / 16) as f64);
+                        let sides = [x, y, x + 1.0, y + 1.0].map(|side| side / 16.0);
+                        let near = numbers.iter().zip(sides).all(|(a, b)| (a - b).abs() < 1e-9);
+                        assert!(near, "{id}: {numbers:?} {sides:?}");
+                        assert_eq!(first, (*id as i64).to_le_bytes());
+                        seen += 1;
+                    }
+                    None => {
+                        assert_eq!((numbers.len(), first), (4, &99_i64.to_le_bytes()[..]));
+                        gone += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 30 && gone > 5, "{seen} {gone}");
+    let mut options = options(Transform::Resize { width: 5, height: 7 });
+    (options.fields, options.bands) = (vec!["boxes".to_owned()], Some(vec![0]));
+    let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+    let batch = loader.epoch(0).next().unwrap().unwrap();
+    let boxes = batch.field("boxes").unwrap();
+    assert!(boxes.bytes().unwrap().iter().all(|file| file.ends_with(&1_f64.to_le_bytes())));
+}

@@ -189,6 +189,7 @@ fn from_hsv([h, s, v]: [f32; 3]) -> [f32; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::augment::Affine;
     use crate::augment::vectors::{self, Case};
 
     fn change(name: &str, argument: f32, picture: &mut PictureEdit<'_>) {
@@ -215,6 +216,7 @@ mod tests {
             channels: 3,
             mask: None,
             others: Vec::new(),
+            moved: Affine::SAME,
             sample: 0,
             key: "",
             refused: None,
@@ -260,6 +262,7 @@ mod tests {
                 channels: 3,
                 mask: None,
                 others: Vec::new(),
+                moved: Affine::SAME,
                 sample,
                 key: "",
                 refused: None,

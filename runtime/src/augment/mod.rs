@@ -27,6 +27,7 @@
 //! };
 //! ```
 
+mod affine;
 mod blend;
 mod colour;
 mod picture_edit;
@@ -34,6 +35,7 @@ mod transform;
 #[cfg(test)]
 mod vectors;
 
+pub(crate) use affine::Affine;
 pub use blend::{Blend, Blended};
 pub(crate) use blend::{Mixture, Numbers};
 pub use picture_edit::{Augment, MaskView, PictureEdit, Pixels};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gular_codec::Rect;
 
+use super::Affine;
 use crate::order::KeyedRng;
 
 /// A function that changes samples. It runs in the loader's threads, after cropping and resizing,
@@ -74,6 +75,8 @@ pub struct PictureEdit<'a> {
     pub mask: Option<MaskView<'a>>,
     /// The other fields that move with the picture; of planes, each is one of these.
     pub(crate) others: Vec<MaskView<'a>>,
+    /// Where the points of the picture went.
+    pub(crate) moved: Affine,
     /// The sample's number in its split.
     pub sample: u64,
     /// The sample's key.
@@ -97,13 +100,13 @@ impl PictureEdit<'_> {
     /// Mirrors the picture left to right.
     pub fn flip_horizontal(&mut self) {
         let width = self.width;
-        self.each(&mut Mirror { width, rows: false });
+        self.each(&mut Mirror { width, rows: false }, &Affine::mirror(width));
     }
 
     /// Mirrors the picture top to bottom.
     pub fn flip_vertical(&mut self) {
         let width = self.width;
-        self.each(&mut Mirror { width, rows: true });
+        self.each(&mut Mirror { width, rows: true }, &Affine::mirror_rows(self.height));
     }
 
     /// Turns counter-clockwise by `turns` quarters, as `torch.rot90` does. An odd number changes
@@ -124,7 +127,7 @@ impl PictureEdit<'_> {
         }
         if turns % 2 == 1 {
             let side = self.width;
-            self.each(&mut Turn { side });
+            self.each(&mut Turn { side }, &Affine::turn(side));
         }
     }
 
@@ -132,7 +135,7 @@ impl PictureEdit<'_> {
     /// with zeros. With both from -p to p it is a crop after padding by p.
     pub fn shift(&mut self, right: i64, down: i64) {
         let (width, height) = (self.width, self.height);
-        self.each(&mut Shift { width, height, right, down });
+        self.each(&mut Shift { width, height, right, down }, &Affine::shift(right, down));
     }
 
     /// Pads the picture with `padding` zeros on each side, and crops a random part of the original
@@ -191,8 +194,9 @@ impl PictureEdit<'_> {
         }
     }
 
-    /// Applies `job` to the picture and its mask.
-    fn each(&mut self, job: &mut impl Move) {
+    /// Applies `job`, which moves points by `moved`, to the picture and all that moves with it.
+    fn each(&mut self, job: &mut impl Move, moved: &Affine) {
+        self.moved = self.moved.then(moved);
         match &mut self.pixels {
             Pixels::U8(values) => job.pixels(values, self.channels, &[]),
             Pixels::U16(values) => job.pixels(values, self.channels, &[]),
@@ -298,6 +302,7 @@ mod tests {
             channels: 2,
             mask: Some(MaskView { bytes: &mut mask, pixel: 3, fill: &[] }),
             others: Vec::new(),
+            moved: Affine::SAME,
             sample: 0,
             key: "",
             refused: None,
@@ -354,6 +359,7 @@ mod tests {
                 channels: 2,
                 mask: None,
                 others: Vec::new(),
+                moved: Affine::SAME,
                 sample,
                 key: "",
                 refused: None,
@@ -379,6 +385,7 @@ mod tests {
             channels: 1,
             mask: None,
             others: Vec::new(),
+            moved: Affine::SAME,
             sample: 0,
             key: "",
             refused: None,
@@ -401,6 +408,7 @@ mod tests {
                 channels,
                 mask: None,
                 others: Vec::new(),
+                moved: Affine::SAME,
                 sample: 0,
                 key: "",
                 refused: None,

@@ -49,6 +49,20 @@ pub enum LoaderError {
         /// (width, height) of the image, upright.
         image: (u32, u32),
     },
+    /// The boxes of a sample, or what is said of each of them, cannot be read.
+    #[error(
+        "the `{field}` of sample `{key}` (row {row} of shard `{shard}`) are not what FORMAT.md says of boxes, or not as many as there are boxes"
+    )]
+    NoBoxes {
+        /// The field.
+        field: String,
+        /// The sample.
+        key: String,
+        /// Its shard's file name.
+        shard: String,
+        /// Its row in the shard.
+        row: Row,
+    },
     /// A batch was asked for while all of them are held.
     #[error(
         "the next batch cannot be loaded: the program still holds all {slots} batches that fit in memory"
@@ -137,6 +151,9 @@ impl LoaderError {
         Some(match self {
             Self::Decode { .. } | Self::FieldSize { .. } => {
                 "repair this image and pack again, or leave such images out of training"
+            }
+            Self::NoBoxes { .. } => {
+                "boxes are npy files of f64 [n, 4], and of i64 [n] for each of them: pack the bundle again"
             }
             Self::NoImages { .. } => "the bundle's manifest lists its fields",
             Self::AllLent { .. } => {

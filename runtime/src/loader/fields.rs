@@ -2,6 +2,7 @@
 
 use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx};
 
+use super::boxes::{BOXES, OF_BOXES};
 use super::columns::Column;
 use super::normalise::{Normalise, Writer};
 use super::pixels::{Pixels, number_bytes};
@@ -43,6 +44,10 @@ pub(super) enum OtherKind {
     Nearest(NearestField),
     /// Moved with the image and interpolated like it.
     Interpolated(InterpolatedField),
+    /// Boxes: coordinates move with the image.
+    Boxes,
+    /// What is said of each box.
+    OfBoxes,
     /// Delivered as it is stored; a number has this many bytes.
     Plain(usize),
 }
@@ -72,7 +77,7 @@ pub(super) struct InterpolatedField {
 impl OtherKind {
     /// Whether it is moved with the image.
     pub(super) fn is_moved(&self) -> bool {
-        !matches!(self, Self::Plain(_))
+        !matches!(self, Self::OfBoxes | Self::Plain(_))
     }
 
     /// The pixels that it stores, if it is moved with the image and not encoded.
@@ -80,7 +85,7 @@ impl OtherKind {
         match self {
             Self::Nearest(field) => field.pixels.as_ref(),
             Self::Interpolated(field) => field.pixels.as_ref(),
-            Self::Plain(_) => None,
+            Self::Boxes | Self::OfBoxes | Self::Plain(_) => None,
         }
     }
 
@@ -95,7 +100,7 @@ impl OtherKind {
                 (planes, fill)
             }
             Self::Interpolated(field) => (field.planes, &[]),
-            Self::Plain(_) => (1, &[]),
+            Self::Boxes | Self::OfBoxes | Self::Plain(_) => (1, &[]),
         }
     }
 }
@@ -155,6 +160,10 @@ impl Fields {
                     return Err(refuse(
                         "masks belong to images, and the bundle has no images".into(),
                     ));
+                }
+                Some(_) if name == BOXES && field.is_bytes() => (OtherKind::Boxes, None),
+                Some(_) if OF_BOXES.contains(&name.as_str()) && field.is_bytes() => {
+                    (OtherKind::OfBoxes, None)
                 }
                 _ => plain_field(field),
             };

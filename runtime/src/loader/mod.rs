@@ -22,6 +22,7 @@ mod ahead;
 mod batch;
 mod batch_slots;
 mod blender;
+mod boxes;
 mod chosen;
 mod columns;
 mod draw;

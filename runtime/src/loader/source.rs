@@ -15,6 +15,7 @@ use gular_codec::{
 
 use super::ahead::Ahead;
 use super::batch_slots::Ticket;
+use super::boxes::{OF_BOXES, keep_rows, move_boxes};
 use super::columns::Column;
 use super::fields::{Fields, ImageField, InterpolatedField, NearestField, OtherKind, RGB};
 use super::fitted::is_grey;
@@ -24,7 +25,7 @@ use super::slot::Cell;
 use super::stats::{Meters, Phase};
 use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
 use crate::Error;
-use crate::augment::{Augment, MaskView, PictureEdit, Placement, Transform};
+use crate::augment::{Affine, Augment, MaskView, PictureEdit, Placement, Transform};
 use crate::order::{KeyedRng, Visit, term};
 
 // A thread keeps what it read into; one huge sample must not hold memory for good.
@@ -56,6 +57,8 @@ enum Unmade {
     U16,
     /// The image has colours, and one channel was chosen as others are grey.
     Colours,
+    /// A value of boxes, or of what is said of them, is not one, or has another number of them.
+    NoBoxes,
     /// A field on the image's pixels has another size than the image.
     Size {
         field: (u32, u32),
@@ -191,8 +194,7 @@ impl Source {
     /// The fields that are delivered as stored although the image is cropped or turned, and that
     /// may tell places on it: arrays of two axes or more, pictures, boxes.
     pub(super) fn left_behind(&self) -> Vec<String> {
-        let is_still = matches!(self.transform, Transform::Resize { .. }) && self.augment.is_none();
-        if self.fields.image.is_none() || is_still {
+        if self.fields.image.is_none() || self.keeps_places() {
             return Vec::new();
         }
         let fields = &self.bundle.manifest().fields;
@@ -200,11 +202,17 @@ impl Source {
         let unmoved = unmoved.filter_map(|other| other.field.of(fields));
         let tells_places = |field: &&Field| match &field.kind {
             FieldKind::Fixed { shape, .. } => shape.len() > 1,
+            FieldKind::Bytes { .. } if OF_BOXES.contains(&field.name.as_str()) => false,
             FieldKind::Bytes { media_types } => {
                 media_types.iter().any(|m| m.starts_with("image/") || m == "application/x-npy")
             }
         };
         unmoved.filter(tells_places).map(|field| field.name.to_string()).collect()
+    }
+
+    /// Whether each point of an image stays at the same fraction of its width and height.
+    fn keeps_places(&self) -> bool {
+        matches!(self.transform, Transform::Resize { .. }) && self.augment.is_none()
     }
 
     /// Returns the number of bytes in a row of each field.
@@ -336,7 +344,7 @@ impl Source {
             bytes += read;
             made = Some((image, cell, placed, pixel_type));
         }
-        let mut moved = Vec::new();
+        let (mut moved, mut boxes, mut of_boxes) = (Vec::new(), None, Vec::new());
         for (other, cell) in self.fields.others.iter().zip(cells) {
             let field = other.field;
             let value = Value { shard: &shard, id, field, entry: &entry, read: read(field) };
@@ -369,10 +377,19 @@ impl Source {
                 Ok(())
             })?;
             bytes += read;
-            if let (Cell::Row(cell), true) = (cell, other.kind.is_moved()) {
-                moved.push((other, cell));
+            match (cell, &other.kind) {
+                (Cell::Row(cell), OtherKind::Nearest(_) | OtherKind::Interpolated(_)) => {
+                    moved.push((other, cell));
+                }
+                (Cell::Bytes(cell), OtherKind::Boxes) => boxes = Some((field, cell)),
+                (Cell::Bytes(cell), OtherKind::OfBoxes) => of_boxes.push((field, cell)),
+                _ => {}
             }
         }
+        let moves = made.as_ref().filter(|_| boxes.is_some() && !self.keeps_places());
+        let mut steps: Vec<_> =
+            moves.map(|(.., (_, place), _)| Affine::of(place)).into_iter().collect();
+        let from = made.as_ref().map(|(_, _, (size, place), _)| (*size, place.size()));
         if let Some((image, cell, (_, place), Some(pixel_type))) = made {
             let finish = || {
                 let (width, height) = place.size();
@@ -389,6 +406,7 @@ impl Source {
                         channels,
                         mask: None,
                         others: Vec::new(),
+                        moved: Affine::SAME,
                         sample,
                         key,
                         refused: None,
@@ -410,13 +428,23 @@ impl Source {
                             }
                         }
                     }
+                    // The picture is now as the placement says.
+                    picture.moved = Affine::SAME;
                     let done = augment.apply(&mut picture, &mut rng);
                     done.map_err(|reason| Error::Option { option: "augment", reason })?;
+                    steps.push(picture.moved);
                 }
                 tools.pixels.write(pixel_type, (width, channels), flip, &image.writer, cell);
                 Ok::<_, Error>(())
             };
             meters.time(Phase::Decode, finish)?;
+        }
+        if let (Some((field, boxes)), false, Some((from, to))) = (boxes, steps.is_empty(), from) {
+            let no_boxes = |field| self.unmade(&shard, id, field, Unmade::NoBoxes);
+            let stay = move_boxes(boxes, &steps, from, to).ok_or_else(|| no_boxes(field))?;
+            for (field, of_boxes) in of_boxes {
+                keep_rows(of_boxes, &stay).ok_or_else(|| no_boxes(field))?;
+            }
         }
         meters.count(bytes);
         match (entry.label(), self.unknown_labels) {
@@ -677,11 +705,12 @@ impl Source {
         let entry = id.shard.of(&self.bundle.manifest().shards);
         let shard = entry.map(|s| s.file.name.to_string()).unwrap_or_default();
         let row = id.row;
+        let field = field.of(&self.bundle.manifest().fields);
+        let field = field.map(|field| field.name.to_string()).unwrap_or_default();
         match unmade {
             Unmade::Undecodable(source) => LoaderError::Decode { key, shard, row, source }.into(),
+            Unmade::NoBoxes => LoaderError::NoBoxes { field, key, shard, row }.into(),
             Unmade::Size { field: size, image } => {
-                let field = field.of(&self.bundle.manifest().fields);
-                let field = field.map(|field| field.name.to_string()).unwrap_or_default();
                 LoaderError::FieldSize { field, key, shard, row, size, image }.into()
             }
             Unmade::U16 => {

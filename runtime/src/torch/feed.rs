@@ -45,7 +45,8 @@ pub struct TensorBatch {
     /// Keys of the samples.
     pub keys: Vec<String>,
     /// Other fields of numbers, by name ([`LoaderOptions::fields`](crate::LoaderOptions::fields)),
-    /// each of shape `[n, …]`; `u16` as `i32`, `u32` as `i64`.
+    /// each of shape `[n, …]`; `u16` as `i32`, `u32` as `i64`. On a GPU, a second picture has its
+    /// stored numbers, `[n, height, width, channels]`.
     pub fields: BTreeMap<String, Tensor>,
     /// Other fields of bytes, by name: those of each sample.
     pub bytes: BTreeMap<String, Vec<Vec<u8>>>,
