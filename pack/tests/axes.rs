@@ -68,7 +68,7 @@ fn the_axes_of_arrays_are_recorded_or_asked_for() {
         let given = given.map(|given| ("image", Some(given)));
         let error = packed(&source, &dir.path().join("out"), arrays(given.as_slice())).unwrap_err();
         assert!(error.to_string().contains(told), "{error}");
-        assert!(error.to_string().contains(&format!("`1.npy`")), "{error}");
+        assert!(error.to_string().contains("`1.npy`"), "{error}");
     }
 }
 

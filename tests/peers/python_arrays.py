@@ -29,10 +29,11 @@ def arrays(folder, made):
 
 
 def epoch(bundle, **options):
-    """One epoch's batches as one, by name."""
+    """One epoch's batches as one, by name, in the order of the keys."""
     batches = list(gular.DataLoader(bundle, batch_size=5, output="numpy", **options))
     names = [name for name in batches[0] if name != "key"]
-    return {name: np.concatenate([batch[name] for batch in batches]) for name in names}
+    by_key = np.argsort(np.concatenate([batch["key"] for batch in batches]))
+    return {name: np.concatenate([batch[name] for batch in batches])[by_key] for name in names}
 
 
 def bands_first():
@@ -41,7 +42,7 @@ def bands_first():
     arrays("last", bands.transpose(0, 2, 3, 1).copy())
     axes = [program("pack", name, f"{name}.bundle", "--as", "arrays", "--labels", "none")["axes"] for name in ("first", "last")]
     check("axes are recognised by the shape", axes == ["cyx", "yxc"], str(axes))
-    whole = dict(transform=gular.Resize((64, 48)), numbers="stored", shuffle=False, bands=[3, 2, 1])
+    whole = dict(transform=gular.Resize(64, 48), numbers="stored", shuffle=False, bands=[3, 2, 1])
     for name in ("first", "last"):
         found = epoch(f"{name}.bundle", **whole)["image"]
         check(f"bands= takes bands of arrays with bands {name}", (found == bands[:, [3, 2, 1]]).all(), str(found.shape))

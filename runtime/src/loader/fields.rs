@@ -72,6 +72,9 @@ pub(super) struct InterpolatedField {
     pub(super) writer: Option<Writer>,
     /// The number of planes in a row of a batch.
     pub(super) planes: usize,
+    /// The bytes of a pixel of a plane that lies outside of what is stored: NaN, or empty for the
+    /// zeros of the image.
+    pub(super) fill: Vec<u8>,
 }
 
 impl OtherKind {
@@ -99,7 +102,7 @@ impl OtherKind {
                 let fill = field.fill.get(..field.fill.len() / planes.max(1)).unwrap_or_default();
                 (planes, fill)
             }
-            Self::Interpolated(field) => (field.planes, &[]),
+            Self::Interpolated(field) => (field.planes, &field.fill),
             Self::Boxes | Self::OfBoxes | Self::Plain(_) => (1, &[]),
         }
     }
@@ -321,7 +324,8 @@ fn moved_field(
     if !is_mask && image.pixels.as_ref().is_some_and(is_second) {
         let (shape, dtype) = (image_shape(image, options), image.writer.dtype());
         let planes = image.writer.planes();
-        let kind = InterpolatedField { pixels: Some(pixels), writer: None, planes };
+        let kind =
+            InterpolatedField { pixels: Some(pixels), writer: None, planes, fill: Vec::new() };
         return Ok((OtherKind::Interpolated(kind), Some((dtype, shape))));
     }
     let is_float = matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
@@ -339,7 +343,8 @@ fn moved_field(
         let (bands, how) = ((0..pixels.channels).collect(), Normalise::scaled());
         let writer = Some(Writer::new(Numbers::Stored, layout, bands, made, &how));
         let planes = if planes { pixels.channels } else { 1 };
-        let kind = InterpolatedField { pixels: Some(pixels), writer, planes };
+        let fill = fill_value(field, made, options)?.repeat(pixels.channels / planes);
+        let kind = InterpolatedField { pixels: Some(pixels), writer, planes, fill };
         return Ok((OtherKind::Interpolated(kind), Some((made, result))));
     }
     let fill = fill_value(field, dtype, options)?.repeat(pixels.channels);
@@ -354,7 +359,7 @@ fn encoded_picture(image: &ImageField, options: &LoaderOptions) -> Result<Loaded
     if image.pixels.is_none() {
         let (shape, dtype) = (image_shape(image, options), image.writer.dtype());
         let planes = image.writer.planes();
-        let kind = InterpolatedField { pixels: None, writer: None, planes };
+        let kind = InterpolatedField { pixels: None, writer: None, planes, fill: Vec::new() };
         return Ok((OtherKind::Interpolated(kind), Some((dtype, shape))));
     }
     let dtype = if options.depth == Depth::U16 { Dtype::U16 } else { Dtype::U8 };
@@ -365,7 +370,7 @@ fn encoded_picture(image: &ImageField, options: &LoaderOptions) -> Result<Loaded
         AxisOrder::ChannelsLast => vec![height, width, RGB],
     };
     let planes = writer.planes();
-    let kind = InterpolatedField { pixels: None, writer: Some(writer), planes };
+    let kind = InterpolatedField { pixels: None, writer: Some(writer), planes, fill: Vec::new() };
     Ok((OtherKind::Interpolated(kind), Some((dtype, shape))))
 }
 

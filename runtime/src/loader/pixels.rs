@@ -62,6 +62,8 @@ pub(super) struct PixelTools {
     f32s: Kept<f32>,
     /// Stored values that were brought into the order `[height, width, channels]`.
     pub(super) ordered: Vec<u8>,
+    /// The value of floats around a picture.
+    pub(super) fill: f32,
     /// Pixels that were moved, before they are written as planes.
     pub(super) moved: Vec<u8>,
 }
@@ -103,12 +105,13 @@ impl PixelTools {
         }
     }
 
-    /// Surrounds the result, which has `pixel_type` and is a part of a picture, with `place`'s zeros.
+    /// Surrounds the result, which has `pixel_type` and is a part of a picture, with what `place`
+    /// adds: zeros, or [`PixelTools::fill`].
     pub(super) fn pad(&mut self, pixel_type: PixelType, place: &Placement, channels: usize) {
         match pixel_type {
-            PixelType::U8 => self.u8s.pad(place, channels),
-            PixelType::U16 => self.u16s.pad(place, channels),
-            PixelType::F32 => self.f32s.pad(place, channels),
+            PixelType::U8 => self.u8s.pad(place, channels, 0),
+            PixelType::U16 => self.u16s.pad(place, channels, 0),
+            PixelType::F32 => self.f32s.pad(place, channels, self.fill),
         }
     }
 
@@ -127,13 +130,13 @@ impl<T: Copy + Default> Kept<T> {
         PixelRows { values: &self.made, width, channels, pitch: width }
     }
 
-    fn pad(&mut self, place: &Placement, channels: usize) {
+    fn pad(&mut self, place: &Placement, channels: usize, fill: T) {
         let Some(pad) = place.pad else { return };
         let Self { whole, made, .. } = self;
         std::mem::swap(whole, made);
         let pitch = pad.width as usize * channels;
         made.clear();
-        made.resize(pitch * pad.height as usize, T::default());
+        made.resize(pitch * pad.height as usize, fill);
         let kept = place.kept();
         let (start, len) = (pad.left as usize * channels, kept.width as usize * channels);
         let lines = made.chunks_exact_mut(pitch).skip(pad.top as usize);

@@ -644,6 +644,7 @@ impl Source {
             let Part { rows, pixels: part, place, .. } = pixels.part(place);
             let mut ordered = std::mem::take(&mut second.ordered);
             let stored = pixels.in_order(stored, rows, &mut ordered);
+            second.fill = if of.fill.is_empty() { 0.0 } else { f32::NAN };
             let pixel_type = part.resize(stored, &place, self.depth, second)?;
             second.ordered = ordered;
             second.write(pixel_type, (width, pixels.channels), flip, writer, cell);
