@@ -53,6 +53,16 @@ pub enum Error {
         /// The kind of file that is not read.
         detail: String,
     },
+    /// A file with several pages, which are not known to be the bands of one picture.
+    #[error("the TIFF has {n} pages of {sizes} pixels{detail}")]
+    Pages {
+        /// Number of pages.
+        n: u64,
+        /// Their sizes, the largest first.
+        sizes: String,
+        /// What is known of them.
+        detail: String,
+    },
     /// The region is empty or extends beyond the image.
     #[error("the region {region} is not within the image of {width} x {height} pixels")]
     BadRegion {
@@ -116,6 +126,9 @@ impl Error {
             Self::Unsupported { .. } => {
                 Some("convert the image to an 8-bit baseline JPEG or a PNG")
             }
+            Self::Pages { .. } => Some(
+                "choose whether the pages are bands or only the first page counts; save slices and times as files of their own",
+            ),
             Self::Memory { .. } => Some("lower the limit of pixels, or use fewer threads"),
             Self::BadRegion { .. } | Self::BadBuffer { .. } | Self::BadSize { .. } => None,
         }

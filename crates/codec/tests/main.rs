@@ -11,6 +11,8 @@ mod fit;
 mod fixtures;
 mod hostile;
 mod jpeg;
+#[cfg(feature = "tiff")]
+mod pages;
 mod png;
 mod region;
 mod resize;

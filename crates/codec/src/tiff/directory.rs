@@ -1,4 +1,4 @@
-//! Reads the header and the first directory.
+//! Reads the header, and one directory of a file.
 //!
 //! ```text
 //!        order 42 offset | count u16 | count × { tag u16, type u16, count u32, value u32 } | next
@@ -36,13 +36,15 @@ impl ByteOrder {
     }
 }
 
-/// The first directory.
+/// A directory, which describes one page.
 #[derive(Debug)]
 pub(super) struct Directory<'a, S: ?Sized> {
     source: &'a S,
     pub(super) len: u64,
     pub(super) order: ByteOrder,
     entries: Vec<Entry>,
+    /// The offset of the next directory; 0 if this is the last one.
+    pub(super) next: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,8 +90,20 @@ impl Entry {
     }
 }
 
-impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
-    pub(super) fn read(source: &'a S) -> Result<Self, Error> {
+/// The first bytes of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileHeader {
+    order: ByteOrder,
+    /// Whether offsets have 64 bits.
+    big: bool,
+    /// The file's length.
+    len: u64,
+    /// The offset of the first directory.
+    pub(super) first: u64,
+}
+
+impl FileHeader {
+    pub(super) fn read<S: Positioned + ?Sized>(source: &S) -> Result<Self, Error> {
         let len = source.len_bytes().map_err(|e| io(&e, 0))?;
         let head: [u8; 8] = array(source, 0)?;
         let order = match &head[..2] {
@@ -97,11 +111,19 @@ impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
             b"MM" => ByteOrder::Big,
             _ => return Err(corrupt("it begins with neither `II` nor `MM`")),
         };
-        let (big, at) = match order.number(&head[2..4]) {
+        let (big, first) = match order.number(&head[2..4]) {
             42 => (false, order.number(&head[4..])),
             43 => (true, order.number(&array::<8, _>(source, 8)?)),
             other => return Err(corrupt(format!("its version is {other}, expected 42 or 43"))),
         };
+        Ok(Self { order, big, len, first })
+    }
+}
+
+impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
+    /// Reads the directory at byte `at`.
+    pub(super) fn read(source: &'a S, header: &FileHeader, at: u64) -> Result<Self, Error> {
+        let FileHeader { order, big, len, .. } = *header;
         let (count, of_count, of_entry) = match big {
             true => (order.number(&array::<8, _>(source, at)?), 8, 20),
             false => (order.number(&array::<2, _>(source, at)?), 2, 12),
@@ -109,16 +131,31 @@ impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
         if count > MOST_ENTRIES {
             return Err(corrupt(format!("its directory at byte {at} has {count} entries")));
         }
-        let mut entries = Vec::new();
-        for i in 0..count {
-            let at = at.checked_add(of_count + i * of_entry);
-            let at = at.ok_or_else(|| corrupt("its directory is past its end"))?;
-            entries.push(match big {
-                true => Entry::big(order, array(source, at)?),
-                false => Entry::classic(order, array(source, at)?),
-            });
-        }
-        Ok(Self { source, len, order, entries })
+        let past = || corrupt("its directory is past its end");
+        let at = at.checked_add(of_count).ok_or_else(past)?;
+        let mut bytes = vec![0; usize::try_from(count * of_entry).unwrap_or(usize::MAX)];
+        source.read_at(at, &mut bytes).map_err(|e| io(&e, at))?;
+        let entries = match big {
+            true => bytes.as_chunks().0.iter().map(|entry| Entry::big(order, *entry)).collect(),
+            false => bytes.as_chunks().0.iter().map(|e| Entry::classic(order, *e)).collect(),
+        };
+        let after = at.checked_add(count * of_entry).ok_or_else(past)?;
+        // As in libtiff, a file may end before the offset of the next directory.
+        let next = match big {
+            true => array::<8, _>(source, after).map_or(0, |bytes| order.number(&bytes)),
+            false => array::<4, _>(source, after).map_or(0, |bytes| order.number(&bytes)),
+        };
+        Ok(Self { source, len, order, entries, next })
+    }
+
+    /// Returns the number of entries.
+    pub(super) fn n_entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns how many values a tag has; 0 if there is no such tag.
+    pub(super) fn n_values(&self, tag: u16) -> u64 {
+        self.entry(tag).map_or(0, |entry| entry.count)
     }
 
     fn entry(&self, tag: u16) -> Option<&Entry> {

@@ -38,9 +38,9 @@ impl Number {
 }
 
 /// No instrument has more bands than this.
-const MOST_BANDS: u64 = 4096;
+pub(super) const MOST_BANDS: u64 = 4096;
 
-/// A TIFF whose first directory was read and accepted.
+/// A TIFF whose directory was read and accepted, or those of pages that are its bands.
 #[derive(Debug, Clone)]
 pub struct Tiff {
     /// Columns of the picture.
@@ -58,8 +58,8 @@ pub struct Tiff {
     pub(super) bits: u8,
     pub(super) compression: unpack::Compression,
     pub(super) predictor: u64,
-    /// Whether each band has separate chunks.
-    pub(super) planar: bool,
+    /// The number of groups of bands with separate chunks: pages, or bands that are stored apart.
+    pub(super) planes: u16,
     pub(super) tiled: bool,
     /// Columns and rows of a chunk, which is a tile or a strip.
     pub(super) chunk: (u32, u32),
@@ -68,13 +68,11 @@ pub struct Tiff {
 }
 
 impl Tiff {
-    /// Reads header and directory; no pixel is read.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`], [`Error::Corrupt`]; [`Error::Unsupported`] for a kind that is not
-    /// read; [`Error::TooLarge`] when one strip or tile has more pixels than `limits` allow.
-    pub fn read<S: Positioned + ?Sized>(source: &S, limits: &Limits) -> Result<Self, Error> {
-        let of = Directory::read(source)?;
+    /// Reads a directory as a picture of its own.
+    pub(super) fn of<S: Positioned + ?Sized>(
+        of: &Directory<'_, S>,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
         let required = |tag: u16, name: &str| {
             let value = of.integer(tag)?.filter(|n| *n > 0);
             value.ok_or_else(|| corrupt(format!("it has no {name}")))
@@ -90,14 +88,14 @@ impl Tiff {
         let bits = same(of.integers(258)?, 1, "bits per sample")?;
         let format = same(of.integers(339)?, 1, "sample format")?;
         let number = number(bits, format)?;
-        let planar = match of.integer(284)?.unwrap_or(1) {
-            1 => false,
-            2 => bands > 1,
+        let planes = match of.integer(284)?.unwrap_or(1) {
+            1 => 1,
+            2 => bands,
             other => return Err(corrupt(format!("its planar configuration is {other}"))),
         };
         let photometric = of.integer(262)?.unwrap_or(1);
         let tables = of.bytes(347)?.unwrap_or_default();
-        let samples = if planar { 1 } else { bands };
+        let samples = bands / planes;
         let kind = of.integer(259)?.unwrap_or(1);
         let compression = unpack::Compression::new(kind, photometric, samples, bits, &tables)?;
         // With other compressions, libtiff ignores the predictor.
@@ -134,7 +132,7 @@ impl Tiff {
         let chunks = if tiled { "tiles" } else { "strips" };
         let offsets = places(if tiled { 324 } else { 273 }, chunks)?;
         let lengths = places(if tiled { 325 } else { 279 }, chunks)?;
-        let geo = Geo::read(&of, bands)?;
+        let geo = Geo::read(of, bands)?;
         let order = of.order;
         let bits = u8::try_from(bits).unwrap_or(u8::MAX);
         let tiff = Self {
@@ -147,14 +145,13 @@ impl Tiff {
             bits,
             compression,
             predictor,
-            planar,
+            planes,
             tiled,
             chunk,
             offsets,
             lengths,
         };
-        let planes = if planar { u64::from(bands) } else { 1 };
-        let expected = tiff.chunks_of_a_plane().saturating_mul(planes);
+        let expected = tiff.chunks_of_a_plane().saturating_mul(planes.into());
         let found = (tiff.offsets.len() as u64, tiff.lengths.len() as u64);
         if found != (expected, expected) {
             let detail = format!(
@@ -193,7 +190,7 @@ impl Tiff {
 
     /// Returns how many samples a pixel has in a chunk.
     pub(super) fn samples(&self) -> usize {
-        if self.planar { 1 } else { usize::from(self.bands) }
+        usize::from(self.bands / self.planes.max(1))
     }
 
     /// Bytes of a decoded chunk.
@@ -207,7 +204,7 @@ impl Tiff {
         self.width.div_ceil(self.chunk.0)
     }
 
-    fn chunks_of_a_plane(&self) -> u64 {
+    pub(super) fn chunks_of_a_plane(&self) -> u64 {
         u64::from(self.across()) * u64::from(self.height.div_ceil(self.chunk.1))
     }
 }

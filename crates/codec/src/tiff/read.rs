@@ -122,7 +122,7 @@ impl Tiff {
     }
 
     fn touched(&self, window: Rect) -> impl Iterator<Item = Touched> + '_ {
-        let planes = if self.planar { usize::from(self.bands) } else { 1 };
+        let planes = usize::from(self.planes.max(1));
         let of_plane = self.offsets.len() / planes;
         let (wide, high) = self.chunk;
         let along = |from: u32, n: u32, by: u32| from / by..=(from + n - 1) / by;
@@ -141,7 +141,7 @@ impl Tiff {
 
     /// Returns whether a window is one chunk, and has its samples in the same order.
     fn is_all_of(&self, window: Rect, chunk: &Touched) -> bool {
-        !self.planar
+        self.planes == 1
             && (window.x, window.y) == chunk.corner
             && (window.width, window.height) == (self.chunk.0, chunk.rows)
     }
@@ -257,8 +257,17 @@ impl Tiff {
             if from_pixel == to_pixel {
                 to.copy_from_slice(from);
             } else {
-                let bands = usize::from(self.bands);
+                let (bands, samples) = (usize::from(self.bands), self.samples());
                 match bytes {
+                    _ if samples > 1 => {
+                        let first = plane * from_pixel;
+                        let pixels = to.chunks_exact_mut(to_pixel);
+                        for (to, from) in pixels.zip(from.chunks_exact(from_pixel)) {
+                            if let Some(to) = to.get_mut(first..first + from_pixel) {
+                                to.copy_from_slice(from);
+                            }
+                        }
+                    }
                     1 => spread::<1>(from, plane, bands, to),
                     2 => spread::<2>(from, plane, bands, to),
                     4 => spread::<4>(from, plane, bands, to),
