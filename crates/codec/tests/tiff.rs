@@ -320,8 +320,17 @@ fn written_files_are_read_back_with_all_they_say() {
     let mut writer = GeoTiffWriter::new(out, (3, 1), 1, Number::F32, own, Packing::None).unwrap();
     writer.push(&[0; 12]).unwrap();
     let geo = read(&writer.finish().unwrap().into_inner(), None).unwrap().0.geo;
-    assert_eq!(geo.crs.as_deref(), Some("My grid"));
+    let keys = r#"GeoKeys:{"1024":1,"1025":1,"3072":32767,"3073":"My grid"}"#;
+    assert_eq!(geo.crs.as_deref(), Some(keys));
     assert!(geo.nodata.unwrap().is_nan());
+    for crs in [keys, "PROJCS[\"a\",GEOGCS[\"b\"],UNIT[\"metre\",1]]"] {
+        let geo = Geo { crs: Some(crs.into()), ..Geo::default() };
+        let out = Cursor::new(Vec::new());
+        let mut writer =
+            GeoTiffWriter::new(out, (3, 1), 1, Number::U8, geo.clone(), Packing::None).unwrap();
+        writer.push(&[0; 3]).unwrap();
+        assert_eq!(read(&writer.finish().unwrap().into_inner(), None).unwrap().0.geo, geo);
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The location of a picture on the Earth, and the meaning of its bands.
 
+use super::crs::Keys;
 use super::directory::Directory;
 use super::{Number, Positioned};
 use crate::Error;
@@ -10,7 +11,8 @@ pub struct Geo {
     /// Transform from pixel to CRS, in GDAL's order: x = t0 + column·t1 + row·t2, y = t3 +
     /// column·t4 + row·t5.
     pub transform: Option<[f64; 6]>,
-    /// `EPSG:n`, or the citation of a CRS that has no such number.
+    /// The coordinate reference system: `EPSG:n`; WKT 1, if its keys do not have the number of the
+    /// whole system; or `GeoKeys:` and the keys as a JSON object, if one of them is not understood.
     pub crs: Option<String>,
     /// The value that means "not measured".
     pub nodata: Option<f64>,
@@ -20,8 +22,6 @@ pub struct Geo {
 
 /// GDAL's XML is ignored if it is longer than this.
 const MOST_XML: usize = 1 << 20;
-/// The number of a CRS that the file describes itself.
-const USER_DEFINED: u64 = 32_767;
 
 impl Geo {
     pub(super) fn read<S: Positioned + ?Sized>(
@@ -72,52 +72,6 @@ fn transform<S: Positioned + ?Sized>(
         |[x, a, b, y, d, e]: [f64; 6]| [x - a * 0.5 - b * 0.5, a, b, y - d * 0.5 - e * 0.5, d, e];
     let found = if is_point { found.map(shifted) } else { found };
     Ok(found.filter(|numbers| numbers.iter().all(|n| n.is_finite())))
-}
-
-/// GeoTIFF's keys: four numbers each, after a header of four.
-#[derive(Default)]
-struct Keys {
-    keys: Vec<u64>,
-    texts: String,
-}
-
-impl Keys {
-    fn read<S: Positioned + ?Sized>(of: &Directory<'_, S>) -> Result<Self, Error> {
-        let keys = of.integers(34_735)?.unwrap_or_default();
-        Ok(Self { keys, texts: of.text(34_737)?.unwrap_or_default() })
-    }
-
-    fn find(&self, id: u64) -> Option<&[u64; 4]> {
-        self.keys.as_chunks().0.iter().skip(1).find(|key| key[0] == id)
-    }
-
-    fn number(&self, id: u64) -> Option<u64> {
-        self.find(id).filter(|key| key[1] == 0).map(|key| key[3])
-    }
-
-    fn text(&self, id: u64) -> Option<String> {
-        let key = self.find(id).filter(|key| key[1] == 34_737)?;
-        let (at, n) = (usize::try_from(key[3]).ok()?, usize::try_from(key[2]).ok()?);
-        let text = self.texts.get(at..at.checked_add(n)?.min(self.texts.len()))?;
-        let text = text.trim_end_matches(['|', '\0']).trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    }
-
-    fn is_point(&self) -> bool {
-        self.number(1025) == Some(2)
-    }
-
-    fn crs(&self) -> Option<String> {
-        let code = |id| self.number(id).filter(|n| *n > 0);
-        let code = match code(1024) {
-            Some(2) => code(2048),
-            _ => code(3072).or_else(|| code(2048)),
-        };
-        match code {
-            Some(n) if n != USER_DEFINED => Some(format!("EPSG:{n}")),
-            _ => self.text(3073).or_else(|| self.text(1026)).or_else(|| self.text(2049)),
-        }
-    }
 }
 
 /// Returns the descriptions of bands in GDAL's XML; empty if there are none.

@@ -16,6 +16,7 @@
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
+mod crs;
 mod directory;
 mod geo;
 mod layout;

@@ -7,6 +7,7 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
+use super::crs::{ESRI, is_geographic, is_wkt};
 use super::{Geo, Number};
 
 /// How strips are compressed.
@@ -196,23 +197,25 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
         tags.finish(self.at)
     }
 
-    /// Writes the CRS. Whether it is geographic is known only from its number: geographic ones are
-    /// registered below 5000. GDAL looks up the number in any case.
+    /// Writes the CRS. Whether it is geographic is known only from its number: most geographic ones
+    /// are registered below 5000. GDAL looks up the number in any case. Of other texts, GDAL reads
+    /// WKT in a citation that begins like ESRI's.
     fn keys(&self, tags: &mut Tags) {
         let Some(crs) = &self.geo.crs else { return };
         match crs.strip_prefix("EPSG:").and_then(|code| code.parse::<u16>().ok()) {
-            Some(code) if (4001..=4999).contains(&code) => {
+            Some(code) if (4001..=4999).contains(&code) || is_geographic(code.into()) => {
                 tags.shorts(34_735, &[1, 1, 0, 3, 1024, 0, 1, 2, 1025, 0, 1, 1, 2048, 0, 1, code]);
             }
             Some(code) => {
                 tags.shorts(34_735, &[1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, code]);
             }
             None => {
-                let text = format!("{crs}|");
+                let (before, model) = if is_wkt(crs) { (ESRI, 32_767) } else { ("", 1) };
+                let text = format!("{before}{crs}|");
                 let n = u16::try_from(text.len()).unwrap_or(u16::MAX);
                 let keys = [
                     [1, 1, 0, 4],
-                    [1024, 0, 1, 1],
+                    [1024, 0, 1, model],
                     [1025, 0, 1, 1],
                     [3072, 0, 1, 32_767],
                     [3073, 34_737, n, 0],
