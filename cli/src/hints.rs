@@ -491,6 +491,12 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::NotOnImage => {
             "save them at the same size, or give `--axes FIELD=none` if the values are not on the pixels of the image"
         }
+        Remedy::ChoosePages => {
+            "say what the pages are: `--pages bands` makes them bands of one image, and `--pages first` takes only the first; save slices and times as files of their own"
+        }
+        Remedy::Align => {
+            "bring both files to the same grid, for example with `gdalwarp`, or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
+        }
         Remedy::Repair => {
             first.and_then(|bad| bad.hint.as_deref()).unwrap_or("repair or remove the file")
         }

@@ -8,9 +8,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Axes, Envelope, FieldName, Split};
 use gular_pack::{
-    ArchiveLimits, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy, Inputs, OnBadInput,
-    PackOptions, PackOrder, PackReport, Part, Pattern, PayloadOptions, PlanOptions, Progress,
-    TileOptions, Unlabelled,
+    Align, ArchiveLimits, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy, Inputs,
+    OnBadInput, PackOptions, PackOrder, PackReport, Pages, Part, Pattern, PayloadOptions,
+    PlanOptions, Progress, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -208,6 +208,37 @@ pub(crate) struct PackArgs {
         hide_short_help = true
     )]
     pub(crate) axes: Vec<(FieldName, Option<Axes>)>,
+    /// Pages of a TIFF: `as-said`, `bands` or `first`
+    ///
+    /// What several pages in one file are. `bands`: bands of one image, in their order; all pages
+    /// must have one size and type. `first`: only the first page counts. `as-said`: bands, if the
+    /// file itself says that they are channels (ImageJ, OME-XML), else an error. Smaller copies and
+    /// masks within a file are no pages.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = PagesArg::AsSaid,
+        value_name = "WHAT",
+        hide_possible_values = true,
+        help_heading = "Arrays and tiles",
+        hide_short_help = true
+    )]
+    pub(crate) pages: PagesArg,
+    /// Places of an image and its other files: `check` or `ignore`
+    ///
+    /// If an image and its mask, or another field, are both georeferenced TIFF files, `check`
+    /// refuses another CRS, another size of pixels, and a shift of more than half a pixel. `ignore`
+    /// does not compare them.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = AlignArg::Check,
+        value_name = "WHAT",
+        hide_possible_values = true,
+        help_heading = "Arrays and tiles",
+        hide_short_help = true
+    )]
+    pub(crate) align: AlignArg,
     /// Cut TIFF scenes into tiles of N x N pixels; implies `--as arrays`
     ///
     /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
@@ -376,6 +407,19 @@ pub(crate) enum InputsArg {
     Bytes,
     /// The rows of a .csv
     Pixels,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum PagesArg {
+    AsSaid,
+    Bands,
+    First,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum AlignArg {
+    Check,
+    Ignore,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -564,6 +608,15 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         shard_bytes: args.shard_size,
         envelope: args.envelope,
         payload: if is_table { PayloadOptions::Encoded } else { args.payload.options()? },
+        pages: match args.pages {
+            PagesArg::AsSaid => Pages::AsSaid,
+            PagesArg::Bands => Pages::Bands,
+            PagesArg::First => Pages::First,
+        },
+        align: match args.align {
+            AlignArg::Check => Align::Check,
+            AlignArg::Ignore => Align::Ignore,
+        },
         tile: args.tile.map(|size| TileOptions {
             size,
             overlap: args.overlap,

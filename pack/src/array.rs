@@ -6,7 +6,7 @@ use std::io::Read as _;
 
 use gular_bundle::{Axes, Dtype, Npy};
 use gular_codec::Limits;
-use gular_codec::tiff::{Chunks, Geo, Number, Tiff};
+use gular_codec::tiff::{Chunks, Geo, Number, Pages, Tiff};
 use rawzip::CompressionMethod;
 
 use crate::error::Fault;
@@ -98,18 +98,19 @@ pub(crate) fn start(
     path: &str,
     bytes: u64,
     limits: &Limits,
+    pages: Pages,
 ) -> Result<Start, Fault> {
     let unreadable = |e| Fault::new(format!("it cannot be read: {e}"), None);
     if is_tiff(path) {
         let tiff = match source {
             Source::Folder(folder) => {
                 let file = File::open(folder.join(path)).map_err(unreadable)?;
-                Tiff::read(&file, limits)?
+                Tiff::read_pages(&file, limits, pages)?
             }
             Source::Archive(_) => {
                 check_bytes(bytes)?;
                 let file = source.head(path, usize::MAX).map_err(unreadable)?;
-                Tiff::read(file.as_slice(), limits)?
+                Tiff::read_pages(file.as_slice(), limits, pages)?
             }
             Source::Pixels(_) => return Err(Fault::new("it is a row of a table".to_owned(), None)),
         };
@@ -155,11 +156,12 @@ pub(crate) fn values(
     dtype: Dtype,
     shape: &[u64],
     limits: &Limits,
+    pages: Pages,
 ) -> Result<(Vec<u8>, Option<Geo>), Fault> {
     if !is_tiff_file(file) {
         return Ok((npy(&unpacked(file)?, dtype, shape)?, None));
     }
-    let tiff = Tiff::read(file, limits)?;
+    let tiff = Tiff::read_pages(file, limits, pages)?;
     limits.check(tiff.width, tiff.height)?;
     let found: [u64; 3] = [tiff.height.into(), tiff.width.into(), tiff.bands.into()];
     let same = shape == found.as_slice() || (tiff.bands == 1 && shape == &found[..2]);
@@ -177,10 +179,21 @@ pub(crate) fn values(
 /// A mask: columns and rows, and the numbers.
 pub(crate) type Mask = ((u32, u32), Vec<u8>);
 
+/// The location of a file on the Earth, if it is a TIFF.
+pub(crate) fn geo(file: &[u8], limits: &Limits, pages: Pages) -> Result<Option<Geo>, Fault> {
+    let tiff = is_tiff_file(file).then(|| Tiff::read_pages(file, limits, pages)).transpose()?;
+    Ok(tiff.map(|tiff| tiff.geo))
+}
+
 /// A mask that is an array; `None` for other files.
-pub(crate) fn mask(file: &[u8], dtype: Dtype, limits: &Limits) -> Result<Option<Mask>, Fault> {
+pub(crate) fn mask(
+    file: &[u8],
+    dtype: Dtype,
+    limits: &Limits,
+    pages: Pages,
+) -> Result<Option<Mask>, Fault> {
     let size = if is_tiff_file(file) {
-        let tiff = Tiff::read(file, limits)?;
+        let tiff = Tiff::read_pages(file, limits, pages)?;
         (tiff.width, tiff.height)
     } else if let Some(npy) = header(file)? {
         let side = |at: usize| npy.shape.get(at).and_then(|n| u32::try_from(*n).ok());
@@ -189,7 +202,7 @@ pub(crate) fn mask(file: &[u8], dtype: Dtype, limits: &Limits) -> Result<Option<
         return Ok(None);
     };
     let shape = [u64::from(size.1), u64::from(size.0)];
-    Ok(Some((size, values(file, dtype, &shape, limits)?.0)))
+    Ok(Some((size, values(file, dtype, &shape, limits, pages)?.0)))
 }
 
 fn is_tiff_file(file: &[u8]) -> bool {
@@ -286,7 +299,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.tif"), tiff.finish().unwrap().get_ref()).unwrap();
         let source = Source::Folder(dir.path().to_owned());
-        let found = |max_pixels| start(&source, "a.tif", 500, &Limits { max_pixels });
+        let found =
+            |max_pixels| start(&source, "a.tif", 500, &Limits { max_pixels }, Pages::AsSaid);
         assert_eq!(found(32).unwrap().shape, [4, 8, 1]);
         let refused = found(31).unwrap_err();
         assert!(matches!(refused.remedy, crate::error::Remedy::AllowMorePixels), "{refused:?}");
@@ -298,7 +312,9 @@ mod tests {
         let file = File::create(dir.path().join("a.npz")).unwrap();
         file.set_len(MOST_BYTES + 1).unwrap();
         let source = Source::Folder(dir.path().to_owned());
-        let refused = start(&source, "a.npz", MOST_BYTES + 1, &Limits::default()).unwrap_err();
+        let pages = Pages::AsSaid;
+        let refused =
+            start(&source, "a.npz", MOST_BYTES + 1, &Limits::default(), pages).unwrap_err();
         assert!(refused.reason.contains("it has 2147483648 bytes"), "{refused:?}");
     }
 

@@ -583,6 +583,10 @@ pub enum Remedy {
     NameAxes,
     /// It would be accepted if the field were not on its image's pixels.
     NotOnImage,
+    /// A choice of what the pages of a file are would accept it.
+    ChoosePages,
+    /// It would be accepted if locations were not compared.
+    Align,
 }
 
 /// What is wrong with an input, and what can be done about it.
@@ -610,6 +614,7 @@ impl From<gular_codec::Error> for Fault {
         let remedy = match error {
             gular_codec::Error::TooLarge { .. } => Remedy::AllowMorePixels,
             gular_codec::Error::Memory { .. } => Remedy::UseLessMemory,
+            gular_codec::Error::Pages { .. } => Remedy::ChoosePages,
             _ => Remedy::Repair,
         };
         Self { remedy, ..Self::new(error.to_string(), error.hint()) }

@@ -5,12 +5,13 @@ use std::mem;
 use std::ops::Range;
 
 use gular_bundle::{Digest, Payload};
-use gular_codec::tiff::Geo;
+use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{DecodeOptions, Decoder, Format, Header, Limits, read_header};
 
 use crate::array;
 use crate::beside::{OfImage, ReadFiles};
 use crate::error::{BadInput, Fault};
+use crate::grid::Grid;
 use crate::labels::stored;
 use crate::payload::{Maker, PayloadRecipe, Value};
 use crate::pixel_budget::{PixelBudget, Pixels};
@@ -19,7 +20,7 @@ use crate::scan::media_type_of;
 use crate::scenes::{self, Scenes, Wanted, Window};
 use crate::source::Source;
 use crate::spares::Spares;
-use crate::{CheckImages, Inputs, PlanOptions, TileOptions};
+use crate::{Align, CheckImages, Inputs, PlanOptions, TileOptions};
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
 pub(crate) const MOST_BYTES: u64 = (1 << 31) - 1;
@@ -72,9 +73,12 @@ pub(crate) struct InputReader<'a> {
     inputs: Inputs,
     source_digests: bool,
     limits: Limits,
+    pages: Pages,
     decoder: Decoder,
     maker: Maker<'a>,
     files: ReadFiles<'a>,
+    /// Whether images are compared with their files by their locations on the Earth.
+    compares_places: bool,
     tile: Option<TileOptions>,
     scenes: Scenes,
     pixels: &'a PixelBudget,
@@ -91,12 +95,14 @@ impl<'a> InputReader<'a> {
         spares: &'a Spares,
         pixels: &'a PixelBudget,
     ) -> Self {
-        let PlanOptions { check, inputs, max_pixels, tile, source_digests, .. } = *options;
+        let PlanOptions { check, inputs, max_pixels, tile, source_digests, pages, align, .. } =
+            *options;
         let limits = Limits { max_pixels };
         let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
-        let maker = Maker { recipe: &plan.recipe, spares, statistics: false };
-        let files = ReadFiles::new(&plan.files);
-        let scenes = Scenes::new(max_pixels);
+        let maker = Maker { recipe: &plan.recipe, spares, statistics: false, pages };
+        let files = ReadFiles::new(&plan.files, pages);
+        let compares_places = align == Align::Check && !files.is_empty();
+        let scenes = Scenes::new(max_pixels, pages);
         let file = Vec::new();
         Self {
             plan,
@@ -104,9 +110,11 @@ impl<'a> InputReader<'a> {
             inputs,
             source_digests,
             limits,
+            pages,
             decoder,
             maker,
             files,
+            compares_places,
             tile,
             scenes,
             pixels,
@@ -213,7 +221,8 @@ impl<'a> InputReader<'a> {
         if let Source::Pixels(rows) = source {
             let pixels = rows.pixels(record.key.as_str())?;
             let size = self.plan.recipe.size();
-            return Ok((self.maker.picture(pixels, None), OfImage { size, corner: (0, 0) }));
+            let image = OfImage { size, ..OfImage::default() };
+            return Ok((self.maker.picture(pixels, None), image));
         }
         let memory = mem::take(&mut self.file);
         let mut file = read_file(source, record.key.as_str(), record.bytes, memory)?;
@@ -239,7 +248,11 @@ impl<'a> InputReader<'a> {
             true => Some(read_header(bytes, &self.limits)?.upright_size()),
             false => self.plan.recipe.size(),
         };
-        Ok(OfImage { size, corner: (0, 0) })
+        let grid = match self.compares_places && self.inputs == Inputs::Arrays {
+            true => array::geo(bytes, &self.limits, self.pages)?.map(|geo| Grid::of(&geo)),
+            false => None,
+        };
+        Ok(OfImage { size, grid, ..OfImage::default() })
     }
 
     /// The value of a tile, whose scene has `bytes` bytes.
@@ -253,13 +266,13 @@ impl<'a> InputReader<'a> {
         let key = record.key.as_str();
         let Some((scene, corner)) = scenes::parse(key) else {
             // A scene that could not be read when the plan was made.
-            array::start(source, key, record.bytes, &self.limits)?;
+            array::start(source, key, record.bytes, &self.limits, self.pages)?;
             let reason = "it could not be read when the run began".to_owned();
             return Err(Fault::new(reason, Some("run again")));
         };
         let TileOptions { size: side, min_valid, .. } = *tile;
         let wanted = Wanted { source, number: 0, path: scene, bytes, corner, side, min_valid };
-        let Window { values, geo, scene, is_empty } = self.scenes.read(wanted)?;
+        let Window { values, geo, scene: scene_size, is_empty } = self.scenes.read(wanted)?;
         if is_empty {
             return Ok((Value { is_empty, ..Value::default() }, OfImage::default()));
         }
@@ -267,8 +280,12 @@ impl<'a> InputReader<'a> {
             let reason = "its type or its bands are not those of the other scenes".to_owned();
             return Err(Fault::new(reason, None));
         }
+        let grid = match self.compares_places {
+            true => Some(Grid::of(self.scenes.size(&wanted)?.1)),
+            false => None,
+        };
         let value = self.maker.picture(values, Some(geo));
-        Ok((value, OfImage { size: Some(scene), corner }))
+        Ok((value, OfImage { size: Some(scene_size), corner, grid }))
     }
 
     /// Whether inputs are decoded, to be checked or to be stored otherwise.

@@ -23,6 +23,7 @@ mod duplicates;
 mod error;
 mod export;
 mod formats;
+mod grid;
 mod input;
 mod key_list;
 mod labels;
@@ -58,14 +59,15 @@ pub use duplicates::{
 };
 pub use error::{BadInput, BadInputs, Error, FEW_FILES, OtherFiles, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
+pub use gular_codec::tiff::Pages;
 pub use labels::{FieldColumns, JoinedTables, LabelColumn, TableColumns, TableOptions};
 pub use layout::{
     Card, Doubt, Layout, LayoutError, Pattern, PatternError, PatternFault, TwoReadings, Values,
     WayToRead, datasets, parse_datasets, split_of,
 };
 pub use options::{
-    CheckImages, Classes, FieldFiles, FractionsBy, Group, Inputs, Labels, OnBadInput, PackOrder,
-    PlanOptions, TileOptions, Unlabelled,
+    Align, CheckImages, Classes, FieldFiles, FractionsBy, Group, Inputs, Labels, OnBadInput,
+    PackOrder, PlanOptions, TileOptions, Unlabelled,
 };
 pub use output_folder::{SKIPPED_NAME, STATE_DIR};
 pub use pack_report::{PackReport, SplitReport, StoredSplit};

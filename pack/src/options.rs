@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gular_bundle::{About, Axes, Envelope, FieldName, Payload, Split};
+use gular_codec::tiff::Pages;
 
 use crate::{ArchiveLimits, Card, LabelColumn, Pattern, PayloadOptions, TableOptions};
 
@@ -43,6 +44,10 @@ pub struct PlanOptions {
     /// What the axes of arrays mean, by field, where neither their format nor their shape says it;
     /// `None` for a field whose values are not on the pixels of the image.
     pub axes: BTreeMap<FieldName, Option<Axes>>,
+    /// What the pages of TIFF files become.
+    pub pages: Pages,
+    /// Whether the location of each image is compared with those of its other files.
+    pub align: Align,
     /// The size of tiles, if TIFF scenes are cut.
     pub tile: Option<TileOptions>,
     /// Fields whose values are files of their own.
@@ -129,6 +134,8 @@ impl Default for PlanOptions {
             payload: PayloadOptions::Encoded,
             inputs: Inputs::Images,
             axes: BTreeMap::new(),
+            pages: Pages::AsSaid,
+            align: Align::Check,
             tile: None,
             fields: Vec::new(),
             source_digests: false,
@@ -170,6 +177,16 @@ pub enum Inputs {
         /// known form have a size of their own.
         size: Option<(u32, u32)>,
     },
+}
+
+/// What happens to a sample whose files have locations on the Earth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// A file with another CRS, another size of pixels, or a shift of more than half a pixel
+    /// against its image is a bad input.
+    Check,
+    /// The locations are not compared.
+    Ignore,
 }
 
 /// The way in which scenes are cut into tiles, each a sample. All tiles of a scene are in one

@@ -24,7 +24,8 @@ use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::shard_workers::ShardWorkers;
 use crate::source::{PixelRows, Source};
 use crate::{
-    CheckImages, Error, FractionsBy, Inputs, Labels, Layout, OnBadInput, Part, PlanOptions, scan,
+    Align, CheckImages, Error, FractionsBy, Inputs, Labels, Layout, OnBadInput, Pages, Part,
+    PlanOptions, scan,
 };
 
 /// Options of a run that do not change a byte of the bundle.
@@ -196,6 +197,8 @@ fn finished(
     if made("plan") != Some(&MadeValue::Text(plan.digest.to_string()))
         || template.envelope != options.plan.envelope
         || (report.skipped > 0 && options.plan.on_error == OnBadInput::Fail)
+        // What was left out may be accepted now.
+        || (report.skipped > 0 && !accepts(&options.plan).is_empty())
     {
         return Ok(None);
     }
@@ -395,7 +398,23 @@ fn folder_below(source: &Path, table: &Path) -> String {
 /// Identifies the plan and options: finished shards of an interrupted run can be used only if it
 /// had the same.
 pub(crate) fn run_id(plan: &Plan, options: &PlanOptions) -> String {
-    format!("{} {}", plan.digest.hex(), options.envelope)
+    format!("{} {}{}", plan.digest.hex(), options.envelope, accepts(options))
+}
+
+/// The settings that accept inputs which would be bad by default, as text. They are not in the plan,
+/// so that the same command with one of them can go on in the folder of a run that met such inputs.
+/// Shards of that run may have left them out, and are packed again.
+fn accepts(options: &PlanOptions) -> String {
+    let pages = match options.pages {
+        Pages::AsSaid => "",
+        Pages::Bands => " pages=bands",
+        Pages::First => " pages=first",
+    };
+    let align = match options.align {
+        Align::Check => "",
+        Align::Ignore => " align=ignore",
+    };
+    format!("{pages}{align}")
 }
 
 fn check_space(

@@ -8,7 +8,7 @@
 use std::fs::File;
 
 use gular_bundle::Dtype;
-use gular_codec::tiff::{Chunks, Geo, Tiff};
+use gular_codec::tiff::{Chunks, Geo, Pages, Tiff};
 use gular_codec::{Limits, Rect};
 
 use crate::TileOptions;
@@ -87,6 +87,7 @@ pub(crate) struct Wanted<'a> {
 /// The open scenes of a thread.
 pub(crate) struct Scenes {
     limits: Limits,
+    pages: Pages,
     /// The scenes; the one that was not used for the longest time is first.
     open: Vec<Open>,
     n_opened: u64,
@@ -102,16 +103,17 @@ struct Open {
 }
 
 impl Scenes {
-    pub(crate) fn new(max_pixels: u64) -> Self {
+    pub(crate) fn new(max_pixels: u64, pages: Pages) -> Self {
         let limits = Limits { max_pixels };
-        Self { limits, open: Vec::new(), n_opened: 0, chunks: Chunks::new(CHUNK_BYTES) }
+        Self { limits, pages, open: Vec::new(), n_opened: 0, chunks: Chunks::new(CHUNK_BYTES) }
     }
 
-    /// Columns and rows of the scene of a window, which may be outside of it.
-    pub(crate) fn size(&mut self, wanted: &Wanted<'_>) -> Result<(u32, u32), Fault> {
+    /// Columns and rows of the scene of a window, which may be outside of it, and the scene's
+    /// location.
+    pub(crate) fn size(&mut self, wanted: &Wanted<'_>) -> Result<((u32, u32), &Geo), Fault> {
         let at = self.find(wanted)?;
         let Open { tiff, .. } = &self.open[at];
-        Ok((tiff.width, tiff.height))
+        Ok(((tiff.width, tiff.height), &tiff.geo))
     }
 
     /// Reads a window; beyond the scene is nodata, or 0.
@@ -146,7 +148,7 @@ impl Scenes {
                 Some("run again when no program is writing to the folder"),
             ));
         }
-        let tiff = Tiff::read(&file, &self.limits)?;
+        let tiff = Tiff::read_pages(&file, &self.limits, self.pages)?;
         if self.open.len() >= MOST_OPEN {
             self.open.remove(0);
         }

@@ -22,6 +22,7 @@ mod patterns;
 mod payload;
 mod pixel_files;
 mod pixels;
+mod places;
 mod refused;
 mod scenes;
 mod support;

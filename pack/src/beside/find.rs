@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Axes, Dtype, Field, FieldName, media_type_of_extension};
+use gular_codec::tiff::Pages;
 use gular_codec::{Limits, read_header};
 use serde_json::Value;
 
@@ -41,6 +42,7 @@ struct Finding {
     /// Columns and rows of tiles.
     tile: Option<u32>,
     limits: Limits,
+    pages: Pages,
     /// The last scene and its file: tiles of one scene follow each other.
     last: Option<(String, Found)>,
     seen: Seen,
@@ -95,8 +97,8 @@ impl<'a> Beside<'a> {
             let axes = options.axes.get(&name).cloned();
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };
-            let (last, seen) = (None, Seen::default());
-            Ok(Finding { name, source, stems, pixels, arrays, axes, tile, limits, last, seen })
+            let (pages, last, seen) = (options.pages, None, Seen::default());
+            Ok(Finding { name, source, stems, pixels, arrays, axes, tile, limits, pages, last, seen })
         };
         let fields: Result<_, Error> = options.fields.iter().map(open).collect();
         Ok(Self { fields: fields?, images: Some(images) })
@@ -227,7 +229,8 @@ impl Finding {
                 reason: format!("`{name}` is `{path}`: {}", fault.reason),
                 ..fault
             };
-            let start = array::start(&self.source, path, *bytes, &self.limits).map_err(named)?;
+            let start = array::start(&self.source, path, *bytes, &self.limits, self.pages);
+            let start = start.map_err(named)?;
             let Start { dtype, mut shape, is_jpeg, axes, .. } = start;
             if is_mask(name) && is_jpeg {
                 let reason =

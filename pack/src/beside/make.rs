@@ -1,12 +1,14 @@
 //! Makes the value of a file.
 
 use gular_bundle::{Axes, Dtype};
+use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{Decoder, Fit, fit_nearest, holds_values, read_header};
 use serde_json::Value;
 
 use super::FilesOf;
 use crate::array;
 use crate::error::{Fault, Remedy};
+use crate::grid::Grid;
 use crate::input::{StoredValue, read_file};
 use crate::scenes::{Scenes, Wanted};
 
@@ -30,11 +32,17 @@ pub(crate) enum Make {
 /// Reads the files of samples; one per thread.
 pub(crate) struct ReadFiles<'a> {
     fields: &'a [FilesOf],
+    pages: Pages,
 }
 
 impl<'a> ReadFiles<'a> {
-    pub(crate) fn new(fields: &'a [FilesOf]) -> Self {
-        Self { fields }
+    pub(crate) fn new(fields: &'a [FilesOf], pages: Pages) -> Self {
+        Self { fields, pages }
+    }
+
+    /// Whether there is a field.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
     }
 
     /// Whether [`ReadFiles::read`] uses its argument `size`.
@@ -89,6 +97,7 @@ impl<'a> ReadFiles<'a> {
         (1..).zip(self.fields).zip(planned).map(|((number, of), planned)| PlannedFile {
             of,
             number,
+            pages: self.pages,
             bytes: planned.get(0).and_then(Value::as_u64).unwrap_or(0),
             path: planned.get(1).and_then(Value::as_str).unwrap_or_default(),
         })
@@ -100,6 +109,7 @@ struct PlannedFile<'a> {
     of: &'a FilesOf,
     /// The file's number in its field, from 1.
     number: usize,
+    pages: Pages,
     bytes: u64,
     path: &'a str,
 }
@@ -120,13 +130,14 @@ impl PlannedFile<'_> {
         decoder: &mut Decoder,
         scenes: &mut Scenes,
     ) -> Result<Vec<u8>, Fault> {
-        let Self { of, number, bytes, path } = *self;
+        let Self { of, number, bytes, path, pages } = *self;
         let Make::Window { dtype, side, mask } = of.make else {
-            return of.value(self.read()?, image.size, decoder);
+            return of.value(self.read()?, image, decoder, pages);
         };
         let (source, corner) = (&of.source, image.corner);
         let wanted = Wanted { source, number, path, bytes, corner, side, min_valid: 0.0 };
-        let size = scenes.size(&wanted)?;
+        let (size, geo) = scenes.size(&wanted)?;
+        image.check_place(geo)?;
         same_size(size, image.size)?;
         let window = scenes.read(wanted)?;
         let bands = if mask { &[][..] } else { of.bands() };
@@ -141,12 +152,28 @@ impl PlannedFile<'_> {
 }
 
 /// The facts about an image that its other files are compared with.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct OfImage {
     /// Columns and rows: of a tile those of its scene.
     pub(crate) size: Option<(u32, u32)>,
     /// Where the tile begins: (column, row).
     pub(crate) corner: (u32, u32),
+    /// Where the image, or the scene, is on the Earth, if other files are compared with it.
+    pub(crate) grid: Option<Grid>,
+}
+
+impl OfImage {
+    /// Checks that a file is where its image is.
+    fn check_place(&self, geo: &Geo) -> Result<(), Fault> {
+        let Some((grid, size)) = self.grid.as_ref().zip(self.size) else { return Ok(()) };
+        match grid.difference(&Grid::of(geo), size) {
+            None => Ok(()),
+            Some(reason) => {
+                let hint = Some("bring both files to the same grid, for example with `gdalwarp`");
+                Err(Fault { remedy: Remedy::Align, ..Fault::new(reason, hint) })
+            }
+        }
+    }
 }
 
 impl FilesOf {
@@ -158,13 +185,14 @@ impl FilesOf {
     fn value(
         &self,
         file: Vec<u8>,
-        image: Option<(u32, u32)>,
+        image: &OfImage,
         decoder: &mut Decoder,
+        pages: Pages,
     ) -> Result<Vec<u8>, Fault> {
         match &self.make {
             Make::Mask => {
                 let (size, _) = decoder.decode_values(&file)?;
-                same_size(size, image)?;
+                same_size(size, image.size)?;
                 Ok(file)
             }
             Make::Picture { one_channel } => {
@@ -178,7 +206,7 @@ impl FilesOf {
                     false => read_header(&file, &decoder.options().limits)?.upright_size(),
                 };
                 let unlike = |fault| Fault { remedy: Remedy::NotOnImage, ..fault };
-                same_size(size, image).map_err(unlike)?;
+                same_size(size, image.size).map_err(unlike)?;
                 Ok(file)
             }
             Make::Bytes => {
@@ -186,22 +214,28 @@ impl FilesOf {
                 Ok(file)
             }
             Make::Array { dtype, shape, axes, on_image } => {
+                let limits = decoder.options().limits;
+                if image.grid.is_some()
+                    && let Some(geo) = array::geo(&file, &limits, pages)?
+                {
+                    image.check_place(&geo)?;
+                }
                 let yx = Axes::yx();
                 let grid = axes.as_ref().unwrap_or(&yx).grid(shape);
                 if let (Some(grid), true) = (grid, on_image) {
                     let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
                     let remedy = if axes.is_some() { Remedy::NotOnImage } else { Remedy::Repair };
                     let unlike = |fault| Fault { remedy, ..fault };
-                    same_size((side(grid.width), side(grid.height)), image).map_err(unlike)?;
+                    same_size((side(grid.width), side(grid.height)), image.size).map_err(unlike)?;
                 }
-                Ok(array::values(&file, *dtype, shape, &decoder.options().limits)?.0)
+                Ok(array::values(&file, *dtype, shape, &limits, pages)?.0)
             }
             Make::Window { .. } => {
                 Err(Fault::new("it is a scene, which can only be read in parts".to_owned(), None))
             }
             Make::Fitted { dtype, to, fit } => {
-                let (size, values) = mask(&file, *dtype, decoder)?;
-                same_size(size, image)?;
+                let (size, values) = mask(&file, *dtype, decoder, pages)?;
+                same_size(size, image.size)?;
                 let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
                 Ok(fit_nearest(&values, size, pixel, *to, *fit)?)
             }
@@ -210,9 +244,14 @@ impl FilesOf {
 }
 
 /// Size and values of a mask, as numbers of type `dtype`.
-fn mask(file: &[u8], dtype: Dtype, decoder: &mut Decoder) -> Result<((u32, u32), Vec<u8>), Fault> {
+fn mask(
+    file: &[u8],
+    dtype: Dtype,
+    decoder: &mut Decoder,
+    pages: Pages,
+) -> Result<((u32, u32), Vec<u8>), Fault> {
     let limits = decoder.options().limits;
-    if let Some((size, values)) = array::mask(file, dtype, &limits)? {
+    if let Some((size, values)) = array::mask(file, dtype, &limits, pages)? {
         return Ok((size, values));
     }
     let (size, values) = decoder.decode_values(file)?;

@@ -5,6 +5,8 @@ use gular_codec::Limits;
 
 use super::{PayloadOptions, StoredDepth};
 use crate::array::{self, Start};
+use crate::grid::Grids;
+use crate::layout::Doubt;
 use crate::scan::media_type_of;
 use crate::source::Source;
 use crate::{Error, Inputs, PlanOptions};
@@ -25,6 +27,8 @@ pub(crate) struct Depths {
     is_jpeg: bool,
     /// Descriptions of bands in TIFF files; at most two different ones are kept.
     bands: Vec<(Vec<String>, Option<String>)>,
+    /// Where the arrays are on the Earth.
+    grids: Grids,
 }
 
 /// What must be the same for all arrays of a set.
@@ -70,6 +74,11 @@ impl Depths {
         None
     }
 
+    /// What the user should know of the locations of the arrays.
+    pub(crate) fn doubts(&self) -> Vec<Doubt> {
+        self.grids.doubts()
+    }
+
     /// Records a picture of 8 bits and this shape.
     pub(crate) fn pixels(&mut self, shape: [u64; 3], key: &str) {
         if self.arrays.is_empty() {
@@ -104,7 +113,7 @@ impl Depths {
         bytes: u64,
     ) -> Option<Start> {
         let limits = Limits { max_pixels: options.max_pixels };
-        let start = array::start(source, key, bytes, &limits).ok()?;
+        let start = array::start(source, key, bytes, &limits, options.pages).ok()?;
         let mut shape = start.shape.clone();
         if let (Some(tile), [height, width, _]) = (options.tile, shape.as_mut_slice()) {
             (*height, *width) = (tile.size.into(), tile.size.into());
@@ -120,6 +129,7 @@ impl Depths {
         self.is_jpeg |= start.is_jpeg;
         if let Some(geo) = &start.geo {
             self.is_geo |= geo.crs.is_some() || geo.transform.is_some();
+            self.grids.add(geo);
             let bands = (geo.bands.clone(), geo.nodata.and_then(decimal));
             if self.bands.len() < 2 && !self.bands.contains(&bands) {
                 self.bands.push(bands);

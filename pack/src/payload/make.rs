@@ -4,7 +4,7 @@ use std::mem;
 use std::ops::RangeInclusive;
 
 use gular_bundle::{Axes, Digest, Dtype};
-use gular_codec::tiff::Geo;
+use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{Decoder, Error, JpegEncoder, Picture, Resize, resize};
 
 use super::{PayloadRecipe, StoredDepth};
@@ -56,6 +56,8 @@ pub(crate) struct Maker<'a> {
     pub(crate) spares: &'a Spares,
     /// Whether pixels are summed.
     pub(crate) statistics: bool,
+    /// What the pages of TIFF files become.
+    pub(crate) pages: Pages,
 }
 
 impl Maker<'_> {
@@ -74,7 +76,7 @@ impl Maker<'_> {
             PayloadRecipe::Encoded | PayloadRecipe::Bytes => Ok(Value::of(mem::take(file))),
             PayloadRecipe::Arrays { dtype, ref shape, ref axes, .. } => {
                 let limits = &decoder.options().limits;
-                let (bytes, geo) = array::values(file, dtype, shape, limits)?;
+                let (bytes, geo) = array::values(file, dtype, shape, limits, self.pages)?;
                 let planes = axes.as_ref().and_then(|axes| planes(axes, shape));
                 let (true, Some((planes, plane))) = (self.statistics, planes) else {
                     return Ok(self.picture(bytes, geo));
@@ -196,7 +198,8 @@ mod tests {
         let (dtype, axes) = (Dtype::U8, Some(Axes::cyx()));
         let recipe =
             PayloadRecipe::Arrays { dtype, shape, axes, bands, nodata, geo, tile, decoder };
-        let maker = Maker { recipe: &recipe, spares: &Spares::new(0), statistics: true };
+        let (spares, pages) = (Spares::new(0), Pages::AsSaid);
+        let maker = Maker { recipe: &recipe, spares: &spares, statistics: true, pages };
         // Channel 0 is 1 everywhere, channel 1 is 2, channel 2 is 3.
         let planar: Vec<u8> = (1..=3).flat_map(|value| [value; 72]).collect();
         let mut file = [gular_bundle::npy_header(Dtype::U8, &[3, 8, 9]), planar].concat();

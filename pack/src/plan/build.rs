@@ -170,6 +170,7 @@ impl<'a> PlanBuilder<'a> {
     ) -> Result<Plan, Error> {
         let Self { dir, options, mut by_name, depths, table, mut beside, leave_out, .. } = self;
         let (scenes, labelled) = (self.scenes, self.labelled);
+        let of_grids = depths.doubts();
         let mut recipe = PayloadRecipe::new(&options, depths, media_types)?;
         // Patterns of the user may take splits from some paths and leave others to fractions.
         let twice = layout.has_splits() && (options.images.is_empty() || layout.all_have("split"));
@@ -283,6 +284,7 @@ impl<'a> PlanBuilder<'a> {
         }
         let files = beside.finish(&recipe);
         from_table.add_parts(layout)?;
+        from_table.doubts.extend(of_grids);
         from_table.fields.extend(files.iter().map(|of| of.field.clone()));
         from_table.fields.extend(recipe.of_arrays());
         let images = layout.telling().collect();
