@@ -210,6 +210,12 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
                 "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack files of any kind, add `--as bytes`"
             }
         },
+        E::Outside { format, .. } => {
+            return Some(format!(
+                "convert the files: {}; then pack TIFF and NumPy files with `--as arrays`",
+                format.convert
+            ));
+        }
         E::Layout(error) => return crate::pack_paths::hint(error),
         E::NoSource { .. } => {
             "unpack the file and give the folder; a table with pixels in its columns must end in .csv, or use `--as pixels`"
@@ -765,6 +771,16 @@ mod tests {
         assert!(named.len() > 10, "{named:?}");
         let unknown: Vec<_> = named.difference(&known_flags).collect();
         assert!(unknown.is_empty(), "no such flags: {unknown:?}");
+    }
+
+    #[test]
+    fn the_page_on_packing_has_every_format_that_is_not_read() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let page = fs::read_to_string(root.join("docs/packing.md")).unwrap();
+        for gular_pack::Outside { name, convert, .. } in &gular_pack::OUTSIDE {
+            let row = format!("| {name} | {convert} |");
+            assert!(page.contains(&row), "docs/packing.md does not have: {row}");
+        }
     }
 
     /// Several programs print what a library says, each with flags of its own.

@@ -6,7 +6,7 @@ use std::io;
 use gular_bundle::Digest;
 use gular_files::Size;
 
-use crate::{ArchiveLimit, LayoutError, Part};
+use crate::{ArchiveLimit, LayoutError, Outside, Part};
 
 /// Why bundles could not be packed, adopted, converted or derived.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,18 @@ pub enum Error {
         others: OtherFiles,
         /// The images that were left out, where that was all of them.
         left_out: Vec<BadInput>,
+    },
+    /// There is nothing to pack but files of a format that is not read.
+    #[error("`{path}` {}: {} is not read{ignored}", if *is_file { "cannot be packed" } else { "has nothing that can be packed" }, format.name)]
+    Outside {
+        /// The file, or the folder or archive with the files.
+        path: String,
+        /// Whether it is a file, and no folder or archive.
+        is_file: bool,
+        /// Files that were found, beginning with `; `, or nothing.
+        ignored: String,
+        /// The format.
+        format: &'static Outside,
     },
     /// A path that is neither a folder nor an archive.
     #[error(

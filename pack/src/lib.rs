@@ -30,6 +30,7 @@ mod labels;
 mod layout;
 mod options;
 mod output_folder;
+mod outside;
 mod pack_report;
 mod packing;
 mod parts;
@@ -70,6 +71,7 @@ pub use options::{
     PackOrder, PlanOptions, TileOptions, Unlabelled,
 };
 pub use output_folder::{SKIPPED_NAME, STATE_DIR};
+pub use outside::{OUTSIDE, Outside};
 pub use pack_report::{PackReport, SplitReport, StoredSplit};
 pub use packing::{PackOptions, Progress, pack};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};

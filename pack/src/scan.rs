@@ -16,8 +16,9 @@ use crate::layout::{
     Doubt, Folders, Layout, LayoutError, Marks, Pattern, TablesBeside, WayToRead, in_a_table,
     masks_among, named, recognise, split_like, split_of, split_within,
 };
+use crate::outside::LeftOut;
 use crate::source::{Archive, Source};
-use crate::{Error, Inputs, Labels, OnBadInput, PixelColumns, PlanOptions, Unlabelled};
+use crate::{Error, Inputs, Labels, OnBadInput, OtherFiles, PixelColumns, PlanOptions, Unlabelled};
 
 /// Extensions of lists without column names.
 const LISTS: [&str; 2] = ["txt", "lst"];
@@ -71,6 +72,8 @@ pub(crate) struct Scan {
     tables: TablesBeside,
     /// Lists that have the name of a split, which may say what is in it.
     lists: BTreeMap<String, Split>,
+    /// Files that were left out, some of which may say what all of them are.
+    left_out: LeftOut,
     /// How rows of pixels were read.
     pub(crate) pixels: Option<PixelColumns>,
 }
@@ -136,6 +139,12 @@ pub(crate) fn scan(
         } else {
             format!("; other files: {}", ignored.join(", "))
         };
+        let format = scan.left_out.format(&scan.ignored);
+        let others = formats::others(&scan.ignored);
+        if let Some(format) = format.filter(|_| others != OtherFiles::Arrays) {
+            let path = path.display().to_string();
+            return Err(Error::Outside { path, is_file: false, ignored, format });
+        }
         let what = match options.inputs {
             Inputs::Images => "JPEG, PNG or WebP image",
             Inputs::Arrays => "NumPy array or TIFF",
@@ -146,7 +155,7 @@ pub(crate) fn scan(
             what,
             path: path.display().to_string(),
             ignored,
-            others: formats::others(&scan.ignored),
+            others,
             left_out: Vec::new(),
         });
     }
@@ -469,8 +478,11 @@ impl Walk<'_> {
         if name.starts_with(TEMP_PREFIX.as_bytes()) {
             return Ok(None);
         }
-        if hidden(&String::from_utf8_lossy(name)) {
-            self.ignore("hidden");
+        let text = String::from_utf8_lossy(name);
+        if hidden(&text) {
+            let is_store = matches!(&*text, ".zarray" | ".zgroup");
+            let kind = is_store.then(|| self.scan.left_out.add(&text, path)).flatten();
+            self.ignore(kind.unwrap_or("hidden"));
             return Ok(None);
         }
         // Follows links, so that a farm of links packs like the files.
@@ -503,7 +515,8 @@ impl Walk<'_> {
             return Ok(());
         }
         let Some(media_type) = media_type_of(&name, self.options.inputs) else {
-            self.ignore(&extension);
+            let kind = self.scan.left_out.add(&name, path);
+            self.ignore(kind.unwrap_or(&extension));
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             if LISTS.contains(&extension.as_str())
                 && self.scan.lists.len() < MOST_KINDS

@@ -53,6 +53,14 @@ pub enum Error {
         /// The kind of file that is not read.
         detail: String,
     },
+    /// A valid TIFF of a kind that is not read.
+    #[error("this kind of TIFF is not supported: {detail}")]
+    TiffKind {
+        /// The kind of file that is not read.
+        detail: String,
+        /// How it becomes one that is.
+        convert: &'static str,
+    },
     /// A file with several pages, which are not known to be the bands of one picture.
     #[error("the TIFF has {n} pages of {sizes} pixels{detail}")]
     Pages {
@@ -126,6 +134,7 @@ impl Error {
             Self::Unsupported { .. } => {
                 Some("convert the image to an 8-bit baseline JPEG or a PNG")
             }
+            Self::TiffKind { convert, .. } => Some(convert),
             Self::Pages { .. } => Some(
                 "choose whether the pages are bands or only the first page counts; save slices and times as files of their own",
             ),

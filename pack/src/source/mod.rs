@@ -33,7 +33,7 @@ pub use pixels::{PixelColumns, PixelFiles};
 pub(crate) use pixels::{PixelRows, first_members, pixel_files};
 
 use crate::scan::{hidden, walk};
-use crate::{Error, Inputs, PlanOptions};
+use crate::{Error, Inputs, PlanOptions, outside};
 
 /// An opened source of inputs.
 #[derive(Debug)]
@@ -59,6 +59,12 @@ impl Source {
         // Opening a pipe would wait until somebody writes into it.
         if !metadata.is_file() {
             return Err(Error::NoSource { path: path.display().to_string() });
+        }
+        if options.inputs != Inputs::Bytes
+            && let Some(format) = outside::of_file(path)
+        {
+            let path = path.display().to_string();
+            return Err(Error::Outside { path, is_file: true, ignored: String::new(), format });
         }
         // Of files of any kind, archives are such files.
         let nested = temp.is_some() && options.inputs != Inputs::Bytes;

@@ -2,8 +2,8 @@
 
 use super::directory::{ByteOrder, Directory, corrupt};
 use super::geo::Geo;
-use super::{Positioned, unpack};
-use crate::{Error, Format, Limits, Rect};
+use super::{Positioned, outside, unpack};
+use crate::{Error, Limits, Rect};
 
 /// The type of a band's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,10 +108,10 @@ impl Tiff {
             || (predictor == 2 && bits < 8)
         {
             let detail = format!("predictor {predictor} with samples of {bits} bits");
-            return Err(Error::unsupported(Format::Tiff, detail));
+            return Err(outside::other(detail));
         }
         if of.integer(266)?.unwrap_or(1) != 1 {
-            return Err(Error::unsupported(Format::Tiff, "bits in reverse order (FillOrder 2)"));
+            return Err(outside::other("bits in reverse order (FillOrder 2)"));
         }
         let tiled = of.integer(322)?.is_some() || of.integer(323)?.is_some();
         let chunk = if tiled {
@@ -164,7 +164,7 @@ impl Tiff {
         let bytes = tiff.chunk_bytes();
         if bytes.is_none_or(|n| n > 1 << 31) {
             let detail = format!("its {chunks} take more than 2 GiB each");
-            return Err(Error::unsupported(Format::Tiff, detail));
+            return Err(outside::other(detail));
         }
         Ok(tiff)
     }
@@ -216,7 +216,7 @@ fn same(values: Option<Vec<u64>>, default: u64, name: &str) -> Result<u64, Error
     // Only one other value is named, since a damaged file may have millions.
     if let Some(other) = values.iter().find(|value| **value != first) {
         let detail = format!("bands of different {name}, such as {first} and {other}");
-        return Err(Error::unsupported(Format::Tiff, detail));
+        return Err(outside::other(detail));
     }
     Ok(first)
 }
@@ -234,15 +234,6 @@ fn number(bits: u64, format: u64) -> Result<Number, Error> {
         (3, 16) => Number::F16,
         (3, 32) => Number::F32,
         (3, 64) => Number::F64,
-        _ => {
-            let format = match format {
-                1 => "unsigned integers",
-                2 => "integers",
-                3 => "floats",
-                5 | 6 => "complex numbers",
-                _ => "an unknown sample format",
-            };
-            return Err(Error::unsupported(Format::Tiff, format!("{format} of {bits} bits")));
-        }
+        _ => return Err(outside::number(bits, format)),
     })
 }

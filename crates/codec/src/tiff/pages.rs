@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use super::directory::{Directory, FileHeader, corrupt};
 use super::layout::MOST_BANDS;
 use super::page_words::PageWords;
-use super::{Positioned, Tiff, unpack};
-use crate::{Error, Format, Limits};
+use super::{Positioned, Tiff, outside, unpack};
+use crate::{Error, Limits};
 
 /// What the pages of a file become. Reduced-size images and masks beside a picture are no pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -72,7 +72,7 @@ impl Tiff {
     /// that they are channels.
     ///
     /// # Errors
-    /// [`Error::Truncated`], [`Error::Corrupt`]; [`Error::Unsupported`] for a kind that is not
+    /// [`Error::Truncated`], [`Error::Corrupt`]; [`Error::TiffKind`] for a kind that is not
     /// read; [`Error::Pages`] for several pages of which the file does not say that they are bands;
     /// [`Error::TooLarge`] when one strip or tile has more pixels than `limits` allow.
     pub fn read<S: Positioned + ?Sized>(source: &S, limits: &Limits) -> Result<Self, Error> {
@@ -102,7 +102,7 @@ impl Tiff {
         }
         let Some(page) = pages.first() else {
             let detail = "its first page is a reduced-size image, and the picture itself is in a directory beside the chain (SubIFDs)";
-            return Err(Error::unsupported(Format::Tiff, detail));
+            return Err(outside::other(detail));
         };
         let directory = Directory::read(source, &header, page.at)?;
         let tiff = Self::of(&directory, limits)?;
@@ -188,7 +188,7 @@ impl Tiff {
         if depth > 1 {
             let (width, height) = page.size;
             let detail = format!("{depth} planes of {width} x {height} pixels in one page");
-            return Err(Error::unsupported(Format::Tiff, detail));
+            return Err(outside::other(detail));
         }
         let n = PageWords::images(of)?;
         let (Some(n), true) = (n.filter(|n| *n > 1), self.is_one_run()) else { return Ok(self) };
@@ -235,7 +235,7 @@ impl Tiff {
         let bands = pages.saturating_mul(self.bands.into());
         if bands > MOST_BANDS {
             let detail = format!("its {pages} pages have {bands} bands, more than {MOST_BANDS}");
-            return Err(Error::unsupported(Format::Tiff, detail));
+            return Err(outside::other(detail));
         }
         Ok(())
     }

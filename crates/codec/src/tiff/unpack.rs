@@ -1,6 +1,7 @@
 //! Unpacks the bytes of a chunk to its samples.
 
 use super::directory::corrupt;
+use super::outside;
 use crate::{Error, Format, JpegBackend, Rect, jpeg};
 
 /// How chunks are compressed.
@@ -25,23 +26,15 @@ impl Compression {
         bits: u64,
         tables: &[u8],
     ) -> Result<Self, Error> {
-        let name = match kind {
-            1 => return Ok(Self::None),
-            5 => return Ok(Self::Lzw),
-            8 | 32_946 => return Ok(Self::Deflate),
-            32_773 => return Ok(Self::PackBits),
-            50_000 => return Ok(Self::Zstd),
-            7 => return jpeg_start(photometric, samples, bits, tables),
-            2..=4 => "CCITT fax",
-            6 => "old-style JPEG",
-            34_712 => "JPEG 2000",
-            34_887 => "LERC",
-            34_925 => "LZMA",
-            50_001 => "WebP",
-            50_002 | 52_546 => "JPEG XL",
-            _ => "an unknown method",
-        };
-        Err(Error::unsupported(Format::Tiff, format!("it is compressed by {name} ({kind})")))
+        match kind {
+            1 => Ok(Self::None),
+            5 => Ok(Self::Lzw),
+            8 | 32_946 => Ok(Self::Deflate),
+            32_773 => Ok(Self::PackBits),
+            50_000 => Ok(Self::Zstd),
+            7 => jpeg_start(photometric, samples, bits, tables),
+            _ => Err(outside::compression(kind)),
+        }
     }
 
     /// Returns whether the packed samples may be differences.
@@ -168,7 +161,7 @@ fn jpeg_start(
 ) -> Result<Compression, Error> {
     if bits != 8 || !matches!(samples, 1 | 3) {
         let detail = format!("JPEG of {samples} samples of {bits} bits");
-        return Err(Error::unsupported(Format::Tiff, detail));
+        return Err(outside::other(detail));
     }
     let mut start = b"\xff\xd8".to_vec();
     if samples == 3 {
