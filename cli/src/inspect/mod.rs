@@ -11,6 +11,7 @@ mod pairs;
 mod recognise;
 mod samples;
 mod sheet;
+mod stored;
 
 pub(crate) use args::InspectArgs;
 pub(crate) use recognise::run;

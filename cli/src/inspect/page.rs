@@ -97,7 +97,7 @@ fn pictures(
 ) -> Result<(), Failure> {
     let classes = &bundle.manifest().classes;
     let field = bundle.manifest().field("image")?;
-    let kind = field.of(&bundle.manifest().fields).and_then(Field::as_fixed);
+    let kind = field.of(&bundle.manifest().fields);
     let mut decoder = Decoder::new(DecodeOptions::default());
     let (mut bytes, mut rows) = (Vec::new(), String::new());
     let (mut histogram, mut n) = ([[0_u64; 256 / BIN]; 3], 0_u64);

@@ -93,7 +93,7 @@ pub(super) fn page(looks: &Looks, bundles: [&Bundle; 2], to: &Path) -> Result<()
         for (sample, place) in pair.samples.iter().zip(pair.places) {
             let bundle = bundles[sample.bundle.min(1)];
             let field = bundle.manifest().field("image")?;
-            let kind = field.of(&bundle.manifest().fields).and_then(gular_bundle::Field::as_fixed);
+            let kind = field.of(&bundle.manifest().fields);
             let mut bytes = Vec::new();
             bundle.read(place, field, &mut bytes)?;
             let picture = sheet::thumbnail(&mut decoder, kind, &bytes)

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use gular_bundle::{Bundle, Dtype, Field, SampleId, Split};
+use gular_bundle::{Bundle, Field, SampleId, Split};
 use gular_codec::{DecodeOptions, Decoder, Picture, Resize, encode_png, resize};
 use gular_runtime::order::{KeyedPermutation, key};
-use gular_runtime::stored_picture;
 
 use super::files_here::FilesHere;
-use super::letters;
+use super::{letters, stored};
 use crate::exit::Failure;
 
 /// Pixels of a cell's side, and of the gap between cells.
@@ -54,7 +53,7 @@ pub(super) fn write(
     let mut sheet = vec![255_u8; width * height * 3];
     let mut decoder = Decoder::new(DecodeOptions::default());
     let field = bundle.manifest().field("image")?;
-    let kind = field.of(&bundle.manifest().fields).and_then(Field::as_fixed);
+    let kind = field.of(&bundle.manifest().fields);
     let mut bytes = Vec::new();
     let mut shown = Shown { images: 0, left_out: Vec::new() };
     for (y, (name, row)) in rows.iter().enumerate() {
@@ -82,6 +81,10 @@ pub(super) fn write(
             shown.images += 1;
         }
     }
+    if let (0, Some(first)) = (shown.images, shown.left_out.first()) {
+        let reason = format!("none of the images can be shown on a sheet, such as {first}");
+        return Err(Failure::new(reason, None));
+    }
     let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let png = encode_png(&sheet, size(width), size(height)).map_err(|e| Failure::new(e, None))?;
     gular_files::write_file(out, &png)?;
@@ -99,13 +102,12 @@ fn shortened(name: &str) -> String {
 /// Scales an image to fit a cell.
 pub(super) fn thumbnail(
     decoder: &mut Decoder,
-    kind: Option<(Dtype, &[u64])>,
+    field: Option<&Field>,
     bytes: &[u8],
 ) -> Result<Picture, String> {
-    let picture = match kind {
+    let picture = match field.filter(|field| field.as_fixed().is_some()) {
         None => decoder.decode(bytes).map_err(|e| e.to_string())?,
-        Some((dtype, shape)) => stored_picture(dtype, shape, bytes)
-            .ok_or_else(|| format!("{dtype:?} {shape:?} is not a picture"))?,
+        Some(field) => stored::picture(field, bytes)?,
     };
     let (w, h) = (picture.width() as usize, picture.height() as usize);
     let long = w.max(h).max(1);
