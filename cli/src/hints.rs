@@ -501,7 +501,7 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
             "say what the pages are: `--pages bands` makes them bands of one image, and `--pages first` takes only the first; save slices and times as files of their own"
         }
         Remedy::Align => {
-            "bring both files to the same grid, for example with `gdalwarp`, or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
+            "bring both files to the same grid, for example with `gdalwarp -r near -t_srs CRS -te XMIN YMIN XMAX YMAX -ts COLUMNS ROWS IN.tif OUT.tif`, or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
         }
         Remedy::Repair => {
             first.and_then(|bad| bad.hint.as_deref()).unwrap_or("repair or remove the file")

@@ -51,10 +51,7 @@ impl Grid {
             let is_other = image != own;
             return is_other.then(|| "the transform of its image has no size of pixels".to_owned());
         };
-        let most = |of: &dyn Fn(&(f64, f64)) -> (f64, f64)| {
-            corners.iter().map(of).map(|(x, y)| x.abs().max(y.abs())).fold(0.0, f64::max)
-        };
-        let spread = most(&|(x, y)| (x - first.0, y - first.1));
+        let spread = farthest(&corners, first);
         if spread > MOST_PIXELS {
             let (own_size, image_size) = (pixel_size(&own), pixel_size(&image));
             let far = number(spread);
@@ -69,7 +66,7 @@ impl Grid {
                 sized(image_size, unit)
             ));
         }
-        if most(&|corner| *corner) <= MOST_PIXELS {
+        if farthest(&corners, (0.0, 0.0)) <= MOST_PIXELS {
             return None;
         }
         let (x, y) = first;
@@ -99,6 +96,12 @@ fn offset(image: &[f64; 6], file: &[f64; 6], at: (f64, f64)) -> Option<(f64, f64
     let row = (place.1 * a - place.0 * d) / area;
     let found = (column - at.0, row - at.1);
     (found.0.is_finite() && found.1.is_finite()).then_some(found)
+}
+
+/// The greatest number of columns or rows that any of `corners` is away from `from`.
+fn farthest(corners: &[(f64, f64)], from: (f64, f64)) -> f64 {
+    let away = |(x, y): &(f64, f64)| (x - from.0).abs().max((y - from.1).abs());
+    corners.iter().map(away).fold(0.0, f64::max)
 }
 
 /// The width and the height of a pixel.

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{big_images, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, FieldKind, OpenOptions};
 use gular_pack::{
-    CheckImages, Error, MergeOptions, PackOptions, PackReport, Part, PlanOptions, merge, pack,
+    CheckImages, Error, Inputs, Labels, MergeOptions, PackOptions, PackReport, Part, PlanOptions,
+    merge, pack,
 };
 
 fn media_types(bundle: &Path) -> Vec<String> {
@@ -100,4 +101,41 @@ fn formats_that_are_not_packed_are_counted_with_one_way_that_works() {
     let error = run(source.path(), &out.path().join("x"), PlanOptions::default(), 1).unwrap_err();
     let Error::BadInputs(bad) = error else { panic!("{error}") };
     assert_eq!(bad.named[0].hint.as_deref(), Some(gular_codec::CONVERT));
+}
+
+#[test]
+fn formats_that_are_not_read_are_named_whatever_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let dicom = [&[0; 128][..], b"DICM"].concat();
+    for (name, file, bytes, expected) in [
+        ("safe", "X.SAFE/R10m/T33_B02_10m.jp2", &b"\0\0\0\x0cjP  "[..], "JPEG 2000"),
+        ("nifti", "a/brain.nii.gz", b"\x1f\x8b", "NIfTI"),
+        ("dicom", "a/IM0001", &dicom, "DICOM"),
+        ("hdf", "a/b.h5", b"\x89HDF\r\n\x1a\n", "HDF5"),
+        ("netcdf", "a/b.nc", b"\x89HDF\r\n\x1a\n", "netCDF"),
+        ("zarr", "a.zarr/.zgroup", b"{}", "Zarr"),
+        ("zarr3", "a.zarr/zarr.json", b"{}", "Zarr"),
+    ] {
+        put(&dir.path().join(name), file, bytes);
+        let check = |source: &Path, inputs: Inputs, is_of_file: bool| {
+            let plan = PlanOptions { inputs, labels: Labels::None, ..PlanOptions::default() };
+            let error = run(source, &dir.path().join("out"), plan, 1).unwrap_err();
+            let Error::Outside { format, is_file, .. } = &error else { panic!("{error}") };
+            assert_eq!((format.name, *is_file), (expected, is_of_file), "{error}");
+            assert!(error.to_string().contains(&format!("{expected} is not read")), "{error}");
+        };
+        for inputs in [Inputs::Images, Inputs::Arrays] {
+            check(&dir.path().join(name), inputs, false);
+            if expected != "Zarr" {
+                check(&dir.path().join(name).join(file), inputs, true);
+            }
+        }
+    }
+    // As files of any kind they are packed.
+    let plan =
+        PlanOptions { inputs: Inputs::Bytes, labels: Labels::None, ..PlanOptions::default() };
+    assert_eq!(
+        run(&dir.path().join("hdf"), &dir.path().join("bytes"), plan, 1).unwrap().samples,
+        1
+    );
 }

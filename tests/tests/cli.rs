@@ -202,6 +202,35 @@ fn contact_sheet_and_extract() {
 }
 
 #[test]
+fn a_sheet_has_tiles_of_any_number_of_bands_or_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let sheet = dir.path().join("sheet.png");
+    let shown = |name: &str, shape: [u64; 3]| {
+        let (source, out) = (dir.path().join(name), dir.path().join(format!("{name}-b")));
+        let n: u64 = shape.iter().product();
+        let header = gular_bundle::npy_header(gular_bundle::Dtype::U8, &shape);
+        put(&source, "0.npy", &[header, vec![7; usize::try_from(n).unwrap()]].concat());
+        let pack = ["pack", text(&source), text(&out), "--as", "arrays", "--labels", "none"];
+        assert_eq!(run(pack).code, Some(0));
+        run(["inspect", text(&out), "--sheet", text(&sheet)])
+    };
+    for (name, bands) in [("two", 2), ("four", 4), ("ten", 10)] {
+        let outcome = shown(name, [16, 16, bands]);
+        assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{outcome:?}");
+        let picture = gular_codec::Decoder::new(gular_codec::DecodeOptions::default())
+            .decode(&fs::read(&sheet).unwrap())
+            .unwrap();
+        assert!(picture.data().as_chunks::<3>().0.contains(&[7; 3]), "{name}");
+    }
+    fs::remove_file(&sheet).unwrap();
+    let outcome = shown("planes", [10, 16, 16]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    let words = "none of the images can be shown on a sheet, such as `0.npy`: U8 [10, 16, 16] is";
+    assert!(outcome.stderr.contains(words), "{outcome:?}");
+    assert!(!sheet.exists());
+}
+
+#[test]
 fn pixels_are_packed_shown_and_extracted() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));

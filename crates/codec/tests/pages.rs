@@ -146,7 +146,7 @@ fn smaller_copies_and_masks_are_no_pages() {
         }
     }
     // Nothing else is in these files.
-    assert_eq!(read(&file(&[small.clone()]), Pages::AsSaid).unwrap().0.width, 2);
+    assert_eq!(read(&file(std::slice::from_ref(&small)), Pages::AsSaid).unwrap().0.width, 2);
     assert_eq!(read(&file(&[mask]), Pages::AsSaid).unwrap().1[0], 60);
     let raw = Page { tags: vec![(330, 8)], ..small };
     let error = read(&file(&[raw]), Pages::AsSaid).unwrap_err().to_string();

@@ -26,7 +26,7 @@ impl PageWords {
     ) -> Result<Self, Error> {
         let Some(text) = description(of)? else { return Ok(Self::Nothing) };
         let found = match text.starts_with("ImageJ=") {
-            true => imagej(&text),
+            true => imagej(&text, pages),
             false => ome(&text, pages),
         };
         Ok(found.unwrap_or(Self::Nothing))
@@ -52,8 +52,12 @@ fn number_of(text: &str, name: &str) -> Option<u64> {
 }
 
 /// ImageJ's description. Source: `FileInfo` and `TiffEncoder` of ImageJ 1.54.
-fn imagej(text: &str) -> Option<PageWords> {
+fn imagej(text: &str, pages: usize) -> Option<PageWords> {
     let images = number_of(text, "images").filter(|n| *n > 1)?;
+    // One page may stand for all images. Other numbers are those of another file.
+    if pages > 1 && images != pages as u64 {
+        return None;
+    }
     let of = |name| number_of(text, name).unwrap_or(1);
     let (channels, slices, frames) = (of("channels"), of("slices"), of("frames"));
     if channels == images && slices == 1 && frames == 1 {
@@ -121,16 +125,20 @@ mod tests {
 
     #[test]
     fn imagej_says_channels_slices_and_frames() {
-        let check = |lines: &str, expected: Option<PageWords>| {
-            assert_eq!(imagej(&format!("ImageJ=1.54f\n{lines}")), expected, "{lines}");
+        let check = |lines: &str, pages: usize, expected: Option<PageWords>| {
+            assert_eq!(imagej(&format!("ImageJ=1.54f\n{lines}"), pages), expected, "{lines}");
         };
         let axes = |text: &str| Some(PageWords::Axes(text.to_owned()));
-        check("images=3\nchannels=3\nhyperstack=true", Some(PageWords::Bands(Vec::new())));
-        check("images=5\nslices=5\n", axes("5 slices"));
-        check("images=6\nchannels=2\nframes=3\n", axes("2 channels and 3 frames"));
-        check("images=5\nloop=false\n", None);
-        check("images=1\nchannels=1", None);
-        check("channels=3", None);
+        for pages in [1, 3] {
+            let bands = Some(PageWords::Bands(Vec::new()));
+            check("images=3\nchannels=3\nhyperstack=true", pages, bands);
+        }
+        check("images=3\nchannels=3\n", 2, None);
+        check("images=5\nslices=5\n", 5, axes("5 slices"));
+        check("images=6\nchannels=2\nframes=3\n", 6, axes("2 channels and 3 frames"));
+        check("images=5\nloop=false\n", 5, None);
+        check("images=1\nchannels=1", 1, None);
+        check("channels=3", 3, None);
     }
 
     #[test]
