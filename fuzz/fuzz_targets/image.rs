@@ -2,7 +2,7 @@
 #![no_main]
 
 use gular_bundle::Npy;
-use gular_codec::tiff::{Chunks, Tiff};
+use gular_codec::tiff::{Chunks, Pages, Tiff};
 use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -13,7 +13,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         }
         return;
     }
-    if let Ok(tiff) = Tiff::read(bytes, &limits) {
+    let tiff = Tiff::read(bytes, &limits);
+    if let Ok(tiff) = tiff.or_else(|_| Tiff::read_pages(bytes, &limits, Pages::Bands)) {
         let (width, height) = (tiff.width.min(64), tiff.height.min(64));
         let window = Rect::new(tiff.width - width, tiff.height - height, width, height);
         let mut out = vec![0; tiff.window_bytes(window).unwrap()];

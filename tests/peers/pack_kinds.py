@@ -128,6 +128,54 @@ def what_a_geotiff_says():
     check("transform and CRS are GDAL's", found == transforms, (found, transforms))
 
 
+def systems_that_files_describe_themselves():
+    source = folder("systems")
+    systems = {
+        "web": "EPSG:3857",
+        "polar": "EPSG:3413",
+        "albers": "+proj=aea +lat_1=29.5 +lat_2=45.5 +lat_0=23 +lon_0=-96 +datum=NAD83 +units=m",
+        "feet": "+proj=lcc +lat_1=33 +lat_2=45 +lat_0=39 +lon_0=-96 +x_0=5 +datum=NAD83 +units=us-ft",
+        "laea": "+proj=laea +lat_0=5 +lon_0=20 +x_0=10 +y_0=20 +datum=WGS84 +units=m",
+        "pole": "+proj=stere +lat_0=90 +lat_ts=70 +lon_0=-40 +datum=WGS84 +units=m",
+        "modis": "+proj=sinu +lon_0=0 +R=6371007.181 +units=m",
+        "transverse": "+proj=tmerc +lat_0=1 +lon_0=11 +k=0.9996 +x_0=500000 +y_0=10 +datum=WGS84 +units=m",
+        "mollweide": "+proj=moll +lon_0=0 +datum=WGS84 +units=m",
+    }
+    expected = {}
+    for (name, text), flavour in itertools.product(systems.items(), ("STANDARD", "ESRI_PE")):
+        path = source / f"{name}_{flavour}.tif"
+        system = rasterio.CRS.from_user_input(text)
+        profile = {"crs": system, "transform": rasterio.Affine(10, 0, 5e5, 0, -10, 5e6), "GEOTIFF_KEYS_FLAVOR": flavour}
+        with rasterio.open(path, "w", driver="GTiff", width=8, height=8, count=1, dtype="uint8", **profile) as file:
+            file.write(pixels("uint8", 1, 8, 8).transpose(2, 0, 1))
+        with rasterio.open(path) as file:
+            expected[path.name] = file.crs
+    gular("pack", source, "bundle systems", "--as", "arrays", *LABELS)
+    found = {key: bytes(text).decode() for key, text in values("bundle systems", "image_crs").items()}
+    wrong = [key for key, text in found.items() if rasterio.CRS.from_user_input(text) != expected[key]]
+    check("a CRS without a code is GDAL's", len(found) == len(expected) and not wrong, wrong)
+    coded = [key for key, text in found.items() if text.startswith("EPSG:") != key.startswith(("web", "polar"))]
+    check("a code is only that of the whole system", not coded, coded)
+
+
+def pages_of_microscopes():
+    source = folder("pages")
+    pages = pixels("uint16", 4)
+    planes = pages.transpose(2, 0, 1)
+    names = {"axes": "CYX", "Channel": {"Name": list("abcd")}}
+    tifffile.imwrite(source / "imagej.tif", planes, imagej=True, metadata={"axes": "CYX"})
+    tifffile.imwrite(source / "ome.ome.tif", planes, metadata=names, tile=(16, 32), compression="zlib")
+    gular("pack", source, "bundle channels", "--as", "arrays", *LABELS)
+    found = values("bundle channels")
+    check("channels of ImageJ and OME-TIFF are bands", len(found) == 2 and all(same(v, pages) for v in found.values()))
+    plain = folder("plain pages")
+    tifffile.imwrite(plain / "0.tif", planes, metadata=None, bigtiff=True, photometric="minisblack")
+    gular("pack", plain, "bundle bands", "--as", "arrays", *LABELS, "--pages", "bands")
+    gular("pack", plain, "bundle first", "--as", "arrays", *LABELS, "--pages", "first")
+    check("pages are bands where the user says so", same(values("bundle bands")["0.tif"], pages))
+    check("the first page is that of tifffile", same(values("bundle first")["0.tif"], pages[..., :1]))
+
+
 def scenes_are_cut_as_rasterio_windows():
     source, masks = folder("scenes"), folder("scene masks")
     written = {}
@@ -255,6 +303,8 @@ for test in (
     tiff_of_every_kind,
     jpeg_in_tiff,
     what_a_geotiff_says,
+    systems_that_files_describe_themselves,
+    pages_of_microscopes,
     scenes_are_cut_as_rasterio_windows,
     arrays_of_numpy,
     pixels_in_a_csv,
