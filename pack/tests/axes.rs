@@ -1,11 +1,12 @@
 //! What the axes of arrays mean, and which fields are on the pixels of the image.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use gular_bundle::{Axes, Dtype, Field, FieldName};
+use gular_bundle::{Axes, Dtype, Envelope, Field, FieldName};
 use gular_codec::encode_png;
 use gular_codec::tiff::Geo;
-use gular_pack::{Error, Inputs, Labels, PackReport, PlanOptions, Remedy};
+use gular_pack::{AdoptOptions, Error, Inputs, Labels, PackReport, PlanOptions, Remedy, adopt};
 
 use crate::fields::{array, field, grey};
 use crate::scenes::scene;
@@ -173,4 +174,36 @@ fn a_second_picture_is_on_the_pixels_of_the_first_if_it_has_their_size() {
     let last_grey = |i| if i == 2 { grey(12, 9, &[7; 108], false) } else { png(i) };
     let error = pack(&last_grey, &[]).unwrap_err().to_string();
     assert!(error.contains("it has one channel"), "{error}");
+}
+
+#[test]
+fn the_axes_of_adopted_arrays_are_recorded_or_asked_for() {
+    for (shape, given, expected) in [
+        (&[12_u64, 40, 32][..], None, Some("cyx")),
+        (&[40, 32, 12], None, Some("yxc")),
+        (&[16, 16, 16], None, None),
+        (&[16, 16, 16], Some(Axes::cyx()), Some("cyx")),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("arrays");
+        put(&source, "1.npy", &zeros(shape));
+        let plan = PlanOptions { envelope: Envelope::Hdf5, ..arrays(&[("image", Some("xcy"))]) };
+        run(&source, &dir.path().join("packed"), plan, 1).unwrap();
+        let files = std::fs::read_dir(dir.path().join("packed/data")).unwrap();
+        let files = files.map(|file| file.unwrap().path());
+        let files: Vec<_> =
+            files.filter(|file| file.extension().is_some_and(|e| e == "h5")).collect();
+        let options = AdoptOptions { axes: given, ..AdoptOptions::default() };
+        let out = dir.path().join("adopted");
+        let adopted = adopt(&files, &out, &options, &|_| {}, &Arc::default());
+        let Some(expected) = expected else {
+            let error = adopted.unwrap_err();
+            assert!(matches!(error, Error::UnknownAxes { .. }), "{error}");
+            continue;
+        };
+        adopted.unwrap();
+        let (bundle, _) = samples(&out);
+        let axes = bundle.manifest().fields[0].axes.as_ref();
+        assert_eq!(axes.map(Axes::as_str), Some(expected), "{shape:?}");
+    }
 }

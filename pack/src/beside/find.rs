@@ -98,7 +98,19 @@ impl<'a> Beside<'a> {
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };
             let (pages, last, seen) = (options.pages, None, Seen::default());
-            Ok(Finding { name, source, stems, pixels, arrays, axes, tile, limits, pages, last, seen })
+            Ok(Finding {
+                name,
+                source,
+                stems,
+                pixels,
+                arrays,
+                axes,
+                tile,
+                limits,
+                pages,
+                last,
+                seen,
+            })
         };
         let fields: Result<_, Error> = options.fields.iter().map(open).collect();
         Ok(Self { fields: fields?, images: Some(images) })
