@@ -462,7 +462,7 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
             format!("pack without `{name}`: remove its `--field`, or remove it from `--columns`")
         }
         ("image", ..) => "for images, give the same `--dtype` and `--channels` as for the base; for arrays and scenes, use files with the same type and bands".to_owned(),
-        _ => format!("save the values of `{name}` as those of the base"),
+        _ => format!("save the values of `{name}` as those of the base; if only axes or pixels differ, `--axes {name}=AXES` or `--axes {name}=none` says what they are"),
     };
     how + WITHOUT_BASE
 }

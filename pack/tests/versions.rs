@@ -304,7 +304,7 @@ fn what_is_packed_has_the_fields_of_the_whole_source() {
     assert_eq!(name, "image");
     assert_eq!(
         (old.as_str(), new.as_str()),
-        ("I16 [8, 10, 2], bands B04 B08, nodata -9", "I16 [8, 10, 2]")
+        ("I16 [8, 10, 2] yxc, bands B04 B08, nodata -9", "I16 [8, 10, 2] yxc")
     );
 
     // Wide masks of which only a narrow one is new.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gular_bundle::{
-    Bundle, Field, FieldKind, Index, MadeValue, Manifest, OpenOptions, ShardEntry, ShardIdx,
+    Axes, Bundle, Field, FieldKind, Index, MadeValue, Manifest, OpenOptions, ShardEntry, ShardIdx,
 };
 
 use crate::Error;
@@ -174,8 +174,16 @@ fn joined(a: &[Field], b: &[Field]) -> Option<Vec<Field>> {
     (a.len() == b.len()).then(|| a.iter().zip(b).map(|(a, b)| joined_field(a, b)).collect())?
 }
 
-/// The field of two that are the same but for their media types.
+/// The field of two that are the same but for their media types. A bundle that was made before axes
+/// were recorded has those that its shape tells.
 pub(super) fn joined_field(a: &Field, b: &Field) -> Option<Field> {
+    let told = |field: &Field| {
+        let of_shape = |(dtype, shape)| Axes::of_array(dtype, shape);
+        field.axes.clone().or_else(|| field.as_fixed().and_then(of_shape))
+    };
+    let recorded = a.axes.is_some() || b.axes.is_some();
+    let of = |field: &Field| Field { axes: told(field).filter(|_| recorded), ..field.clone() };
+    let (a, b) = (&of(a), &of(b));
     let mut both = a.clone();
     if let (FieldKind::Bytes { media_types }, FieldKind::Bytes { media_types: more }) =
         (&mut both.kind, &b.kind)
@@ -207,4 +215,29 @@ fn shown(fields: &[Field]) -> String {
         None => field.name.to_string(),
     };
     fields.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use gular_bundle::{Dtype, FieldName};
+
+    use super::*;
+
+    #[test]
+    fn fields_join_if_their_axes_are_the_same_recorded_or_not() {
+        let field = |shape: &[u64], axes: Option<Axes>| Field {
+            axes,
+            ..Field::fixed(FieldName::image(), Dtype::F32, shape.to_vec())
+        };
+        let joined = |shape: &[u64], a: Option<Axes>, b: Option<Axes>| {
+            joined_field(&field(shape, a), &field(shape, b)).map(|field| field.axes)
+        };
+        let flat = &[64, 64, 3];
+        assert_eq!(joined(flat, None, None), Some(None));
+        assert_eq!(joined(flat, None, Some(Axes::yxc())), Some(Some(Axes::yxc())));
+        assert_eq!(joined(flat, Some(Axes::cyx()), Some(Axes::yxc())), None);
+        assert_eq!(joined(&[3, 64, 64], Some(Axes::cyx()), None), Some(Some(Axes::cyx())));
+        // It is not known which axis of the older one is which.
+        assert_eq!(joined(&[64, 64, 64], Some(Axes::cyx()), None), None);
+    }
 }

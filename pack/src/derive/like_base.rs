@@ -228,6 +228,12 @@ fn kind(field: &Field) -> String {
         Some((dtype, shape)) => format!("{} {shape:?}", dtype.safetensors_name()),
         None => "files".to_owned(),
     };
+    if let Some(axes) = &field.axes {
+        text.push_str(&format!(" {axes}"));
+    }
+    if field.grid.is_some() {
+        text.push_str(", on the image's pixels");
+    }
     let bands: Vec<&str> = field.bands.iter().map(|band| band.name.as_str()).collect();
     if !bands.is_empty() {
         text.push_str(&format!(", bands {}", bands.join(" ")));
