@@ -36,7 +36,7 @@ impl Grid {
     /// `None` if it does not, or if one of them has no location.
     pub(crate) fn difference(&self, file: &Self, size: (u32, u32)) -> Option<String> {
         if let Some((image, own)) = self.crs.as_deref().zip(file.crs.as_deref())
-            && image != own
+            && essence(image) != essence(own)
         {
             let (image, own) = both_shown(image, own);
             return Some(format!("its CRS is {own}, but that of its image is {image}"));
@@ -51,7 +51,7 @@ impl Grid {
             let is_other = image != own;
             return is_other.then(|| "the transform of its image has no size of pixels".to_owned());
         };
-        let spread = farthest(&corners, first);
+        let spread = away(farthest(&corners, first), first);
         if spread > MOST_PIXELS {
             let (own_size, image_size) = (pixel_size(&own), pixel_size(&image));
             let far = number(spread);
@@ -66,11 +66,12 @@ impl Grid {
                 sized(image_size, unit)
             ));
         }
-        if farthest(&corners, (0.0, 0.0)) <= MOST_PIXELS {
+        let (x, y) = farthest(&corners, (0.0, 0.0));
+        if away((x, y), (0.0, 0.0)) <= MOST_PIXELS {
             return None;
         }
-        let (x, y) = first;
-        let distance = ((own[0] - image[0]).powi(2) + (own[3] - image[3]).powi(2)).sqrt();
+        let [_, a, b, _, d, e] = image;
+        let distance = (a * x + b * y).hypot(d * x + e * y);
         let side = |n: f64, more: &str, less: &str| match n.abs() < 0.05 {
             true => None,
             false => Some(format!("{} {}", number(n.abs()), if n > 0.0 { more } else { less })),
@@ -98,10 +99,36 @@ fn offset(image: &[f64; 6], file: &[f64; 6], at: (f64, f64)) -> Option<(f64, f64
     (found.0.is_finite() && found.1.is_finite()).then_some(found)
 }
 
-/// The greatest number of columns or rows that any of `corners` is away from `from`.
-fn farthest(corners: &[(f64, f64)], from: (f64, f64)) -> f64 {
-    let away = |(x, y): &(f64, f64)| (x - from.0).abs().max((y - from.1).abs());
-    corners.iter().map(away).fold(0.0, f64::max)
+/// The number of columns or of rows, whichever is greater, between two places.
+fn away((x, y): (f64, f64), from: (f64, f64)) -> f64 {
+    (x - from.0).abs().max((y - from.1).abs())
+}
+
+/// That of `corners` which is farthest away from `from`; `from` if there is none.
+fn farthest(corners: &[(f64, f64)], from: (f64, f64)) -> (f64, f64) {
+    corners
+        .iter()
+        .copied()
+        .fold(from, |far, corner| if away(corner, from) > away(far, from) { corner } else { far })
+}
+
+/// A system without its name and numbers in registers, where WKT says all of it: programs give the
+/// same system different names.
+fn essence(crs: &str) -> String {
+    if !crs.starts_with("PROJCS[") && !crs.starts_with("GEOGCS[") {
+        return crs.to_owned();
+    }
+    let (mut text, mut rest) = (String::new(), crs);
+    while let Some((before, inner)) = rest.split_once("CS[\"") {
+        text.push_str(before);
+        text.push_str("CS[");
+        // A quotation mark in a name is written twice.
+        rest = inner.split_once("\",").map_or("", |(_, after)| after);
+    }
+    text.push_str(rest);
+    let mut parts = text.split(",AUTHORITY[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(']').map_or("", |(_, after)| after))
 }
 
 /// The width and the height of a pixel.
@@ -283,6 +310,9 @@ mod tests {
         check(utm, [499_970.0, 10.0, 0.0, 4_999_960.0, 0.0, -10.0], Some(shifted));
         let coarse = "its pixels are 20 x 20 m, but those of its image are 10 x 10 m, so that its far corner is 64 pixels away from that of its image";
         check(utm, [500_000.0, 20.0, 0.0, 5e6, 0.0, -20.0], Some(coarse));
+        // Each difference alone would be small enough; they add up in a corner.
+        let both = "it is shifted against its image by 7.2 m: by 0.72 to the right (in pixels)";
+        check(utm, [500_004.0, 10.1, 0.0, 5e6, 0.0, -10.0], Some(both));
         let turned = "its pixels are turned or mirrored against those of its image: opposite corners are 128 pixels apart";
         check(utm, [500_000.0, 10.0, 0.0, 5e6 - 640.0, 0.0, 10.0], Some(turned));
         let other = "its CRS is `EPSG:32634`, but that of its image is `EPSG:32633`";
@@ -309,6 +339,13 @@ mod tests {
         let (a, b) = (grid(&wkt(1), [0.0; 6]), grid(&wkt(2), [0.0; 6]));
         assert!(image.difference(&a, (1, 1)).unwrap().contains("is `PROJCS[\"Albers\",…]`, but"));
         assert!(b.difference(&a, (1, 1)).unwrap().contains("[\"p\",2]"), "the names are the same");
+        let named = |name: &str, code: &str| {
+            let geographic = format!("GEOGCS[\"{name}\",DATUM[\"D\"],PRIMEM[\"G\",0]{code}]");
+            let wkt = format!("PROJCS[\"of {name}\",{geographic},UNIT[\"metre\",1]]");
+            grid(&wkt, [0.0; 6])
+        };
+        let (a, b) = (named("NAD83", ",AUTHORITY[\"EPSG\",\"4269\"]"), named("unknown", ""));
+        assert_eq!(a.difference(&b, (1, 1)), None, "only the names differ");
         let texts = [123_456.789, 0.000_089_831, 10.0, 0.0, 1e20].map(number);
         assert_eq!(texts, ["123457", "0.000089831", "10", "0", "100000000000000000000"]);
     }
