@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use crate::error::{BadInput, BadInputs, counted};
 use crate::scan::Scan;
-use crate::{Doubt, FractionsBy, Part, PixelColumns, Plan, PlanOptions, TableColumns};
+use crate::{
+    Doubt, FractionsBy, Inputs, Outside, Part, PixelColumns, Plan, PlanOptions, TableColumns,
+};
 
 /// The result of packing, or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -151,14 +153,31 @@ pub(crate) fn warnings(
     if is_whole && !found.layout.has_splits() {
         warnings.extend(unlike_fractions(plan, splits, options));
     }
-    let unpacked = crate::scan::unpacked(&found.ignored);
+    let outside = found.left_out.format(&found.ignored);
+    let mut unpacked = crate::scan::unpacked(&found.ignored);
+    unpacked.retain(|(kind, _)| outside.is_none_or(|format| !format.endings.contains(kind)));
+    if let Some(Outside { name, endings, convert, .. }) = outside {
+        let kinds = endings.iter().filter_map(|kind| Some((kind, found.ignored.get(*kind)?)));
+        let kinds: Vec<String> = kinds.map(|(kind, n)| format!("{n} {kind}")).collect();
+        // Files without an extension are counted with others.
+        let kinds =
+            if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
+        warnings.push(format!(
+            "files left out, since {name} is not read{kinds}; to pack them, convert them: {convert}"
+        ));
+    }
     if !unpacked.is_empty() {
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let kinds = kinds.join(", ");
-        warnings.push(format!(
-            "files left out, since only JPEG, PNG and WebP are packed as pictures: {kinds}; to pack them, {}",
-            gular_codec::CONVERT
-        ));
+        warnings.push(match options.inputs {
+            Inputs::Arrays => {
+                format!("files left out, since only TIFF and NumPy files are packed as arrays: {kinds}")
+            }
+            _ => format!(
+                "files left out, since only JPEG, PNG and WebP are packed as pictures: {kinds}; to pack them, {}",
+                gular_codec::CONVERT
+            ),
+        });
     }
     let files = plan.shards.len() * 2 + 1;
     if files > MANY_FILES {

@@ -73,7 +73,7 @@ pub(crate) struct Scan {
     /// Lists that have the name of a split, which may say what is in it.
     lists: BTreeMap<String, Split>,
     /// Files that were left out, some of which may say what all of them are.
-    left_out: LeftOut,
+    pub(crate) left_out: LeftOut,
     /// How rows of pixels were read.
     pub(crate) pixels: Option<PixelColumns>,
 }

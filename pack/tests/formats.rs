@@ -131,6 +131,14 @@ fn formats_that_are_not_read_are_named_whatever_was_asked_for() {
             }
         }
     }
+    // Beside images they are warned of.
+    put(&dir.path().join("safe"), "X.SAFE/ql.jpg", &jpeg(1));
+    put(&dir.path().join("safe"), "X.SAFE/ql.bmp", b"BM");
+    let plan = PlanOptions { labels: Labels::None, ..PlanOptions::default() };
+    let warnings = run(&dir.path().join("safe"), &dir.path().join("ql"), plan, 1).unwrap().warnings;
+    let [left_out, pictures] = warnings.as_slice() else { panic!("{warnings:?}") };
+    let words = "files left out, since JPEG 2000 is not read: 1 jp2; to pack them, convert them";
+    assert!(left_out.starts_with(words) && pictures.contains(": 1 bmp; "), "{warnings:?}");
     // As files of any kind they are packed.
     let plan =
         PlanOptions { inputs: Inputs::Bytes, labels: Labels::None, ..PlanOptions::default() };
